@@ -1,0 +1,23 @@
+/* Chunk builders: from a recurrence and its structure to tile programs.
+ *
+ * Every recurrence has a step program (one step; sequential.c). A recurrence whose states fit a chunked form also has
+ * a chunk program (scalar_decay.c, ..). Both are forward programs; their backward is derived (tile_differentiate).
+ * Builders look at structure, never at names. The four rules of stable chunk programs (one-sided sums, exact pair
+ * decays, division as a primitive, masked effective operands) are kept by construction and tested.
+ */
+#ifndef REC_CHUNK_CHUNK_H
+#define REC_CHUNK_CHUNK_H
+
+#include "../tile/tile.h"
+
+/* One step: exists for every recurrence. Lag buffers are states of their own, one argument per slot. */
+tile_program *chunk_build_step(arena *arena, const recurrence *recurrence);
+
+/* `length` steps at once for scalar decay (masked matrix products). NULL if the structure does not allow it;
+ * then *reason says why, in words for the report. */
+tile_program *chunk_build_scalar_decay(arena *arena, const recurrence *recurrence, int length, const char **reason);
+
+/* `length` independent steps of a recurrence without states and lags (pointwise parts of layers). NULL otherwise. */
+tile_program *chunk_build_pointwise(arena *arena, const recurrence *recurrence, int length);
+
+#endif

@@ -1,0 +1,50 @@
+/* Kernels: tile programs with a mapping to loops, lanes and tasks.
+ *
+ * schedule_recurrence chooses, per recurrence, from sizes, structure and a cost model: step or chunk form and chunk
+ * length; which grid axes become instances; which axis lies in the SIMD lanes. The same kernel is lowered to every
+ * host clone (lane width is the clone's). Codegen makes of each kernel one function
+ *
+ *   void SYMBOL(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch)
+ *
+ * (runtime/support/frame.h) that runs the instances first..last-1 of one batch entry over the whole time range.
+ */
+#ifndef REC_SCHEDULE_KERNEL_H
+#define REC_SCHEDULE_KERNEL_H
+
+#include "../chunk/chunk.h"
+
+typedef enum kernel_kind {
+  KERNEL_FORWARD,     /* outputs, final states; chunk-start states into `saved` if asked for */
+  KERNEL_STEP,        /* one step (the step program, time == 1) */
+  KERNEL_STATES,      /* chunk-start states alone, when backward must make them again */
+  KERNEL_BACKWARD     /* all gradients, chunks in reverse, from chunk-start states */
+} kernel_kind;
+
+typedef struct kernel {
+  kernel_kind kind;
+  const char *symbol;            /* without the clone's suffix */
+  const tile_program *program;   /* FORWARD, STEP, STATES: forward program; BACKWARD: backward program */
+  const tile_program *recompute; /* BACKWARD in step form: the steps of one chunk again (tile_gradient) */
+  int chunk;                     /* steps between saved states, in step form too */
+  int grid_count;                /* instances: grid axes in nest order, outermost first */
+  int grid_axes[TYPED_MAX_AXES]; /* instance number = ((i0 * size1 + i1) * size2 + ..), lane blocks last */
+  int lane_axis;                 /* grid axis that lies in the lanes, or -1 (then each operation takes its own) */
+  int lane_block;                /* entries of the lane axis in one instance (a multiple of every clone's width) */
+} kernel;
+
+typedef struct recurrence_kernels {
+  const recurrence *recurrence;
+  VEC(kernel) kernels;           /* FORWARD, STEP, STATES, BACKWARD */
+  int chunk;
+  const char *form;              /* "step", "scalar decay chunk", "pointwise", for report and manifest */
+  const char *why;               /* one line for the report: what decided */
+} recurrence_kernels;
+
+typedef struct schedule_options {
+  int chunk;                     /* 0: the model's choice */
+  bool f64;
+} schedule_options;
+
+recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurrence, schedule_options options);
+
+#endif

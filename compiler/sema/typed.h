@@ -1,0 +1,135 @@
+/* The typed program: what sema hands to every later layer.
+ *
+ * A recurrence body is a flat list of values in evaluation order (operands stand before their users), each with
+ * its axes and its element kind. Functions are inlined, folds are written out, names are resolved; nothing later
+ * looks at the AST of a recurrence again. The recurrence IR (recurrence.h) is this same list after normalisation,
+ * with the structure of each state beside it.
+ *
+ *   let a = sigmoid(x)            %3 [H,K] = input x
+ *   S = a * S[t-1] + k * v        %4 [H,K] = sigmoid %3        "a"
+ *                                 %5 [H,K,V] = previous S
+ *                                 %6 [H,K,V] = mul %4 %5
+ *
+ * Elementwise operands align by axis name; a missing axis broadcasts. `axis_set` holds axes by their position in
+ * the header, and "the order of the axes" of a value is always header order.
+ */
+#ifndef REC_SEMA_TYPED_H
+#define REC_SEMA_TYPED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../base/arena.h"
+#include "../base/diag.h"
+#include "../base/source.h"
+#include "../base/vec.h"
+#include "../syntax/ast.h"
+
+#define TYPED_MAX_AXES 48      /* per recurrence; leaves room for time axes in an axis_set of later layers */
+#define TYPED_RUNTIME_SIZE (-1)
+
+typedef uint64_t axis_set;
+typedef int32_t value_id;      /* position in body.values; -1 for none */
+#define NO_VALUE ((value_id)-1)
+
+static inline axis_set axis_bit(int axis) { return (axis_set)1 << axis; }
+static inline bool axis_in(axis_set set, int axis) { return (set >> axis) & 1; }
+
+/* A header axis. */
+typedef struct typed_axis {
+  const char *name;            /* interned */
+  int64_t size;                /* compile-time size, or TYPED_RUNTIME_SIZE: told by the tensors at run time */
+  const ast_expr *size_expr;   /* a run-time size computed from other axes (E = 2*D with D at run time), else NULL */
+  bool summed;                 /* some reduction, slice or rename of the source consumes it */
+  span span;
+} typed_axis;
+
+typedef enum tensor_kind { TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_OUTPUT } tensor_kind;
+
+/* An input, parameter, state or output. */
+typedef struct typed_tensor {
+  tensor_kind kind;
+  const char *name;            /* interned */
+  const char *doc;             /* text of `///`, or NULL */
+  int axis_count;
+  int *axes;                   /* header positions in the order declared: the order in memory */
+  axis_set axis_set;
+  bool complex;                /* two numbers an element (re, im) in memory */
+  bool promised;               /* `in [low, high]` */
+  double low, high;
+  const ast_expr *start;       /* param: `~ expr`, else NULL */
+  value_id assigned;           /* state, output: the value after this step; -1 for inputs and params */
+  span span;
+} typed_tensor;
+
+/* The lag buffer of an input or a let: its last `depth` values, carried like a state, named `NAME.lag`. */
+typedef struct typed_lag {
+  const char *name;            /* the source's name, without `.lag` */
+  int input;                   /* position of the lagged input in body.tensors, or -1 for a let */
+  value_id source;             /* the value that is remembered (an INPUT value, or the let's) */
+  int depth;                   /* largest lag used */
+  axis_set axes;
+  bool complex;
+} typed_lag;
+
+typedef enum value_op {
+#define VALUE_OP(id, text, arity, class) VALUE_##id,
+#include "value_ops.def"
+#undef VALUE_OP
+  VALUE_OP_COUNT
+} value_op;
+
+typedef struct typed_value {
+  value_op op;
+  value_id args[3];
+  axis_set axes;
+  axis_set over;               /* REDUCE: the axes removed */
+  bool complex;
+  bool kink;                   /* SQRT: gradient 0 at 0 */
+  double number;               /* NUMBER */
+  int index, index2;           /* tensor, lag, axis or exponent: see value_ops.def */
+  int steps;                   /* LAG: steps back; SLICE: entry */
+  const char *name;            /* the let, state or output that names it, or NULL */
+  span span;                   /* where the source wrote it */
+} typed_value;
+
+/* A body: what recurrences are made of (layers make bodies for their pointwise parts, too). */
+typedef struct typed_body {
+  const char *name;
+  const char *doc;
+  span span;
+  VEC(typed_axis) axes;
+  VEC(typed_tensor) tensors;   /* in the order declared */
+  VEC(typed_lag) lags;         /* in the order first used */
+  VEC(typed_value) values;
+} typed_body;
+
+/* A file after name resolution: its own items and what it imports, layers and models still as AST. */
+typedef struct typed_program {
+  const ast_file *file;
+  VEC(typed_body *) recurrences;       /* own and imported, callable by layers */
+  VEC(const ast_item *) layers;        /* own and imported layers, models, inits, trains, evaluates */
+  VEC(const source *) sources;         /* the file first, then every import, for embedding */
+} typed_program;
+
+/* `-D axis=size` and `-D item.axis=size` of the command line. */
+typedef struct size_override {
+  const char *item;            /* NULL: wherever a declaration of the file has that axis */
+  const char *axis;
+  int64_t size;
+  bool used;
+} size_override;
+
+int value_arity(value_op op);
+const char *value_op_text(value_op op);
+/* Looks an operation up by its text; VALUE_OP_COUNT if there is none. */
+value_op value_op_find(const char *text);
+
+/* Appends a value; its axes and element kind follow from the operands by the row's class.
+ * For synthesised bodies (layers) and normalisation. The caller has checked that the operation is legal. */
+value_id body_append(arena *arena, typed_body *body, typed_value value);
+
+/* Prints a body as `--emit=types` does. */
+void typed_print_body(const typed_body *body, arena *arena, char **text);
+
+#endif

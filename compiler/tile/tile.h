@@ -1,0 +1,145 @@
+/* The tile IR: straight-line programs over tensors with named axes.
+ *
+ * A program computes one STEP of a recurrence, or one CHUNK of consecutive steps (then values may have the time
+ * axis `t`, and a second one `s` for pairs of steps). It has no loops: the schedule runs it once per step or chunk,
+ * forward or in reverse, and hands the state from one run to the next. There are no transposes and no positions:
+ * elementwise operations align axes by name and broadcast, `dot` names the axes that it contracts.
+ *
+ *   %7 [t,G,R]   = softplus %6
+ *   %9 [t,s,G]   = dot %4 %8 over N            scores, shared by the heads of a group
+ *   %12 [t,G,R,P] = dot %10 %11 over s
+ *
+ * Sections. A value that depends on nothing but parameters is computed once before the loop over time (prologue).
+ * `accumulate x` is the sum of x over all runs of the program; what depends on it is computed once after the loop
+ * (epilogue). Gradients of parameters are made that way. Everything else is the body. The section of a value
+ * follows from its operands; it is not stored.
+ *
+ * Grid axes. Some axes (batch always; those that nothing in the forward program consumes) may be cut into
+ * independent instances by the schedule. Reverse mode does not sum cotangents over grid axes: a cotangent may carry
+ * grid axes that its value lacks, and the sum is taken where a result is stored. The rule for every result:
+ *   - the value has a grid axis that the result's tensor lacks: the stores of the instances are summed;
+ *   - the value lacks a grid axis: the instances with index 0 of that axis store it.
+ * Complex numbers do not exist here: builders make pairs of tiles.
+ */
+#ifndef REC_TILE_TILE_H
+#define REC_TILE_TILE_H
+
+#include "../recurrence/recurrence.h"
+
+#define TILE_RUNTIME_SIZE (-1)
+
+typedef int32_t tile_id;
+#define NO_TILE ((tile_id)-1)
+
+typedef enum tile_form { TILE_STEP, TILE_CHUNK } tile_form;
+
+typedef struct tile_axis {
+  const char *name;
+  int64_t size;        /* compile-time size, TILE_RUNTIME_SIZE: told at run time. Time axes: the chunk length */
+  int body_axis;       /* position in the body's header, -1 for time axes */
+} tile_axis;
+
+/* What an argument or a result of a program is, seen from the recurrence. */
+typedef enum tile_role {
+  /* arguments */
+  TILE_INPUT,             /* input `tensor` at these steps */
+  TILE_PARAM,             /* parameter `tensor` */
+  TILE_STATE,             /* state before the first of these steps (a TENSOR_STATE, or a slot of a lag buffer) */
+  TILE_STASH,             /* value `stash` of the recomputed forward pass at these steps (backward, step form) */
+  TILE_D_OUTPUT,          /* cotangent of output `tensor` */
+  TILE_D_NEXT_STATE,      /* cotangent of the state after these steps */
+  /* results */
+  TILE_OUTPUT,
+  TILE_NEXT_STATE,
+  TILE_KEEP,              /* value `stash`, kept for the backward run of the same steps */
+  TILE_D_INPUT,
+  TILE_D_PARAM,
+  TILE_D_STATE
+} tile_role;
+
+/* Names the memory that an argument is read from or a result is written to. */
+typedef struct tile_place {
+  tile_role role;
+  int tensor;             /* position in body.tensors; -1 for a lag buffer or a stash */
+  int lag;                /* position in body.lags, else -1 */
+  int slot;               /* lag buffer: 0 is the oldest entry, depth - 1 the newest */
+  int component;          /* 0: real part or the real tensor, 1: imaginary part */
+  int stash;              /* TILE_STASH, TILE_KEEP */
+  int axis_count;         /* axes in memory order, time not among them; complex pairs not either */
+  int axes[TYPED_MAX_AXES];
+  bool time;              /* one per step: in chunk form the value also has axis t */
+} tile_place;
+
+typedef enum tile_op {
+#define TILE_OP(id, text, arity, shape, vjp, cost) TILE_##id,
+#include "ops.def"
+#undef TILE_OP
+  TILE_OP_COUNT
+} tile_op;
+
+typedef struct tile_value {
+  tile_op op;
+  tile_id args[3];
+  axis_set axes;          /* bits over tile_program.axes */
+  axis_set over;          /* reductions, dot: the axes removed */
+  double number;
+  int index, index2;      /* argument, axis, axis pair, slice entry: see ops.def */
+  const char *name;       /* for people: the source's name, or NULL */
+} tile_value;
+
+typedef struct tile_result {
+  tile_place place;
+  tile_id value;
+} tile_result;
+
+typedef struct tile_program {
+  const char *name;                  /* ssd.forward, ssd.backward, .. */
+  tile_form form;
+  int chunk;                         /* steps in a chunk; 1 in step form */
+  int time_axis, pair_axis;          /* positions of t and s in axes; -1 in step form */
+  axis_set grid;                     /* axes that may be cut into instances */
+  VEC(tile_axis) axes;               /* the body's axes first, at the same positions */
+  VEC(tile_place) arguments;         /* an ARGUMENT value reads arguments[index] */
+  VEC(tile_value) values;            /* operands before users; hash-consed by tile_append */
+  VEC(tile_result) results;
+} tile_program;
+
+typedef enum tile_section { TILE_PROLOGUE, TILE_BODY, TILE_EPILOGUE } tile_section;
+
+/* ---- building (construct.c): every function simplifies and shares equal values ------------------------- */
+tile_program *tile_program_new(arena *arena, const char *name, const typed_body *body, tile_form form, int chunk);
+tile_id tile_append(arena *arena, tile_program *program, tile_value value);
+
+/* ---- text, checks ---------------------------------------------------------------------------------------- */
+char *tile_print(arena *arena, const tile_program *program);
+tile_program *tile_parse(arena *arena, interner *interner, diag *diag, const source *text);
+/* NULL, or what is wrong: operands before users, shapes by the row's rule, sections, results. */
+const char *tile_verify(arena *arena, const tile_program *program);
+/* The section of every value, as an array over values in `arena`. */
+tile_section *tile_sections(arena *arena, const tile_program *program);
+/* FLOPs of one run for given axis sizes, by the rows' cost rules. */
+double tile_cost(const tile_program *program, const int64_t *axis_sizes);
+
+/* ---- transformations --------------------------------------------------------------------------------------- */
+/* Rewrites of chunk-ad.md section 3 until nothing changes; drops what no result needs. */
+tile_program *tile_simplify(arena *arena, const tile_program *program);
+/* Keeps only the results whose role is in the set of bits (1 << role), and what they need. */
+tile_program *tile_restrict(arena *arena, const tile_program *program, unsigned roles);
+
+/* Reverse mode. `backward` takes the arguments of `forward`, cotangents of its outputs and next states, and returns
+ * gradients of inputs, parameters and states. Forward values are computed again inside it; in step form those that
+ * cost much are handed over instead: `recompute` is the forward program that yields the next states and keeps them. */
+typedef struct tile_gradient {
+  tile_program *backward;
+  tile_program *recompute;   /* step form: next states and TILE_KEEP results; chunk form: next states only */
+  int stash_count;
+} tile_gradient;
+tile_gradient tile_differentiate(arena *arena, const tile_program *forward);
+
+/* ---- interpreter (float64), for tests and for the random comparison of every later stage ------------------ */
+/* Runs the program over a whole sequence as a kernel would (chunks in order or in reverse, sections, padding).
+ * Same tensors as reference_execute; batch entries one after another. */
+bool tile_execute(const recurrence *recurrence, const tile_program *forward, const tile_gradient *gradient,
+                  const reference_run *run);
+
+#endif

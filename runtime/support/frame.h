@@ -1,0 +1,31 @@
+/* What a compiled kernel sees: the contract between generated code and the support code linked beside it.
+ *
+ * A kernel's places (tile_place) are numbered: arguments of the program first, then its results, in program order
+ * (for BACKWARD in step form: the backward program's arguments, its results; the recompute program reads the same
+ * tensors through `alias`, told by the descriptor). Each number is a slot of the frame.
+ */
+#ifndef REC_SUPPORT_FRAME_H
+#define REC_SUPPORT_FRAME_H
+
+#include <stdint.h>
+
+/* Where one argument or result lies in memory. Strides count elements of the tensor's type; the axes of one step lie
+ * densely in declared order behind them (complex: re, im interleaved; the slot of a lag buffer is an offset). */
+typedef struct rec_slot {
+  void *data;             /* NULL: an absent initial state or cotangent reads 0; an unwanted result is not written */
+  int64_t batch_stride;   /* 0 for parameters and for partial sums of their gradients */
+  int64_t time_stride;    /* 0 for what has no time */
+} rec_slot;
+
+typedef struct rec_frame {
+  int64_t batch, time;         /* sizes */
+  const int64_t *axis_size;    /* by the recurrence's axis */
+  const rec_slot *slots;
+  void *saved;                 /* chunk-start states, [batch][chunk number][states], NULL: not wanted / not there */
+  int64_t saved_batch_stride;  /* in elements of the state type */
+  int64_t saved_chunk_stride;
+} rec_frame;
+
+typedef void (*rec_kernel_function)(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch);
+
+#endif
