@@ -1,0 +1,171 @@
+#include "compiler/base/diag.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/vec.h"
+
+typedef enum severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } severity;
+
+typedef struct message {
+  severity severity;
+  span where;
+  const char *text;
+  int order;            // in which it was added: equal places keep it
+  struct message *note;  // second places, in order
+} message;
+
+struct diag {
+  arena *memory;
+  const sources *sources;
+  VEC(message *) messages;
+  int printed;  // messages before this one are printed
+  int errors, warnings;
+};
+
+enum {
+  LINE_WINDOW = 120,  // of a longer line only this many bytes around the place are shown
+  PRINTED_MAX = 60,   // messages printed in one go; a file that is not a program at all makes thousands
+};
+
+diag *diag_new(arena *a, const sources *all) {
+  diag *d = ARENA_NEW(a, diag);
+  d->memory = a;
+  d->sources = all;
+  return d;
+}
+
+static message *new_message(diag *d, severity kind, span where, const char *format,
+                            va_list arguments) {
+  message *m = ARENA_NEW(d->memory, message);
+  *m = (message){.severity = kind, .where = where, .order = d->messages.count};
+  m->text = arena_vprintf(d->memory, format, arguments);
+  return m;
+}
+
+void diag_error(diag *d, span where, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vec_push(d->memory, &d->messages, new_message(d, SEVERITY_ERROR, where, format, arguments));
+  va_end(arguments);
+  d->errors++;
+}
+
+void diag_warning(diag *d, span where, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vec_push(d->memory, &d->messages, new_message(d, SEVERITY_WARNING, where, format, arguments));
+  va_end(arguments);
+  d->warnings++;
+}
+
+void diag_note(diag *d, span where, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  message *note = new_message(d, SEVERITY_NOTE, where, format, arguments);
+  va_end(arguments);
+  if (d->messages.count == 0) {
+    vec_push(d->memory, &d->messages, note);
+    return;
+  }
+  message **last = &d->messages.items[d->messages.count - 1]->note;
+  while (*last) last = &(*last)->note;
+  *last = note;
+}
+
+bool diag_has_errors(const diag *d) { return d->errors > 0; }
+int diag_error_count(const diag *d) { return d->errors; }
+int diag_warning_count(const diag *d) { return d->warnings; }
+
+const char *diag_error_text(const diag *d, int i) {
+  for (int k = 0; k < d->messages.count; k++) {
+    const message *m = d->messages.items[k];
+    if (m->severity == SEVERITY_ERROR && i-- == 0) return m->text;
+  }
+  return NULL;
+}
+
+static int compare_messages(const void *left, const void *right) {
+  const message *a = *(message *const *)left, *b = *(message *const *)right;
+  if (a->where.source != b->where.source) return a->where.source < b->where.source ? -1 : 1;
+  if (a->where.begin != b->where.begin) return a->where.begin < b->where.begin ? -1 : 1;
+  return a->order - b->order;
+}
+
+// A byte of a line as it is shown: tabs stay (the caret line repeats them), other control characters become '?'.
+static void put_line_byte(char c, FILE *out) {
+  bool control = (unsigned char)c < 0x20 && c != '\t';
+  fputc(control || c == 0x7f ? '?' : c, out);
+}
+
+static bool is_continuation(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
+
+// The part [first, last) of the line that is shown: all of it, or a window around the place.
+static void choose_window(const char *line, uint32_t length, uint32_t at, uint32_t *first,
+                          uint32_t *last) {
+  *first = 0;
+  *last = length;
+  if (length <= LINE_WINDOW) return;
+  *first = at > LINE_WINDOW / 2 ? at - LINE_WINDOW / 2 : 0;
+  while (*first > 0 && is_continuation(line[*first])) --*first;
+  *last = *first + LINE_WINDOW < length ? *first + LINE_WINDOW : length;
+  while (*last < length && is_continuation(line[*last])) ++*last;
+}
+
+static void print_line_and_caret(const source *s, span where, source_position at, FILE *out) {
+  uint32_t length;
+  const char *line = source_line(s, at.line, &length);
+  uint32_t begin = where.begin - s->line_starts[at.line - 1];
+  if (begin > length) begin = length;
+  uint32_t width = where.end > where.begin ? where.end - where.begin : 1;
+  uint32_t first, last;
+  choose_window(line, length, begin, &first, &last);
+  fputs("  ", out);
+  for (uint32_t i = first; i < last; i++) put_line_byte(line[i], out);
+  fputs("\n  ", out);
+  for (uint32_t i = first; i < begin; i++) {
+    if (!is_continuation(line[i])) fputc(line[i] == '\t' ? '\t' : ' ', out);
+  }
+  fputc('^', out);
+  for (uint32_t i = begin + 1; i < begin + width && i < last; i++) {
+    if (!is_continuation(line[i])) fputc('~', out);
+  }
+  fputc('\n', out);
+}
+
+static void print_message(const diag *d, const message *m, FILE *out) {
+  static const char *const names[] = {"error", "warning", "note"};
+  const source *s = sources_get(d->sources, m->where.source);
+  if (!s) {
+    fprintf(out, "%s: %s\n", names[m->severity], m->text);
+  } else {
+    source_position at = source_locate(s, m->where.begin);
+    fprintf(out, "%s:%d:%d: %s: %s\n", s->path, at.line, at.column, names[m->severity], m->text);
+    print_line_and_caret(s, m->where, at, out);
+  }
+  for (const message *note = m->note; note; note = note->note) print_message(d, note, out);
+}
+
+static bool same_message(const message *a, const message *b) {
+  return a->severity == b->severity && a->where.source == b->where.source &&
+         a->where.begin == b->where.begin && strcmp(a->text, b->text) == 0;
+}
+
+void diag_print(diag *d, FILE *out) {
+  int count = d->messages.count - d->printed;
+  if (count == 0) return;
+  message **sorted = ARENA_ARRAY(d->memory, message *, count);
+  memcpy(sorted, d->messages.items + d->printed, (size_t)count * sizeof *sorted);
+  d->printed = d->messages.count;
+  qsort(sorted, (size_t)count, sizeof *sorted, compare_messages);
+  int shown = 0;
+  for (int i = 0; i < count; i++) {
+    if (i > 0 && same_message(sorted[i - 1], sorted[i])) continue;
+    if (shown++ == PRINTED_MAX) {
+      fprintf(out, "... and %d more\n", count - i);
+      break;
+    }
+    print_message(d, sorted[i], out);
+  }
+}

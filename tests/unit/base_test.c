@@ -1,0 +1,152 @@
+// Arena, interner, arrays, sources and diagnostics.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compiler/base/arena.h"
+#include "compiler/base/diag.h"
+#include "compiler/base/embedded.h"
+#include "compiler/base/intern.h"
+#include "compiler/base/source.h"
+#include "compiler/base/vec.h"
+
+static void arena_memory_is_zeroed_and_aligned(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  for (size_t size = 0; size < 5000; size += 37) {
+    unsigned char *p = arena_alloc(a, size);
+    assert_int_equal((uintptr_t)p % 16, 0);
+    for (size_t i = 0; i < size; i++) assert_int_equal(p[i], 0);
+    memset(p, 0xAA, size);
+  }
+  assert_string_equal(arena_printf(a, "%d-%s", 7, "x"), "7-x");
+  unsigned char *large = arena_alloc(a, 3u << 20);
+  assert_int_equal(large[(3u << 20) - 1], 0);
+  arena_free(a);
+}
+
+static void equal_names_are_one_pointer(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  interner *names = interner_new(a);
+  const char *first[1000];
+  for (int i = 0; i < 1000; i++) first[i] = intern(names, arena_printf(a, "name%d", i));
+  for (int i = 0; i < 1000; i++) {
+    assert_ptr_equal(first[i], intern(names, arena_printf(a, "name%d", i)));
+  }
+  assert_ptr_equal(intern_n(names, "name12345", 6), first[12]);
+  arena_free(a);
+}
+
+static void arrays_keep_their_elements(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  VEC(int) numbers = {0};
+  for (int i = 0; i < 1000; i++) vec_push(a, &numbers, i);
+  assert_int_equal(numbers.count, 1000);
+  for (int i = 0; i < 1000; i++) assert_int_equal(numbers.items[i], i);
+  arena_free(a);
+}
+
+static void columns_count_characters(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  sources *all = sources_new(a);
+  const char *error = NULL;
+  const char text[] = "a\n\t\xC3\xA4\xE2\x82\xAC b\n";
+  const source *s = sources_add(all, "x.rec", text, strlen(text), &error);
+  assert_non_null(s);
+  assert_int_equal(s->line_count, 3);
+  source_position at = source_locate(s, (uint32_t)(strchr(text, 'b') - text));
+  assert_int_equal(at.line, 2);
+  assert_int_equal(at.column, 5);
+  arena_free(a);
+}
+
+static void assert_refused(const char *text, size_t size, const char *message) {
+  arena *a = arena_new();
+  const char *error = NULL;
+  assert_null(sources_add(sources_new(a), "x.rec", text, size, &error));
+  assert_string_equal(error, message);
+  arena_free(a);
+}
+
+static void unusable_sources_are_refused(void **state) {
+  (void)state;
+  assert_refused("ab\n\xFF", 4, "'x.rec' is not UTF-8 text: byte 0xff at line 2, column 1");
+  assert_refused("a\0b", 3, "'x.rec' is not UTF-8 text: byte 0x00 at line 1, column 2");
+  assert_refused("\xC0\x80", 2, "'x.rec' is not UTF-8 text: byte 0xc0 at line 1, column 1");
+  assert_refused("\xED\xA0\x80", 3, "'x.rec' is not UTF-8 text: byte 0xed at line 1, column 1");
+  assert_refused("\xE2\x82", 2, "'x.rec' is not UTF-8 text: byte 0xe2 at line 1, column 1");
+  char *large = calloc(1, SOURCE_SIZE_MAX + 1);
+  assert_refused(large, SOURCE_SIZE_MAX + 1, "'x.rec' is larger than 4 MiB");
+  free(large);
+  arena *a = arena_new();
+  const char *error = NULL;
+  assert_null(sources_load(sources_new(a), "/no/such.rec", &error));
+  assert_string_equal(error, "cannot read '/no/such.rec': No such file or directory");
+  assert_null(sources_load(sources_new(a), "/tmp", &error));
+  assert_string_equal(error, "cannot read '/tmp': it is a folder");
+  arena_free(a);
+}
+
+static void messages_are_sorted_with_line_caret_and_notes(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  sources *all = sources_new(a);
+  const char *error = NULL;
+  const source *s = sources_add(all, "x.rec", "let a = b\n\tlet c\n", 17, &error);
+  diag *d = diag_new(a, all);
+  diag_error(d, (span){s->id, 15, 16}, "expected %s, found 'c'", "a name");
+  diag_note(d, (span){s->id, 4, 5}, "declared here");
+  diag_warning(d, (span){s->id, 0, 9}, "unused let");
+  diag_error(d, (span){0}, "no input file");
+  assert_true(diag_has_errors(d));
+  assert_int_equal(diag_error_count(d), 2);
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  diag_print(d, out);
+  diag_print(d, out);  // prints nothing twice
+  fclose(out);
+  assert_string_equal(text,
+                      "error: no input file\n"
+                      "x.rec:1:1: warning: unused let\n"
+                      "  let a = b\n"
+                      "  ^~~~~~~~~\n"
+                      "x.rec:2:6: error: expected a name, found 'c'\n"
+                      "  \tlet c\n"
+                      "  \t    ^\n"
+                      "x.rec:1:5: note: declared here\n"
+                      "  let a = b\n"
+                      "      ^\n");
+  free(text);
+  arena_free(a);
+}
+
+static void support_object_is_embedded(void **state) {
+  (void)state;
+  const embedded_file *object = embedded_find(embedded_support, "support");
+  assert_non_null(object);
+  assert_true(object->size > 64);
+  assert_memory_equal(object->data, "\177ELF", 4);
+  assert_null(embedded_find(embedded_stdlib, "no such file"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(arena_memory_is_zeroed_and_aligned),
+      cmocka_unit_test(equal_names_are_one_pointer),
+      cmocka_unit_test(arrays_keep_their_elements),
+      cmocka_unit_test(columns_count_characters),
+      cmocka_unit_test(unusable_sources_are_refused),
+      cmocka_unit_test(messages_are_sorted_with_line_caret_and_notes),
+      cmocka_unit_test(support_object_is_embedded),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
