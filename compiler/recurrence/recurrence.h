@@ -9,6 +9,7 @@
 #ifndef REC_RECURRENCE_RECURRENCE_H
 #define REC_RECURRENCE_RECURRENCE_H
 
+#include "../base/intern.h"
 #include "../sema/typed.h"
 
 /* What a state update is, from cheapest to most general (language.md section 3). */
