@@ -1,0 +1,117 @@
+/* The artifact layer: what a compiled library `NAME.so` offers to the world, and the data structure that describes it.
+ *
+ * One `abi_recurrence` per recurrence lays out its arguments struct; the C header, the manifest and the tables that the
+ * support code reads at run time (runtime/support/library.h) are all printed from it, so they cannot disagree.
+ *
+ * ---- Exported symbols ----
+ * For a recurrence `NAME` (characters that C does not allow become `_`: `Mamba2.pointwise1` is `Mamba2_pointwise1`):
+ *   int NAME_forward (const NAME_arguments *, const rec_launch *);
+ *   int NAME_backward(const NAME_arguments *, const rec_launch *);
+ *   int NAME_step    (const NAME_arguments *, const rec_launch *);      time must be 1
+ *   int NAME_sizes   (const NAME_arguments *, rec_sizes *);             reads sizes only, no pointers
+ * and, for the library:
+ *   const char rec_manifest[];       the manifest: JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
+ *   const char *rec_error(void);     this thread's last message: one line, "" after a library was loaded
+ *
+ * ---- NAME_arguments, in this order ----
+ *   uint64_t size                      sizeof(NAME_arguments)
+ *   int64_t  batch, time, sequences    sequences: only with cu_seqlens, else 0
+ *   int64_t  AXIS                      one per axis of the header, by its name. An axis with a compile-time size, or one
+ *                                      whose size is an expression of others, may be 0: as compiled, as computed
+ *   const int32_t *cu_seqlens          NULL, or sequences + 1 offsets
+ *   then per tensor pointers (`float *` or `double *`), each token tensor's followed by `_batch_stride`, `_time_stride`:
+ *     x, x_batch_stride, x_time_stride        input or output x
+ *     A_log                                   param
+ *     h0_h, hT_h                              state h, before and after
+ *     h0_x_lag, hT_x_lag                      lag buffer of x: [batch, lag, axes], oldest first
+ *     d_x, d_x_batch_stride, d_x_time_stride  gradient of input x; cotangent of output x
+ *     d_A_log, d_h0_h, d_hT_h, d_h0_x_lag, d_hT_x_lag
+ * A name that C or C++ reserves, or that is taken, gets `_` behind it: read names and offsets from the manifest.
+ *
+ * Strides count real numbers (a complex entry is two); 0 means dense: time_stride = numbers of one step,
+ * batch_stride = time * time_stride. The axes of one step lie densely in declared order. Params, states, lag buffers and
+ * their gradients are dense throughout.
+ * May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has no elements.
+ * Forward reads inputs, params, h0; writes outputs, hT (and `saved`). Step is the same for time == 1. Backward reads
+ * inputs, params, h0, cotangents (and `saved`); it neither reads outputs and hT nor writes them. Gradients are written,
+ * not added to. No result may overlap an operand, but hT may be h0 itself in forward and step.
+ *
+ * ---- Manifest (JSON object; keys always present unless marked) ----
+ *   "rec": "0.1.0", "abi": "1.0", "hash": "16 hexadecimal digits" (of sources, options and rec's version)
+ *   "dtype": "f32"|"f64"       tokens, params, states: all of this type
+ *   "targets": ["x86-64-v2","x86-64-v3","x86-64-v4"]
+ *   "optimisation": 0..3, "chunk": 0 or the --chunk asked for, "defines": ["P=32","ssd.N=16"]   (in command line order)
+ *   "sources": [{"path": as written, "text": ..}]   the compiled file first, then every import
+ *   "recurrences": [{
+ *     "name": "ssd"            as in the source; synthesised ones "Mamba2.pointwise1"
+ *     "symbol": "ssd"          what stands before _forward, _backward, _step, _sizes
+ *     "doc": text or null
+ *     "form": "step"|..        recurrence_kernels.form;  "why": one line
+ *     "chunk": steps between saved states
+ *     "report": text of --emit=report
+ *     "structure": [{"state": "h", "class": "scalar decay", "stratum": 0}]     one per state
+ *     "axes": [{"name": "G", "size": number or null (run time), "expression": "2 * D" or null}]      header order
+ *     "tensors": [{"name","kind": "input"|"param"|"state"|"output","axes": ["G","R"],"complex": bool,
+ *                  "promise": [low, high] or null,"start": "log(uniform(1, 16))" or null,"doc": text or null}]   declared order
+ *     "lags": [{"name": "x.lag","of": "x","depth": 3,"axes": ["G"],"complex": bool}]
+ *     "arguments": {"size": bytes, "fields": [{"name": C member, "offset": bytes, "kind": .., "of": ..}]}
+ *        kind "size" "batch" "time" "sequences" "cu_seqlens"   of: null
+ *             "axis"                                           of: the axis
+ *             "data" "batch_stride" "time_stride"              of: the tensor in the words of `rec apply`:
+ *                                "x" "A_log" "y" "h0.h" "hT.h" "d.x" "d.A_log" "d.y" "d.h0.h" "d.hT.h" "h0.x.lag" ..
+ *   }]
+ *   "program": {..}            graph and schedules of models (graph.h); absent if the file has no model
+ */
+#ifndef REC_ARTIFACT_ABI_H
+#define REC_ARTIFACT_ABI_H
+
+#include "compiler/schedule/kernel.h"
+
+#define ABI_TEXT "1.0"
+
+typedef enum abi_field_kind {
+  ABI_SIZE,
+  ABI_BATCH,
+  ABI_TIME,
+  ABI_SEQUENCES,
+  ABI_AXIS,
+  ABI_CU_SEQLENS,
+  ABI_DATA,
+  ABI_BATCH_STRIDE,
+  ABI_TIME_STRIDE,
+} abi_field_kind;
+
+/* One memory that a caller hands over: a tensor, a state before or after, a gradient. */
+typedef enum abi_role { ABI_VALUE, ABI_H0, ABI_HT, ABI_D_VALUE, ABI_D_H0, ABI_D_HT } abi_role;
+
+typedef struct abi_memory {
+  abi_role role;
+  int tensor;              /* position in body.tensors, or -1 */
+  int lag;                 /* position in body.lags, or -1 */
+  bool token;              /* has batch and time: inputs, outputs and their gradients */
+  const char *apply_name;  /* d.h0.x.lag */
+  int data, batch_stride, time_stride;  /* positions in fields; -1 where there is none */
+} abi_memory;
+
+typedef struct abi_field {
+  const char *name;        /* C member */
+  abi_field_kind kind;
+  int offset;
+  int index;               /* ABI_AXIS: header position; data and strides: position in memories; else -1 */
+} abi_field;
+
+typedef struct abi_recurrence {
+  const typed_body *body;
+  const char *symbol;
+  int arguments_size;
+  VEC(abi_field) fields;
+  VEC(abi_memory) memories;
+} abi_recurrence;
+
+/* Lays out the arguments of a body. */
+abi_recurrence *abi_layout(arena *arena, const typed_body *body);
+
+/* The memory of a tensor (lag -1) or lag buffer (tensor -1) in a role; -1 if there is none. */
+int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag);
+
+#endif

@@ -1,0 +1,122 @@
+/* Lays out NAME_arguments: which memories a caller hands over for a recurrence, in which order, under which C names.
+ *
+ *   recurrence f(G) { input x[G]  param a[G]  state h[G]  output y[G] .. }
+ *
+ *   size, batch, time, sequences, G, cu_seqlens, x, x_batch_stride, x_time_stride, a, h0_h, hT_h, y, y_batch_stride,
+ *   y_time_stride, d_x, d_x_batch_stride, d_x_time_stride, d_a, d_h0_h, d_hT_h, d_y, ..
+ *
+ * Every field takes eight bytes, so the offsets are those of any C compiler on a 64-bit machine. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/artifact/abi.h"
+
+/* Words that C or C++ reserves, and names that common compilers define as macros. */
+static const char *const reserved_words[] = {
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
+    "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return",
+    "co_yield", "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
+    "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
+    "errno", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
+    "inline", "int", "linux", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
+    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register",
+    "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static",
+    "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
+    "true", "try", "typedef", "typeid", "typename", "typeof", "typeof_unqual", "union", "unix",
+    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq"};
+
+static bool is_reserved(const char *name) {
+  for (size_t i = 0; i < sizeof reserved_words / sizeof *reserved_words; i++)
+    if (strcmp(name, reserved_words[i]) == 0) return true;
+  return false;
+}
+
+static char *c_name(arena *arena, const char *name) {
+  char *safe = arena_strdup(arena, name);
+  for (char *p = safe; *p; p++)
+    if (!isalnum((unsigned char)*p)) *p = '_';
+  return safe;
+}
+
+static bool is_taken(const abi_recurrence *abi, const char *name) {
+  for (int i = 0; i < abi->fields.count; i++)
+    if (strcmp(abi->fields.items[i].name, name) == 0) return true;
+  return false;
+}
+
+static int add_field(arena *arena, abi_recurrence *abi, abi_field_kind kind, int index,
+                     const char *wanted) {
+  const char *name = c_name(arena, wanted);
+  while (is_reserved(name) || is_taken(abi, name)) name = arena_printf(arena, "%s_", name);
+  int position = abi->fields.count;
+  vec_push(arena, &abi->fields, (abi_field){name, kind, 8 * position, index});
+  abi->arguments_size = 8 * (position + 1);
+  return position;
+}
+
+/* The name in `rec apply` files. */
+static const char *apply_name(arena *arena, abi_role role, const char *name, bool lag) {
+  static const char *const prefixes[] = {[ABI_VALUE] = "",    [ABI_H0] = "h0.",
+                                         [ABI_HT] = "hT.",    [ABI_D_VALUE] = "d.",
+                                         [ABI_D_H0] = "d.h0.", [ABI_D_HT] = "d.hT."};
+  return arena_printf(arena, "%s%s%s", prefixes[role], name, lag ? ".lag" : "");
+}
+
+static void add_memory(arena *arena, abi_recurrence *abi, abi_role role, int tensor, int lag) {
+  const typed_body *body = abi->body;
+  const char *name = lag >= 0 ? body->lags.items[lag].name : body->tensors.items[tensor].name;
+  tensor_kind kind = lag >= 0 ? TENSOR_STATE : body->tensors.items[tensor].kind;
+  abi_memory memory = {
+      .role = role, .tensor = tensor, .lag = lag, .batch_stride = -1, .time_stride = -1};
+  memory.token = kind == TENSOR_INPUT || kind == TENSOR_OUTPUT;
+  memory.apply_name = apply_name(arena, role, name, lag >= 0);
+  int index = abi->memories.count;
+  memory.data = add_field(arena, abi, ABI_DATA, index, memory.apply_name);
+  if (memory.token) {
+    const char *base = abi->fields.items[memory.data].name;
+    memory.batch_stride = add_field(arena, abi, ABI_BATCH_STRIDE, index,
+                                    arena_printf(arena, "%s_batch_stride", base));
+    memory.time_stride = add_field(arena, abi, ABI_TIME_STRIDE, index,
+                                   arena_printf(arena, "%s_time_stride", base));
+  }
+  vec_push(arena, &abi->memories, memory);
+}
+
+abi_recurrence *abi_layout(arena *arena, const typed_body *body) {
+  abi_recurrence *abi = ARENA_NEW(arena, abi_recurrence);
+  abi->body = body;
+  abi->symbol = c_name(arena, body->name);
+  /* rec_sizes is a type of the header. */
+  if (strcmp(abi->symbol, "rec") == 0) abi->symbol = "rec_";
+  add_field(arena, abi, ABI_SIZE, -1, "size");
+  add_field(arena, abi, ABI_BATCH, -1, "batch");
+  add_field(arena, abi, ABI_TIME, -1, "time");
+  add_field(arena, abi, ABI_SEQUENCES, -1, "sequences");
+  for (int i = 0; i < body->axes.count; i++)
+    add_field(arena, abi, ABI_AXIS, i, body->axes.items[i].name);
+  add_field(arena, abi, ABI_CU_SEQLENS, -1, "cu_seqlens");
+  for (int gradient = 0; gradient < 2; gradient++) {
+    for (int i = 0; i < body->tensors.count; i++) {
+      if (body->tensors.items[i].kind == TENSOR_STATE) {
+        add_memory(arena, abi, gradient ? ABI_D_H0 : ABI_H0, i, -1);
+        add_memory(arena, abi, gradient ? ABI_D_HT : ABI_HT, i, -1);
+      } else {
+        add_memory(arena, abi, gradient ? ABI_D_VALUE : ABI_VALUE, i, -1);
+      }
+    }
+    for (int i = 0; i < body->lags.count; i++) {
+      add_memory(arena, abi, gradient ? ABI_D_H0 : ABI_H0, -1, i);
+      add_memory(arena, abi, gradient ? ABI_D_HT : ABI_HT, -1, i);
+    }
+  }
+  return abi;
+}
+
+int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag) {
+  for (int i = 0; i < abi->memories.count; i++) {
+    const abi_memory *memory = &abi->memories.items[i];
+    if (memory->role == role && memory->tensor == tensor && memory->lag == lag) return i;
+  }
+  return -1;
+}
