@@ -22,6 +22,7 @@ typedef enum kernel_kind {
 
 typedef struct kernel {
   kernel_kind kind;
+  const recurrence *recurrence;  /* whose tensors and axes the program's places name */
   const char *symbol;            /* without the clone's suffix */
   const tile_program *program;   /* FORWARD, STEP, STATES: forward program; BACKWARD: backward program */
   const tile_program *recompute; /* BACKWARD in step form: the steps of one chunk again (tile_gradient) */
@@ -29,7 +30,8 @@ typedef struct kernel {
   int grid_count;                /* instances: grid axes in nest order, outermost first */
   int grid_axes[TYPED_MAX_AXES]; /* instance number = ((i0 * size1 + i1) * size2 + ..), lane blocks last */
   int lane_axis;                 /* grid axis that lies in the lanes, or -1 (then each operation takes its own) */
-  int lane_block;                /* entries of the lane axis in one instance (a multiple of every clone's width) */
+  int lane_block;                /* entries of the lane axis in one instance (a multiple of every clone's width); 1
+                                    without a lane axis */
 } kernel;
 
 typedef struct recurrence_kernels {

@@ -1,8 +1,7 @@
 /* What a compiled kernel sees: the contract between generated code and the support code linked beside it.
  *
- * A kernel's places (tile_place) are numbered: arguments of the program first, then its results, in program order
- * (for BACKWARD in step form: the backward program's arguments, its results; the recompute program reads the same
- * tensors through `alias`, told by the descriptor). Each number is a slot of the frame.
+ * Each distinct memory tensor of a kernel is a slot of the frame: codegen_kernel.slots (compiler/codegen/target.h) says
+ * which tensor slot number i is, whether the kernel reads, writes or adds to it, and who may run at the same time.
  */
 #ifndef REC_SUPPORT_FRAME_H
 #define REC_SUPPORT_FRAME_H
