@@ -1,0 +1,49 @@
+// Status texts and each thread's last message.
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "runtime/internal.h"
+
+static _Thread_local char message[2048];
+
+const char *rec_message(void) { return message; }
+
+rec_status rec_fail(rec_status status, const char *format, ...) {
+  // Arguments may point into the old message (a caller that adds its own words), so the new one is made beside it.
+  char text[sizeof message];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  for (char *c = text; *c; c++) {
+    if (*c == '\n' || *c == '\r') *c = ' ';
+  }
+  __builtin_memcpy(message, text, sizeof message);
+  return status;
+}
+
+rec_status rec_no_memory(void) { return rec_fail(REC_NO_MEMORY, "out of memory"); }
+
+const char *rec_status_text(rec_status status) {
+  switch (status) {
+    case REC_OK:
+      return "ok";
+    case REC_BAD_ARGUMENT:
+      return "bad argument";
+    case REC_NOT_FOUND:
+      return "not found";
+    case REC_IO:
+      return "input or output failed";
+    case REC_BAD_FILE:
+      return "bad file";
+    case REC_NO_MEMORY:
+      return "out of memory";
+    case REC_UNSUPPORTED:
+      return "unsupported";
+    case REC_BAD_PROGRAM:
+      return "program with errors";
+    case REC_INTERNAL:
+      return "internal error";
+  }
+  return "unknown status";
+}

@@ -1,0 +1,20 @@
+// Shared by the files of librec, not by its users.
+#ifndef REC_RUNTIME_INTERNAL_H
+#define REC_RUNTIME_INTERNAL_H
+
+#include "runtime/rec.h"
+
+// Keeps the thread's message and returns `status`, so that a check reads `return rec_fail(...)`.
+rec_status rec_fail(rec_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+rec_status rec_no_memory(void);
+
+// a * b into *product; false if it does not fit. Both operands are >= 0.
+static inline bool rec_multiply(int64_t a, int64_t b, int64_t *product) {
+  return !__builtin_mul_overflow(a, b, product);
+}
+
+float rec_half_to_float(uint16_t bits);
+uint16_t rec_float_to_half(float value);
+
+#endif
