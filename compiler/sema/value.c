@@ -1,0 +1,103 @@
+// Operations of recurrence bodies: their rows, and the axes and element kind of a value from those of its operands.
+#include "compiler/sema/typed.h"
+
+#include <string.h>
+
+#include "compiler/base/ice.h"
+
+typedef enum value_class {
+  CLASS_LEAF,
+  CLASS_REAL,
+  CLASS_FIELD,
+  CLASS_COMPARE,
+  CLASS_TO_REAL,
+  CLASS_TO_COMPLEX,
+  CLASS_REDUCE,
+  CLASS_AXIS
+} value_class;
+
+static const struct {
+  const char *text;
+  int arity;
+  value_class class;
+} rows[VALUE_OP_COUNT] = {
+#define VALUE_OP(id, text, arity, class) [VALUE_##id] = {text, arity, CLASS_##class},
+#include "compiler/sema/value_ops.def"
+#undef VALUE_OP
+};
+
+int value_arity(value_op op) { return rows[op].arity; }
+const char *value_op_text(value_op op) { return rows[op].text; }
+
+value_op value_op_find(const char *text) {
+  int op = 0;
+  while (op < VALUE_OP_COUNT && strcmp(rows[op].text, text) != 0) op++;
+  return (value_op)op;
+}
+
+static void set_leaf_shape(const typed_body *body, typed_value *v) {
+  v->axes = 0;
+  v->complex = false;
+  switch (v->op) {
+    case VALUE_INDEX:
+      v->axes = axis_bit(v->index);
+      break;
+    case VALUE_INPUT:
+    case VALUE_PARAM:
+    case VALUE_PREVIOUS:
+      v->axes = body->tensors.items[v->index].axis_set;
+      v->complex = body->tensors.items[v->index].complex;
+      break;
+    case VALUE_LAG:
+      v->axes = body->lags.items[v->index].axes;
+      v->complex = body->lags.items[v->index].complex;
+      break;
+    default:
+      break;
+  }
+}
+
+static void set_axis_shape(const typed_body *body, typed_value *v) {
+  const typed_value *operand = &body->values.items[v->args[0]];
+  v->axes = operand->axes & ~axis_bit(v->index);
+  if (v->op == VALUE_RENAME) v->axes |= axis_bit(v->index2);
+  v->complex = operand->complex;
+}
+
+static void set_elementwise_shape(const typed_body *body, typed_value *v) {
+  bool any_complex = false;
+  v->axes = 0;
+  for (int k = 0; k < rows[v->op].arity; k++) {
+    const typed_value *operand = &body->values.items[v->args[k]];
+    v->axes |= operand->axes;
+    any_complex |= operand->complex;
+  }
+  value_class class = rows[v->op].class;
+  v->complex = class == CLASS_TO_COMPLEX ||
+               ((class == CLASS_FIELD || class == CLASS_REDUCE) && any_complex);
+  if (class == CLASS_REDUCE) v->axes &= ~v->over;
+}
+
+value_id body_append(arena *a, typed_body *body, typed_value value) {
+  for (int k = 0; k < 3; k++) {
+    bool used = k < rows[value.op].arity;
+    if (used && (value.args[k] < 0 || value.args[k] >= body->values.count)) {
+      ICE("body", "operand %d of %s is %%%d of %d values", k, rows[value.op].text, (int)value.args[k],
+          body->values.count);
+    }
+    if (!used) value.args[k] = NO_VALUE;
+  }
+  switch (rows[value.op].class) {
+    case CLASS_LEAF:
+      set_leaf_shape(body, &value);
+      break;
+    case CLASS_AXIS:
+      set_axis_shape(body, &value);
+      break;
+    default:
+      set_elementwise_shape(body, &value);
+      break;
+  }
+  vec_push(a, &body->values, value);
+  return body->values.count - 1;
+}
