@@ -11,23 +11,26 @@
 #include "../schedule/kernel.h"
 
 typedef enum codegen_clone {
-  CLONE_V2,  /* x86-64-v2: 128-bit vectors */
-  CLONE_V3,  /* x86-64-v3: 256-bit vectors, FMA */
-  CLONE_V4,  /* x86-64-v4: AVX-512 */
+  CLONE_V2, /* x86-64-v2: 128-bit vectors */
+  CLONE_V3, /* x86-64-v3: 256-bit vectors, FMA */
+  CLONE_V4, /* x86-64-v4: AVX-512 */
   CLONE_COUNT
 } codegen_clone;
 
 /* One memory tensor of a kernel: entry `i` describes slots[i] of the frame. Parts of a tensor (real and imaginary part,
  * the entries of a lag buffer) share a slot; they are offsets inside it. */
 typedef struct codegen_slot {
-  tile_role role;       /* INPUT, PARAM, STATE (h0), D_OUTPUT, D_NEXT_STATE (d.hT); OUTPUT, NEXT_STATE (hT), D_INPUT,
+  tile_role
+      role; /* INPUT, PARAM, STATE (h0), D_OUTPUT, D_NEXT_STATE (d.hT); OUTPUT, NEXT_STATE (hT), D_INPUT,
                            D_PARAM, D_STATE (d.h0) */
-  int tensor, lag;      /* position in body.tensors or in body.lags; the other is -1 */
-  bool time;            /* one entry per step: time_stride is used */
-  bool per_batch;       /* one entry per batch entry; false for parameters and their gradients */
+  int tensor, lag; /* position in body.tensors or in body.lags; the other is -1 */
+  bool time;       /* one entry per step: time_stride is used */
+  bool per_batch;  /* one entry per batch entry; false for parameters and their gradients */
   bool written;
-  bool accumulated;     /* the kernel ADDS to the entries: the caller zeroes them before the first instance runs */
-  axis_set summed;      /* accumulated: instances that differ only in these grid axes (and in the batch entry, where
+  bool
+      accumulated; /* the kernel ADDS to the entries: the caller zeroes them before the first instance runs */
+  axis_set
+      summed; /* accumulated: instances that differ only in these grid axes (and in the batch entry, where
                            per_batch is false) add to the same entries; at one time only one of them may run, or
                            each has a copy of its own (a partial sum) */
 } codegen_slot;
@@ -35,25 +38,27 @@ typedef struct codegen_slot {
 /* Bytes as a function of the sizes at run time: constant + per_instance * (last - first) + sum of terms. */
 typedef struct codegen_bytes_term {
   int64_t coefficient;
-  axis_set axes;        /* times the product of the sizes of these axes */
+  axis_set axes; /* times the product of the sizes of these axes */
 } codegen_bytes_term;
 
 typedef struct codegen_bytes {
   int64_t constant, per_instance;
-  VEC(codegen_bytes_term) terms;
+  VEC(codegen_bytes_term)
+  terms;
 } codegen_bytes;
 
 typedef struct codegen_kernel {
   const kernel *kernel;
-  const char *symbols[CLONE_COUNT];    /* NULL: clone not asked for */
-  VEC(codegen_slot) slots;
-  codegen_bytes scratch;               /* 64-byte aligned memory for one call; the largest of the clones */
+  const char *symbols[CLONE_COUNT]; /* NULL: clone not asked for */
+  VEC(codegen_slot)
+  slots;
+  codegen_bytes scratch; /* 64-byte aligned memory for one call; the largest of the clones */
   /* Instances of one batch entry: product over kernel.grid_axes of the axis size, times ceil(size of lane_axis /
    * lane_block) if there is a lane axis. Their number in a call is first..last-1; axes in nest order, lane blocks last. */
-  bool reads_saved;                    /* frame.saved must hold the chunk-start states (BACKWARD with states) */
-  bool writes_saved;                   /* frame.saved is written unless NULL */
-  bool time_splits;                    /* no state: any range of steps may be given to a call of its own */
-  int chunk;                           /* steps between saved states */
+  bool reads_saved;  /* frame.saved must hold the chunk-start states (BACKWARD with states) */
+  bool writes_saved; /* frame.saved is written unless NULL */
+  bool time_splits;  /* no state: any range of steps may be given to a call of its own */
+  int chunk;         /* steps between saved states */
 } codegen_kernel;
 
 /* Elements of the state type that one saved chunk-start state takes (frame.saved_chunk_stride must be at least that). */
@@ -71,7 +76,7 @@ typedef struct codegen_blob {
   int64_t size;
   const codegen_address *addresses;
   int address_count;
-  bool exported;        /* visible to users of the library; else only inside it */
+  bool exported; /* visible to users of the library; else only inside it */
 } codegen_blob;
 
 /* An entry point: int SYMBOL(const void *a, const void *b) { return CALLEE(&DATA, a, b); } */
@@ -89,10 +94,10 @@ typedef struct codegen_input {
 } codegen_input;
 
 typedef struct codegen_options {
-  int level;                    /* -O0 .. -O3 */
+  int level; /* -O0 .. -O3 */
   bool f64;
-  unsigned clones;              /* bits 1 << CLONE_.. ; 0: all three */
-  bool text;                    /* fill `llvm` (before LLVM's passes) and `assembly` */
+  unsigned clones; /* bits 1 << CLONE_.. ; 0: all three */
+  bool text;       /* fill `llvm` (before LLVM's passes) and `assembly` */
 } codegen_options;
 
 /* For --emit=report and the test that holds functions small: instructions before LLVM's passes. */
@@ -104,25 +109,27 @@ typedef struct codegen_function_size {
 typedef struct codegen_object {
   const unsigned char *bytes;
   size_t size;
-  VEC(codegen_kernel) kernels;  /* in the order given */
-  VEC(codegen_function_size) functions;
-  const char *llvm, *assembly;  /* with options.text */
-  double build_seconds, passes_seconds, emit_seconds;   /* for --time-report */
+  VEC(codegen_kernel)
+  kernels; /* in the order given */
+  VEC(codegen_function_size)
+  functions;
+  const char *llvm, *assembly;                        /* with options.text */
+  double build_seconds, passes_seconds, emit_seconds; /* for --time-report */
 } codegen_object;
 
 /* What a kernel's slots, scratch and symbols are, without compiling it (tables are laid out before codegen_compile). */
-codegen_kernel codegen_describe(arena *arena, const kernel *kernel, codegen_options options);
+codegen_kernel codegen_describe(arena *a, const kernel *kernel, codegen_options options);
 
-codegen_object *codegen_compile(arena *arena, codegen_input input, codegen_options options);
+codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options);
 
 /* Links relocatable objects in memory into a shared library at `path` with the in-process lld. Needs libc and libm only;
- * symbols that stay undefined are an error. Returns NULL, or what went wrong (in `arena`). */
+ * symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena). */
 typedef struct link_object {
-  const char *name;             /* for messages */
+  const char *name; /* for messages */
   const unsigned char *bytes;
   size_t size;
 } link_object;
-const char *link_shared_library(arena *arena, const link_object *objects, int count, const char *soname,
+const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,
                                 const char *path);
 
 /* Name and element width for the report: "x86-64-v4", 16 for f32. */

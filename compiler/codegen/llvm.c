@@ -1,0 +1,190 @@
+/* One LLVM module per compilation: target table, passes, emission to memory.
+ *
+ * Every clone lives in the same module; its functions carry the clone's CPU as an attribute. What LLVM reports as an
+ * error about a module that we built is a compiler bug, never the user's mistake, and ends as such.
+ */
+#include "llvm.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "../base/ice.h"
+
+const clone_target clone_targets[CLONE_COUNT] = {
+    [CLONE_V2] = {"x86-64-v2", "_v2", "x86-64-v2", 16, 16},
+    [CLONE_V3] = {"x86-64-v3", "_v3", "x86-64-v3", 32, 16},
+    [CLONE_V4] = {"x86-64-v4", "_v4", "x86-64-v4", 64, 32},
+};
+
+const char *codegen_clone_name(codegen_clone clone) { return clone_targets[clone].name; }
+
+int codegen_lanes(codegen_clone clone, bool f64) {
+  return clone_targets[clone].vector_bytes / (f64 ? 8 : 4);
+}
+
+static void fatal(const char *reason) { ICE("codegen", "LLVM: %s", reason); }
+
+static void diagnose(LLVMDiagnosticInfoRef info, void *unused) {
+  (void)unused;
+  if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) return;
+  ICE("codegen", "LLVM: %s", LLVMGetDiagInfoDescription(info));
+}
+
+static void initialise_once(void) {
+  static bool done;
+  if (done) return;
+  done = true;
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  LLVMInstallFatalErrorHandler(fatal);
+}
+
+llvm_module llvm_module_new(const char *name, int level) {
+  initialise_once();
+  static const char triple[] = "x86_64-unknown-linux-gnu";
+  llvm_module m;
+  m.context = LLVMContextCreate();
+  LLVMContextSetDiagnosticHandler(m.context, diagnose, NULL);
+  m.module = LLVMModuleCreateWithNameInContext(name, m.context);
+  LLVMTargetRef target;
+  char *message = NULL;
+  if (LLVMGetTargetFromTriple(triple, &target, &message)) ICE("codegen", "%s", message);
+  LLVMCodeGenOptLevel effort = level == 0   ? LLVMCodeGenLevelNone
+                               : level == 1 ? LLVMCodeGenLevelLess
+                                            : LLVMCodeGenLevelDefault;
+  m.machine = LLVMCreateTargetMachine(target, triple, clone_targets[CLONE_V2].cpu, "", effort,
+                                      LLVMRelocPIC, LLVMCodeModelDefault);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.machine);
+  LLVMSetModuleDataLayout(m.module, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMSetTarget(m.module, triple);
+  return m;
+}
+
+void llvm_module_free(llvm_module *m) {
+  LLVMDisposeModule(m->module);
+  LLVMDisposeTargetMachine(m->machine);
+  LLVMContextDispose(m->context);
+}
+
+void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value) {
+  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateStringAttribute(m->context, name, (unsigned)strlen(name), value,
+                                                    (unsigned)strlen(value)));
+}
+
+void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(m->context, kind, 0));
+}
+
+LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
+                           codegen_clone clone) {
+  LLVMValueRef function = LLVMAddFunction(m->module, name, type);
+  LLVMSetVisibility(function, LLVMHiddenVisibility);
+  llvm_attribute(m, function, "target-cpu", clone_targets[clone].cpu);
+  if (clone == CLONE_V4) {
+    llvm_attribute(m, function, "prefer-vector-width", "512");
+    llvm_attribute(m, function, "min-legal-vector-width", "512");
+  }
+  llvm_flag(m, function, "nounwind");
+  return function;
+}
+
+int llvm_instruction_count(LLVMValueRef function) {
+  int count = 0;
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
+       block = LLVMGetNextBasicBlock(block)) {
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) count++;
+  }
+  return count;
+}
+
+void llvm_verify(llvm_module *m) {
+  char *message = NULL;
+  if (LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message))
+    ICE("codegen", "malformed module: %s", message);
+  LLVMDisposeMessage(message);
+}
+
+/* Kernels come out of the lowering as explicit vectors in counted loops, so neither vectoriser has anything to find. */
+void llvm_optimise(llvm_module *m, int level) {
+  static const char *const passes[] = {
+      "always-inline",
+      "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa("
+      "licm),dce)",
+      "default<O2>",
+      "default<O3>",
+  };
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMPassBuilderOptionsSetLoopVectorization(options, level >= 3);
+  LLVMPassBuilderOptionsSetSLPVectorization(options, level >= 3);
+  LLVMErrorRef error = LLVMRunPasses(m->module,
+                                     passes[level < 0   ? 0
+                                            : level > 3 ? 3
+                                                        : level],
+                                     m->machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (error) ICE("codegen", "LLVM: %s", LLVMGetErrorMessage(error));
+}
+
+static LLVMMemoryBufferRef emit(llvm_module *m, LLVMCodeGenFileType type) {
+  LLVMMemoryBufferRef buffer = NULL;
+  char *message = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, type, &message, &buffer)) {
+    ICE("codegen", "LLVM: %s", message);
+  }
+  return buffer;
+}
+
+const char *llvm_text(arena *a, llvm_module *m) {
+  char *text = LLVMPrintModuleToString(m->module);
+  const char *copy = arena_strdup(a, text);
+  LLVMDisposeMessage(text);
+  return copy;
+}
+
+/* Emission lowers the module in place, so assembly is made from a clone of it. */
+const char *llvm_assembly(arena *a, llvm_module *m) {
+  llvm_module copy = *m;
+  copy.module = LLVMCloneModule(m->module);
+  LLVMMemoryBufferRef buffer = emit(&copy, LLVMAssemblyFile);
+  const char *text = arena_strndup(a, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  LLVMDisposeModule(copy.module);
+  return text;
+}
+
+const unsigned char *llvm_object(arena *a, llvm_module *m, size_t *size) {
+  LLVMMemoryBufferRef buffer = emit(m, LLVMObjectFile);
+  *size = LLVMGetBufferSize(buffer);
+  unsigned char *bytes = arena_alloc(a, *size);
+  memcpy(bytes, LLVMGetBufferStart(buffer), *size);
+  LLVMDisposeMemoryBuffer(buffer);
+  return bytes;
+}
+
+int link_elf(const unsigned char *const *objects, const size_t *sizes, int count,
+             const char *soname, const char *path, char *message, size_t message_size);
+
+const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,
+                                const char *path) {
+  const unsigned char **bytes = ARENA_ARRAY(a, const unsigned char *, count);
+  size_t *sizes = ARENA_ARRAY(a, size_t, count);
+  for (int i = 0; i < count; i++) {
+    bytes[i] = objects[i].bytes;
+    sizes[i] = objects[i].size;
+  }
+  char message[4096];
+  if (link_elf(bytes, sizes, count, soname, path, message, sizeof message))
+    return arena_strdup(a, message);
+  return NULL;
+}

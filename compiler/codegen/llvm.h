@@ -1,0 +1,43 @@
+/* LLVM for the rest of codegen: one module, its target, passes and emission. Internal to compiler/codegen. */
+#ifndef REC_CODEGEN_LLVM_H
+#define REC_CODEGEN_LLVM_H
+
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+#include "target.h"
+
+/* A row of the target table: what the lowering asks about a clone. */
+typedef struct clone_target {
+  const char *name, *suffix, *cpu;
+  int vector_bytes;
+  int vector_registers;
+} clone_target;
+
+extern const clone_target clone_targets[CLONE_COUNT];
+
+typedef struct llvm_module {
+  LLVMContextRef context;
+  LLVMModuleRef module;
+  LLVMTargetMachineRef machine;
+} llvm_module;
+
+llvm_module llvm_module_new(const char *name, int level);
+void llvm_module_free(llvm_module *m);
+
+/* A function with the attributes of every generated function; hidden unless exported. */
+LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type, codegen_clone clone);
+void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value);
+/* Same for attributes without a value, by LLVM's name: nounwind, noinline, alwaysinline. */
+void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name);
+
+int llvm_instruction_count(LLVMValueRef function);
+
+/* Verifies (a broken module is a compiler bug), runs the passes of the level, emits. */
+void llvm_optimise(llvm_module *m, int level);
+void llvm_verify(llvm_module *m);
+const char *llvm_text(arena *a, llvm_module *m);
+const char *llvm_assembly(arena *a, llvm_module *m);
+const unsigned char *llvm_object(arena *a, llvm_module *m, size_t *size);
+
+#endif

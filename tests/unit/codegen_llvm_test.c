@@ -1,0 +1,78 @@
+// LLVM module, emission to memory, lld in the process: a function is emitted, linked, loaded and called.
+#include <cmocka.h>
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compiler/base/arena.h"
+#include "compiler/codegen/llvm.h"
+
+// exported int NAME(int x) { return x + callee(x) } with a callee from libm or an undefined one
+static const unsigned char *make_object(arena *a, const char *callee, size_t *size) {
+  llvm_module m = llvm_module_new("test", 2);
+  LLVMTypeRef real = LLVMDoubleTypeInContext(m.context);
+  LLVMTypeRef type = LLVMFunctionType(real, &real, 1, 0);
+  LLVMValueRef outside = LLVMAddFunction(m.module, callee, type);
+  LLVMValueRef f = llvm_function(&m, "test_call", type, CLONE_V2);
+  LLVMSetVisibility(f, LLVMProtectedVisibility);
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(m.context);
+  LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m.context, f, "entry"));
+  LLVMValueRef x = LLVMGetParam(f, 0);
+  LLVMBuildRet(b, LLVMBuildFAdd(b, x, LLVMBuildCall2(b, type, outside, &x, 1, ""), ""));
+  LLVMDisposeBuilder(b);
+  assert_int_equal(llvm_instruction_count(f), 3);
+  llvm_verify(&m);
+  llvm_optimise(&m, 2);
+  const unsigned char *bytes = llvm_object(a, &m, size);
+  llvm_module_free(&m);
+  return bytes;
+}
+
+static void linked_library_runs(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  char path[] = "/tmp/codegen_llvm_testXXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  close(file);
+  for (int round = 0; round < 2; round++) {  // lld can be called again
+    link_object object = {.name = "test.o"};
+    object.bytes = make_object(a, "cbrt", &object.size);
+    const char *error = link_shared_library(a, &object, 1, "libtest.so", path);
+    assert_null(error);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(library);
+    double (*call)(double);
+    *(void **)&call = dlsym(library, "test_call");
+    assert_non_null(call);
+    assert_true(call(27.0) == 30.0);
+    dlclose(library);
+  }
+  unlink(path);
+  arena_free(a);
+}
+
+static void undefined_symbols_are_an_error(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  link_object object = {.name = "test.o"};
+  object.bytes = make_object(a, "no_such_function", &object.size);
+  const char *error =
+      link_shared_library(a, &object, 1, "libtest.so", "/tmp/codegen_llvm_test_none.so");
+  assert_non_null(error);
+  assert_non_null(strstr(error, "no_such_function"));
+  arena_free(a);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(linked_library_runs),
+      cmocka_unit_test(undefined_symbols_are_an_error),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
