@@ -1,5 +1,4 @@
 // LLVM module, emission to memory, lld in the process: a function is emitted, linked, loaded and called.
-#include <cmocka.h>
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 #include <unistd.h>
 
 #include "compiler/base/arena.h"
