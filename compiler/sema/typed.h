@@ -27,6 +27,7 @@
 
 #define TYPED_MAX_AXES 48      /* per recurrence; leaves room for time axes in an axis_set of later layers */
 #define TYPED_RUNTIME_SIZE (-1)
+#define TYPED_MAX_VALUES 16384 /* of one body: a fold over a long axis is refused with a message */
 
 typedef uint64_t axis_set;
 typedef int32_t value_id;      /* position in body.values; -1 for none */
@@ -44,6 +45,43 @@ typedef struct typed_axis {
   span span;
 } typed_axis;
 
+typedef enum value_op {
+#define VALUE_OP(id, text, arity, class) VALUE_##id,
+#include "value_ops.def"
+#undef VALUE_OP
+  VALUE_OP_COUNT
+} value_op;
+
+/* One step of a start expression (`~ ...`). */
+typedef enum start_kind {
+  START_VALUE,         /* an elementwise row of value_ops.def, NUMBER or AXIS_SIZE: see `op` */
+  START_INDEX,         /* 0, 1, .. along `axis` */
+  START_UNIFORM,       /* uniform(args[0], args[1]): every START_ draw is one draw per entry of the parameter */
+  START_LOGUNIFORM,    /* exp(uniform(log args[0], log args[1])) */
+  START_NORMAL,        /* normal(mean args[0], standard deviation args[1]) */
+  START_INV_SOFTPLUS,  /* log(exp(args[0]) - 1) */
+  START_IDENTITY,      /* the weight that hands its input through */
+  START_OTHER_DRAW     /* `path`: the very draw that weight would start with (init only) */
+} start_kind;
+
+typedef struct start_value {
+  start_kind kind;
+  value_op op;         /* START_VALUE */
+  int args[3];         /* earlier positions in the list */
+  double number;       /* NUMBER */
+  int axis;            /* INDEX, AXIS_SIZE: position among the axes that the start was checked against */
+  int exponent;        /* WHOLE_POWER */
+  bool complex;
+  const char *path;    /* OTHER_DRAW: as written, `in_proj.C` */
+} start_value;
+
+/* A start expression after checks: functions inlined, a flat list like a body, the last value being the result.
+ * A value that is used twice is drawn once. The text form (sema.h: start_print) is what artifacts carry. */
+typedef struct typed_start {
+  VEC(start_value) values;
+  const ast_expr *source;
+} typed_start;
+
 typedef enum tensor_kind { TENSOR_INPUT, TENSOR_PARAM, TENSOR_STATE, TENSOR_OUTPUT } tensor_kind;
 
 /* An input, parameter, state or output. */
@@ -57,12 +95,14 @@ typedef struct typed_tensor {
   bool complex;                /* two numbers an element (re, im) in memory */
   bool promised;               /* `in [low, high]` */
   double low, high;
-  const ast_expr *start;       /* param: `~ expr`, else NULL */
-  value_id assigned;           /* state, output: the value after this step; -1 for inputs and params */
+  const typed_start *start;    /* param: `~ expr`, else NULL */
+  value_id assigned;           /* state, output: the value after this step, -1 for inputs and params. It may lack some
+                                  axes of the tensor (`h = 0`): it broadcasts. It is complex exactly if the tensor is */
   span span;
 } typed_tensor;
 
-/* The lag buffer of an input or a let: its last `depth` values, carried like a state, named `NAME.lag`. */
+/* The lag buffer of an input or a let: its last `depth` values, carried like a state, named `NAME.lag`.
+ * `source` may lack some of `axes` (`let a[G] = 1`): it broadcasts. */
 typedef struct typed_lag {
   const char *name;            /* the source's name, without `.lag` */
   int input;                   /* position of the lagged input in body.tensors, or -1 for a let */
@@ -72,17 +112,10 @@ typedef struct typed_lag {
   bool complex;
 } typed_lag;
 
-typedef enum value_op {
-#define VALUE_OP(id, text, arity, class) VALUE_##id,
-#include "value_ops.def"
-#undef VALUE_OP
-  VALUE_OP_COUNT
-} value_op;
-
 typedef struct typed_value {
   value_op op;
   value_id args[3];
-  axis_set axes;
+  axis_set axes;               /* exactly the axes that the operands give it; broadcasting is never a value of its own */
   axis_set over;               /* REDUCE: the axes removed */
   bool complex;
   bool kink;                   /* SQRT: gradient 0 at 0 */
@@ -104,12 +137,28 @@ typedef struct typed_body {
   VEC(typed_value) values;
 } typed_body;
 
-/* A file after name resolution: its own items and what it imports, layers and models still as AST. */
-typedef struct typed_program {
+/* What a name of a file means: one space for recurrences, fns, layers and models, own and imported. */
+typedef struct typed_name {
+  const char *name;
+  const ast_item *item;
+  struct typed_file *file;     /* where the item stands: its own names are looked up there */
+} typed_name;
+
+/* A source file and the names that its items see. */
+typedef struct typed_file {
   const ast_file *file;
-  VEC(typed_body *) recurrences;       /* own and imported, callable by layers */
-  VEC(const ast_item *) layers;        /* own and imported layers, models, inits, trains, evaluates */
-  VEC(const source *) sources;         /* the file first, then every import, for embedding */
+  VEC(typed_name) names;       /* recurrences, fns, layers, models: own ones first, then those of its imports */
+  VEC(typed_name) inits;       /* a space of their own */
+  VEC(struct typed_file *) imports;
+} typed_file;
+
+/* A program after name resolution: the file's own items and what it imports; layers and models still as AST. */
+typedef struct typed_program {
+  typed_file *main;
+  VEC(typed_body *) recurrences;       /* own and imported by the file itself, with the sizes of their headers */
+  VEC(typed_name) layers;              /* own and imported layers and models, then inits, then own trains, evaluates */
+  VEC(typed_file *) files;             /* the file first, then every import, for embedding: files[i]->file->source */
+  struct sema *sema;                   /* for sema.h: instances of recurrences, expressions of layers */
 } typed_program;
 
 /* `-D axis=size` and `-D item.axis=size` of the command line. */
@@ -129,7 +178,10 @@ value_op value_op_find(const char *text);
  * For synthesised bodies (layers) and normalisation. The caller has checked that the operation is legal. */
 value_id body_append(arena *arena, typed_body *body, typed_value value);
 
+/* Removes the values, and then the lag buffers, on which no state and no output depends. */
+void body_prune(arena *arena, typed_body *body);
+
 /* Prints a body as `--emit=types` does. */
-void typed_print_body(const typed_body *body, arena *arena, char **text);
+char *typed_print_body(arena *arena, const typed_body *body);
 
 #endif
