@@ -68,6 +68,7 @@ typedef struct tile_place {
   int axis_count;         /* axes in memory order, time not among them; complex pairs not either */
   int axes[TYPED_MAX_AXES];
   bool time;              /* one per step: in chunk form the value also has axis t */
+  const char *name;       /* for people: the source's name; `x.lag` for a lag buffer; NULL if it has none */
 } tile_place;
 
 typedef enum tile_op {
@@ -93,6 +94,7 @@ typedef struct tile_result {
 } tile_result;
 
 typedef struct tile_program {
+  arena *arena;                      /* where its parts live */
   const char *name;                  /* ssd.forward, ssd.backward, .. */
   tile_form form;
   int chunk;                         /* steps in a chunk; 1 in step form */
@@ -102,29 +104,73 @@ typedef struct tile_program {
   VEC(tile_place) arguments;         /* an ARGUMENT value reads arguments[index] */
   VEC(tile_value) values;            /* operands before users; hash-consed by tile_append */
   VEC(tile_result) results;
+  int32_t *table;                    /* hash table over values: position + 1, 0 for a free slot */
+  int table_size;                    /* a power of two, or 0 */
 } tile_program;
 
 typedef enum tile_section { TILE_PROLOGUE, TILE_BODY, TILE_EPILOGUE } tile_section;
 
-/* ---- building (construct.c): every function simplifies and shares equal values ------------------------- */
-tile_program *tile_program_new(arena *arena, const char *name, const typed_body *body, tile_form form, int chunk);
-tile_id tile_append(arena *arena, tile_program *program, tile_value value);
+/* ---- the table of operations ---------------------------------------------------------------------------- */
+int tile_arity(tile_op op);
+const char *tile_op_text(tile_op op);
+tile_op tile_op_find(const char *text);           /* TILE_OP_COUNT if there is none */
+bool tile_elementwise(tile_op op);
+double tile_op_cost(tile_op op);
+const char *tile_role_text(tile_role role);
+/* Whether a role is written by a program (a result) rather than read (an argument). */
+bool tile_role_is_result(tile_role role);
+
+/* ---- building (construct.c, fold.c) ------------------------------------------------------------------------
+ * Every function simplifies and shares equal values; `axes` of the value handed over is computed, not read.
+ * Appending broadcasts: an operand that lacks an axis means the same along it, for reductions too (the sum of x over
+ * an axis that x lacks is x times its size), so that simplification may drop axes. In the finished program every
+ * operation has the axes that it names (tile_verify). */
+tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form, int chunk);
+tile_id tile_append(tile_program *program, tile_value value);
+/* The same without simplification: shares equal values only. */
+tile_id tile_append_exact(tile_program *program, tile_value value);
+/* A new program with the same axes, form, grid and arguments, and neither values nor results. */
+tile_program *tile_program_like(arena *a, const char *name, const tile_program *program);
+
+tile_id tile_number(tile_program *program, double number);
+tile_id tile_leaf(tile_program *program, tile_op op, int index);
+tile_id tile_unary(tile_program *program, tile_op op, tile_id x);
+tile_id tile_binary(tile_program *program, tile_op op, tile_id x, tile_id y);
+tile_id tile_select(tile_program *program, tile_id condition, tile_id x, tile_id y);
+/* SUM, MAX_OVER, MIN_OVER, EXPAND. */
+tile_id tile_reduce(tile_program *program, tile_op op, tile_id x, axis_set over);
+tile_id tile_dot(tile_program *program, tile_id x, tile_id y, axis_set over);
+/* RENAME (index becomes index2), SLICE, PLACE (entry index2 of axis index), PREFIX, SEGMENT, SEGMENT_ADJOINT (index). */
+tile_id tile_indexed(tile_program *program, tile_op op, tile_id x, int index, int index2);
+/* The value of a new argument. */
+tile_id tile_argument(tile_program *program, tile_place place);
+/* Adds a result; a value that lacks axes of its place is expanded to them. */
+void tile_add_result(tile_program *program, tile_place place, tile_id value);
+/* A place for a tensor of the body; `component` 0 or 1. */
+tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor, int component);
+axis_set tile_place_axes(const tile_program *program, const tile_place *place);
+bool tile_is_number(const tile_program *program, tile_id x, double number);
+/* Sets `grid` of a forward program: the body's axes that no operation consumes. */
+void tile_find_grid(tile_program *program);
 
 /* ---- text, checks ---------------------------------------------------------------------------------------- */
-char *tile_print(arena *arena, const tile_program *program);
-tile_program *tile_parse(arena *arena, interner *interner, diag *diag, const source *text);
+char *tile_print(arena *a, const tile_program *program);
+tile_program *tile_parse(arena *a, interner *names, diag *messages, const source *text);
 /* NULL, or what is wrong: operands before users, shapes by the row's rule, sections, results. */
-const char *tile_verify(arena *arena, const tile_program *program);
+const char *tile_verify(arena *a, const tile_program *program);
 /* The section of every value, as an array over values in `arena`. */
-tile_section *tile_sections(arena *arena, const tile_program *program);
-/* FLOPs of one run for given axis sizes, by the rows' cost rules. */
-double tile_cost(const tile_program *program, const int64_t *axis_sizes);
+tile_section *tile_sections(arena *a, const tile_program *program);
+const char *tile_section_text(tile_section section);
+/* FLOPs of one value, and of one run (the body, without prologue and epilogue), by the rows' cost rules, for given
+ * sizes of the body's axes. */
+double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes);
+double tile_cost(arena *a, const tile_program *program, const int64_t *axis_sizes);
 
 /* ---- transformations --------------------------------------------------------------------------------------- */
 /* Rewrites of chunk-ad.md section 3 until nothing changes; drops what no result needs. */
-tile_program *tile_simplify(arena *arena, const tile_program *program);
+tile_program *tile_simplify(arena *a, const tile_program *program);
 /* Keeps only the results whose role is in the set of bits (1 << role), and what they need. */
-tile_program *tile_restrict(arena *arena, const tile_program *program, unsigned roles);
+tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles);
 
 /* Reverse mode. `backward` takes the arguments of `forward`, cotangents of its outputs and next states, and returns
  * gradients of inputs, parameters and states. Forward values are computed again inside it; in step form those that
@@ -134,7 +180,7 @@ typedef struct tile_gradient {
   tile_program *recompute;   /* step form: next states and TILE_KEEP results; chunk form: next states only */
   int stash_count;
 } tile_gradient;
-tile_gradient tile_differentiate(arena *arena, const tile_program *forward);
+tile_gradient tile_differentiate(arena *a, const tile_program *forward);
 
 /* ---- interpreter (float64), for tests and for the random comparison of every later stage ------------------ */
 /* Runs the program over a whole sequence as a kernel would (chunks in order or in reverse, sections, padding).

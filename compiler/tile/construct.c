@@ -1,0 +1,324 @@
+// Building tile programs: the table of operations, shared values (hash-consing) and the short constructors.
+//
+//   %4 [t,G] = mul %2 %3
+//   tile_binary(program, TILE_MUL, x, y) with x = %2, y = %3   ->   %4 again, no new value
+//
+// Simplification while appending is in fold.c.
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/tile/tile.h"
+
+typedef enum shape_class {
+  SHAPE_LEAF,
+  SHAPE_ELEMENTWISE,
+  SHAPE_REDUCE,
+  SHAPE_DOT,
+  SHAPE_first_equal,
+  SHAPE_expand,
+  SHAPE_rename,
+  SHAPE_slice,
+  SHAPE_place,
+  SHAPE_prefix,
+  SHAPE_segment,
+  SHAPE_segment_adjoint
+} shape_class;
+
+static const struct {
+  const char *text;
+  int arity;
+  shape_class shape;
+  double cost;
+} rows[] = {
+#define TILE_OP(id, text, arity, shape, vjp, cost) {text, arity, SHAPE_##shape, cost},
+#include "compiler/tile/ops.def"
+#undef TILE_OP
+};
+
+int tile_arity(tile_op op) { return rows[op].arity; }
+
+const char *tile_op_text(tile_op op) { return rows[op].text; }
+
+tile_op tile_op_find(const char *text) {
+  for (int op = 0; op < TILE_OP_COUNT; op++) {
+    if (strcmp(rows[op].text, text) == 0) return (tile_op)op;
+  }
+  return TILE_OP_COUNT;
+}
+
+bool tile_elementwise(tile_op op) { return rows[op].shape == SHAPE_ELEMENTWISE; }
+
+double tile_op_cost(tile_op op) { return rows[op].cost; }
+
+static const char *const role_texts[] = {"input",    "param",   "state",   "stash",
+                                         "d.output", "d.next",  "output",  "next",
+                                         "keep",     "d.input", "d.param", "d.state"};
+
+const char *tile_role_text(tile_role role) { return role_texts[role]; }
+
+bool tile_role_is_result(tile_role role) { return role >= TILE_OUTPUT; }
+
+// ---- programs -----------------------------------------------------------------------------------------------------
+
+tile_program *tile_program_new(arena *a, const char *name, const typed_body *body, tile_form form,
+                               int chunk) {
+  tile_program *program = ARENA_NEW(a, tile_program);
+  program->arena = a;
+  program->name = name;
+  program->form = form;
+  program->chunk = form == TILE_STEP ? 1 : chunk;
+  program->time_axis = program->pair_axis = -1;
+  bool s_taken = false;
+  for (int i = 0; i < body->axes.count; i++) {
+    const typed_axis *axis = &body->axes.items[i];
+    int64_t size = axis->size == TYPED_RUNTIME_SIZE ? TILE_RUNTIME_SIZE : axis->size;
+    vec_push(program->arena, &program->axes,
+             (tile_axis){.name = axis->name, .size = size, .body_axis = i});
+    if (strcmp(axis->name, "s") == 0) s_taken = true;
+  }
+  if (form == TILE_CHUNK) {
+    program->time_axis = program->axes.count;
+    vec_push(program->arena, &program->axes,
+             (tile_axis){.name = "t", .size = chunk, .body_axis = -1});
+    program->pair_axis = program->axes.count;
+    // The body may have an axis called s; a name with a prime collides with none.
+    vec_push(program->arena, &program->axes,
+             (tile_axis){.name = s_taken ? "s'" : "s", .size = chunk, .body_axis = -1});
+  }
+  return program;
+}
+
+tile_program *tile_program_like(arena *a, const char *name, const tile_program *program) {
+  tile_program *like = ARENA_NEW(a, tile_program);
+  like->arena = a;
+  like->name = name;
+  like->form = program->form;
+  like->chunk = program->chunk;
+  like->time_axis = program->time_axis;
+  like->pair_axis = program->pair_axis;
+  like->grid = program->grid;
+  for (int i = 0; i < program->axes.count; i++) vec_push(a, &like->axes, program->axes.items[i]);
+  for (int i = 0; i < program->arguments.count; i++) {
+    vec_push(a, &like->arguments, program->arguments.items[i]);
+  }
+  return like;
+}
+
+axis_set tile_place_axes(const tile_program *program, const tile_place *place) {
+  axis_set set = 0;
+  for (int i = 0; i < place->axis_count; i++) set |= axis_bit(place->axes[i]);
+  if (place->time && program->form == TILE_CHUNK) set |= axis_bit(program->time_axis);
+  return set;
+}
+
+tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor, int component) {
+  const typed_tensor *t = &body->tensors.items[tensor];
+  tile_place place = {.role = role,
+                      .tensor = tensor,
+                      .lag = -1,
+                      .component = component,
+                      .stash = -1,
+                      .axis_count = t->axis_count,
+                      .time = t->kind == TENSOR_INPUT || t->kind == TENSOR_OUTPUT,
+                      .name = t->name};
+  for (int i = 0; i < t->axis_count; i++) place.axes[i] = t->axes[i];
+  return place;
+}
+
+void tile_find_grid(tile_program *program) {
+  axis_set consumed = 0;
+  for (int i = 0; i < program->values.count; i++) {
+    const tile_value *v = &program->values.items[i];
+    switch (rows[v->op].shape) {
+      case SHAPE_REDUCE:
+      case SHAPE_DOT:
+      case SHAPE_first_equal:
+        consumed |= v->over;
+        break;
+      case SHAPE_rename:
+        consumed |= axis_bit(v->index) | axis_bit(v->index2);
+        break;
+      case SHAPE_slice:
+      case SHAPE_place:
+        consumed |= axis_bit(v->index);
+        break;
+      default:
+        break;
+    }
+  }
+  program->grid = 0;
+  for (int i = 0; i < program->axes.count; i++) {
+    if (program->axes.items[i].body_axis >= 0 && !axis_in(consumed, i))
+      program->grid |= axis_bit(i);
+  }
+}
+
+// ---- shared values ------------------------------------------------------------------------------------------------
+
+// The axes of a value from its operands by the row's rule, without any check.
+static axis_set shape_of(const tile_program *program, const tile_value *v) {
+  axis_set of[3] = {0, 0, 0}, all = 0;
+  for (int i = 0; i < rows[v->op].arity; i++) {
+    of[i] = program->values.items[v->args[i]].axes;
+    all |= of[i];
+  }
+  axis_set t = program->time_axis < 0 ? 0 : axis_bit(program->time_axis);
+  axis_set s = program->pair_axis < 0 ? 0 : axis_bit(program->pair_axis);
+  switch (rows[v->op].shape) {
+    case SHAPE_LEAF:
+      switch (v->op) {
+        case TILE_INDEX:
+          return axis_bit(v->index);
+        case TILE_VALID:
+          return t;
+        case TILE_ARGUMENT:
+          return tile_place_axes(program, &program->arguments.items[v->index]);
+        case TILE_CAUSAL:
+          return t | s;
+        default:
+          return 0;
+      }
+    case SHAPE_ELEMENTWISE:
+    case SHAPE_first_equal:
+      return all;
+    case SHAPE_REDUCE:
+    case SHAPE_DOT:
+      return all & ~v->over;
+    case SHAPE_expand:
+      return all | v->over;
+    case SHAPE_rename:
+      return (all & ~axis_bit(v->index)) | axis_bit(v->index2);
+    case SHAPE_slice:
+      return all & ~axis_bit(v->index);
+    case SHAPE_place:
+      return all | axis_bit(v->index);
+    case SHAPE_prefix:
+      return all;
+    case SHAPE_segment:
+      return all | s;
+    case SHAPE_segment_adjoint:
+      return all & ~s;
+  }
+  ICE("tile", "operation %d has no shape rule", (int)v->op);
+}
+
+static uint64_t mix(uint64_t h, uint64_t x) {
+  h = (h ^ x) * 0x9E3779B97F4A7C15u;
+  return h ^ (h >> 29);
+}
+
+static uint64_t number_bits(double number) {
+  uint64_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  return bits;
+}
+
+static uint64_t hash_value(const tile_value *v) {
+  uint64_t h = mix(0, (uint64_t)v->op);
+  for (int i = 0; i < rows[v->op].arity; i++) h = mix(h, (uint64_t)v->args[i]);
+  h = mix(h, v->over);
+  h = mix(h, number_bits(v->number));
+  h = mix(h, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
+  return h;
+}
+
+static bool same_value(const tile_value *a, const tile_value *b) {
+  if (a->op != b->op || a->over != b->over || a->index != b->index || a->index2 != b->index2 ||
+      number_bits(a->number) != number_bits(b->number)) {
+    return false;
+  }
+  for (int i = 0; i < rows[a->op].arity; i++) {
+    if (a->args[i] != b->args[i]) return false;
+  }
+  return true;
+}
+
+static void table_insert(tile_program *program, tile_id id) {
+  uint64_t mask = (uint64_t)program->table_size - 1;
+  uint64_t at = hash_value(&program->values.items[id]) & mask;
+  while (program->table[at]) at = (at + 1) & mask;
+  program->table[at] = id + 1;
+}
+
+static void table_grow(tile_program *program) {
+  program->table_size = program->table_size ? 2 * program->table_size : 64;
+  program->table = ARENA_ARRAY(program->arena, int32_t, program->table_size);
+  for (int i = 0; i < program->values.count; i++) table_insert(program, i);
+}
+
+tile_id tile_append_exact(tile_program *program, tile_value value) {
+  int arity = rows[value.op].arity;
+  for (int i = 0; i < arity; i++) {
+    if (value.args[i] < 0 || value.args[i] >= program->values.count) {
+      ICE("tile", "operand %d of %s is not a value of %s", i, rows[value.op].text, program->name);
+    }
+  }
+  for (int i = arity; i < 3; i++) value.args[i] = NO_TILE;
+  if (2 * (program->values.count + 1) > program->table_size) table_grow(program);
+  uint64_t mask = (uint64_t)program->table_size - 1;
+  for (uint64_t at = hash_value(&value) & mask; program->table[at]; at = (at + 1) & mask) {
+    tile_id found = program->table[at] - 1;
+    tile_value *old = &program->values.items[found];
+    if (!same_value(old, &value)) continue;
+    if (!old->name) old->name = value.name;
+    return found;
+  }
+  value.axes = shape_of(program, &value);
+  tile_id id = program->values.count;
+  vec_push(program->arena, &program->values, value);
+  table_insert(program, id);
+  return id;
+}
+
+// ---- short constructors -------------------------------------------------------------------------------------------
+
+tile_id tile_number(tile_program *program, double number) {
+  return tile_append(program, (tile_value){.op = TILE_NUMBER, .number = number});
+}
+
+tile_id tile_leaf(tile_program *program, tile_op op, int index) {
+  return tile_append(program, (tile_value){.op = op, .index = index});
+}
+
+tile_id tile_unary(tile_program *program, tile_op op, tile_id x) {
+  return tile_append(program, (tile_value){.op = op, .args = {x}});
+}
+
+tile_id tile_binary(tile_program *program, tile_op op, tile_id x, tile_id y) {
+  return tile_append(program, (tile_value){.op = op, .args = {x, y}});
+}
+
+tile_id tile_select(tile_program *program, tile_id condition, tile_id x, tile_id y) {
+  return tile_append(program, (tile_value){.op = TILE_SELECT, .args = {condition, x, y}});
+}
+
+tile_id tile_reduce(tile_program *program, tile_op op, tile_id x, axis_set over) {
+  return tile_append(program, (tile_value){.op = op, .args = {x}, .over = over});
+}
+
+tile_id tile_dot(tile_program *program, tile_id x, tile_id y, axis_set over) {
+  return tile_append(program, (tile_value){.op = TILE_DOT, .args = {x, y}, .over = over});
+}
+
+tile_id tile_indexed(tile_program *program, tile_op op, tile_id x, int index, int index2) {
+  tile_value value = {.op = op, .args = {x}, .index = index, .index2 = index2};
+  return tile_append(program, value);
+}
+
+tile_id tile_argument(tile_program *program, tile_place place) {
+  vec_push(program->arena, &program->arguments, place);
+  tile_value value = {
+      .op = TILE_ARGUMENT, .index = program->arguments.count - 1, .name = place.name};
+  return tile_append(program, value);
+}
+
+void tile_add_result(tile_program *program, tile_place place, tile_id value) {
+  axis_set wanted = tile_place_axes(program, &place);
+  value = tile_reduce(program, TILE_EXPAND, value, wanted);
+  vec_push(program->arena, &program->results, (tile_result){.place = place, .value = value});
+}
+
+bool tile_is_number(const tile_program *program, tile_id x, double number) {
+  const tile_value *v = &program->values.items[x];
+  return v->op == TILE_NUMBER && v->number == number;
+}

@@ -1,0 +1,480 @@
+// Simplification while appending: rules that look at one value and its operands.
+//
+//   %3 = mul 1 %2            ->  %2
+//   %4 = add %2 (neg %1)     ->  %4 = sub %2 %1
+//   %5 = slice (place %2 M = 1) M = 1   ->  %2
+//   %6 = sum (mul %1 %2) over N, %1 without N   ->  %6 = mul %1 (sum %2 over N)
+//
+// Rules keep what a formula means for every operand, infinities included, but for one: a product with the constant 0
+// is 0. Axes may get lost on the way (0 has none); a missing axis always means "the same along it".
+// Rewrites that need to see the users of a value are in simplify.c.
+#include <math.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/tile/evaluate.h"
+#include "compiler/tile/tile.h"
+
+// Values move when the program grows: a copy, not a pointer.
+static tile_value value_of(tile_program *p, tile_id x) { return p->values.items[x]; }
+static tile_op op_of(tile_program *p, tile_id x) { return p->values.items[x].op; }
+static tile_id arg_of(tile_program *p, tile_id x, int i) { return p->values.items[x].args[i]; }
+static axis_set axes_of(tile_program *p, tile_id x) { return p->values.items[x].axes; }
+static double number_of(tile_program *p, tile_id x) { return p->values.items[x].number; }
+static bool is(tile_program *p, tile_id x, double n) { return tile_is_number(p, x, n); }
+static bool is_number(tile_program *p, tile_id x) { return op_of(p, x) == TILE_NUMBER; }
+static bool is_neg(tile_program *p, tile_id x) { return op_of(p, x) == TILE_NEG; }
+
+static tile_id exact(tile_program *p, tile_value v) { return tile_append_exact(p, v); }
+static tile_id number(tile_program *p, double n) { return tile_number(p, n); }
+static tile_id unary(tile_program *p, tile_op op, tile_id x) { return tile_unary(p, op, x); }
+static tile_id binary(tile_program *p, tile_op op, tile_id x, tile_id y) {
+  return tile_binary(p, op, x, y);
+}
+static tile_id neg(tile_program *p, tile_id x) { return unary(p, TILE_NEG, x); }
+static tile_id reduce(tile_program *p, tile_op op, tile_id x, axis_set over) {
+  return tile_reduce(p, op, x, over);
+}
+static tile_id expand(tile_program *p, tile_id x, axis_set over) {
+  return reduce(p, TILE_EXPAND, x, over);
+}
+
+// The number and the rest of `number * rest`.
+static bool scaled(tile_program *p, tile_id x, double *scale, tile_id *rest) {
+  tile_value v = value_of(p, x);
+  if (v.op == TILE_NEG) {
+    *scale = -1;
+    *rest = v.args[0];
+    return true;
+  }
+  if (v.op == TILE_MUL && is_number(p, v.args[0])) {
+    *scale = number_of(p, v.args[0]);
+    *rest = v.args[1];
+    return true;
+  }
+  return false;
+}
+
+static tile_id times_sizes(tile_program *p, tile_id x, axis_set axes) {
+  for (int i = 0; i < p->axes.count; i++) {
+    if (axis_in(axes, i)) {
+      x = binary(p, TILE_MUL, tile_leaf(p, TILE_AXIS_SIZE, i), x);
+    }
+  }
+  return x;
+}
+
+// ---- elementwise --------------------------------------------------------------------------------------------------
+
+static tile_id fold_neg(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]);
+  switch (x.op) {
+    case TILE_NEG:
+      return x.args[0];
+    case TILE_SUB:
+      return binary(p, TILE_SUB, x.args[1], x.args[0]);
+    case TILE_MUL:
+      if (!is_number(p, x.args[0])) return exact(p, v);
+      return binary(p, TILE_MUL, number(p, -number_of(p, x.args[0])), x.args[1]);
+    default:
+      return exact(p, v);
+  }
+}
+
+static tile_id fold_unary(tile_program *p, tile_value v) {
+  tile_id x = v.args[0];
+  switch (v.op) {
+    case TILE_NEG:
+      return fold_neg(p, v);
+    case TILE_ABS:
+      if (is_neg(p, x)) return unary(p, TILE_ABS, arg_of(p, x, 0));
+      return op_of(p, x) == TILE_ABS ? x : exact(p, v);
+    case TILE_COS:
+      return is_neg(p, x) ? unary(p, TILE_COS, arg_of(p, x, 0)) : exact(p, v);
+    case TILE_SIN:
+    case TILE_TANH:
+    case TILE_ERF:
+    case TILE_SIGN:
+      return is_neg(p, x) ? neg(p, unary(p, v.op, arg_of(p, x, 0))) : exact(p, v);
+    case TILE_STOP:
+      return op_of(p, x) == TILE_STOP ? x : exact(p, v);
+    default:
+      return exact(p, v);
+  }
+}
+
+// Sums of masked or placed values keep one mask or place.
+static tile_id fold_add_structured(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]), y = value_of(p, v.args[1]);
+  if (x.op == TILE_PLACE && y.op == TILE_PLACE && x.index == y.index && x.index2 == y.index2) {
+    tile_id sum = binary(p, TILE_ADD, x.args[0], y.args[0]);
+    return tile_indexed(p, TILE_PLACE, sum, x.index, x.index2);
+  }
+  if (x.op == TILE_SELECT && y.op == TILE_SELECT && x.args[0] == y.args[0]) {
+    bool meet = (is(p, x.args[1], 0) || is(p, y.args[1], 0) ||
+                 (is(p, x.args[2], 0) && is(p, y.args[2], 0))) &&
+                (is(p, x.args[2], 0) || is(p, y.args[2], 0));
+    if (meet) {
+      return tile_select(p, x.args[0], binary(p, TILE_ADD, x.args[1], y.args[1]),
+                         binary(p, TILE_ADD, x.args[2], y.args[2]));
+    }
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_add(tile_program *p, tile_value v) {
+  tile_id x = v.args[0], y = v.args[1];
+  if (is(p, x, 0)) return y;
+  if (is(p, y, 0)) return x;
+  if (x == y) return binary(p, TILE_MUL, number(p, 2), x);
+  if (is_neg(p, x) && is_neg(p, y)) {
+    return neg(p, binary(p, TILE_ADD, arg_of(p, x, 0), arg_of(p, y, 0)));
+  }
+  if (is_neg(p, y)) return binary(p, TILE_SUB, x, arg_of(p, y, 0));
+  if (is_neg(p, x)) return binary(p, TILE_SUB, y, arg_of(p, x, 0));
+  return fold_add_structured(p, v);
+}
+
+static tile_id fold_sub(tile_program *p, tile_value v) {
+  tile_id x = v.args[0], y = v.args[1];
+  if (is(p, y, 0)) return x;
+  if (is(p, x, 0)) return neg(p, y);
+  if (is_neg(p, y)) return binary(p, TILE_ADD, x, arg_of(p, y, 0));
+  if (is_neg(p, x)) return neg(p, binary(p, TILE_ADD, arg_of(p, x, 0), y));
+  return exact(p, v);
+}
+
+static tile_id fold_mul(tile_program *p, tile_value v) {
+  tile_id x = v.args[0], y = v.args[1];
+  if (is(p, x, 0) || is(p, y, 0)) return number(p, 0);
+  if (is(p, x, 1)) return y;
+  if (is(p, y, 1)) return x;
+  if (is_neg(p, x)) return neg(p, binary(p, TILE_MUL, arg_of(p, x, 0), y));
+  if (is_neg(p, y)) return neg(p, binary(p, TILE_MUL, x, arg_of(p, y, 0)));
+  if (is(p, x, -1)) return neg(p, y);
+  if (is(p, y, -1)) return neg(p, x);
+  // Constants stand first, and one constant is left of a product.
+  if (is_number(p, y)) return binary(p, TILE_MUL, y, x);
+  double scale;
+  tile_id rest;
+  if (scaled(p, y, &scale, &rest)) {
+    if (is_number(p, x)) {
+      double product = number_of(p, x) * scale;
+      return isfinite(product) ? binary(p, TILE_MUL, number(p, product), rest) : exact(p, v);
+    }
+    return binary(p, TILE_MUL, number(p, scale), binary(p, TILE_MUL, x, rest));
+  }
+  if (!is_number(p, x) && scaled(p, x, &scale, &rest)) {
+    return binary(p, TILE_MUL, number(p, scale), binary(p, TILE_MUL, rest, y));
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_div(tile_program *p, tile_value v) {
+  tile_id x = v.args[0], y = v.args[1];
+  if (is_number(p, y)) {
+    double reciprocal = 1 / number_of(p, y);
+    if (isnormal(reciprocal)) return binary(p, TILE_MUL, number(p, reciprocal), x);
+  }
+  if (is_neg(p, x)) return neg(p, binary(p, TILE_DIV, arg_of(p, x, 0), y));
+  if (is_neg(p, y)) return neg(p, binary(p, TILE_DIV, x, arg_of(p, y, 0)));
+  return exact(p, v);
+}
+
+static tile_id fold_select(tile_program *p, tile_value v) {
+  tile_id c = v.args[0], x = v.args[1], y = v.args[2];
+  if (is_number(p, c)) return number_of(p, c) != 0 ? x : y;
+  if (x == y) return x;
+  if (op_of(p, x) == TILE_SELECT && arg_of(p, x, 0) == c) {
+    return tile_select(p, c, arg_of(p, x, 1), y);
+  }
+  if (op_of(p, y) == TILE_SELECT && arg_of(p, y, 0) == c) {
+    return tile_select(p, c, x, arg_of(p, y, 2));
+  }
+  bool minus_x = is_neg(p, x), minus_y = is_neg(p, y);
+  if ((minus_x || is(p, x, 0)) && (minus_y || is(p, y, 0))) {
+    tile_id positive =
+        tile_select(p, c, minus_x ? arg_of(p, x, 0) : x, minus_y ? arg_of(p, y, 0) : y);
+    return neg(p, positive);
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_accumulate(tile_program *p, tile_value v) {
+  tile_id x = v.args[0];
+  if (is(p, x, 0)) return x;
+  double scale;
+  tile_id rest;
+  if (scaled(p, x, &scale, &rest)) {
+    return binary(p, TILE_MUL, number(p, scale), unary(p, TILE_ACCUMULATE, rest));
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_elementwise(tile_program *p, tile_value v) {
+  int arity = tile_arity(v.op);
+  axis_set all = 0;
+  bool expanded = false, constant = v.op != TILE_ACCUMULATE;
+  double numbers[3] = {0, 0, 0};
+  for (int i = 0; i < arity; i++) {
+    all |= axes_of(p, v.args[i]);
+    expanded |= op_of(p, v.args[i]) == TILE_EXPAND;
+    constant &= is_number(p, v.args[i]);
+    numbers[i] = number_of(p, v.args[i]);
+  }
+  if (expanded) {
+    for (int i = 0; i < arity; i++) {
+      if (op_of(p, v.args[i]) == TILE_EXPAND) v.args[i] = arg_of(p, v.args[i], 0);
+    }
+    return expand(p, tile_append(p, v), all);
+  }
+  if (constant) return number(p, tile_evaluate(v.op, numbers));
+  // One order of operands for what commutes, constants first.
+  if ((v.op == TILE_ADD || v.op == TILE_MUL || v.op == TILE_EQUAL) && v.args[0] > v.args[1] &&
+      !is_number(p, v.args[0])) {
+    tile_id x = v.args[0];
+    v.args[0] = v.args[1];
+    v.args[1] = x;
+  }
+  switch (v.op) {
+    case TILE_ADD:
+      return fold_add(p, v);
+    case TILE_SUB:
+      return fold_sub(p, v);
+    case TILE_MUL:
+      return fold_mul(p, v);
+    case TILE_DIV:
+      return fold_div(p, v);
+    case TILE_SELECT:
+      return fold_select(p, v);
+    case TILE_ACCUMULATE:
+      return fold_accumulate(p, v);
+    default:
+      return arity == 1 ? fold_unary(p, v) : exact(p, v);
+  }
+}
+
+// ---- reductions and products --------------------------------------------------------------------------------------
+
+static tile_id fold_sum(tile_program *p, tile_value v) {
+  tile_id x = v.args[0];
+  axis_set missing = v.over & ~axes_of(p, x);
+  v.over &= ~missing;
+  if (missing) return times_sizes(p, reduce(p, TILE_SUM, x, v.over), missing);
+  if (!v.over) return x;
+  tile_value inner = value_of(p, x);
+  double scale;
+  tile_id rest;
+  if (scaled(p, x, &scale, &rest)) {
+    return binary(p, TILE_MUL, number(p, scale), reduce(p, TILE_SUM, rest, v.over));
+  }
+  switch (inner.op) {
+    case TILE_SUM:
+      return reduce(p, TILE_SUM, inner.args[0], v.over | inner.over);
+    case TILE_EXPAND:
+      return reduce(p, TILE_SUM, inner.args[0], v.over);
+    case TILE_PLACE:
+      if (!axis_in(v.over, inner.index)) break;
+      return reduce(p, TILE_SUM, inner.args[0], v.over & ~axis_bit(inner.index));
+    case TILE_MUL:
+      for (int i = 0; i < 2; i++) {
+        tile_id factor = inner.args[i], other = inner.args[1 - i];
+        // Of several axes, those that the factor lacks are summed first.
+        axis_set free = v.over & ~axes_of(p, factor);
+        if (!free || axes_of(p, factor) == 0) {
+          if (!free) continue;
+          return binary(p, TILE_MUL, factor, reduce(p, TILE_SUM, other, v.over));
+        }
+        tile_id summed = binary(p, TILE_MUL, factor, reduce(p, TILE_SUM, other, free));
+        return reduce(p, TILE_SUM, summed, v.over & ~free);
+      }
+      break;
+    default:
+      break;
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_dot(tile_program *p, tile_value v) {
+  tile_id x = v.args[0], y = v.args[1];
+  for (int i = 0; i < 2; i++) {
+    if (op_of(p, v.args[i]) == TILE_EXPAND) {
+      axis_set all = (axes_of(p, x) | axes_of(p, y)) & ~v.over;
+      tile_id stripped = arg_of(p, v.args[i], 0), other = v.args[1 - i];
+      return expand(p, tile_dot(p, stripped, other, v.over), all);
+    }
+  }
+  axis_set only_x = v.over & ~axes_of(p, y), only_y = v.over & ~axes_of(p, x);
+  if (only_x | only_y) {
+    axis_set both = v.over & ~(only_x | only_y);
+    // An axis that neither has counts once.
+    tile_id a = reduce(p, TILE_SUM, x, only_x), c = reduce(p, TILE_SUM, y, only_y & ~only_x);
+    return tile_dot(p, a, c, both);
+  }
+  if (!v.over) return binary(p, TILE_MUL, x, y);
+  if (is(p, x, 0) || is(p, y, 0)) return number(p, 0);
+  for (int i = 0; i < 2; i++) {
+    double scale;
+    tile_id rest;
+    if (scaled(p, v.args[i], &scale, &rest)) {
+      tile_id dot = tile_dot(p, rest, v.args[1 - i], v.over);
+      return binary(p, TILE_MUL, number(p, scale), dot);
+    }
+  }
+  if (v.args[0] > v.args[1]) {
+    v.args[0] = y;
+    v.args[1] = x;
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_extreme(tile_program *p, tile_value v) {
+  v.over &= axes_of(p, v.args[0]);
+  if (!v.over) return v.args[0];
+  if (op_of(p, v.args[0]) == TILE_EXPAND) {
+    axis_set kept = axes_of(p, v.args[0]) & ~v.over;
+    return expand(p, reduce(p, v.op, arg_of(p, v.args[0], 0), v.over), kept);
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_expand(tile_program *p, tile_value v) {
+  v.over &= ~axes_of(p, v.args[0]);
+  if (!v.over) return v.args[0];
+  if (op_of(p, v.args[0]) == TILE_EXPAND) {
+    tile_value inner = value_of(p, v.args[0]);
+    return expand(p, inner.args[0], v.over | inner.over);
+  }
+  return exact(p, v);
+}
+
+// ---- axes -----------------------------------------------------------------------------------------------------------
+
+static tile_id fold_rename(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]);
+  if (v.index == v.index2 || !axis_in(x.axes, v.index)) return v.args[0];
+  if (axis_in(x.axes, v.index2)) ICE("tile", "rename onto an axis that the value has");
+  switch (x.op) {
+    case TILE_RENAME:
+      if (x.index2 != v.index) break;
+      return tile_indexed(p, TILE_RENAME, x.args[0], x.index, v.index2);
+    case TILE_INDEX:
+      return tile_leaf(p, TILE_INDEX, v.index2);
+    case TILE_EXPAND: {
+      axis_set axes = (x.axes & ~axis_bit(v.index)) | axis_bit(v.index2);
+      tile_id renamed = tile_indexed(p, TILE_RENAME, x.args[0], v.index, v.index2);
+      return expand(p, renamed, axes);
+    }
+    case TILE_NEG:
+      return neg(p, tile_indexed(p, TILE_RENAME, x.args[0], v.index, v.index2));
+    default:
+      break;
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_slice(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]);
+  if (!axis_in(x.axes, v.index)) return v.args[0];
+  switch (x.op) {
+    case TILE_INDEX:
+      return number(p, v.index2);
+    case TILE_PLACE:
+      if (x.index != v.index) break;
+      return x.index2 == v.index2 ? x.args[0] : number(p, 0);
+    case TILE_EXPAND: {
+      tile_id sliced = tile_indexed(p, TILE_SLICE, x.args[0], v.index, v.index2);
+      return expand(p, sliced, x.axes & ~axis_bit(v.index));
+    }
+    default:
+      break;
+  }
+  return exact(p, v);
+}
+
+static tile_id fold_place(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]);
+  if (is(p, v.args[0], 0)) return v.args[0];
+  if (axis_in(x.axes, v.index)) ICE("tile", "place on an axis that the value has");
+  if (x.op == TILE_NEG) {
+    return neg(p, tile_indexed(p, TILE_PLACE, x.args[0], v.index, v.index2));
+  }
+  return exact(p, v);
+}
+
+// Sums along time: linear, so signs and constants move out.
+static tile_id fold_along_time(tile_program *p, tile_value v) {
+  tile_id x = v.args[0];
+  if (is(p, x, 0)) return x;
+  double scale;
+  tile_id rest;
+  if (scaled(p, x, &scale, &rest)) {
+    tile_id sums = tile_indexed(p, v.op, rest, v.index, 0);
+    return binary(p, TILE_MUL, number(p, scale), sums);
+  }
+  axis_set needed = axis_bit(p->time_axis);
+  if (v.op == TILE_SEGMENT_ADJOINT) needed |= axis_bit(p->pair_axis);
+  if (needed & ~axes_of(p, x)) {
+    // An operand that is the same along time: the expansion must stay visible to the verifier.
+    v.args[0] =
+        exact(p, (tile_value){.op = TILE_EXPAND, .args = {x}, .over = needed & ~axes_of(p, x)});
+  }
+  return exact(p, v);
+}
+
+tile_id tile_append(tile_program *program, tile_value v) {
+  const char *name = v.name;
+  tile_id id;
+  for (int i = tile_arity(v.op); i < 3; i++) v.args[i] = NO_TILE;
+  if (tile_elementwise(v.op)) {
+    id = fold_elementwise(program, v);
+  } else {
+    switch (v.op) {
+      case TILE_AXIS_SIZE: {
+        int64_t size = program->axes.items[v.index].size;
+        id = size == TILE_RUNTIME_SIZE ? exact(program, v) : number(program, (double)size);
+        break;
+      }
+      case TILE_SUM:
+        id = fold_sum(program, v);
+        break;
+      case TILE_MAX_OVER:
+      case TILE_MIN_OVER:
+        id = fold_extreme(program, v);
+        break;
+      case TILE_DOT:
+        id = fold_dot(program, v);
+        break;
+      case TILE_EXPAND:
+        id = fold_expand(program, v);
+        break;
+      case TILE_RENAME:
+        id = fold_rename(program, v);
+        break;
+      case TILE_SLICE:
+        id = fold_slice(program, v);
+        break;
+      case TILE_PLACE:
+        id = fold_place(program, v);
+        break;
+      case TILE_PREFIX:
+      case TILE_SEGMENT:
+      case TILE_SEGMENT_ADJOINT:
+        id = fold_along_time(program, v);
+        break;
+      case TILE_FIRST_EQUAL: {
+        axis_set missing = v.over & ~axes_of(program, v.args[0]);
+        if (missing) {
+          v.args[0] =
+              exact(program, (tile_value){.op = TILE_EXPAND, .args = {v.args[0]}, .over = missing});
+        }
+        id = exact(program, v);
+        break;
+      }
+      default:
+        id = exact(program, v);
+        break;
+    }
+  }
+  if (name && !program->values.items[id].name) program->values.items[id].name = name;
+  return id;
+}

@@ -1,0 +1,364 @@
+// Reads the text of a tile program (print.c) back to the same program, value for value: nothing is simplified.
+//
+//   %2 [t,G] = mul %0 %1   ->   tile_append_exact(MUL, %0, %1), which must be value 2 with axes t and G
+//
+// The text may come from anywhere: what is wrong with it is said with its place, and the rest is not read.
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/tile/tile.h"
+
+typedef struct reader {
+  const source *text;
+  diag *messages;
+  interner *names;
+  tile_program *program;
+  uint32_t at;   // start of the current token
+  uint32_t end;  // its end
+  bool failed;
+} reader;
+
+enum { WHOLE_NUMBER_MAX = 1 << 24 };
+
+static bool name_char(char c) {
+  return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '\'';
+}
+
+// A token: a name or number, `->`, a quoted text, or one other character; empty at the end of a line or of the text.
+static void scan(reader *r, uint32_t from) {
+  const char *text = r->text->text;
+  while (text[from] == ' ' || text[from] == '\t') from++;
+  r->at = r->end = from;
+  if (text[from] == '\n' || text[from] == '\0') return;
+  if (text[from] == '-' && text[from + 1] == '>') {
+    r->end = from + 2;
+  } else if (text[from] == '"') {
+    uint32_t close = from + 1;
+    while (text[close] != '"' && text[close] != '\n' && text[close] != '\0') close++;
+    r->end = text[close] == '"' ? close + 1 : close;
+  } else if (name_char(text[from]) ||
+             (text[from] == '-' && isalnum((unsigned char)text[from + 1]))) {
+    uint32_t i = from + 1;
+    while (name_char(text[i]) || ((text[i] == '-' || text[i] == '+') && text[i - 1] == 'e')) i++;
+    r->end = i;
+  } else {
+    r->end = from + 1;
+  }
+}
+
+static void next(reader *r) { scan(r, r->end); }
+
+// The first token of the next line that has one; false at the end of the text.
+static bool next_line(reader *r) {
+  const char *text = r->text->text;
+  uint32_t i = r->end;
+  while (text[i] == '\n' || text[i] == ' ' || text[i] == '\t') i++;
+  scan(r, i);
+  return text[i] != '\0';
+}
+
+static const char *token(reader *r) {
+  return intern_n(r->names, r->text->text + r->at, r->end - r->at);
+}
+
+static void expected(reader *r, const char *what) {
+  if (r->failed) return;
+  r->failed = true;
+  span where = {.source = r->text->id, .begin = r->at, .end = r->end > r->at ? r->end : r->at + 1};
+  if (r->text->text[r->at] == '\0' || where.end > r->text->size)
+    where.end = where.begin = r->text->size;
+  if (r->at == r->end) {
+    diag_error(r->messages, where, "expected %s, found the end of the line", what);
+  } else {
+    diag_error(r->messages, where, "expected %s, found '%s'", what, token(r));
+  }
+}
+
+static bool here(reader *r, const char *word) {
+  return strlen(word) == r->end - r->at &&
+         strncmp(r->text->text + r->at, word, r->end - r->at) == 0;
+}
+
+static bool take(reader *r, const char *word) {
+  if (!here(r, word)) return false;
+  next(r);
+  return true;
+}
+
+static void need(reader *r, const char *word) {
+  if (!take(r, word)) expected(r, word);
+}
+
+static const char *need_name(reader *r, const char *what) {
+  if (r->at == r->end || !name_char(r->text->text[r->at])) {
+    expected(r, what);
+    return "";
+  }
+  const char *name = token(r);
+  next(r);
+  return name;
+}
+
+static int need_whole(reader *r, const char *what) {
+  char *end;
+  long value = strtol(r->text->text + r->at, &end, 10);
+  bool whole = isdigit((unsigned char)r->text->text[r->at]) && end == r->text->text + r->end;
+  if (!whole || value > WHOLE_NUMBER_MAX) {
+    expected(r, what);
+    return 0;
+  }
+  next(r);
+  return (int)value;
+}
+
+static double need_number(reader *r) {
+  if (take(r, "inf")) return INFINITY;
+  if (take(r, "-inf")) return -INFINITY;
+  if (take(r, "nan")) return NAN;
+  char *end;
+  double value = strtod(r->text->text + r->at, &end);
+  if (r->at == r->end || end != r->text->text + r->end) expected(r, "a number");
+  next(r);
+  return value;
+}
+
+static int need_axis(reader *r) {
+  for (int i = 0; i < r->program->axes.count; i++) {
+    if (here(r, r->program->axes.items[i].name)) {
+      next(r);
+      return i;
+    }
+  }
+  expected(r, "an axis of the program");
+  return 0;
+}
+
+static tile_id need_value(reader *r) {
+  uint32_t begin = r->at, end = r->end;
+  need(r, "%");
+  int id = need_whole(r, "the number of a value");
+  if (!r->failed && id >= r->program->values.count) {
+    r->at = begin;
+    r->end = end;
+    expected(r, "a value that stands above");
+  }
+  return r->failed ? NO_TILE : id;
+}
+
+static axis_set need_axis_set(reader *r) {
+  axis_set set = 0;
+  do {
+    set |= axis_bit(need_axis(r));
+  } while (!r->failed && take(r, ","));
+  return set;
+}
+
+static void read_axis(reader *r, const char *kind) {
+  tile_program *p = r->program;
+  int position = p->axes.count;
+  if (position == 64) {
+    expected(r, "at most 64 axes");
+    return;
+  }
+  tile_axis axis = {.name = need_name(r, "the name of an axis"), .body_axis = -1};
+  for (int i = 0; i < position; i++) {
+    if (p->axes.items[i].name == axis.name) expected(r, "axes of different names");
+  }
+  axis.size = take(r, "?") ? TILE_RUNTIME_SIZE : need_whole(r, "the size of an axis or '?'");
+  if (strcmp(kind, "axis") == 0) {
+    axis.body_axis = position;
+    if (p->time_axis >= 0) expected(r, "the time axes after all others");
+  } else if (strcmp(kind, "time") == 0) {
+    if (p->time_axis >= 0) expected(r, "one time axis");
+    p->time_axis = position;
+  } else {
+    if (p->pair_axis >= 0) expected(r, "one pair axis");
+    p->pair_axis = position;
+  }
+  if (take(r, "grid")) p->grid |= axis_bit(position);
+  vec_push(p->arena, &p->axes, axis);
+}
+
+static tile_place read_place(reader *r) {
+  tile_place place = {.tensor = -1, .lag = -1, .stash = -1};
+  int role = 0;
+  while (role <= TILE_D_STATE && !here(r, tile_role_text((tile_role)role))) role++;
+  if (role > TILE_D_STATE) {
+    expected(r, "a role, as 'input' or 'd.param'");
+    return place;
+  }
+  next(r);
+  place.role = (tile_role)role;
+  if (!take(r, "-")) place.name = need_name(r, "a name");
+  need(r, "[");
+  while (!r->failed && !take(r, "]")) {
+    if (place.axis_count) need(r, ",");
+    if (place.axis_count == TYPED_MAX_AXES) {
+      expected(r, "fewer axes");
+      break;
+    }
+    place.axes[place.axis_count++] = need_axis(r);
+  }
+  place.time = take(r, "time");
+  if (take(r, "tensor")) place.tensor = need_whole(r, "the number of a tensor");
+  if (take(r, "lag")) {
+    place.lag = need_whole(r, "the number of a lag buffer");
+    need(r, "slot");
+    place.slot = need_whole(r, "a slot");
+  }
+  if (take(r, "stash")) place.stash = need_whole(r, "the number of a stash");
+  if (take(r, "component")) place.component = need_whole(r, "0 or 1");
+  return place;
+}
+
+static void read_argument(reader *r) {
+  if (need_whole(r, "the number of the argument") != r->program->arguments.count) {
+    expected(r, "arguments numbered from 0");
+  }
+  tile_place place = read_place(r);
+  if (!r->failed) vec_push(r->program->arena, &r->program->arguments, place);
+}
+
+static void read_detail(reader *r, tile_value *v) {
+  switch (v->op) {
+    case TILE_NUMBER:
+      v->number = need_number(r);
+      break;
+    case TILE_AXIS_SIZE:
+    case TILE_INDEX:
+      v->index = need_axis(r);
+      break;
+    case TILE_ARGUMENT:
+      v->index = need_whole(r, "the number of an argument");
+      if (v->index >= r->program->arguments.count) expected(r, "an argument that stands above");
+      break;
+    case TILE_SUM:
+    case TILE_MAX_OVER:
+    case TILE_MIN_OVER:
+    case TILE_FIRST_EQUAL:
+    case TILE_EXPAND:
+    case TILE_DOT:
+      need(r, "over");
+      v->over = need_axis_set(r);
+      break;
+    case TILE_RENAME:
+      v->index = need_axis(r);
+      need(r, "->");
+      v->index2 = need_axis(r);
+      break;
+    case TILE_SLICE:
+    case TILE_PLACE:
+      v->index = need_axis(r);
+      need(r, "=");
+      v->index2 = need_whole(r, "an entry of the axis");
+      break;
+    case TILE_PREFIX:
+      if (take(r, "exclusive")) v->index |= 1;
+      if (take(r, "reverse")) v->index |= 2;
+      break;
+    case TILE_SEGMENT:
+    case TILE_SEGMENT_ADJOINT:
+    case TILE_CAUSAL:
+      if (take(r, "exclusive")) v->index |= 1;
+      break;
+    default:
+      break;
+  }
+  if (r->text->text[r->at] == '"' && r->end - r->at >= 2) {
+    v->name = intern_n(r->names, r->text->text + r->at + 1, r->end - r->at - 2);
+    next(r);
+  }
+}
+
+static void read_value(reader *r) {
+  tile_program *p = r->program;
+  if (need_whole(r, "the number of the value") != p->values.count) {
+    expected(r, "values numbered from 0, without gaps");
+  }
+  axis_set axes = 0;
+  need(r, "[");
+  if (!take(r, "]")) {
+    axes = need_axis_set(r);
+    need(r, "]");
+  }
+  need(r, "=");
+  if (r->failed) return;
+  tile_value v = {.op = tile_op_find(token(r))};
+  if (v.op == TILE_OP_COUNT) {
+    expected(r, "an operation");
+    return;
+  }
+  bool along_time = v.op == TILE_VALID || v.op == TILE_CAUSAL || v.op == TILE_PREFIX ||
+                    v.op == TILE_SEGMENT || v.op == TILE_SEGMENT_ADJOINT;
+  if (along_time && (p->time_axis < 0 || p->pair_axis < 0)) {
+    expected(r, "an operation of a step program");
+    return;
+  }
+  next(r);
+  for (int i = 0; i < tile_arity(v.op) && !r->failed; i++) v.args[i] = need_value(r);
+  if (!r->failed) read_detail(r, &v);
+  if (r->failed) return;
+  int count = p->values.count;
+  tile_id id = tile_append_exact(p, v);
+  if (id != count) {
+    expected(r, "values that differ from each other");
+  } else if (p->values.items[id].axes != axes) {
+    expected(r, "the axes that follow from the operands");
+  }
+}
+
+static void read_result(reader *r) {
+  tile_place place = read_place(r);
+  need(r, "=");
+  tile_id value = r->failed ? NO_TILE : need_value(r);
+  if (!r->failed) {
+    vec_push(r->program->arena, &r->program->results,
+             (tile_result){.place = place, .value = value});
+  }
+}
+
+static void read_header(reader *r) {
+  need(r, "program");
+  r->program->name = need_name(r, "the name of the program");
+  if (take(r, "step")) {
+    r->program->form = TILE_STEP;
+    r->program->chunk = 1;
+  } else {
+    need(r, "chunk");
+    r->program->form = TILE_CHUNK;
+    r->program->chunk = need_whole(r, "the length of a chunk");
+  }
+}
+
+tile_program *tile_parse(arena *a, interner *names, diag *messages, const source *text) {
+  tile_program *program = ARENA_NEW(a, tile_program);
+  program->arena = a;
+  program->time_axis = program->pair_axis = -1;
+  reader r = {.text = text, .messages = messages, .names = names, .program = program};
+  next_line(&r);
+  read_header(&r);
+  while (!r.failed) {
+    if (r.at != r.end) expected(&r, "the end of the line");
+    if (r.failed || !next_line(&r)) break;
+    if (here(&r, "axis") || here(&r, "time") || here(&r, "pair")) {
+      const char *kind = token(&r);
+      next(&r);
+      read_axis(&r, kind);
+    } else if (take(&r, "argument")) {
+      read_argument(&r);
+    } else if (take(&r, "result")) {
+      read_result(&r);
+    } else if (take(&r, "%")) {
+      read_value(&r);
+    } else {
+      expected(&r, "an axis, an argument, a value or a result");
+    }
+  }
+  if (!r.failed && program->form == TILE_CHUNK &&
+      (program->time_axis < 0 || program->pair_axis < 0)) {
+    expected(&r, "a 'time' and a 'pair' axis in a chunk program");
+  }
+  return r.failed ? NULL : program;
+}

@@ -1,0 +1,49 @@
+// Keeps a part of a program: the results of some roles and what they need.
+//
+//   y = .., S' = ..   restricted to 1 << TILE_NEXT_STATE   ->   S' = .. alone
+//
+// Arguments that nothing reads any more are dropped; the others keep their order.
+#include "compiler/tile/tile.h"
+
+static void mark(const tile_program *program, bool *needed) {
+  for (int i = program->values.count - 1; i >= 0; i--) {
+    const tile_value *v = &program->values.items[i];
+    for (int k = 0; needed[i] && k < tile_arity(v->op); k++) needed[v->args[k]] = true;
+  }
+}
+
+tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles) {
+  tile_program *kept = tile_program_like(a, program->name, program);
+  kept->arguments.count = 0;
+  bool *needed = ARENA_ARRAY(a, bool, program->values.count);
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *result = &program->results.items[i];
+    if (roles >> result->place.role & 1) needed[result->value] = true;
+  }
+  mark(program, needed);
+  int *argument = ARENA_ARRAY(a, int, program->arguments.count);
+  for (int i = 0; i < program->values.count; i++) {
+    const tile_value *v = &program->values.items[i];
+    if (needed[i] && v->op == TILE_ARGUMENT) argument[v->index] = 1;
+  }
+  for (int i = 0; i < program->arguments.count; i++) {
+    if (!argument[i]) continue;
+    argument[i] = kept->arguments.count;
+    vec_push(a, &kept->arguments, program->arguments.items[i]);
+  }
+  tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
+  for (int i = 0; i < program->values.count; i++) {
+    if (!needed[i]) continue;
+    tile_value v = program->values.items[i];
+    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    if (v.op == TILE_ARGUMENT) v.index = argument[v.index];
+    image[i] = tile_append_exact(kept, v);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    tile_result result = program->results.items[i];
+    if (!(roles >> result.place.role & 1)) continue;
+    result.value = image[result.value];
+    vec_push(a, &kept->results, result);
+  }
+  return kept;
+}

@@ -1,0 +1,299 @@
+// The checker that stands between the passes, and what follows from a program without changing it: sections, cost.
+//
+//   %5 [G] = sum %4 over N     must have an operand with axis N, and axes = the operand's without N
+//   %6 [G] = accumulate %5     must not be an operand of a body value
+#include "compiler/base/ice.h"
+#include "compiler/tile/tile.h"
+
+// ---- sections -----------------------------------------------------------------------------------------------------
+
+tile_section *tile_sections(arena *a, const tile_program *program) {
+  tile_section *section = ARENA_ARRAY(a, tile_section, program->values.count);
+  for (int i = 0; i < program->values.count; i++) {
+    const tile_value *v = &program->values.items[i];
+    section[i] = TILE_PROLOGUE;
+    if (v->op == TILE_ARGUMENT && program->arguments.items[v->index].role != TILE_PARAM) {
+      section[i] = TILE_BODY;
+    }
+    if (v->op == TILE_VALID) section[i] = TILE_BODY;
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (section[v->args[k]] > section[i]) section[i] = section[v->args[k]];
+    }
+    if (v->op == TILE_ACCUMULATE) section[i] = TILE_EPILOGUE;
+  }
+  return section;
+}
+
+const char *tile_section_text(tile_section section) {
+  return section == TILE_PROLOGUE ? "prologue" : section == TILE_BODY ? "body" : "epilogue";
+}
+
+// ---- cost -----------------------------------------------------------------------------------------------------------
+
+static double elements(const tile_program *program, axis_set axes, const int64_t *axis_sizes) {
+  double count = 1;
+  for (int i = 0; i < program->axes.count; i++) {
+    if (!axis_in(axes, i)) continue;
+    const tile_axis *axis = &program->axes.items[i];
+    count *= axis->body_axis >= 0 ? (double)axis_sizes[axis->body_axis] : (double)axis->size;
+  }
+  return count;
+}
+
+double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes) {
+  const tile_value *v = &program->values.items[id];
+  axis_set product = v->axes;
+  switch (v->op) {
+    case TILE_SUM:
+    case TILE_MAX_OVER:
+    case TILE_MIN_OVER:
+    case TILE_SEGMENT_ADJOINT:
+    case TILE_DOT:
+      for (int k = 0; k < tile_arity(v->op); k++) product |= program->values.items[v->args[k]].axes;
+      break;
+    default:
+      break;
+  }
+  return tile_op_cost(v->op) * elements(program, product, axis_sizes);
+}
+
+double tile_cost(arena *a, const tile_program *program, const int64_t *axis_sizes) {
+  tile_section *section = tile_sections(a, program);
+  double cost = 0;
+  for (int i = 0; i < program->values.count; i++) {
+    if (section[i] == TILE_BODY) cost += tile_value_cost(program, i, axis_sizes);
+  }
+  return cost;
+}
+
+// ---- checks ---------------------------------------------------------------------------------------------------------
+
+typedef struct checker {
+  arena *arena;
+  const tile_program *program;
+  tile_section *section;
+} checker;
+
+static axis_set arg_axes(const checker *c, const tile_value *v, int i) {
+  return c->program->values.items[v->args[i]].axes;
+}
+
+static bool axis_exists(const checker *c, int axis) {
+  return axis >= 0 && axis < c->program->axes.count;
+}
+
+static bool within(axis_set part, axis_set whole) { return (part & ~whole) == 0; }
+
+// An entry must lie inside an axis of known size; entries of run-time axes cannot be checked here.
+static bool entry_exists(const checker *c, int axis, int entry) {
+  int64_t size = c->program->axes.items[axis].size;
+  return entry >= 0 && (size == TILE_RUNTIME_SIZE || entry < size);
+}
+
+static bool sizes_agree(const checker *c, int axis, int other) {
+  int64_t a = c->program->axes.items[axis].size, b = c->program->axes.items[other].size;
+  return a == b || a == TILE_RUNTIME_SIZE || b == TILE_RUNTIME_SIZE;
+}
+
+static const char *check_leaf(const checker *c, const tile_value *v) {
+  const tile_program *p = c->program;
+  switch (v->op) {
+    case TILE_NUMBER:
+      return v->axes ? "a number has no axes" : NULL;
+    case TILE_AXIS_SIZE:
+      if (!axis_exists(c, v->index)) return "no such axis";
+      return v->axes ? "a size has no axes" : NULL;
+    case TILE_INDEX:
+      if (!axis_exists(c, v->index)) return "no such axis";
+      return v->axes == axis_bit(v->index) ? NULL : "an index has its axis alone";
+    case TILE_ARGUMENT:
+      if (v->index < 0 || v->index >= p->arguments.count) return "no such argument";
+      if (v->axes != tile_place_axes(p, &p->arguments.items[v->index])) {
+        return "an argument has the axes of its place";
+      }
+      return NULL;
+    case TILE_VALID:
+      if (p->form != TILE_CHUNK) return "valid stands in chunk programs only";
+      return v->axes == axis_bit(p->time_axis) ? NULL : "valid has the time axis alone";
+    case TILE_CAUSAL: {
+      if (p->form != TILE_CHUNK) return "causal stands in chunk programs only";
+      axis_set pair = axis_bit(p->time_axis) | axis_bit(p->pair_axis);
+      return v->axes == pair ? NULL : "causal has the two time axes";
+    }
+    default:
+      return "not a leaf";
+  }
+}
+
+static const char *check_elementwise(const checker *c, const tile_value *v) {
+  axis_set all = 0;
+  for (int k = 0; k < tile_arity(v->op); k++) all |= arg_axes(c, v, k);
+  if (v->axes != all) return "the axes are not those of the operands together";
+  if (v->op != TILE_ACCUMULATE) return NULL;
+  if (c->section[v->args[0]] != TILE_BODY) return "the operand of accumulate is not in the body";
+  if (c->program->form == TILE_CHUNK && axis_in(all, c->program->time_axis)) {
+    return "the operand of accumulate still has the time axis";
+  }
+  return NULL;
+}
+
+static const char *check_reduction(const checker *c, const tile_value *v) {
+  axis_set x = arg_axes(c, v, 0);
+  if (!v->over) return "no axis to reduce";
+  if (!within(v->over, x)) return "the operand lacks an axis that is reduced";
+  axis_set all = x;
+  if (v->op == TILE_DOT || v->op == TILE_FIRST_EQUAL) all |= arg_axes(c, v, 1);
+  if (v->op == TILE_DOT && !within(v->over, arg_axes(c, v, 1))) {
+    return "the second operand lacks an axis that is contracted";
+  }
+  axis_set kept = v->op == TILE_FIRST_EQUAL ? all : all & ~v->over;
+  return v->axes == kept ? NULL : "the axes do not follow from the operands";
+}
+
+static const char *check_axis_op(const checker *c, const tile_value *v) {
+  axis_set x = arg_axes(c, v, 0);
+  switch (v->op) {
+    case TILE_EXPAND:
+      if (!v->over || (v->over & x)) return "expand names axes that the operand has, or none";
+      return v->axes == (x | v->over) ? NULL : "the axes do not follow from the operand";
+    case TILE_RENAME:
+      if (!axis_exists(c, v->index) || !axis_exists(c, v->index2)) return "no such axis";
+      if (!axis_in(x, v->index)) return "the operand lacks the axis that is renamed";
+      if (axis_in(x, v->index2)) return "the operand has the new axis already";
+      if (!sizes_agree(c, v->index, v->index2)) return "the axes differ in size";
+      if (v->axes != ((x & ~axis_bit(v->index)) | axis_bit(v->index2))) {
+        return "the axes do not follow from the operand";
+      }
+      return NULL;
+    case TILE_SLICE:
+      if (!axis_exists(c, v->index) || !axis_in(x, v->index)) {
+        return "the operand lacks the axis that is sliced";
+      }
+      if (!entry_exists(c, v->index, v->index2)) return "the entry lies outside the axis";
+      return v->axes == (x & ~axis_bit(v->index)) ? NULL
+                                                  : "the axes do not follow from the operand";
+    case TILE_PLACE:
+      if (!axis_exists(c, v->index)) return "no such axis";
+      if (axis_in(x, v->index)) return "the operand has the new axis already";
+      if (!entry_exists(c, v->index, v->index2)) return "the entry lies outside the axis";
+      return v->axes == (x | axis_bit(v->index)) ? NULL : "the axes do not follow from the operand";
+    default:
+      return "not an operation on axes";
+  }
+}
+
+static const char *check_along_time(const checker *c, const tile_value *v) {
+  const tile_program *p = c->program;
+  if (p->form != TILE_CHUNK) return "sums along time stand in chunk programs only";
+  axis_set x = arg_axes(c, v, 0), t = axis_bit(p->time_axis), s = axis_bit(p->pair_axis);
+  if (!within(t, x)) return "the operand lacks the time axis";
+  axis_set wanted = x;
+  if (v->op == TILE_SEGMENT) {
+    if (x & s) return "the operand has the pair axis already";
+    wanted |= s;
+  }
+  if (v->op == TILE_SEGMENT_ADJOINT) {
+    if (!(x & s)) return "the operand lacks the pair axis";
+    wanted &= ~s;
+  }
+  return v->axes == wanted ? NULL : "the axes do not follow from the operand";
+}
+
+static const char *check_value(const checker *c, tile_id id) {
+  const tile_value *v = &c->program->values.items[id];
+  for (int k = 0; k < tile_arity(v->op); k++) {
+    if (v->args[k] < 0 || v->args[k] >= id) return "an operand does not stand above its user";
+  }
+  for (int k = 0; k < tile_arity(v->op); k++) {
+    bool late = c->section[v->args[k]] == TILE_EPILOGUE;
+    bool mixed = c->section[id] == TILE_EPILOGUE && c->section[v->args[k]] == TILE_BODY;
+    if (v->op == TILE_ACCUMULATE ? late : mixed) return "body and epilogue are mixed";
+  }
+  if (tile_arity(v->op) == 0) return check_leaf(c, v);
+  if (tile_elementwise(v->op)) return check_elementwise(c, v);
+  switch (v->op) {
+    case TILE_SUM:
+    case TILE_MAX_OVER:
+    case TILE_MIN_OVER:
+    case TILE_FIRST_EQUAL:
+    case TILE_DOT:
+      return check_reduction(c, v);
+    case TILE_PREFIX:
+    case TILE_SEGMENT:
+    case TILE_SEGMENT_ADJOINT:
+      return check_along_time(c, v);
+    default:
+      return check_axis_op(c, v);
+  }
+}
+
+static const char *check_place(const checker *c, const tile_place *place, bool result) {
+  if (tile_role_is_result(place->role) != result) return "a role on the wrong side";
+  for (int i = 0; i < place->axis_count; i++) {
+    if (!axis_exists(c, place->axes[i])) return "no such axis";
+    for (int k = 0; k < i; k++) {
+      if (place->axes[k] == place->axes[i]) return "an axis stands twice";
+    }
+  }
+  bool stash = place->role == TILE_STASH || place->role == TILE_KEEP;
+  if (stash != (place->stash >= 0)) return "the number of a stash does not go with the role";
+  if (!stash && (place->tensor < 0) == (place->lag < 0)) {
+    return "a place is either a tensor or a lag buffer";
+  }
+  return NULL;
+}
+
+// Which section may yield a result: gradients of parameters come after the loop over time, all others from each run.
+static const char *check_result(const checker *c, const tile_result *result) {
+  const tile_program *p = c->program;
+  const char *wrong = check_place(c, &result->place, true);
+  if (wrong) return wrong;
+  if (result->value < 0 || result->value >= p->values.count) return "no such value";
+  axis_set have = p->values.items[result->value].axes;
+  axis_set want = tile_place_axes(p, &result->place);
+  if (!within(want, have)) return "the value lacks an axis of its place";
+  bool gradient = result->place.role >= TILE_D_INPUT;
+  if (!within(have & ~want, gradient ? p->grid : 0))
+    return "the value has an axis that its place lacks";
+  tile_section section = c->section[result->value];
+  if (result->place.role == TILE_D_PARAM) {
+    return section == TILE_BODY ? "the gradient of a parameter is not accumulated" : NULL;
+  }
+  return section == TILE_EPILOGUE ? "a result of each run stands in the epilogue" : NULL;
+}
+
+const char *tile_verify(arena *a, const tile_program *program) {
+  checker c = {.arena = a, .program = program};
+  if (program->axes.count > 64) return "more than 64 axes";
+  for (int i = 0; i < program->arguments.count; i++) {
+    const char *wrong = check_place(&c, &program->arguments.items[i], false);
+    if (wrong) return arena_printf(a, "argument %d: %s", i, wrong);
+  }
+  // Operands before users first: sections are computed from above.
+  for (int i = 0; i < program->values.count; i++) {
+    const tile_value *v = &program->values.items[i];
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (v->args[k] < 0 || v->args[k] >= i) {
+        return arena_printf(a, "%%%d (%s): an operand does not stand above its user", i,
+                            tile_op_text(v->op));
+      }
+    }
+    if (v->op == TILE_ARGUMENT && (v->index < 0 || v->index >= program->arguments.count)) {
+      return arena_printf(a, "%%%d (argument): no such argument", i);
+    }
+  }
+  c.section = tile_sections(a, program);
+  for (int i = 0; i < program->values.count; i++) {
+    const char *wrong = check_value(&c, i);
+    if (wrong)
+      return arena_printf(a, "%%%d (%s): %s", i, tile_op_text(program->values.items[i].op), wrong);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    const char *wrong = check_result(&c, &program->results.items[i]);
+    if (wrong) {
+      const char *name = program->results.items[i].place.name;
+      return arena_printf(a, "result %d (%s): %s", i, name ? name : "-", wrong);
+    }
+  }
+  return NULL;
+}
