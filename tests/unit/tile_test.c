@@ -1,8 +1,4 @@
 // Tile IR: shared values, simplification, text there and back, the verifier.
-// clang-format off: cmocka.h needs the headers above it
-#include <cmocka.h>
-// clang-format on
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+// Last of its kind: it uses the headers above.
+#include <cmocka.h>
 
 #include "compiler/tile/tile.h"
 
