@@ -10,6 +10,7 @@
 #define REC_RECURRENCE_RECURRENCE_H
 
 #include "../base/intern.h"
+#include "../base/source.h"
 #include "../sema/typed.h"
 
 /* What a state update is, from cheapest to most general (language.md section 3). */
@@ -51,8 +52,9 @@ char *recurrence_print(arena *arena, const recurrence *recurrence);
 recurrence *recurrence_parse(arena *arena, interner *interner, diag *diag, const source *text);
 /* Checks order, axes, element kinds and structure; the text says what is wrong, NULL if nothing is. */
 const char *recurrence_verify(arena *arena, const recurrence *recurrence);
-/* The few lines of `recc --emit=report`: what was found for each state, and which term prevents more. */
-char *recurrence_report(arena *arena, const recurrence *recurrence);
+/* The few lines of `recc --emit=report`: what was found for each state, and which term prevents more, with its text
+ * and place if `all` is given (NULL: without). */
+char *recurrence_report(arena *arena, const sources *all, const recurrence *recurrence);
 
 /* ---- The reference interpreter: float64, one step after another ---------------------------------------- */
 

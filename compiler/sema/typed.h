@@ -108,7 +108,7 @@ typedef struct typed_lag {
   int input;                   /* position of the lagged input in body.tensors, or -1 for a let */
   value_id source;             /* the value that is remembered (an INPUT value, or the let's) */
   int depth;                   /* largest lag used */
-  axis_set axes;
+  axis_set axes;               /* in memory: an input's in its declared order, a let's in header order */
   bool complex;
 } typed_lag;
 
@@ -177,6 +177,12 @@ value_op value_op_find(const char *text);
 /* Appends a value; its axes and element kind follow from the operands by the row's class.
  * For synthesised bodies (layers) and normalisation. The caller has checked that the operation is legal. */
 value_id body_append(arena *arena, typed_body *body, typed_value value);
+/* The axes and element kind that body_append would give; operands must be legal positions. */
+void value_set_shape(const typed_body *body, typed_value *value);
+typedef enum value_class {
+  CLASS_LEAF, CLASS_REAL, CLASS_FIELD, CLASS_COMPARE, CLASS_TO_REAL, CLASS_TO_COMPLEX, CLASS_REDUCE, CLASS_AXIS
+} value_class;
+value_class value_op_class(value_op op);
 
 /* Removes the values, and then the lag buffers, on which no state and no output depends. */
 void body_prune(arena *arena, typed_body *body);

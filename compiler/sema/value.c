@@ -5,17 +5,6 @@
 
 #include "compiler/base/ice.h"
 
-typedef enum value_class {
-  CLASS_LEAF,
-  CLASS_REAL,
-  CLASS_FIELD,
-  CLASS_COMPARE,
-  CLASS_TO_REAL,
-  CLASS_TO_COMPLEX,
-  CLASS_REDUCE,
-  CLASS_AXIS
-} value_class;
-
 static const struct {
   const char *text;
   int arity;
@@ -28,6 +17,7 @@ static const struct {
 
 int value_arity(value_op op) { return rows[op].arity; }
 const char *value_op_text(value_op op) { return rows[op].text; }
+value_class value_op_class(value_op op) { return rows[op].class; }
 
 value_op value_op_find(const char *text) {
   int op = 0;
@@ -78,6 +68,20 @@ static void set_elementwise_shape(const typed_body *body, typed_value *v) {
   if (class == CLASS_REDUCE) v->axes &= ~v->over;
 }
 
+void value_set_shape(const typed_body *body, typed_value *value) {
+  switch (rows[value->op].class) {
+    case CLASS_LEAF:
+      set_leaf_shape(body, value);
+      break;
+    case CLASS_AXIS:
+      set_axis_shape(body, value);
+      break;
+    default:
+      set_elementwise_shape(body, value);
+      break;
+  }
+}
+
 value_id body_append(arena *a, typed_body *body, typed_value value) {
   for (int k = 0; k < 3; k++) {
     bool used = k < rows[value.op].arity;
@@ -87,17 +91,7 @@ value_id body_append(arena *a, typed_body *body, typed_value value) {
     }
     if (!used) value.args[k] = NO_VALUE;
   }
-  switch (rows[value.op].class) {
-    case CLASS_LEAF:
-      set_leaf_shape(body, &value);
-      break;
-    case CLASS_AXIS:
-      set_axis_shape(body, &value);
-      break;
-    default:
-      set_elementwise_shape(body, &value);
-      break;
-  }
+  value_set_shape(body, &value);
   vec_push(a, &body->values, value);
   return body->values.count - 1;
 }

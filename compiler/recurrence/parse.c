@@ -1,0 +1,511 @@
+// Reads the text form of the recurrence IR (its syntax stands at the head of print.c).
+//
+// The text is read token by token; the first mistake is reported and ends the reading. What was read is then verified,
+// so that no text, however wrong, makes an IR that later layers would trip over.
+#include <ctype.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/recurrence/text.h"
+
+typedef enum token_kind {
+  TOKEN_END,
+  TOKEN_NAME,
+  TOKEN_NUMBER,
+  TOKEN_VALUE,
+  TOKEN_STRING,
+  TOKEN_MARK
+} token_kind;
+
+typedef struct token {
+  token_kind kind;
+  uint32_t begin, end;
+} token;
+
+typedef struct reader {
+  arena *memory;
+  interner *names;
+  diag *messages;
+  const source *source;
+  recurrence *result;
+  typed_body *body;
+  token at;  // the token to be read next
+  bool failed;
+} reader;
+
+// ---- tokens ----------------------------------------------------------------------------------------------------------------
+
+static uint32_t skip_space(const char *text, uint32_t i) {
+  for (;;) {
+    while (text[i] && isspace((unsigned char)text[i])) i++;
+    if (text[i] != '/' || text[i + 1] != '/') return i;
+    while (text[i] && text[i] != '\n') i++;
+  }
+}
+
+static bool name_byte(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+static bool number_starts(const char *c) {
+  if (*c != '-') return isdigit((unsigned char)*c);
+  return isdigit((unsigned char)c[1]) || strncmp(c + 1, "inf", 3) == 0 ||
+         strncmp(c + 1, "nan", 3) == 0;
+}
+
+static uint32_t string_end(const char *text, uint32_t i) {
+  i++;
+  while (text[i] && text[i] != '"' && text[i] != '\n') i += text[i] == '\\' && text[i + 1] ? 2 : 1;
+  return text[i] == '"' ? i + 1 : i;
+}
+
+static void next(reader *r) {
+  const char *text = r->source->text;
+  uint32_t i = skip_space(text, r->at.end);
+  token t = {TOKEN_END, i, i};
+  if (text[i] == '%' && isdigit((unsigned char)text[i + 1])) {
+    t.kind = TOKEN_VALUE;
+    i++;
+    while (isdigit((unsigned char)text[i])) i++;
+  } else if (number_starts(text + i)) {
+    char *end;
+    t.kind = TOKEN_NUMBER;
+    strtod(text + i, &end);
+    i = (uint32_t)(end - text);
+  } else if (name_byte(text[i])) {
+    t.kind = TOKEN_NAME;
+    while (name_byte(text[i])) i++;
+  } else if (text[i] == '"') {
+    t.kind = TOKEN_STRING;
+    i = string_end(text, i);
+  } else if (text[i]) {
+    t.kind = TOKEN_MARK;
+    i += text[i] == '-' && text[i + 1] == '>' ? 2 : 1;
+  }
+  t.end = i;
+  r->at = t;
+}
+
+static void fail(reader *r, const char *expected) {
+  if (r->failed) return;
+  r->failed = true;
+  const token *t = &r->at;
+  const char *found = "the end of the text";
+  if (t->kind != TOKEN_END) {
+    uint32_t length = t->end - t->begin;
+    found = arena_printf(r->memory, "'%.*s'", length > 40 ? 40 : (int)length,
+                         r->source->text + t->begin);
+  }
+  diag_error(r->messages, (span){r->source->id, t->begin, t->end}, "expected %s, found %s",
+             expected, found);
+}
+
+static bool at_text(const reader *r, const char *text) {
+  size_t length = strlen(text);
+  return r->at.kind != TOKEN_END && r->at.kind != TOKEN_STRING &&
+         r->at.end - r->at.begin == length &&
+         memcmp(r->source->text + r->at.begin, text, length) == 0;
+}
+
+static bool take(reader *r, const char *text) {
+  if (r->failed || !at_text(r, text)) return false;
+  next(r);
+  return true;
+}
+
+static void need(reader *r, const char *text) {
+  if (!take(r, text)) fail(r, arena_printf(r->memory, "'%s'", text));
+}
+
+static const char *take_name(reader *r, const char *expected) {
+  if (r->failed || r->at.kind != TOKEN_NAME) {
+    fail(r, expected);
+    return "";
+  }
+  const char *name = intern_n(r->names, r->source->text + r->at.begin, r->at.end - r->at.begin);
+  next(r);
+  return name;
+}
+
+static double take_number(reader *r) {
+  bool word = at_text(r, "inf") || at_text(r, "nan");
+  if (r->failed || (r->at.kind != TOKEN_NUMBER && !word)) {
+    fail(r, "a number");
+    return 0;
+  }
+  double x = strtod(r->source->text + r->at.begin, NULL);
+  next(r);
+  return x;
+}
+
+static int64_t take_whole(reader *r, int64_t low, int64_t high) {
+  token before = r->at;
+  double x = take_number(r);
+  if (!r->failed && !(x == floor(x) && x >= (double)low && x <= (double)high)) {
+    r->at = before;
+    fail(r, arena_printf(r->memory, "a whole number from %lld to %lld", (long long)low,
+                         (long long)high));
+  }
+  return r->failed ? low : (int64_t)x;
+}
+
+static value_id take_value(reader *r) {
+  if (r->failed || r->at.kind != TOKEN_VALUE) {
+    fail(r, "a value");
+    return NO_VALUE;
+  }
+  long id = strtol(r->source->text + r->at.begin + 1, NULL, 10);
+  if (id >= r->body->values.count) {
+    fail(r, arena_printf(r->memory, "a value that stands above"));
+    return NO_VALUE;
+  }
+  next(r);
+  return (value_id)id;
+}
+
+static const char *take_string(reader *r) {
+  const char *text = r->source->text;
+  if (r->failed || r->at.kind != TOKEN_STRING || r->at.end - r->at.begin < 2 ||
+      text[r->at.end - 1] != '"') {
+    fail(r, "a text in double quotes");
+    return "";
+  }
+  char *copy = arena_alloc(r->memory, r->at.end - r->at.begin);
+  size_t length = 0;
+  for (uint32_t i = r->at.begin + 1; i < r->at.end - 1; i++) {
+    if (text[i] == '\\') i++;
+    copy[length++] = text[i];
+  }
+  next(r);
+  return intern_n(r->names, copy, length);
+}
+
+// ---- declarations ----------------------------------------------------------------------------------------------------------
+
+static int take_axis(reader *r) {
+  token before = r->at;
+  const char *name = take_name(r, "an axis");
+  for (int i = 0; i < r->body->axes.count; i++) {
+    if (r->body->axes.items[i].name == name) return i;
+  }
+  r->at = before;
+  fail(r, "an axis that is declared above");
+  return 0;
+}
+
+static int take_tensor(reader *r) {
+  token before = r->at;
+  const char *name = take_name(r, "a tensor");
+  for (int i = 0; i < r->body->tensors.count; i++) {
+    if (r->body->tensors.items[i].name == name) return i;
+  }
+  r->at = before;
+  fail(r, "a tensor that is declared above");
+  return 0;
+}
+
+static int find_lag(const reader *r, const char *name) {
+  for (int i = 0; i < r->body->lags.count; i++) {
+    if (r->body->lags.items[i].name == name) return i;
+  }
+  return -1;
+}
+
+static int take_lag(reader *r) {
+  token before = r->at;
+  int lag = find_lag(r, take_name(r, "a lag buffer"));
+  if (lag >= 0) return lag;
+  r->at = before;
+  fail(r, "a lag buffer that is declared above");
+  return 0;
+}
+
+static axis_set take_axis_set(reader *r) {
+  axis_set set = 0;
+  need(r, "[");
+  if (take(r, "]")) return 0;
+  do set |= axis_bit(take_axis(r));
+  while (take(r, ","));
+  need(r, "]");
+  return set;
+}
+
+static bool name_taken(const reader *r, const char *name) {
+  for (int i = 0; i < r->body->axes.count; i++) {
+    if (r->body->axes.items[i].name == name) return true;
+  }
+  for (int i = 0; i < r->body->tensors.count; i++) {
+    if (r->body->tensors.items[i].name == name) return true;
+  }
+  return false;
+}
+
+static const char *take_new_name(reader *r) {
+  token before = r->at;
+  const char *name = take_name(r, "a name");
+  if (!r->failed && name_taken(r, name)) {
+    r->at = before;
+    fail(r, "a name that is not declared yet");
+  }
+  return name;
+}
+
+static void read_axis(reader *r) {
+  typed_axis axis = {.size = TYPED_RUNTIME_SIZE};
+  axis.span = (span){r->source->id, r->at.begin, r->at.end};
+  if (r->body->axes.count == TYPED_MAX_AXES) fail(r, "no further axis");
+  axis.name = take_new_name(r);
+  if (take(r, "=")) axis.size = take_whole(r, 0, INT32_MAX);
+  axis.summed = take(r, "summed");
+  vec_push(r->memory, &r->body->axes, axis);
+}
+
+static void read_tensor(reader *r, tensor_kind kind) {
+  typed_tensor t = {.kind = kind, .assigned = NO_VALUE};
+  t.span = (span){r->source->id, r->at.begin, r->at.end};
+  t.name = take_new_name(r);
+  t.axes = ARENA_ARRAY(r->memory, int, TYPED_MAX_AXES);
+  if (take(r, "[")) {
+    do {
+      if (t.axis_count == TYPED_MAX_AXES) fail(r, "']'");
+      if (r->failed) return;
+      t.axes[t.axis_count] = take_axis(r);
+      t.axis_set |= axis_bit(t.axes[t.axis_count++]);
+    } while (take(r, ","));
+    need(r, "]");
+  }
+  if (take(r, ":")) {
+    need(r, "complex");
+    t.complex = true;
+  }
+  if (take(r, "in")) {
+    t.promised = true;
+    need(r, "[");
+    t.low = take_number(r);
+    need(r, ",");
+    t.high = take_number(r);
+    need(r, "]");
+  }
+  vec_push(r->memory, &r->body->tensors, t);
+}
+
+static void read_lag(reader *r) {
+  typed_lag lag = {.input = -1, .source = NO_VALUE};
+  token before = r->at;
+  lag.name = take_name(r, "a name");
+  if (find_lag(r, lag.name) >= 0) {
+    r->at = before;
+    fail(r, "a name that has no lag buffer yet");
+  }
+  if (at_text(r, "[")) lag.axes = take_axis_set(r);
+  if (take(r, ":")) {
+    need(r, "complex");
+    lag.complex = true;
+  }
+  need(r, "depth");
+  lag.depth = (int)take_whole(r, 1, INT32_MAX);
+  for (int i = 0; i < r->body->tensors.count; i++) {
+    const typed_tensor *t = &r->body->tensors.items[i];
+    if (t->name == lag.name && t->kind == TENSOR_INPUT) lag.input = i;
+  }
+  vec_push(r->memory, &r->body->lags, lag);
+}
+
+// ---- values ----------------------------------------------------------------------------------------------------------------
+
+static void read_attributes(reader *r, typed_value *v) {
+  switch (v->op) {
+    case VALUE_NUMBER:
+      v->number = take_number(r);
+      break;
+    case VALUE_AXIS_SIZE:
+    case VALUE_INDEX:
+      v->index = take_axis(r);
+      break;
+    case VALUE_INPUT:
+    case VALUE_PARAM:
+    case VALUE_PREVIOUS:
+      v->index = take_tensor(r);
+      break;
+    case VALUE_LAG:
+      v->index = take_lag(r);
+      v->steps = (int)take_whole(r, 1, INT32_MAX);
+      break;
+    case VALUE_WHOLE_POWER:
+      v->index = (int)take_whole(r, -INT32_MAX, INT32_MAX);
+      break;
+    case VALUE_SQRT:
+      v->kink = take(r, "kink");
+      break;
+    case VALUE_RENAME:
+    case VALUE_SLICE:
+      need(r, "[");
+      v->index = take_axis(r);
+      need(r, v->op == VALUE_RENAME ? "->" : "=");
+      if (v->op == VALUE_RENAME) {
+        v->index2 = take_axis(r);
+      } else {
+        v->steps = (int)take_whole(r, 0, INT32_MAX);
+      }
+      need(r, "]");
+      break;
+    default:
+      if (value_op_class(v->op) == CLASS_REDUCE) v->over = take_axis_set(r);
+      break;
+  }
+}
+
+static void read_value(reader *r) {
+  typed_value v = {.args = {NO_VALUE, NO_VALUE, NO_VALUE}};
+  token start = r->at;
+  long id = strtol(r->source->text + start.begin + 1, NULL, 10);
+  if (id != r->body->values.count) {
+    fail(r, arena_printf(r->memory, "%%%d, the next value", r->body->values.count));
+  }
+  next(r);
+  axis_set stated = at_text(r, "[") ? take_axis_set(r) : 0;
+  bool complex = take(r, "complex");
+  need(r, "=");
+  token operation = r->at;
+  v.op = value_op_find(take_name(r, "an operation"));
+  if (!r->failed && v.op == VALUE_OP_COUNT) {
+    r->at = operation;
+    fail(r, "an operation");
+  }
+  if (r->failed) return;
+  read_attributes(r, &v);
+  for (int k = 0; k < value_arity(v.op); k++) v.args[k] = take_value(r);
+  if (r->at.kind == TOKEN_STRING) v.name = take_string(r);
+  v.span = (span){r->source->id, operation.begin, r->at.begin};
+  if (r->failed) return;
+  value_id appended = body_append(r->memory, r->body, v);
+  const typed_value *made = &r->body->values.items[appended];
+  if (made->axes != stated || made->complex != complex) {
+    r->at = start;
+    fail(r, "the axes and the element kind that follow from the operands");
+  }
+}
+
+static void read_assignment(reader *r) {
+  token before = r->at;
+  const char *name = take_name(r, "a declaration, a value or an assignment");
+  value_id *target = NULL;
+  if (take(r, ".")) {
+    need(r, "lag");
+    int lag = find_lag(r, name);
+    if (lag >= 0) target = &r->body->lags.items[lag].source;
+  } else {
+    for (int i = 0; i < r->body->tensors.count; i++) {
+      typed_tensor *t = &r->body->tensors.items[i];
+      if (t->name == name && (t->kind == TENSOR_STATE || t->kind == TENSOR_OUTPUT))
+        target = &t->assigned;
+    }
+  }
+  if (!r->failed && (!target || *target != NO_VALUE)) {
+    r->at = before;
+    fail(r, target ? "one assignment to each name" : "a declaration, a value or an assignment");
+  }
+  need(r, "=");
+  value_id id = take_value(r);
+  if (target) *target = id;
+}
+
+// ---- structure -------------------------------------------------------------------------------------------------------------
+
+static int state_position(const reader *r, int tensor) {
+  int position = 0;
+  for (int i = 0; i < tensor; i++) position += r->body->tensors.items[i].kind == TENSOR_STATE;
+  return position;
+}
+
+static void read_limit(reader *r, state_structure *s) {
+  if (r->at.kind == TOKEN_VALUE) s->limit = take_value(r);
+  if (r->at.kind == TOKEN_STRING) s->limit_reason = take_string(r);
+}
+
+static void read_part(reader *r, state_structure *s) {
+  if (take(r, "decay")) {
+    s->decay = take_value(r);
+  } else if (take(r, "log_decay")) {
+    s->log_decay = take_value(r);
+  } else if (take(r, "increment")) {
+    s->increment = take_value(r);
+  } else if (take(r, "keys")) {
+    s->key_axes = take_axis_set(r);
+  } else if (take(r, "values")) {
+    s->value_axes = take_axis_set(r);
+  } else if (take(r, "limit")) {
+    read_limit(r, s);
+  } else {
+    fail(r, "a part of the structure");
+  }
+}
+
+static void read_structure(reader *r) {
+  state_structure s = {
+      .decay = NO_VALUE, .log_decay = NO_VALUE, .increment = NO_VALUE, .limit = NO_VALUE};
+  int tensor = take_tensor(r);
+  if (!r->failed && state_position(r, tensor) != r->result->states.count) {
+    fail(r, "the structures in the order of the states");
+  }
+  need(r, ":");
+  token before = r->at;
+  int class = state_class_find(take_name(r, "a class"));
+  if (!r->failed && class < 0) {
+    r->at = before;
+    fail(r, "a class");
+  }
+  s.class = (state_class)(class < 0 ? 0 : class);
+  need(r, ",");
+  need(r, "stratum");
+  s.stratum = (int)take_whole(r, 0, INT32_MAX - 1);
+  while (take(r, ",")) read_part(r, &s);
+  if (s.stratum >= r->result->stratum_count) r->result->stratum_count = s.stratum + 1;
+  vec_push(r->memory, &r->result->states, s);
+}
+
+// ---- the whole text --------------------------------------------------------------------------------------------------------
+
+static void read_item(reader *r) {
+  static const char *const kinds[] = {"input", "param", "state", "output"};
+  if (r->at.kind == TOKEN_VALUE) {
+    read_value(r);
+    return;
+  }
+  for (int k = 0; k < 4; k++) {
+    if (take(r, kinds[k])) {
+      read_tensor(r, (tensor_kind)k);
+      return;
+    }
+  }
+  if (take(r, "axis")) {
+    read_axis(r);
+  } else if (take(r, "lag")) {
+    read_lag(r);
+  } else if (take(r, "structure")) {
+    read_structure(r);
+  } else {
+    read_assignment(r);
+  }
+}
+
+recurrence *recurrence_parse(arena *a, interner *names, diag *messages, const source *text) {
+  recurrence *result = ARENA_NEW(a, recurrence);
+  reader r = {a, names, messages, text, result, &result->body, {0}, false};
+  next(&r);
+  need(&r, "recurrence");
+  result->body.name = take_name(&r, "the recurrence's name");
+  need(&r, "{");
+  while (!r.failed && !at_text(&r, "}")) read_item(&r);
+  need(&r, "}");
+  if (!r.failed && r.at.kind != TOKEN_END) fail(&r, "nothing after the recurrence");
+  if (r.failed) return NULL;
+  const char *wrong = verify_body(a, &result->body);
+  if (!wrong && result->states.count > 0) wrong = recurrence_verify(a, result);
+  if (wrong) {
+    diag_error(messages, (span){text->id, 0, text->size},
+               "expected a valid recurrence, found that %s", wrong);
+    return NULL;
+  }
+  return result;
+}

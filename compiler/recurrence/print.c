@@ -1,0 +1,226 @@
+// The text form of the recurrence IR (`--emit=recurrence`); parse.c reads it back to the same IR.
+//
+//   recurrence gla {
+//     axis H                                      size told at run time
+//     axis K = 16 summed                          compile-time size; summed: the source consumes the axis
+//     input x[H,K]                                kind, name, axes in the order of memory
+//     state S[H,K] : complex                      and: in [-5, 0]   a promise
+//     lag x[H,K] depth 3                          a lag buffer
+//
+//     %0 [H,K] = input x                          values in order; [] is left out
+//     %1 [H,K] = log_sigmoid %0 "g"               "g": the name of the let, state or output
+//     %2 [H] = sum[K] %1                          also: max_over[K] rename[K -> M] slice[K = 3] ipow 2 %1 sqrt kink %1
+//     %3 [H,K] complex = previous S               also: number 0.5   size K   index K   param p   lag x 1
+//
+//     S = %3                                      what is assigned; x.lag = %0: what a lag buffer remembers
+//
+//     structure S: scalar_decay, stratum 0, decay %4, log_decay %1, increment %5, keys [K], values [V],
+//                  limit %6 "why no cheaper class"        only what there is; the lines may be left out: then the
+//   }                                                     parser finds the structure itself
+//
+// Comments run from // to the end of the line. Documentation, starts of parameters and places in the source are not
+// part of the text.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/recurrence/text.h"
+
+static const char *const class_words[] = {
+    [STATE_DELAY] = "delay",           [STATE_SCALAR_DECAY] = "scalar_decay",
+    [STATE_AXIS_DECAY] = "axis_decay", [STATE_ELEMENTWISE] = "elementwise",
+    [STATE_LOW_RANK] = "low_rank",     [STATE_MAX_PLUS] = "max_plus",
+    [STATE_LINEAR] = "linear",         [STATE_NONLINEAR] = "nonlinear",
+};
+enum { CLASS_COUNT = sizeof class_words / sizeof *class_words };
+
+static const char *const kind_words[] = {
+    [TENSOR_INPUT] = "input",
+    [TENSOR_PARAM] = "param",
+    [TENSOR_STATE] = "state",
+    [TENSOR_OUTPUT] = "output",
+};
+
+const char *state_class_text(state_class class) { return class_words[class]; }
+
+int state_class_find(const char *text) {
+  for (int i = 0; i < CLASS_COUNT; i++) {
+    if (strcmp(class_words[i], text) == 0) return i;
+  }
+  return -1;
+}
+
+void print_axis_list(FILE *out, const typed_body *body, axis_set axes) {
+  const char *separator = "";
+  fputc('[', out);
+  for (int i = 0; i < body->axes.count; i++) {
+    if (!axis_in(axes, i)) continue;
+    fprintf(out, "%s%s", separator, body->axes.items[i].name);
+    separator = ",";
+  }
+  fputc(']', out);
+}
+
+static void print_number(FILE *out, double x) {
+  if (isnan(x)) {
+    fputs("nan", out);
+  } else if (isinf(x)) {
+    fputs(x < 0 ? "-inf" : "inf", out);
+  } else {
+    char text[40];
+    int digits = 1;
+    do snprintf(text, sizeof text, "%.*g", digits, x);  // the fewest digits that read back to x
+    while (strtod(text, NULL) != x && ++digits <= 17);
+    fputs(text, out);
+  }
+}
+
+static void print_axis(FILE *out, const typed_axis *axis) {
+  fprintf(out, "  axis %s", axis->name);
+  if (axis->size != TYPED_RUNTIME_SIZE) fprintf(out, " = %lld", (long long)axis->size);
+  fprintf(out, "%s\n", axis->summed ? " summed" : "");
+}
+
+static void print_tensor(FILE *out, const typed_body *body, const typed_tensor *tensor) {
+  fprintf(out, "  %s %s", kind_words[tensor->kind], tensor->name);
+  for (int i = 0; i < tensor->axis_count; i++) {
+    fprintf(out, "%s%s", i ? "," : "[", body->axes.items[tensor->axes[i]].name);
+  }
+  if (tensor->axis_count) fputc(']', out);
+  if (tensor->complex) fputs(" : complex", out);
+  if (tensor->promised) {
+    fputs(" in [", out);
+    print_number(out, tensor->low);
+    fputs(", ", out);
+    print_number(out, tensor->high);
+    fputc(']', out);
+  }
+  fputc('\n', out);
+}
+
+static void print_lag(FILE *out, const typed_body *body, const typed_lag *lag) {
+  fprintf(out, "  lag %s", lag->name);
+  if (lag->axes) print_axis_list(out, body, lag->axes);
+  if (lag->complex) fputs(" : complex", out);
+  fprintf(out, " depth %d\n", lag->depth);
+}
+
+// What stands between the operation's word and its operands.
+static void print_attributes(FILE *out, const typed_body *body, const typed_value *v) {
+  const typed_axis *axes = body->axes.items;
+  switch (v->op) {
+    case VALUE_NUMBER:
+      fputc(' ', out);
+      print_number(out, v->number);
+      break;
+    case VALUE_AXIS_SIZE:
+    case VALUE_INDEX:
+      fprintf(out, " %s", axes[v->index].name);
+      break;
+    case VALUE_INPUT:
+    case VALUE_PARAM:
+    case VALUE_PREVIOUS:
+      fprintf(out, " %s", body->tensors.items[v->index].name);
+      break;
+    case VALUE_LAG:
+      fprintf(out, " %s %d", body->lags.items[v->index].name, v->steps);
+      break;
+    case VALUE_WHOLE_POWER:
+      fprintf(out, " %d", v->index);
+      break;
+    case VALUE_SQRT:
+      if (v->kink) fputs(" kink", out);
+      break;
+    case VALUE_RENAME:
+      fprintf(out, "[%s -> %s]", axes[v->index].name, axes[v->index2].name);
+      break;
+    case VALUE_SLICE:
+      fprintf(out, "[%s = %d]", axes[v->index].name, v->steps);
+      break;
+    default:
+      if (value_op_class(v->op) == CLASS_REDUCE) print_axis_list(out, body, v->over);
+      break;
+  }
+}
+
+static void print_value(FILE *out, const typed_body *body, int id) {
+  const typed_value *v = &body->values.items[id];
+  fprintf(out, "  %%%d", id);
+  if (v->axes) {
+    fputc(' ', out);
+    print_axis_list(out, body, v->axes);
+  }
+  fprintf(out, "%s = %s", v->complex ? " complex" : "", value_op_text(v->op));
+  print_attributes(out, body, v);
+  for (int k = 0; k < value_arity(v->op); k++) fprintf(out, " %%%d", (int)v->args[k]);
+  if (v->name) fprintf(out, " \"%s\"", v->name);
+  fputc('\n', out);
+}
+
+static void print_reference(FILE *out, const char *word, value_id id) {
+  if (id != NO_VALUE) fprintf(out, ", %s %%%d", word, (int)id);
+}
+
+static void print_structure(FILE *out, const typed_body *body, const char *name,
+                            const state_structure *s) {
+  fprintf(out, "  structure %s: %s, stratum %d", name, class_words[s->class], s->stratum);
+  print_reference(out, "decay", s->decay);
+  print_reference(out, "log_decay", s->log_decay);
+  print_reference(out, "increment", s->increment);
+  if (s->key_axes) {
+    fputs(", keys ", out);
+    print_axis_list(out, body, s->key_axes);
+  }
+  if (s->value_axes) {
+    fputs(", values ", out);
+    print_axis_list(out, body, s->value_axes);
+  }
+  print_reference(out, "limit", s->limit);
+  if (s->limit_reason) {
+    fputs(s->limit == NO_VALUE ? ", limit \"" : " \"", out);
+    for (const char *c = s->limit_reason; *c; c++) {
+      if (*c == '"' || *c == '\\') fputc('\\', out);
+      fputc(*c, out);
+    }
+    fputc('"', out);
+  }
+  fputc('\n', out);
+}
+
+static void print_body(FILE *out, const typed_body *body) {
+  for (int i = 0; i < body->axes.count; i++) print_axis(out, &body->axes.items[i]);
+  for (int i = 0; i < body->tensors.count; i++) print_tensor(out, body, &body->tensors.items[i]);
+  for (int i = 0; i < body->lags.count; i++) print_lag(out, body, &body->lags.items[i]);
+  fputc('\n', out);
+  for (int i = 0; i < body->values.count; i++) print_value(out, body, i);
+  fputc('\n', out);
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *tensor = &body->tensors.items[i];
+    if (tensor->kind != TENSOR_STATE && tensor->kind != TENSOR_OUTPUT) continue;
+    fprintf(out, "  %s = %%%d\n", tensor->name, (int)tensor->assigned);
+  }
+  for (int i = 0; i < body->lags.count; i++) {
+    fprintf(out, "  %s.lag = %%%d\n", body->lags.items[i].name, (int)body->lags.items[i].source);
+  }
+}
+
+char *recurrence_print(arena *a, const recurrence *r) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) return arena_strdup(a, "");
+  fprintf(out, "recurrence %s {\n", r->body.name);
+  print_body(out, &r->body);
+  int state = 0;
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    const typed_tensor *tensor = &r->body.tensors.items[i];
+    if (tensor->kind != TENSOR_STATE || state >= r->states.count) continue;
+    if (state == 0) fputc('\n', out);
+    print_structure(out, &r->body, tensor->name, &r->states.items[state++]);
+  }
+  fputs("}\n", out);
+  fclose(out);
+  char *copy = arena_strdup(a, text);
+  free(text);
+  return copy;
+}

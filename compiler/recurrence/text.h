@@ -1,0 +1,19 @@
+// Words that the printer, the parser and the verifier of the recurrence IR share.
+#ifndef REC_RECURRENCE_TEXT_H
+#define REC_RECURRENCE_TEXT_H
+
+#include <stdio.h>
+
+#include "compiler/recurrence/recurrence.h"
+
+// "[H,K]" in header order, "[]" for none.
+void print_axis_list(FILE *out, const typed_body *body, axis_set axes);
+
+// "scalar_decay", and back; -1 for an unknown word.
+const char *state_class_text(state_class class);
+int state_class_find(const char *text);
+
+// The part of recurrence_verify that concerns the body alone.
+const char *verify_body(arena *a, const typed_body *body);
+
+#endif
