@@ -1,0 +1,337 @@
+/* LLVM instructions by small words: numbers with lanes, addresses, masks, counted loops, branches. */
+#include "emit.h"
+
+#include <llvm-c/DebugInfo.h>
+#include <string.h>
+
+#include "../base/ice.h"
+
+emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, bool f64) {
+  emitter e = {.a = a, .m = m, .context = m->context, .clone = clone, .f64 = f64};
+  e.b = LLVMCreateBuilderInContext(m->context);
+  e.i1 = LLVMInt1TypeInContext(m->context);
+  e.i32 = LLVMInt32TypeInContext(m->context);
+  e.i64 = LLVMInt64TypeInContext(m->context);
+  e.pointer = LLVMPointerTypeInContext(m->context, 0);
+  e.real = f64 ? LLVMDoubleTypeInContext(m->context) : LLVMFloatTypeInContext(m->context);
+  e.lanes = codegen_lanes(clone, f64);
+  return e;
+}
+
+void emitter_free(emitter *e) { LLVMDisposeBuilder(e->b); }
+
+void emit_open(emitter *e, LLVMValueRef function) {
+  e->function = function;
+  e->entry = LLVMAppendBasicBlockInContext(e->context, function, "entry");
+  LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(e->context, function, "body");
+  LLVMPositionBuilderAtEnd(e->b, e->entry);
+  LLVMBuildBr(e->b, body);
+  LLVMPositionBuilderAtEnd(e->b, body);
+}
+
+static LLVMBasicBlockRef new_block(emitter *e, const char *name) {
+  return LLVMAppendBasicBlockInContext(e->context, e->function, name);
+}
+
+/* ---- types and constants ---- */
+
+int ir_lanes(ir x) {
+  LLVMTypeRef type = LLVMTypeOf(x);
+  return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? (int)LLVMGetVectorSize(type) : 0;
+}
+
+LLVMTypeRef real_type(emitter *e, int lanes) {
+  return lanes ? LLVMVectorType(e->real, (unsigned)lanes) : e->real;
+}
+
+static ir splat_constant(emitter *e, ir x, int lanes) {
+  ir *all = ARENA_ARRAY(e->a, ir, lanes);
+  for (int i = 0; i < lanes; i++) all[i] = x;
+  return LLVMConstVector(all, (unsigned)lanes);
+}
+
+ir real_number(emitter *e, double number, int lanes) {
+  ir x = LLVMConstReal(e->real, number);
+  return lanes ? splat_constant(e, x, lanes) : x;
+}
+
+ir integer(emitter *e, int64_t number) {
+  return LLVMConstInt(e->i64, (unsigned long long)number, 1);
+}
+
+ir spread(emitter *e, ir x, int lanes) {
+  if (!lanes || ir_lanes(x)) return x;
+  if (LLVMIsConstant(x)) return splat_constant(e, x, lanes);
+  LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(x), (unsigned)lanes);
+  ir poison = LLVMGetPoison(type);
+  ir first = LLVMBuildInsertElement(e->b, poison, x, integer(e, 0), "");
+  ir zeros = LLVMConstNull(LLVMVectorType(e->i32, (unsigned)lanes));
+  return LLVMBuildShuffleVector(e->b, first, poison, zeros, "");
+}
+
+void spread_pair(emitter *e, ir *x, ir *y) {
+  int lanes = ir_lanes(*x) ? ir_lanes(*x) : ir_lanes(*y);
+  *x = spread(e, *x, lanes);
+  *y = spread(e, *y, lanes);
+}
+
+/* ---- arithmetic ---- */
+
+ir real_add(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return LLVMBuildFAdd(e->b, x, y, "");
+}
+
+ir real_sub(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return LLVMBuildFSub(e->b, x, y, "");
+}
+
+ir real_mul(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return LLVMBuildFMul(e->b, x, y, "");
+}
+
+ir real_div(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return LLVMBuildFDiv(e->b, x, y, "");
+}
+
+ir real_neg(emitter *e, ir x) { return LLVMBuildFNeg(e->b, x, ""); }
+
+ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count,
+                  ir *args, int count) {
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  if (!id) ICE("codegen", "LLVM has no intrinsic %s", name);
+  ir function = LLVMGetIntrinsicDeclaration(e->m->module, id, overloads, (size_t)overload_count);
+  LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, overloads, (size_t)overload_count);
+  return LLVMBuildCall2(e->b, type, function, args, (unsigned)count, "");
+}
+
+ir real_fma(emitter *e, ir x, ir y, ir z) {
+  spread_pair(e, &x, &y);
+  spread_pair(e, &x, &z);
+  spread_pair(e, &y, &z);
+  LLVMTypeRef type = LLVMTypeOf(x);
+  return call_intrinsic(e, "llvm.fmuladd", &type, 1, (ir[]){x, y, z}, 3);
+}
+
+ir real_compare(emitter *e, LLVMRealPredicate p, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return LLVMBuildFCmp(e->b, p, x, y, "");
+}
+
+ir choose(emitter *e, ir condition, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  int lanes = ir_lanes(condition);
+  if (lanes) {
+    x = spread(e, x, lanes);
+    y = spread(e, y, lanes);
+  }
+  return LLVMBuildSelect(e->b, condition, x, y, "");
+}
+
+/* ---- integers: what is known stays a constant ---- */
+
+bool int_known(ir x, int64_t *value) {
+  if (!LLVMIsAConstantInt(x)) return false;
+  *value = LLVMConstIntGetSExtValue(x);
+  return true;
+}
+
+ir int_add(emitter *e, ir x, ir y) { return LLVMBuildNSWAdd(e->b, x, y, ""); }
+ir int_sub(emitter *e, ir x, ir y) { return LLVMBuildNSWSub(e->b, x, y, ""); }
+
+ir int_mul(emitter *e, ir x, ir y) {
+  int64_t n;
+  if (int_known(y, &n) && n == 1) return x;
+  if (int_known(x, &n) && n == 1) return y;
+  return LLVMBuildNSWMul(e->b, x, y, "");
+}
+
+ir int_min(emitter *e, ir x, ir y) {
+  return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
+}
+
+ir int_max(emitter *e, ir x, ir y) {
+  return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, x, y, ""), x, y, "");
+}
+
+/* ---- memory ---- */
+
+ir element(emitter *e, LLVMTypeRef type, ir base, ir index) {
+  int64_t n;
+  if (int_known(index, &n) && n == 0) return base;
+  return LLVMBuildInBoundsGEP2(e->b, type, base, &index, 1, "");
+}
+
+static unsigned alignment(emitter *e) { return e->f64 ? 8 : 4; }
+
+ir load_real(emitter *e, ir address, int lanes) {
+  ir x = LLVMBuildLoad2(e->b, real_type(e, lanes), address, "");
+  LLVMSetAlignment(x, alignment(e));
+  return x;
+}
+
+void store_real(emitter *e, ir x, ir address) {
+  LLVMSetAlignment(LLVMBuildStore(e->b, x, address), alignment(e));
+}
+
+static ir lane_numbers(emitter *e, int lanes) {
+  ir *numbers = ARENA_ARRAY(e->a, ir, lanes);
+  for (int i = 0; i < lanes; i++) numbers[i] = LLVMConstInt(e->i64, (unsigned)i, 0);
+  return LLVMConstVector(numbers, (unsigned)lanes);
+}
+
+ir lane_mask(emitter *e, ir count, int lanes) {
+  ir *numbers = ARENA_ARRAY(e->a, ir, lanes);
+  for (int i = 0; i < lanes; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)i, 0);
+  ir narrow = LLVMBuildTrunc(e->b, int_min(e, int_max(e, count, integer(e, 0)), integer(e, lanes)),
+                             e->i32, "");
+  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(numbers, (unsigned)lanes),
+                       spread(e, narrow, lanes), "");
+}
+
+ir load_masked(emitter *e, ir address, ir mask, int lanes) {
+  if (!mask) return load_real(e, address, lanes);
+  LLVMTypeRef type = real_type(e, lanes);
+  ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2,
+                        (ir[]){address, mask, LLVMConstNull(type)}, 3);
+  LLVMSetInstrParamAlignment(x, 1, alignment(e));
+  return x;
+}
+
+void store_masked(emitter *e, ir x, ir address, ir mask) {
+  if (!mask) {
+    store_real(e, x, address);
+    return;
+  }
+  ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2,
+                           (ir[]){x, address, mask}, 3);
+  LLVMSetInstrParamAlignment(call, 2, alignment(e));
+}
+
+static ir lane_addresses(emitter *e, ir base, ir stride, int lanes) {
+  ir offsets = LLVMBuildNSWMul(e->b, lane_numbers(e, lanes), spread(e, stride, lanes), "");
+  return LLVMBuildInBoundsGEP2(e->b, e->real, base, &offsets, 1, "");
+}
+
+static ir full_mask(emitter *e, int lanes) {
+  return splat_constant(e, LLVMConstInt(e->i1, 1, 0), lanes);
+}
+
+ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
+  int64_t known;
+  if (int_known(stride, &known) && known == 1) return load_masked(e, base, mask, lanes);
+  LLVMTypeRef type = real_type(e, lanes);
+  ir addresses = lane_addresses(e, base, stride, lanes);
+  ir x =
+      call_intrinsic(e, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(addresses)}, 2,
+                     (ir[]){addresses, mask ? mask : full_mask(e, lanes), LLVMConstNull(type)}, 3);
+  LLVMSetInstrParamAlignment(x, 1, alignment(e));
+  return x;
+}
+
+void scatter(emitter *e, ir x, ir base, ir stride, ir mask) {
+  int64_t known;
+  if (int_known(stride, &known) && known == 1) {
+    store_masked(e, x, base, mask);
+    return;
+  }
+  int lanes = ir_lanes(x);
+  ir addresses = lane_addresses(e, base, stride, lanes);
+  ir call = call_intrinsic(e, "llvm.masked.scatter",
+                           (LLVMTypeRef[]){LLVMTypeOf(x), LLVMTypeOf(addresses)}, 2,
+                           (ir[]){x, addresses, mask ? mask : full_mask(e, lanes)}, 3);
+  LLVMSetInstrParamAlignment(call, 2, alignment(e));
+}
+
+ir stack_slot(emitter *e, LLVMTypeRef type, const char *name) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+  LLVMPositionBuilderBefore(e->b, LLVMGetFirstInstruction(e->entry));
+  ir slot = LLVMBuildAlloca(e->b, type, name);
+  LLVMSetAlignment(slot, 64);
+  LLVMPositionBuilderAtEnd(e->b, here);
+  return slot;
+}
+
+/* A tree of halves: the order is fixed, so results are the same everywhere. */
+ir sum_of_lanes(emitter *e, ir x) {
+  int lanes = ir_lanes(x);
+  if (!lanes) return x;
+  while (lanes > 1 && lanes % 2 == 0) {
+    int half = lanes / 2;
+    ir *low = ARENA_ARRAY(e->a, ir, half), *high = ARENA_ARRAY(e->a, ir, half);
+    for (int i = 0; i < half; i++) {
+      low[i] = LLVMConstInt(e->i32, (unsigned)i, 0);
+      high[i] = LLVMConstInt(e->i32, (unsigned)(i + half), 0);
+    }
+    ir poison = LLVMGetPoison(LLVMTypeOf(x));
+    ir a = LLVMBuildShuffleVector(e->b, x, poison, LLVMConstVector(low, (unsigned)half), "");
+    ir b = LLVMBuildShuffleVector(e->b, x, poison, LLVMConstVector(high, (unsigned)half), "");
+    x = LLVMBuildFAdd(e->b, a, b, "");
+    lanes = half;
+  }
+  ir sum = LLVMBuildExtractElement(e->b, x, integer(e, 0), "");
+  for (int i = 1; i < lanes; i++) {
+    sum = LLVMBuildFAdd(e->b, sum, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), "");
+  }
+  return sum;
+}
+
+/* ---- control ---- */
+
+emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name) {
+  emit_loop loop = {.step = integer(e, step)};
+  LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
+  loop.head = new_block(e, name);
+  loop.body = new_block(e, "");
+  loop.exit = new_block(e, "");
+  LLVMBuildBr(e->b, loop.head);
+  LLVMPositionBuilderAtEnd(e->b, loop.head);
+  loop.index = LLVMBuildPhi(e->b, e->i64, name);
+  LLVMAddIncoming(loop.index, &begin, &before, 1);
+  ir more = LLVMBuildICmp(e->b, LLVMIntSLT, loop.index, end, "");
+  LLVMBuildCondBr(e->b, more, loop.body, loop.exit);
+  LLVMPositionBuilderAtEnd(e->b, loop.body);
+  return loop;
+}
+
+static void unroll_fully(emitter *e, ir branch) {
+  LLVMMetadataRef word = LLVMMDStringInContext2(e->context, "llvm.loop.unroll.full", 21);
+  LLVMMetadataRef hint = LLVMMDNodeInContext2(e->context, &word, 1);
+  LLVMMetadataRef hold = LLVMTemporaryMDNode(e->context, NULL, 0);
+  LLVMMetadataRef loop = LLVMMDNodeInContext2(e->context, (LLVMMetadataRef[]){hold, hint}, 2);
+  LLVMMetadataReplaceAllUsesWith(hold, loop);
+  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "llvm.loop", 9),
+                  LLVMMetadataAsValue(e->context, loop));
+}
+
+void loop_end(emitter *e, emit_loop *loop, bool unroll) {
+  ir next = LLVMBuildNSWAdd(e->b, loop->index, loop->step, "");
+  LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
+  LLVMAddIncoming(loop->index, &next, &latch, 1);
+  ir back = LLVMBuildBr(e->b, loop->head);
+  if (unroll) unroll_fully(e, back);
+  LLVMPositionBuilderAtEnd(e->b, loop->exit);
+}
+
+emit_branch branch_begin(emitter *e, ir condition) {
+  emit_branch branch = {.other = new_block(e, ""), .join = new_block(e, "")};
+  LLVMBasicBlockRef taken = new_block(e, "");
+  LLVMBuildCondBr(e->b, condition, taken, branch.other);
+  LLVMPositionBuilderAtEnd(e->b, taken);
+  return branch;
+}
+
+void branch_else(emitter *e, emit_branch *branch) {
+  LLVMBuildBr(e->b, branch->join);
+  LLVMPositionBuilderAtEnd(e->b, branch->other);
+  branch->has_else = true;
+}
+
+void branch_end(emitter *e, emit_branch *branch) {
+  if (!branch->has_else) branch_else(e, branch);
+  LLVMBuildBr(e->b, branch->join);
+  LLVMPositionBuilderAtEnd(e->b, branch->join);
+}

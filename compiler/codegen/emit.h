@@ -1,0 +1,90 @@
+/* Building LLVM instructions: the few words that the lowering and the expressions share. Internal to compiler/codegen.
+ *
+ * A number is a scalar of the program's element type or a vector of any length of it; binary helpers spread the scalar
+ * one over the lanes of the other.
+ */
+#ifndef REC_CODEGEN_EMIT_H
+#define REC_CODEGEN_EMIT_H
+
+#include "llvm.h"
+
+typedef LLVMValueRef ir;
+
+typedef struct emitter {
+  arena *a;
+  llvm_module *m;
+  LLVMContextRef context;
+  LLVMBuilderRef b;
+  LLVMValueRef function;
+  LLVMBasicBlockRef entry; /* of `function`: allocas go here */
+  LLVMTypeRef i1, i32, i64, pointer, real;
+  codegen_clone clone;
+  bool f64;
+  int lanes; /* elements in one machine vector */
+} emitter;
+
+emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, bool f64);
+void emitter_free(emitter *e);
+/* Starts the body of `function`; the emitter may move from function to function. */
+void emit_open(emitter *e, LLVMValueRef function);
+
+/* types */
+int ir_lanes(ir x); /* 0: a scalar */
+LLVMTypeRef real_type(emitter *e, int lanes);
+ir real_number(emitter *e, double number, int lanes);
+ir integer(emitter *e, int64_t number);
+ir spread(emitter *e, ir x, int lanes); /* scalar to vector; a vector of that length stays */
+void spread_pair(emitter *e, ir *x, ir *y);
+
+/* arithmetic on numbers */
+ir real_add(emitter *e, ir x, ir y);
+ir real_sub(emitter *e, ir x, ir y);
+ir real_mul(emitter *e, ir x, ir y);
+ir real_div(emitter *e, ir x, ir y);
+ir real_fma(emitter *e, ir x, ir y, ir z); /* x * y + z, fused where the clone has it */
+ir real_neg(emitter *e, ir x);
+ir real_compare(emitter *e, LLVMRealPredicate p, ir x, ir y);
+ir choose(emitter *e, ir condition, ir x, ir y); /* scalars and conditions are spread */
+ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count,
+                  ir *args, int count);
+
+/* integers, addresses, memory */
+ir int_add(emitter *e, ir x, ir y);
+ir int_sub(emitter *e, ir x, ir y);
+ir int_mul(emitter *e, ir x, ir y);
+ir int_min(emitter *e, ir x, ir y);
+ir int_max(emitter *e, ir x, ir y);
+bool int_known(ir x, int64_t *value);
+ir element(emitter *e, LLVMTypeRef type, ir base, ir index);
+ir load_real(emitter *e, ir address, int lanes);
+void store_real(emitter *e, ir x, ir address);
+/* Lanes below `count` (i64); other lanes read 0 and are not written. */
+ir lane_mask(emitter *e, ir count, int lanes);
+ir load_masked(emitter *e, ir address, ir mask, int lanes);
+void store_masked(emitter *e, ir x, ir address, ir mask);
+ir gather(emitter *e, ir base, ir stride, ir mask, int lanes);
+void scatter(emitter *e, ir x, ir base, ir stride, ir mask);
+ir stack_slot(emitter *e, LLVMTypeRef type, const char *name);
+ir sum_of_lanes(emitter *e, ir x);
+
+/* control: loops count from `begin` while below `end` */
+typedef struct emit_loop {
+  ir index;
+  LLVMBasicBlockRef head, body, exit;
+  ir step;
+} emit_loop;
+emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name);
+void loop_end(emitter *e, emit_loop *loop, bool unroll);
+
+typedef struct emit_branch {
+  LLVMBasicBlockRef other, join;
+  bool has_else;
+} emit_branch;
+emit_branch branch_begin(emitter *e, ir condition);
+void branch_else(emitter *e, emit_branch *branch);
+void branch_end(emitter *e, emit_branch *branch);
+
+/* expr.c: an elementwise tile operation on its operands. */
+ir expr_apply(emitter *e, tile_op op, const ir *args);
+
+#endif

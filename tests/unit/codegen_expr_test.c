@@ -1,0 +1,264 @@
+// Elementary functions of generated code against libm over the full range, every clone that this machine runs.
+// f32: 2^20 numbers spread over all exponents of both signs, error at most 3e-7 of the result (or half a denormal);
+// f64: 2^15 numbers, 1e-14.
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "compiler/codegen/emit.h"
+
+typedef long double exact_function(long double);
+
+static long double exact_sigmoid(long double x) { return 1 / (1 + expl(-x)); }
+static long double exact_softplus(long double x) { return fmaxl(x, 0) + log1pl(expl(-fabsl(x))); }
+static long double exact_log_sigmoid(long double x) { return -exact_softplus(-x); }
+static long double exact_silu(long double x) { return x * exact_sigmoid(x); }
+static long double exact_rsqrt(long double x) { return 1 / sqrtl(x); }
+
+typedef struct function_row {
+  tile_op op;
+  const char *name;
+  exact_function *exact;
+} function_row;
+
+static const function_row functions[] = {
+    {TILE_EXP, "exp", expl},
+    {TILE_EXPM1, "expm1", expm1l},
+    {TILE_LOG, "log", logl},
+    {TILE_LOG1P, "log1p", log1pl},
+    {TILE_SIGMOID, "sigmoid", exact_sigmoid},
+    {TILE_LOG_SIGMOID, "log_sigmoid", exact_log_sigmoid},
+    {TILE_SOFTPLUS, "softplus", exact_softplus},
+    {TILE_SILU, "silu", exact_silu},
+    {TILE_TANH, "tanh", tanhl},
+    {TILE_ERF, "erf", erfl},
+    {TILE_SIN, "sin", sinl},
+    {TILE_COS, "cos", cosl},
+    {TILE_SQRT, "sqrt", sqrtl},
+    {TILE_RSQRT, "rsqrt", exact_rsqrt},
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static bool clone_runs(codegen_clone clone) {
+  if (clone == CLONE_V4) return __builtin_cpu_supports("x86-64-v4");
+  if (clone == CLONE_V3) return __builtin_cpu_supports("x86-64-v3");
+  return __builtin_cpu_supports("x86-64-v2");
+}
+
+// void NAME(const real *x, const real *p, real *y, i64 n): y = op(x, p), n a multiple of `lanes`
+static void make_function(emitter *e, const char *name, tile_op op, int lanes) {
+  LLVMTypeRef types[] = {e->pointer, e->pointer, e->pointer, e->i64};
+  ir f = llvm_function(e->m, name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0),
+                       e->clone);
+  LLVMSetVisibility(f, LLVMProtectedVisibility);
+  emit_open(e, f);
+  emit_loop loop = loop_begin(e, integer(e, 0), LLVMGetParam(f, 3), lanes ? lanes : 1, "i");
+  ir args[2];
+  for (unsigned i = 0; i < 2; i++) {
+    args[i] = load_real(e, element(e, e->real, LLVMGetParam(f, i), loop.index), lanes);
+  }
+  store_real(e, expr_apply(e, op, args), element(e, e->real, LLVMGetParam(f, 2), loop.index));
+  loop_end(e, &loop, false);
+  LLVMBuildRetVoid(e->b);
+  assert_true(llvm_instruction_count(f) < 1000);
+}
+
+static void *make_library(bool f64, char *path) {
+  arena *a = arena_new();
+  llvm_module m = llvm_module_new("math", 2);
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    emitter e = emitter_new(a, &m, clone, f64);
+    for (int i = 0; i < FUNCTIONS; i++) {
+      make_function(&e, arena_printf(a, "%s%s", functions[i].name, clone_targets[clone].suffix),
+                    functions[i].op, i % 2 ? e.lanes : 2 * e.lanes);
+    }
+    make_function(&e, arena_printf(a, "pow%s", clone_targets[clone].suffix), TILE_POWER, e.lanes);
+    make_function(&e, arena_printf(a, "exp_scalar%s", clone_targets[clone].suffix), TILE_EXP, 0);
+    emitter_free(&e);
+  }
+  llvm_verify(&m);
+  llvm_optimise(&m, 2);
+  link_object object = {.name = "math.o"};
+  object.bytes = llvm_object(a, &m, &object.size);
+  llvm_module_free(&m);
+  close(mkstemp(path));
+  const char *error = link_shared_library(a, &object, 1, "libmath.so", path);
+  if (error) fail_msg("%s", error);
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  unlink(path);
+  arena_free(a);
+  assert_non_null(library);
+  return library;
+}
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef void f32_function(const float *, const float *, float *, int64_t);
+typedef void f64_function(const double *, const double *, double *, int64_t);
+
+static void *find(void *library, const char *name, codegen_clone clone) {
+  char symbol[64];
+  snprintf(symbol, sizeof symbol, "%s%s", name, clone_targets[clone].suffix);
+  void *f = dlsym(library, symbol);
+  assert_non_null(f);
+  return f;
+}
+
+// error in units of the allowed one
+static double error_of(double got, long double exact, double allowed, double least) {
+  if (isnan(exact)) return isnan(got) ? 0 : INFINITY;
+  if (isinf(got) || isinf((double)exact)) return got == (double)exact ? 0 : INFINITY;
+  return (double)(fabsl((long double)got - exact) / (allowed * fabsl(exact) + least));
+}
+
+// x * sigmoid(x) scales the rounding of a denormal sigmoid
+static double least_error(const function_row *f, double x, double least) {
+  return f->op == TILE_SILU && fabs(x) > 1 ? least * fabs(x) : least;
+}
+
+enum { POINTS = 1 << 20 };
+
+static void fill_f32(float *x) {
+  uint32_t step = (uint32_t)(((uint64_t)1 << 32) / POINTS);
+  for (uint32_t i = 0; i < POINTS; i++) {
+    uint32_t bits =
+        i * step + (i * 2654435761u) % step;  // all signs and exponents, mantissas scattered
+    memcpy(&x[i], &bits, 4);
+  }
+  // dense where the functions bend, at their edges and at multiples of pi / 2
+  for (int i = 0; i < POINTS / 4; i++) x[4 * i + 1] = (float)(-110.0 + 200.0 * i / (POINTS / 4));
+  for (int i = 0; i < POINTS / 8; i++) x[8 * i + 2] = (float)(-4.0 + 8.0 * i / (POINTS / 8));
+  for (int i = 0; i < POINTS / 8; i++)
+    x[8 * i + 6] = (float)(1.57079632679489661923 * (i - POINTS / 16));
+  const float edges[] = {0.0f, -0.0f,  1.0f,          -1.0f,   INFINITY, -INFINITY,
+                         NAN,  1e-45f, 3.4028235e38f, -104.0f, 88.72283f};
+  memcpy(x, edges, sizeof edges);
+}
+
+static float round_f32(long double exact) { return (float)exact; }
+
+static void f32_within_3e_7(void **state) {
+  (void)state;
+  char path[] = "/tmp/codegen_expr_testXXXXXX";
+  double start = seconds();
+  void *library = make_library(false, path);
+  float *x = malloc(POINTS * sizeof *x), *y = malloc(POINTS * sizeof *y);
+  long double *exact = malloc(POINTS * sizeof *exact);
+  fill_f32(x);
+  for (int f = 0; f < FUNCTIONS; f++) {
+    for (int i = 0; i < POINTS; i++) exact[i] = functions[f].exact(x[i]);
+    for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+      if (!clone_runs(clone)) continue;
+      f32_function *call;
+      *(void **)&call = find(library, functions[f].name, clone);
+      call(x, x, y, POINTS);
+      double worst = 0;
+      int at = 0;
+      for (int i = 0; i < POINTS; i++) {
+        if (functions[f].op == TILE_SILU && isinf(x[i])) continue;  // inf * 0
+        double error =
+            isinf(round_f32(exact[i]))
+                ? (y[i] == round_f32(exact[i]) ? 0
+                   : fabs(y[i]) > 3.4e38       ? 0
+                                               : INFINITY)
+                : error_of(y[i], exact[i], 3e-7, least_error(&functions[f], x[i], 1.5e-45));
+        if (error > worst) worst = error, at = i;
+      }
+      printf("%-12s f32 %s: worst error %.2e at %.9g\n", functions[f].name,
+             codegen_clone_name(clone), worst * 3e-7, x[at]);
+      if (worst > 1)
+        fail_msg("%s(%.9g) = %.9g, expected %.9Lg", functions[f].name, x[at], y[at], exact[at]);
+    }
+  }
+  printf("f32: %.1f s\n", seconds() - start);
+  free(x), free(y), free(exact);
+  dlclose(library);
+}
+
+static void pow_f32_within_3e_7(void **state) {
+  (void)state;
+  char path[] = "/tmp/codegen_expr_testXXXXXX";
+  void *library = make_library(false, path);
+  enum { N = 1 << 18 };
+  float *x = malloc(N * sizeof *x), *p = malloc(N * sizeof *p), *y = malloc(N * sizeof *y);
+  for (int i = 0; i < N; i++) {
+    uint32_t bits = (uint32_t)i * (0x7f800000u / N) + (uint32_t)i % 97;
+    memcpy(&x[i], &bits, 4);
+    p[i] = i % 3 == 0   ? (float)((i * 7919) % 2001 - 1000) / 100
+           : i % 3 == 1 ? 0.5f
+                        : (float)(i % 11) - 5;
+  }
+  const float edges_x[] = {0, 0, 0, 1, INFINITY, INFINITY, NAN, 4, 2},
+              edges_p[] = {0, 2, -1, NAN, 2, -2, 1, 0.5f, 200};
+  memcpy(x, edges_x, sizeof edges_x);
+  memcpy(p, edges_p, sizeof edges_p);
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    if (!clone_runs(clone)) continue;
+    f32_function *call;
+    *(void **)&call = find(library, "pow", clone);
+    call(x, p, y, N);
+    for (int i = 0; i < N; i++) {
+      if (x[i] == 1 && isnan(p[i])) {  // exp(p log x), unlike C's pow
+        assert_true(isnan(y[i]));
+        continue;
+      }
+      long double exact = powl(x[i], p[i]);
+      double error = isinf(round_f32(exact)) ? !isinf(y[i]) : error_of(y[i], exact, 3e-7, 1.5e-45);
+      if (error > 1) fail_msg("pow(%.9g, %.9g) = %.9g, expected %.9Lg", x[i], p[i], y[i], exact);
+    }
+  }
+  free(x), free(p), free(y);
+  dlclose(library);
+}
+
+static void f64_within_1e_14(void **state) {
+  (void)state;
+  char path[] = "/tmp/codegen_expr_testXXXXXX";
+  void *library = make_library(true, path);
+  enum { N = 1 << 15 };
+  double *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+  for (int i = 0; i < N; i++) {
+    uint64_t bits = (uint64_t)i << 49 | (uint64_t)i * 6364136223846793005u >> 15;
+    memcpy(&x[i], &bits, 8);
+    if (i % 2) x[i] = -740 + 1450.0 * i / N;
+  }
+  for (int f = 0; f < FUNCTIONS; f++) {
+    for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+      if (!clone_runs(clone)) continue;
+      f64_function *call;
+      *(void **)&call = find(library, functions[f].name, clone);
+      call(x, x, y, N);
+      for (int i = 0; i < N; i++) {
+        if (functions[f].op == TILE_SILU && isinf(x[i])) continue;
+        double error = error_of(y[i], functions[f].exact(x[i]), 1e-14,
+                                least_error(&functions[f], x[i], 5e-324));
+        if (error > 1) fail_msg("%s(%.17g) = %.17g", functions[f].name, x[i], y[i]);
+      }
+    }
+  }
+  free(x), free(y);
+  dlclose(library);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(f32_within_3e_7),
+      cmocka_unit_test(pow_f32_within_3e_7),
+      cmocka_unit_test(f64_within_1e_14),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
