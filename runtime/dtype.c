@@ -140,7 +140,7 @@ static bool can_store(rec_dtype type) {
 rec_status rec_convert(void *to, rec_dtype to_type, const void *from, rec_dtype from_type,
                        int64_t count) {
   if (!rows[from_type].real || !can_store(to_type)) {
-    return rec_fail(REC_BAD_ARGUMENT, "expected real element types, found %s to %s",
+    return rec_fail(REC_ERROR_ARGUMENT, "expected real element types, found %s to %s",
                     rows[from_type].name, rows[to_type].name);
   }
   if (count == 0) return REC_OK;

@@ -22,27 +22,29 @@ rec_status rec_fail(rec_status status, const char *format, ...) {
   return status;
 }
 
-rec_status rec_no_memory(void) { return rec_fail(REC_NO_MEMORY, "out of memory"); }
+rec_status rec_no_memory(void) { return rec_fail(REC_ERROR_MEMORY, "out of memory"); }
 
 const char *rec_status_text(rec_status status) {
   switch (status) {
     case REC_OK:
       return "ok";
-    case REC_BAD_ARGUMENT:
+    case REC_ERROR_ARGUMENT:
       return "bad argument";
-    case REC_NOT_FOUND:
-      return "not found";
-    case REC_IO:
-      return "input or output failed";
-    case REC_BAD_FILE:
-      return "bad file";
-    case REC_NO_MEMORY:
-      return "out of memory";
-    case REC_UNSUPPORTED:
+    case REC_ERROR_ABI:
+      return "another version of the binary interface";
+    case REC_ERROR_WORKSPACE:
+      return "workspace missing or too small";
+    case REC_ERROR_DEVICE:
+      return "no code for this device";
+    case REC_ERROR_UNSUPPORTED:
       return "unsupported";
-    case REC_BAD_PROGRAM:
-      return "program with errors";
-    case REC_INTERNAL:
+    case REC_ERROR_MEMORY:
+      return "out of memory";
+    case REC_ERROR_FILE:
+      return "file cannot be read or written";
+    case REC_ERROR_FORMAT:
+      return "malformed file";
+    case REC_ERROR_INTERNAL:
       return "internal error";
   }
   return "unknown status";

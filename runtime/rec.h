@@ -1,11 +1,11 @@
 // librec: tensors, tensor files, compiled libraries and their recurrences, from C.
 //
 //   rec_module *module;
-//   rec_run *run;
-//   if (rec_module_open("mamba2.so", &module) || rec_run_new(rec_module_find(module, "ssd"), ...)) puts(rec_message());
+//   if (rec_module_open("mamba2.so", &module)) puts(rec_message());
+//   const rec_recurrence *ssd = rec_module_find(module, "ssd");
 //
-// Every function that can fail returns a rec_status and leaves one line of text for rec_message(). Nothing here ends the
-// process, prints, or keeps global state: threads may use different objects at the same time.
+// Every function that can fail returns a rec_status and leaves one line of text for rec_message().
+// Nothing here ends the process or prints; threads may use different objects at the same time.
 #ifndef REC_H
 #define REC_H
 
@@ -13,23 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "runtime/support/launch.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-// ---- Errors ------------------------------------------------------------------------------------------------
-
-typedef enum rec_status {
-  REC_OK = 0,
-  REC_BAD_ARGUMENT = 1,  // a name, shape, type or size that does not fit
-  REC_NOT_FOUND = 2,     // no such file, recurrence or tensor
-  REC_IO = 3,            // the operating system refused: disk full, permissions
-  REC_BAD_FILE = 4,  // a file that is not what it should be: truncated, malformed, another version
-  REC_NO_MEMORY = 5,
-  REC_UNSUPPORTED = 6,  // legal, but not by this device or library
-  REC_BAD_PROGRAM = 7,  // a .rec file with errors
-  REC_INTERNAL = 8      // a bug of rec
-} rec_status;
+// ---- Errors: rec_status is in launch.h -------------------------------------------------------------
 
 // The class of a status in words ("bad argument"); never NULL.
 const char *rec_status_text(rec_status status);
@@ -105,6 +95,82 @@ typedef struct rec_metadata {
 // Writes a file whole or not at all: beside its place, flushed to the disk, then renamed. `metadata` may be NULL.
 rec_status rec_file_write(const char *path, const rec_tensor *tensors, int count,
                           const rec_metadata *metadata, int metadata_count);
+
+// ---- Recurrences ---------------------------------------------------------------------------------
+
+typedef enum rec_kind { REC_INPUT, REC_PARAM, REC_STATE, REC_OUTPUT, REC_LAG } rec_kind;
+
+typedef struct rec_axis {
+  const char *name;
+  int64_t size;            // -1: told by the tensors at run time
+  const char *expression;  // a run-time size that follows from others ("2 * D"), else NULL
+} rec_axis;
+
+// An input, parameter, state, output or lag buffer ("x.lag").
+typedef struct rec_variable {
+  const char *name;
+  rec_kind kind;
+  int axis_count;
+  const int *axes;  // positions in the signature's axes, in the order of memory
+  bool complex;     // two numbers an entry, a last axis of 2
+  int64_t depth;    // REC_LAG: steps it holds, oldest first; else 0
+} rec_variable;
+
+typedef struct rec_signature {
+  const char *name;
+  const char *doc;         // may be NULL
+  rec_dtype token_type;    // of inputs and outputs
+  rec_dtype carried_type;  // of parameters, states, lag buffers and their gradients
+  int axis_count;
+  const rec_axis *axes;
+  int variable_count;
+  const rec_variable *variables;  // as declared, then the lag buffers
+} rec_signature;
+
+typedef struct rec_module rec_module;
+typedef struct rec_recurrence rec_recurrence;
+
+// Loads a library made by recc. Another major number of the binary interface is refused.
+rec_status rec_module_open(const char *path, rec_module **module);
+void rec_module_close(rec_module *module);                  // NULL is allowed
+const char *rec_module_manifest(const rec_module *module);  // JSON; "" for a module of source text
+int rec_module_count(const rec_module *module);
+const rec_recurrence *rec_module_recurrence(const rec_module *module, int index);
+const rec_recurrence *rec_module_find(const rec_module *module, const char *name);  // NULL: none
+const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence);
+
+// Numbers of one entry (batch or sequence) and, for inputs and outputs, of one step of a variable.
+int64_t rec_variable_numbers(const rec_signature *signature, int variable,
+                             const int64_t *axis_sizes);
+
+// Where a recurrence runs. Every device works with every module.
+typedef struct rec_device rec_device;
+const rec_device *rec_device_find(const char *name);  // "host", "reference"; NULL: no such device
+const char *rec_device_names(void);                   // "host, reference"
+// The element types a device computes in, and so those of a call's buffers.
+rec_dtype rec_device_type(const rec_device *device, rec_dtype compiled);
+
+// One run over dense buffers. The arrays run over the signature's variables; absent buffers are NULL.
+//   value     inputs, parameters: read; outputs: written; states, lag buffers: before the run, or NULL for zero
+//   final     states, lag buffers: after the run
+//   gradient  inputs, parameters: written; outputs: cotangent, or NULL for zero; states, lag buffers: written
+//   d_final   states, lag buffers: cotangent of `final`, or NULL for zero
+typedef struct rec_call {
+  int64_t batch, time, sequences;
+  const int32_t *cu_seqlens;  // NULL, or sequences + 1 offsets into time (then batch is 1)
+  const int64_t *axis_sizes;
+  void **value, **final, **gradient, **d_final;
+} rec_call;
+
+typedef struct rec_run_options {
+  bool backward;
+  bool step;        // token by token through the single-step form; forward only
+  bool recompute;   // backward gets nothing from forward
+  int64_t threads;  // 0: as many as there are processors
+} rec_run_options;
+
+rec_status rec_run(const rec_recurrence *recurrence, const rec_device *device, const rec_call *call,
+                   const rec_run_options *options);
 
 #ifdef __cplusplus
 }

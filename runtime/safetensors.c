@@ -40,11 +40,11 @@ struct rec_file {
 };
 
 static rec_status bad(const rec_file *file, const char *what) {
-  return rec_fail(REC_BAD_FILE, "%s: not a safetensors file: %s", file->path, what);
+  return rec_fail(REC_ERROR_FORMAT, "%s: not a safetensors file: %s", file->path, what);
 }
 
 static rec_status bad_tensor(const rec_file *file, const char *name, const char *what) {
-  return rec_fail(REC_BAD_FILE, "%s: tensor `%.200s`: %s", file->path, name, what);
+  return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: %s", file->path, name, what);
 }
 
 // What cJSON lets through and must not reach it: deep nesting and NULs inside names.
@@ -124,8 +124,8 @@ static rec_status read_entry(const rec_file *file, const cJSON *item, size_t dat
     return bad_tensor(file, name, "expected `dtype`, `shape` and `data_offsets` once each");
   }
   if (!cJSON_IsString(dtype) || !rec_dtype_find(dtype->valuestring, &e->tensor.dtype)) {
-    return rec_fail(REC_BAD_FILE, "%s: tensor `%.200s`: unknown dtype `%.20s`", file->path, name,
-                    cJSON_IsString(dtype) ? dtype->valuestring : "");
+    return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: unknown dtype `%.20s`", file->path,
+                    name, cJSON_IsString(dtype) ? dtype->valuestring : "");
   }
   if (!cJSON_IsArray(shape)) return bad_tensor(file, name, "expected a list in `shape`");
   int64_t begin, end;
@@ -138,14 +138,14 @@ static rec_status read_entry(const rec_file *file, const cJSON *item, size_t dat
   if (status) return status;
   if (begin > end) return bad_tensor(file, name, "`data_offsets` fall");
   if ((uint64_t)end > data_size) {
-    return rec_fail(REC_BAD_FILE,
+    return rec_fail(REC_ERROR_FORMAT,
                     "%s: tensor `%.200s` ends at byte %lld of %zu: the file is truncated",
                     file->path, name, (long long)end, data_size);
   }
   if ((uint64_t)(end - begin) != e->tensor.bytes) {
     char text[256];
     rec_shape_text(text, sizeof text, e->tensor.dtype, e->tensor.rank, e->tensor.shape);
-    return rec_fail(REC_BAD_FILE, "%s: tensor `%.200s`: expected %zu bytes for %s, found %lld",
+    return rec_fail(REC_ERROR_FORMAT, "%s: tensor `%.200s`: expected %zu bytes for %s, found %lld",
                     file->path, name, e->tensor.bytes, text, (long long)(end - begin));
   }
   e->begin = (uint64_t)begin;
@@ -198,7 +198,7 @@ static rec_status check_cover(const rec_file *file, size_t data_size) {
     at = e->end;
   }
   if (at != data_size) {
-    return rec_fail(REC_BAD_FILE, "%s: %llu bytes after the last tensor", file->path,
+    return rec_fail(REC_ERROR_FORMAT, "%s: %llu bytes after the last tensor", file->path,
                     (unsigned long long)(data_size - at));
   }
   return REC_OK;
@@ -239,7 +239,7 @@ static rec_status read_header(rec_file *file, unsigned char *bytes, size_t size)
   if (header_size > HEADER_CAP) return bad(file, "its header claims more than 100 MB");
   if (header_size > size - 8) {
     return rec_fail(
-        REC_BAD_FILE,
+        REC_ERROR_FORMAT,
         "%s: the header's %llu bytes end beyond the file's %zu: the file is truncated or no "
         "safetensors file",
         file->path, (unsigned long long)header_size, size);
@@ -277,20 +277,20 @@ rec_status rec_file_from_memory(const char *path, const void *bytes, size_t size
 static rec_status map_file(const char *path, void **mapping, size_t *size) {
   int handle = open(path, O_RDONLY | O_CLOEXEC);
   if (handle < 0) {
-    return rec_fail(errno == ENOENT ? REC_NOT_FOUND : REC_IO, "%s: %s", path, strerror(errno));
+    return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   }
   struct stat about;
   rec_status status = REC_OK;
   if (fstat(handle, &about) != 0) {
-    status = rec_fail(REC_IO, "%s: %s", path, strerror(errno));
+    status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   } else if (!S_ISREG(about.st_mode)) {
-    status = rec_fail(REC_BAD_FILE, "%s: expected a regular file", path);
+    status = rec_fail(REC_ERROR_FORMAT, "%s: expected a regular file", path);
   } else if (about.st_size == 0) {
-    status = rec_fail(REC_BAD_FILE, "%s: not a safetensors file: empty", path);
+    status = rec_fail(REC_ERROR_FORMAT, "%s: not a safetensors file: empty", path);
   } else {
     *size = (size_t)about.st_size;
     *mapping = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, handle, 0);
-    if (*mapping == MAP_FAILED) status = rec_fail(REC_IO, "%s: %s", path, strerror(errno));
+    if (*mapping == MAP_FAILED) status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   }
   close(handle);
   return status;

@@ -165,7 +165,7 @@ static void flush_folder(const char *path) {
 }
 
 static rec_status write_failed(const char *path) {
-  return rec_fail(REC_IO, "%s: cannot write: %s", path, strerror(errno));
+  return rec_fail(REC_ERROR_FILE, "%s: cannot write: %s", path, strerror(errno));
 }
 
 // Devices and pipes (/dev/stdout) are written in place: nothing may be renamed over them.

@@ -1,5 +1,4 @@
 // Tensor files: what is read back is what was written, and every malformed file is refused with one line.
-#include <cmocka.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "runtime/internal.h"
 
@@ -106,9 +107,9 @@ static void a_full_disk_is_reported(void **state) {
   (void)state;
   float value = 1;
   rec_tensor one = {"x", REC_F32, 0, NULL, &value, 4};
-  assert_int_equal(rec_file_write("/dev/full", &one, 1, NULL, 0), REC_IO);
+  assert_int_equal(rec_file_write("/dev/full", &one, 1, NULL, 0), REC_ERROR_FILE);
   assert_string_equal(rec_message(), "/dev/full: cannot write: No space left on device");
-  assert_int_equal(rec_file_write("/nowhere/x.safetensors", &one, 1, NULL, 0), REC_IO);
+  assert_int_equal(rec_file_write("/nowhere/x.safetensors", &one, 1, NULL, 0), REC_ERROR_FILE);
   assert_string_equal(rec_message(),
                       "/nowhere/x.safetensors: cannot write: No such file or directory");
 }
@@ -171,7 +172,7 @@ static void malformed_files_are_refused(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     size_t size = compose(bytes, cases[i].header, cases[i].data);
     rec_file *file;
-    assert_int_equal(rec_file_from_memory("f", bytes, size, &file), REC_BAD_FILE);
+    assert_int_equal(rec_file_from_memory("f", bytes, size, &file), REC_ERROR_FORMAT);
     assert_null(file);
     assert_string_equal(rec_message(), cases[i].message);
   }
@@ -188,12 +189,12 @@ static void a_file_cut_anywhere_is_refused(void **state) {
   for (size_t cut = 0; cut < size; cut++) {
     unsigned char *part = malloc(cut + 1);
     memcpy(part, bytes, cut);
-    assert_int_equal(rec_file_from_memory("f", part, cut, &file), REC_BAD_FILE);
+    assert_int_equal(rec_file_from_memory("f", part, cut, &file), REC_ERROR_FORMAT);
     free(part);
   }
   uint64_t huge = UINT64_MAX;
   memcpy(bytes, &huge, 8);
-  assert_int_equal(rec_file_from_memory("f", bytes, size, &file), REC_BAD_FILE);
+  assert_int_equal(rec_file_from_memory("f", bytes, size, &file), REC_ERROR_FORMAT);
   assert_string_equal(rec_message(),
                       "f: not a safetensors file: its header claims more than 100 MB");
 }
@@ -201,10 +202,10 @@ static void a_file_cut_anywhere_is_refused(void **state) {
 static void what_is_no_file_is_named(void **state) {
   (void)state;
   rec_file *file;
-  assert_int_equal(rec_file_open("/nowhere", &file), REC_NOT_FOUND);
+  assert_int_equal(rec_file_open("/nowhere", &file), REC_ERROR_FILE);
   assert_string_equal(rec_message(), "/nowhere: No such file or directory");
-  assert_int_equal(rec_file_open("/tmp", &file), REC_BAD_FILE);
-  assert_int_equal(rec_file_open("/dev/null", &file), REC_BAD_FILE);
+  assert_int_equal(rec_file_open("/tmp", &file), REC_ERROR_FORMAT);
+  assert_int_equal(rec_file_open("/dev/null", &file), REC_ERROR_FORMAT);
 }
 
 static void small_floats_widen_and_round(void **state) {
@@ -232,7 +233,7 @@ static void small_floats_widen_and_round(void **state) {
   float value;
   assert_int_equal(rec_convert(&value, REC_F32, &eight, REC_F8_E4M3, 1), REC_OK);
   assert_true(value == 448);
-  assert_int_equal(rec_convert(&value, REC_F32, &eight, REC_I8, 1), REC_BAD_ARGUMENT);
+  assert_int_equal(rec_convert(&value, REC_F32, &eight, REC_I8, 1), REC_ERROR_ARGUMENT);
 }
 
 int main(void) {

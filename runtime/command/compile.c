@@ -1,0 +1,200 @@
+// Has .rec files compiled by the recc that lies beside this program.
+//
+// The library is made in a private folder under $TMPDIR and loaded, then the folder goes: at once, on errors and on
+// signals that end the program. Signals are taken one by one while recc runs, so nothing is done inside a handler.
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/command/command.h"
+#include "runtime/module.h"
+
+extern char **environ;
+
+static void remove_folder(const char *folder) {
+  DIR *list = opendir(folder);
+  for (struct dirent *entry; list && (entry = readdir(list));)
+    unlinkat(dirfd(list), entry->d_name, 0);
+  if (list) closedir(list);
+  rmdir(folder);
+}
+
+static bool make_folder(char *folder, size_t size) {
+  const char *parent = getenv("TMPDIR");
+  if (!parent || !*parent) parent = "/tmp";
+  return snprintf(folder, size, "%s/rec.XXXXXX", parent) < (int)size && mkdtemp(folder);
+}
+
+// The program `name` in the folder of this one.
+static bool path_beside(char *path, size_t size, const char *name) {
+  char self[PATH_MAX];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length < 0) return false;
+  self[length] = '\0';
+  char *slash = strrchr(self, '/');
+  if (!slash) return false;
+  *slash = '\0';
+  return snprintf(path, size, "%s/%s", self, name) < (int)size;
+}
+
+// Waits for the child; a signal that would end this program ends the child first.
+static int wait_for(pid_t child, const sigset_t *signals, int *ending_signal) {
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    int number = sigwaitinfo(signals, NULL);
+    if (number <= 0 || number == SIGCHLD) continue;
+    *ending_signal = number;
+    kill(child, SIGTERM);
+    waitpid(child, &status, 0);
+    break;
+  }
+  return status;
+}
+
+// Runs a program to its end. Returns its exit status; 128 + n after signal n; -1 if it cannot be started.
+static int run_program(char **program, int *ending_signal) {
+  sigset_t taken, before;
+  sigemptyset(&taken);
+  const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+  for (int i = 0; i < 4; i++) sigaddset(&taken, numbers[i]);
+  struct sigaction usual = {.sa_handler = SIG_DFL}, child_before;
+  sigaction(SIGCHLD, &usual, &child_before);  // were it ignored, there would be nothing to wait for
+  sigprocmask(SIG_BLOCK, &taken, &before);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &before);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  pid_t child;
+  int error = posix_spawn(&child, program[0], NULL, &attributes, program, environ), status = 0;
+  if (!error) status = wait_for(child, &taken, ending_signal);
+  posix_spawnattr_destroy(&attributes);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  sigaction(SIGCHLD, &child_before, NULL);
+  errno = error;
+  if (error) return -1;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static int compile_into(const module_request *request, const char *library) {
+  char recc[PATH_MAX];
+  if (!path_beside(recc, sizeof recc, "recc")) {
+    fprintf(stderr, "rec %s: cannot tell where recc lies\n", request->command);
+    return EXIT_USAGE;
+  }
+  int most = 8 + 2 * request->define_count + request->recc_word_count, count = 0;
+  const char **list = calloc((size_t)most, sizeof *list);
+  if (!list) return EXIT_USAGE;
+  list[count++] = recc;
+  list[count++] = request->file;
+  list[count++] = "-o";
+  list[count++] = library;
+  if (request->dtype) list[count++] = "--dtype";
+  if (request->dtype) list[count++] = request->dtype;
+  for (int i = 0; i < request->define_count; i++) {
+    list[count++] = "-D";
+    list[count++] = request->defines[i];
+  }
+  for (int i = 0; i < request->recc_word_count; i++) list[count++] = request->recc_words[i];
+  int ending_signal = 0, status = run_program((char **)list, &ending_signal);
+  free(list);
+  if (status < 0) fprintf(stderr, "rec %s: %s: %s\n", request->command, recc, strerror(errno));
+  if (ending_signal) {
+    // recc has ended; so shall this program, once the folder is gone.
+    char *slash = strrchr((char *)library, '/');
+    *slash = '\0';
+    remove_folder(library);
+    raise(ending_signal);
+  }
+  return status < 0 ? EXIT_USAGE : status;
+}
+
+static int compile(const module_request *request, rec_module **module) {
+  char folder[PATH_MAX], library[PATH_MAX + 16];
+  if (!make_folder(folder, sizeof folder)) {
+    fprintf(stderr, "rec %s: cannot make a temporary folder: %s\n", request->command,
+            strerror(errno));
+    return EXIT_USAGE;
+  }
+  snprintf(library, sizeof library, "%s/library.so", folder);
+  int status = compile_into(request, library);
+  if (status == 0 && rec_module_open(library, module)) status = report_failure(request->command);
+  remove_folder(folder);
+  return status;
+}
+
+static bool is_source(const char *file) {
+  size_t length = strlen(file);
+  return length > 4 && strcmp(file + length - 4, ".rec") == 0;
+}
+
+int open_module(const module_request *request, rec_module **module) {
+  *module = NULL;
+  if (!is_source(request->file)) {
+    if (request->define_count || request->dtype || request->recc_word_count) {
+      fprintf(stderr,
+              "rec %s: expected a .rec file with %s, found `%s`, which is compiled already\n",
+              request->command,
+              request->dtype          ? "--dtype"
+              : request->define_count ? "-D"
+                                      : request->recc_words[0],
+              request->file);
+      return EXIT_USAGE;
+    }
+    return rec_module_open(request->file, module) ? report_failure(request->command) : 0;
+  }
+  if (!request->reference) return compile(request, module);
+  rec_dtype dtype = request->dtype && strcmp(request->dtype, "f64") == 0 ? REC_F64 : REC_F32;
+  rec_status status = rec_module_open_source(request->file, request->defines, request->define_count,
+                                             dtype, stderr, module);
+  if (status == REC_ERROR_FORMAT) return 1;  // the program's errors are printed already
+  return status ? report_failure(request->command) : 0;
+}
+
+bool take_module_option(words *w, module_request *request) {
+  const char *value;
+  if (take_value(w, "-D", &value)) {
+    request->defines[request->define_count++] = value;
+  } else if (take_value(w, "--dtype", &value)) {
+    request->dtype = value;
+    if (strcmp(value, "f32") != 0 && strcmp(value, "f64") != 0) {
+      usage_error(w, "expected f32 or f64 after `--dtype`, found `%s`", value);
+    }
+  } else if (take_value(w, "--chunk", &value)) {
+    request->recc_words[request->recc_word_count++] = "--chunk";
+    request->recc_words[request->recc_word_count++] = value;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+const rec_recurrence *choose_recurrence(const char *command, const char *file,
+                                        const rec_module *module, const char *name) {
+  int count = rec_module_count(module);
+  const rec_recurrence *found = NULL;
+  if (name)
+    found = rec_module_find(module, name);
+  else if (count == 1)
+    found = rec_module_recurrence(module, 0);
+  if (found) return found;
+  if (count == 0) {
+    fprintf(stderr, "rec %s: %s holds no recurrence\n", command, file);
+    return NULL;
+  }
+  fprintf(stderr, "rec %s: %s: expected a recurrence among", command, file);
+  for (int i = 0; i < count; i++) {
+    const rec_signature *s = rec_recurrence_signature(rec_module_recurrence(module, i));
+    fprintf(stderr, "%s %s", i ? "," : "", s->name);
+  }
+  if (name)
+    fprintf(stderr, "; found `%s`\n", name);
+  else
+    fprintf(stderr, "; found no name\n");
+  return NULL;
+}

@@ -1,0 +1,158 @@
+// rec info: what a compiled library holds, from its manifest.
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/command/command.h"
+
+const char info_usage[] =
+    "rec info FILE.so\n"
+    "\n"
+    "Shows the recurrences of a compiled library: their tensors, sizes, structure and how they "
+    "were compiled.\n"
+    "\n"
+    "  --manifest    print the manifest itself (JSON)\n"
+    "  --source      print the program that the library was compiled from\n";
+
+static const char *text_of(const cJSON *object, const char *key) {
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+  return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static void print_list(const char *title, const cJSON *list) {
+  const cJSON *item;
+  bool first = true;
+  printf("%-12s", title);
+  cJSON_ArrayForEach(item, list) {
+    if (cJSON_IsString(item)) printf("%s%s", first ? "" : " ", item->valuestring);
+    first = false;
+  }
+  printf("\n");
+}
+
+// x[G,R,P] : complex
+static void print_shape(const cJSON *tensor) {
+  const cJSON *axes = cJSON_GetObjectItemCaseSensitive(tensor, "axes"), *axis;
+  const char *separator = "[";
+  printf("%s", text_of(tensor, "name"));
+  cJSON_ArrayForEach(axis, axes) {
+    printf("%s%s", separator, cJSON_IsString(axis) ? axis->valuestring : "");
+    separator = ",";
+  }
+  printf("%s%s", *separator == ',' ? "]" : "",
+         cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(tensor, "complex")) ? " : complex" : "");
+}
+
+static void print_tensors(const cJSON *recurrence, const char *kind, const char *title) {
+  const cJSON *tensors = cJSON_GetObjectItemCaseSensitive(recurrence, "tensors"), *tensor;
+  bool any = false;
+  cJSON_ArrayForEach(tensor, tensors) {
+    if (strcmp(text_of(tensor, "kind"), kind) != 0) continue;
+    if (any)
+      printf("  ");
+    else
+      printf("  %-10s", title);
+    any = true;
+    print_shape(tensor);
+  }
+  if (any) printf("\n");
+}
+
+static void print_axes(const cJSON *recurrence) {
+  const cJSON *axes = cJSON_GetObjectItemCaseSensitive(recurrence, "axes"), *axis;
+  printf("  %-10s", "axes");
+  cJSON_ArrayForEach(axis, axes) {
+    const cJSON *size = cJSON_GetObjectItemCaseSensitive(axis, "size");
+    const char *expression = text_of(axis, "expression");
+    printf("%s", text_of(axis, "name"));
+    if (cJSON_IsNumber(size))
+      printf(" = %.0f", size->valuedouble);
+    else if (*expression)
+      printf(" = %s", expression);
+    printf("  ");
+  }
+  printf("(the others at run time)\n");
+}
+
+static void print_lags(const cJSON *recurrence) {
+  const cJSON *lags = cJSON_GetObjectItemCaseSensitive(recurrence, "lags"), *lag;
+  cJSON_ArrayForEach(lag, lags) {
+    const cJSON *depth = cJSON_GetObjectItemCaseSensitive(lag, "depth");
+    printf("  %-10s", "lag buffer");
+    print_shape(lag);
+    printf(", %.0f step(s)\n", cJSON_IsNumber(depth) ? depth->valuedouble : 0);
+  }
+}
+
+static void print_recurrence(const cJSON *recurrence) {
+  const char *doc = text_of(recurrence, "doc");
+  printf("\n%s", text_of(recurrence, "name"));
+  if (*doc) printf("  %.*s", (int)strcspn(doc, "\n"), doc);
+  printf("\n");
+  print_axes(recurrence);
+  print_tensors(recurrence, "input", "inputs");
+  print_tensors(recurrence, "param", "parameters");
+  print_tensors(recurrence, "state", "states");
+  print_lags(recurrence);
+  print_tensors(recurrence, "output", "outputs");
+  const cJSON *structure = cJSON_GetObjectItemCaseSensitive(recurrence, "structure"), *state;
+  cJSON_ArrayForEach(state, structure) {
+    printf("  %-10s%s: %s\n", "structure", text_of(state, "state"), text_of(state, "class"));
+  }
+  const cJSON *chunk = cJSON_GetObjectItemCaseSensitive(recurrence, "chunk");
+  printf("  %-10s%s, chunk %.0f; %s\n", "compiled", text_of(recurrence, "form"),
+         cJSON_IsNumber(chunk) ? chunk->valuedouble : 0, text_of(recurrence, "why"));
+}
+
+static void print_summary(const char *path, const cJSON *manifest) {
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(manifest, "recurrences"), *item;
+  printf("%-12s%s\n", "library", path);
+  printf("%-12srec %s, binary interface %s, hash %s\n", "made by", text_of(manifest, "rec"),
+         text_of(manifest, "abi"), text_of(manifest, "hash"));
+  printf("%-12s%s\n", "dtype", text_of(manifest, "dtype"));
+  print_list("targets", cJSON_GetObjectItemCaseSensitive(manifest, "targets"));
+  if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(manifest, "defines"))) {
+    print_list("sizes", cJSON_GetObjectItemCaseSensitive(manifest, "defines"));
+  }
+  printf("%-12s", "sources");
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(manifest, "sources"))
+      printf("%s ", text_of(item, "path"));
+  printf("\n");
+  cJSON_ArrayForEach(item, list) print_recurrence(item);
+}
+
+static int show(const char *path, const rec_module *module, bool manifest, bool source) {
+  if (manifest) {
+    printf("%s\n", rec_module_manifest(module));
+    return 0;
+  }
+  cJSON *json = cJSON_Parse(rec_module_manifest(module));
+  if (source) {
+    printf("%s", text_of(cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(json, "sources"), 0),
+                         "text"));
+  } else {
+    print_summary(path, json);
+  }
+  cJSON_Delete(json);
+  return 0;
+}
+
+int command_info(int count, char **list) {
+  words w = {.command = "info", .count = count, .list = list};
+  const char *path = NULL;
+  bool manifest = false, source = false;
+  while (w.next < w.count) {
+    if (take_flag(&w, "--manifest"))
+      manifest = true;
+    else if (take_flag(&w, "--source"))
+      source = true;
+    else if (path || !take_word(&w, &path))
+      return usage_error(&w, "expected one FILE.so, found `%s`", list[w.next]);
+  }
+  if (!path) return usage_error(&w, "expected FILE.so");
+  rec_module *module;
+  if (rec_module_open(path, &module)) return report_failure("info");
+  int status = show(path, module, manifest, source);
+  rec_module_close(module);
+  return status;
+}

@@ -1,0 +1,159 @@
+#include "runtime/front.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/embedded.h"
+#include "compiler/sema/sema.h"
+#include "compiler/syntax/syntax.h"
+
+struct rec_front {
+  arena *memory;
+  VEC(recurrence *)
+  recurrences;
+};
+
+// "P=32" or "ssd.P=32".
+static bool read_define(arena *memory, interner *names, const char *text, size_override *define) {
+  const char *equals = strchr(text, '='), *dot = strchr(text, '.');
+  if (!equals || equals == text) return false;
+  char *end;
+  long long size = strtoll(equals + 1, &end, 10);
+  if (end == equals + 1 || *end || size < 0) return false;
+  *define = (size_override){.size = size};
+  if (dot && dot < equals) {
+    define->item = intern_n(names, text, (size_t)(dot - text));
+    text = dot + 1;
+  }
+  define->axis = intern(names, arena_strndup(memory, text, (size_t)(equals - text)));
+  return true;
+}
+
+static rec_status program_error(diag *d, FILE *messages) {
+  if (messages) diag_print(d, messages);
+  const char *first = diag_error_text(d, 0);
+  return rec_fail(REC_ERROR_FORMAT, "%s", first ? first : "the program has errors");
+}
+
+static rec_status load(sources *all, const char *path, const rec_source_text *texts, int count,
+                       const source **main) {
+  const char *error = NULL;
+  *main = NULL;
+  if (count == 0) *main = sources_load(all, path, &error);
+  for (int i = 0; i < count && !error; i++) {
+    const source *s = sources_add(all, texts[i].path, texts[i].text, strlen(texts[i].text), &error);
+    if (i == 0) *main = s;
+  }
+  return error ? rec_fail(REC_ERROR_FILE, "%s", error) : REC_OK;
+}
+
+static rec_status build(rec_front *front, const char *path, const rec_source_text *texts, int count,
+                        const char *const *defines, int define_count, FILE *messages) {
+  arena *memory = front->memory;
+  interner *names = interner_new(memory);
+  sources *all = sources_new(memory);
+  diag *d = diag_new(memory, all);
+  size_override *overrides = ARENA_ARRAY(memory, size_override, define_count + 1);
+  for (int i = 0; i < define_count; i++) {
+    if (!read_define(memory, names, defines[i], &overrides[i])) {
+      return rec_fail(REC_ERROR_ARGUMENT, "-D %s: expected axis=size or item.axis=size",
+                      defines[i]);
+    }
+  }
+  const source *main;
+  rec_status status = load(all, path, texts, count, &main);
+  if (status) return status;
+  ast_file *file = parse_source(memory, names, d, main);
+  if (diag_has_errors(d)) return program_error(d, messages);
+  sema_options options = {overrides, define_count, embedded_stdlib};
+  typed_program *program = sema_check(memory, names, d, all, file, &options);
+  if (diag_has_errors(d)) return program_error(d, messages);
+  for (int i = 0; i < program->recurrences.count; i++) {
+    vec_push(memory, &front->recurrences,
+             recurrence_analyse(memory, d, program->recurrences.items[i]));
+  }
+  if (diag_has_errors(d)) return program_error(d, messages);
+  if (messages) diag_print(d, messages);
+  return REC_OK;
+}
+
+rec_status rec_front_new(const char *path, const rec_source_text *texts, int text_count,
+                         const char *const *defines, int define_count, FILE *messages,
+                         rec_front **out) {
+  *out = NULL;
+  rec_front *front = calloc(1, sizeof *front);
+  if (!front) return rec_no_memory();
+  front->memory = arena_new();
+  rec_status status = build(front, path, texts, text_count, defines, define_count, messages);
+  if (status) {
+    rec_front_free(front);
+    return status;
+  }
+  *out = front;
+  return REC_OK;
+}
+
+void rec_front_free(rec_front *front) {
+  if (!front) return;
+  arena_free(front->memory);
+  free(front);
+}
+
+int rec_front_count(const rec_front *front) { return front->recurrences.count; }
+
+const recurrence *rec_front_recurrence(const rec_front *front, int index) {
+  return front->recurrences.items[index];
+}
+
+const recurrence *rec_front_find(const rec_front *front, const char *name) {
+  for (int i = 0; i < front->recurrences.count; i++) {
+    if (strcmp(front->recurrences.items[i]->body.name, name) == 0)
+      return front->recurrences.items[i];
+  }
+  return NULL;
+}
+
+static double evaluate(const typed_body *body, const ast_expr *e, const int64_t *sizes) {
+  switch (e->kind) {
+    case AST_NUMBER:
+      return e->number.value;
+    case AST_NEGATE:
+      return -evaluate(body, e->negate.operand, sizes);
+    case AST_NAME:
+      for (int i = 0; i < body->axes.count; i++) {
+        if (strcmp(body->axes.items[i].name, e->name.text) == 0) return (double)sizes[i];
+      }
+      return NAN;
+    case AST_BINARY: {
+      double a = evaluate(body, e->binary.left, sizes), b = evaluate(body, e->binary.right, sizes);
+      switch (e->binary.op) {
+        case AST_ADD:
+          return a + b;
+        case AST_SUBTRACT:
+          return a - b;
+        case AST_MULTIPLY:
+          return a * b;
+        case AST_DIVIDE:
+          return a / b;
+        case AST_POWER:
+          return pow(a, b);
+        default:
+          return NAN;
+      }
+    }
+    default:
+      return NAN;
+  }
+}
+
+bool rec_front_size(const recurrence *program, int axis, const int64_t *sizes, int64_t *size) {
+  double value = evaluate(&program->body, program->body.axes.items[axis].size_expr, sizes);
+  if (!(value >= 0 && value < 9007199254740992.0) || value != floor(value)) return false;
+  *size = (int64_t)value;
+  return true;
+}
+
+const char *rec_front_text(const rec_front *front, const ast_expr *expression) {
+  return expr_to_text(front->memory, expression);
+}

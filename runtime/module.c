@@ -1,0 +1,356 @@
+// Opens compiled libraries and turns their manifest into signatures and offsets of arguments.
+#include "runtime/module.h"
+
+#include <cjson/cJSON.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct rec_block {
+  struct rec_block *next;
+  max_align_t bytes[];
+} rec_block;
+
+void *rec_module_allocate(rec_module *module, size_t size) {
+  rec_block *block = calloc(1, sizeof *block + size);
+  if (!block) return NULL;
+  block->next = module->blocks;
+  module->blocks = block;
+  return block->bytes;
+}
+
+void rec_module_close(rec_module *module) {
+  if (!module) return;
+  rec_front_free(module->front);
+  cJSON_Delete(module->json);
+  if (module->library) dlclose(module->library);
+  for (rec_block *block = module->blocks, *next; block; block = next) {
+    next = block->next;
+    free(block);
+  }
+  free(module->path);
+  free(module);
+}
+
+const char *rec_module_manifest(const rec_module *module) { return module->manifest; }
+int rec_module_count(const rec_module *module) { return module->count; }
+
+const rec_recurrence *rec_module_recurrence(const rec_module *module, int index) {
+  return index >= 0 && index < module->count ? &module->recurrences[index] : NULL;
+}
+
+const rec_recurrence *rec_module_find(const rec_module *module, const char *name) {
+  for (int i = 0; i < module->count; i++) {
+    if (strcmp(module->recurrences[i].signature.name, name) == 0) return &module->recurrences[i];
+  }
+  return NULL;
+}
+
+const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence) {
+  return &recurrence->signature;
+}
+
+int64_t rec_variable_numbers(const rec_signature *signature, int variable,
+                             const int64_t *axis_sizes) {
+  const rec_variable *v = &signature->variables[variable];
+  int64_t numbers = v->complex ? 2 : 1;
+  bool fits = true;
+  if (v->kind == REC_LAG) fits = rec_multiply(numbers, v->depth, &numbers);
+  for (int i = 0; i < v->axis_count; i++) {
+    fits = fits && rec_multiply(numbers, axis_sizes[v->axes[i]], &numbers);
+  }
+  return fits ? numbers : INT64_MAX;
+}
+
+// ---- The manifest ------------------------------------------------------------------------------------------
+
+// Reading stops at the first thing that is not as the manifest's description says; `what` names it.
+typedef struct reader {
+  rec_module *module;
+  const char *what;
+} reader;
+
+static const cJSON *get(reader *r, const cJSON *object, const char *key) {
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+  if (!item && !r->what) r->what = key;
+  return item;
+}
+
+static const char *get_text(reader *r, const cJSON *object, const char *key) {
+  const cJSON *item = get(r, object, key);
+  if (!cJSON_IsString(item) && !r->what) r->what = key;
+  return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+// A text or null.
+static const char *get_optional(reader *r, const cJSON *object, const char *key) {
+  const cJSON *item = get(r, object, key);
+  return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+static int64_t get_number(reader *r, const cJSON *object, const char *key) {
+  const cJSON *item = get(r, object, key);
+  if (!cJSON_IsNumber(item) && !r->what) r->what = key;
+  return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
+}
+
+static int get_count(reader *r, const cJSON *object, const char *key, const cJSON **list) {
+  *list = get(r, object, key);
+  if (!cJSON_IsArray(*list) && !r->what) r->what = key;
+  return cJSON_IsArray(*list) ? cJSON_GetArraySize(*list) : 0;
+}
+
+static void *allocate(reader *r, int count, size_t size) {
+  void *memory = rec_module_allocate(r->module, ((size_t)count + 1) * size);
+  if (!memory) r->what = "memory";
+  return memory;
+}
+
+static int axis_position(reader *r, const rec_signature *signature, const char *name) {
+  for (int i = 0; i < signature->axis_count; i++) {
+    if (strcmp(signature->axes[i].name, name) == 0) return i;
+  }
+  r->what = "axes";
+  return 0;
+}
+
+static void read_axes(reader *r, const cJSON *json, rec_signature *signature) {
+  const cJSON *list, *item;
+  signature->axis_count = get_count(r, json, "axes", &list);
+  rec_axis *axes = allocate(r, signature->axis_count, sizeof *axes);
+  if (r->what) return;
+  signature->axes = axes;
+  cJSON_ArrayForEach(item, list) {
+    axes->name = get_text(r, item, "name");
+    axes->size = cJSON_IsNull(get(r, item, "size")) ? -1 : get_number(r, item, "size");
+    axes->expression = get_optional(r, item, "expression");
+    axes++;
+  }
+}
+
+static void read_variable(reader *r, const cJSON *json, const rec_signature *signature,
+                          rec_variable *v) {
+  const cJSON *list, *item;
+  v->name = get_text(r, json, "name");
+  v->complex = cJSON_IsTrue(get(r, json, "complex"));
+  v->axis_count = get_count(r, json, "axes", &list);
+  int *axes = allocate(r, v->axis_count, sizeof *axes);
+  if (r->what) return;
+  v->axes = axes;
+  cJSON_ArrayForEach(item, list) {
+    *axes++ = axis_position(r, signature, cJSON_IsString(item) ? item->valuestring : "");
+  }
+}
+
+static rec_kind read_kind(reader *r, const char *text) {
+  static const char *const kinds[] = {"input", "param", "state", "output"};
+  for (int i = 0; i < 4; i++) {
+    if (strcmp(text, kinds[i]) == 0) return (rec_kind)i;
+  }
+  r->what = "kind";
+  return REC_INPUT;
+}
+
+static void read_variables(reader *r, const cJSON *json, rec_signature *signature) {
+  const cJSON *tensors, *lags, *item;
+  int tensor_count = get_count(r, json, "tensors", &tensors);
+  int lag_count = get_count(r, json, "lags", &lags);
+  signature->variable_count = tensor_count + lag_count;
+  rec_variable *v = allocate(r, signature->variable_count, sizeof *v);
+  if (r->what) return;
+  signature->variables = v;
+  cJSON_ArrayForEach(item, tensors) {
+    v->kind = read_kind(r, get_text(r, item, "kind"));
+    read_variable(r, item, signature, v++);
+  }
+  cJSON_ArrayForEach(item, lags) {
+    v->kind = REC_LAG;
+    v->depth = get_number(r, item, "depth");
+    read_variable(r, item, signature, v++);
+  }
+}
+
+// The place that a field of kind data or stride belongs to, by the name it has in `rec apply` ("d.h0.x.lag").
+static rec_place *find_place(rec_recurrence *recurrence, const char *of) {
+  bool gradient = strncmp(of, "d.", 2) == 0;
+  if (gradient) of += 2;
+  bool before = strncmp(of, "h0.", 3) == 0, after = strncmp(of, "hT.", 3) == 0;
+  if (before || after) of += 3;
+  for (int i = 0; i < recurrence->signature.variable_count; i++) {
+    if (strcmp(recurrence->signature.variables[i].name, of) != 0) continue;
+    rec_places *p = &recurrence->places[i];
+    if (after) return gradient ? &p->d_final : &p->final;
+    return gradient ? &p->gradient : &p->value;
+  }
+  return NULL;
+}
+
+static void read_field(reader *r, const cJSON *json, rec_recurrence *recurrence) {
+  const char *kind = get_text(r, json, "kind"), *of = get_optional(r, json, "of");
+  int offset = (int)get_number(r, json, "offset");
+  if (r->what) return;
+  const struct {
+    const char *kind;
+    int *offset;
+  } single[] = {{"size", &recurrence->size_offset},
+                {"batch", &recurrence->batch_offset},
+                {"time", &recurrence->time_offset},
+                {"sequences", &recurrence->sequences_offset},
+                {"cu_seqlens", &recurrence->cu_seqlens_offset}};
+  for (int i = 0; i < 5; i++) {
+    if (strcmp(kind, single[i].kind) == 0) {
+      *single[i].offset = offset;
+      return;
+    }
+  }
+  if (!of) {
+    r->what = "of";
+  } else if (strcmp(kind, "axis") == 0) {
+    int axis = axis_position(r, &recurrence->signature, of);
+    if (!r->what) recurrence->axis_offsets[axis] = offset;
+  } else {
+    rec_place *place = find_place(recurrence, of);
+    if (!place) {
+      r->what = of;
+    } else if (strcmp(kind, "data") == 0) {
+      place->data = offset;
+    } else if (strcmp(kind, "batch_stride") == 0) {
+      place->batch_stride = offset;
+    } else if (strcmp(kind, "time_stride") == 0) {
+      place->time_stride = offset;
+    } else {
+      r->what = kind;
+    }
+  }
+}
+
+static void read_arguments(reader *r, const cJSON *json, rec_recurrence *recurrence) {
+  int variables = recurrence->signature.variable_count, axes = recurrence->signature.axis_count;
+  const cJSON *arguments = get(r, json, "arguments"), *list, *item;
+  recurrence->arguments_size = (int)get_number(r, arguments, "size");
+  recurrence->places = allocate(r, variables, sizeof *recurrence->places);
+  recurrence->axis_offsets = allocate(r, axes, sizeof *recurrence->axis_offsets);
+  get_count(r, arguments, "fields", &list);
+  if (r->what) return;
+  const rec_place none = {-1, -1, -1};
+  for (int i = 0; i < variables; i++) recurrence->places[i] = (rec_places){none, none, none, none};
+  for (int i = 0; i < axes; i++) recurrence->axis_offsets[i] = -1;
+  recurrence->size_offset = recurrence->batch_offset = recurrence->time_offset = -1;
+  recurrence->sequences_offset = recurrence->cu_seqlens_offset = -1;
+  cJSON_ArrayForEach(item, list) read_field(r, item, recurrence);
+}
+
+static void *entry(reader *r, const char *symbol, const char *suffix) {
+  char name[512];
+  snprintf(name, sizeof name, "%s_%s", symbol, suffix);
+  void *address = dlsym(r->module->library, name);
+  if (!address && !r->what) r->what = suffix;
+  return address;
+}
+
+static void read_recurrence(reader *r, const cJSON *json, rec_recurrence *recurrence) {
+  recurrence->module = r->module;
+  recurrence->signature.name = get_text(r, json, "name");
+  recurrence->signature.doc = get_optional(r, json, "doc");
+  recurrence->signature.token_type = r->module->dtype;
+  recurrence->signature.carried_type = r->module->dtype;
+  recurrence->symbol = get_text(r, json, "symbol");
+  read_axes(r, json, &recurrence->signature);
+  if (!r->what) read_variables(r, json, &recurrence->signature);
+  if (!r->what) read_arguments(r, json, recurrence);
+  if (r->what) return;
+  *(void **)&recurrence->forward = entry(r, recurrence->symbol, "forward");
+  *(void **)&recurrence->backward = entry(r, recurrence->symbol, "backward");
+  *(void **)&recurrence->step = entry(r, recurrence->symbol, "step");
+  *(void **)&recurrence->sizes = entry(r, recurrence->symbol, "sizes");
+}
+
+static void read_sources(reader *r, const cJSON *json) {
+  const cJSON *list, *item;
+  r->module->source_count = get_count(r, json, "sources", &list);
+  rec_source_text *source = allocate(r, r->module->source_count, sizeof *source);
+  if (r->what) return;
+  r->module->sources = source;
+  cJSON_ArrayForEach(item, list) {
+    source->path = get_text(r, item, "path");
+    source->text = get_text(r, item, "text");
+    source++;
+  }
+  r->module->define_count = get_count(r, json, "defines", &list);
+  const char **define = allocate(r, r->module->define_count, sizeof *define);
+  if (r->what) return;
+  r->module->defines = define;
+  cJSON_ArrayForEach(item, list) *define++ = cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static void read_manifest(reader *r, const cJSON *json) {
+  const char *dtype = get_text(r, json, "dtype");
+  const cJSON *list, *item;
+  if (strcmp(dtype, "f32") == 0)
+    r->module->dtype = REC_F32;
+  else if (strcmp(dtype, "f64") == 0)
+    r->module->dtype = REC_F64;
+  else if (!r->what)
+    r->what = "dtype";
+  int count = get_count(r, json, "recurrences", &list);
+  r->module->recurrences = allocate(r, count, sizeof *r->module->recurrences);
+  if (r->what) return;
+  cJSON_ArrayForEach(item, list) {
+    rec_recurrence *recurrence = &r->module->recurrences[r->module->count];
+    recurrence->index = r->module->count++;
+    read_recurrence(r, item, recurrence);
+  }
+  read_sources(r, json);
+}
+
+// "1.0" as the manifest has it; a library with another major number must not be called.
+static rec_status check_abi(const char *path, const cJSON *json) {
+  const cJSON *abi = cJSON_GetObjectItemCaseSensitive(json, "abi");
+  const char *text = cJSON_IsString(abi) ? abi->valuestring : "none";
+  if (strtol(text, NULL, 10) == REC_ABI_MAJOR) return REC_OK;
+  return rec_fail(REC_ERROR_ABI, "%s: expected binary interface %d, found %s; compile it again",
+                  path, REC_ABI_MAJOR, text);
+}
+
+static rec_status load(rec_module *module) {
+  const char *path = module->path;
+  // Without a slash, dlopen searches elsewhere.
+  char absolute[PATH_MAX];
+  if (!realpath(path, absolute)) return rec_fail(REC_ERROR_FILE, "%s: no such file", path);
+  module->library = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
+  if (!module->library)
+    return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", path, dlerror());
+  module->manifest = dlsym(module->library, "rec_manifest");
+  *(void **)&module->error = dlsym(module->library, "rec_error");
+  if (!module->manifest || !module->error) {
+    return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no manifest", path);
+  }
+  module->json = cJSON_Parse(module->manifest);
+  if (!module->json) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest is not JSON", path);
+  rec_status status = check_abi(path, module->json);
+  if (status) return status;
+  reader r = {module, NULL};
+  read_manifest(&r, module->json);
+  if (r.what)
+    return rec_fail(REC_ERROR_FORMAT, "%s: its manifest lacks or misstates `%s`", path, r.what);
+  return REC_OK;
+}
+
+rec_status rec_module_open(const char *path, rec_module **out) {
+  *out = NULL;
+  rec_module *module = calloc(1, sizeof *module);
+  if (module) module->path = strdup(path);
+  if (!module || !module->path) {
+    free(module);
+    return rec_no_memory();
+  }
+  rec_status status = load(module);
+  if (status) {
+    rec_module_close(module);
+    return status;
+  }
+  *out = module;
+  return REC_OK;
+}

@@ -1,0 +1,67 @@
+// Inside a module: a compiled library, its manifest as C structures, and the program behind it.
+#ifndef REC_RUNTIME_MODULE_H
+#define REC_RUNTIME_MODULE_H
+
+#include <stdio.h>
+
+#include "runtime/internal.h"
+
+typedef int (*rec_entry)(const void *arguments, const rec_launch *launch);
+typedef int (*rec_sizes_entry)(const void *arguments, rec_sizes *sizes);
+
+// Byte offsets in NAME_arguments of what belongs to one variable; -1: there is no such field.
+typedef struct rec_place {
+  int data, batch_stride, time_stride;
+} rec_place;
+
+typedef struct rec_places {
+  rec_place value, final, gradient, d_final;
+} rec_places;
+
+typedef struct rec_front rec_front;     // front.h
+void rec_front_free(rec_front *front);  // NULL is allowed
+
+struct rec_recurrence {
+  rec_module *module;
+  int index;
+  rec_signature signature;
+  // Of a compiled library; NULL in a module of source text.
+  const char *symbol;
+  rec_entry forward, backward, step;
+  rec_sizes_entry sizes;
+  int arguments_size;
+  int size_offset, batch_offset, time_offset, sequences_offset, cu_seqlens_offset;
+  int *axis_offsets;
+  rec_places *places;  // by variable
+};
+
+typedef struct rec_source_text {
+  const char *path, *text;
+} rec_source_text;
+
+struct rec_module {
+  char *path;
+  void *library;  // NULL: a module of source text
+  const char *manifest;
+  void *json;  // the manifest, parsed; texts below live in it
+  const char *(*error)(void);
+  rec_dtype dtype;
+  int count;
+  rec_recurrence *recurrences;
+  int source_count;
+  rec_source_text *sources;
+  int define_count;
+  const char **defines;
+  rec_front *front;  // made when the reference device is first used
+  struct rec_block *blocks;
+};
+
+// Memory that lives as long as the module; NULL if memory is short.
+void *rec_module_allocate(rec_module *module, size_t size);
+
+// A module of a .rec file: its recurrences run on `reference` only. `defines` are recc's -D ("P=32").
+// Messages about the program go to `messages`, or nowhere if it is NULL.
+rec_status rec_module_open_source(const char *path, const char *const *defines, int define_count,
+                                  rec_dtype dtype, FILE *messages, rec_module **module);
+
+#endif
