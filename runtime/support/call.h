@@ -1,0 +1,57 @@
+/* One call of an entry point, after its arguments were read and checked. */
+#ifndef REC_SUPPORT_CALL_H
+#define REC_SUPPORT_CALL_H
+
+#include <stdbool.h>
+
+#include "library.h"
+
+typedef struct call {
+  const rec_table *table;
+  const char *entry;             /* "forward", for messages */
+  const char *arguments;
+  int64_t batch, time;
+  int64_t axis_size[REC_AXES_MAX];
+  void *const *replaced;         /* by memory: data to use instead of the caller's, or NULL; may be NULL itself */
+  /* only with a launch */
+  const rec_launch *launch;
+  int clone;
+  int64_t threads;
+} call;
+
+static inline const void *table_at(const rec_table *table, int32_t position) {
+  return (const char *)table + position;
+}
+static inline const char *table_text(const rec_table *table, int32_t position) {
+  return table_at(table, position);
+}
+static inline const rec_table_memory *table_memory(const rec_table *table, int index) {
+  return (const rec_table_memory *)table_at(table, table->memories_at) + index;
+}
+static inline const rec_table_axis *table_axis(const rec_table *table, int index) {
+  return (const rec_table_axis *)table_at(table, table->axes_at) + index;
+}
+static inline const rec_table_slot *table_slot(const rec_table *table, const rec_table_kernel *kernel, int index) {
+  return (const rec_table_slot *)table_at(table, kernel->slots_at) + index;
+}
+
+/* Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1. */
+rec_status call_read_sizes(call *call, const rec_table *table, const char *entry, const void *arguments);
+
+/* Checks the launch and chooses clone and threads. */
+rec_status call_read_launch(call *call, const rec_launch *launch);
+
+/* Checks the pointers and strides that the call uses. */
+rec_status call_check_memories(const call *call, bool backward);
+
+void *call_data(const call *call, const rec_table_memory *memory);
+/* Numbers of one entry: one step, one state, one parameter. */
+int64_t call_numbers(const call *call, const rec_table_memory *memory);
+/* Numbers of the whole tensor. */
+int64_t call_total(const call *call, const rec_table_memory *memory);
+/* The memory as a kernel sees it. */
+rec_slot call_slot(const call *call, const rec_table_memory *memory);
+
+int64_t call_count(const call *call, const rec_table_count *count, int64_t instances);
+
+#endif

@@ -1,0 +1,13 @@
+/* Which clone of a kernel this processor runs, and how many processors this process may use. */
+#ifndef REC_SUPPORT_CPU_H
+#define REC_SUPPORT_CPU_H
+
+#include "launch.h"
+
+/* The best clone the processor supports (0: v2, 1: v3, 2: v4), or the one that REC_CPU=v2|v3|v4 asks for. */
+rec_status rec_cpu_clone(int *clone);
+
+/* Threads for a launch that asked for `wanted` (0: REC_NUM_THREADS, or else the processors of this process). */
+rec_status rec_cpu_threads(int64_t wanted, int64_t *threads);
+
+#endif

@@ -1,0 +1,312 @@
+/* Cuts a kernel's work into tasks, runs them, and sums the copies of what several tasks add to. */
+#include "stage.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "pool.h"
+
+enum {
+  TASKS_WANTED = 64,   /* enough for any machine's balance; more only costs copies and calls */
+  GROUPS_MAX = 16,
+  STRIPS_MAX = 128,
+  LANES_MAX = 128,
+  PART_STEPS_MIN = 64,
+  SUM_BLOCK = 4096,    /* numbers of one reduction task */
+};
+
+/* Below this many numbers read and written, waking other threads costs more than they save. */
+#define WORTH_THREADS ((int64_t)1 << 15)
+
+/* A slot during a run: in place, or copies in the workspace. */
+typedef struct run_slot {
+  rec_slot slot;               /* of the first copy */
+  int64_t copies;
+  int64_t numbers;             /* of one entry */
+} run_slot;
+
+/* ---- the cut ------------------------------------------------------------------------------------------------------- */
+
+static int64_t count_instances(const call *c, const rec_table_kernel *kernel) {
+  const int32_t *grid = table_at(c->table, kernel->grid_at);
+  int64_t instances = 1;
+  for (int i = 0; i < kernel->grid_count; i++)
+    if (grid[i] != kernel->lane_axis) instances *= c->axis_size[grid[i]];
+  if (kernel->lane_axis >= 0)
+    instances *= (c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) / kernel->lane_block;
+  return instances;
+}
+
+stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
+  stage_cut cut = {.instances = count_instances(c, kernel)};
+  cut.groups = smaller(cut.instances, smaller(GROUPS_MAX, larger(1, TASKS_WANTED / larger(1, c->batch))));
+  cut.strips = smaller(c->batch, STRIPS_MAX);
+  cut.parts = 1;
+  cut.part_steps = c->time;
+  if (kernel->time_splits && cut.strips > 0) {
+    int64_t wanted = larger(1, TASKS_WANTED / (cut.strips * cut.groups));
+    cut.part_steps = larger(PART_STEPS_MIN, (c->time + wanted - 1) / wanted);
+    cut.part_steps = round_up(cut.part_steps, c->table->chunk);
+    cut.parts = (c->time + cut.part_steps - 1) / cut.part_steps;
+  }
+  cut.tasks = cut.strips * cut.groups * cut.parts;
+  cut.lanes = smaller(cut.tasks, LANES_MAX);
+  int64_t largest_group = (cut.instances + cut.groups - 1) / cut.groups;
+  cut.scratch_bytes = round_up(call_count(c, &kernel->scratch, largest_group), REC_ALIGNMENT);
+  cut.lane_bytes = cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
+  return cut;
+}
+
+int64_t stage_copies(const stage_cut *cut, const rec_table_memory *memory, const rec_table_slot *slot) {
+  if (!slot->accumulated) return 1;
+  int64_t copies = slot->summed != 0 ? cut->groups : 1;
+  if (!memory->token) copies *= cut->parts;
+  return memory->per_batch ? copies : copies * cut->strips;
+}
+
+static int64_t slots_bytes(const rec_table_kernel *kernel) {
+  return round_up((int64_t)sizeof(run_slot) * kernel->slot_count, REC_ALIGNMENT);
+}
+
+static int64_t copies_bytes(const call *c, const rec_table_memory *memory, int64_t copies) {
+  return round_up(call_total(c, memory) * copies * c->table->number_bytes, REC_ALIGNMENT);
+}
+
+int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
+  stage_cut cut = stage_plan(c, kernel);
+  int64_t bytes = slots_bytes(kernel) + cut.lanes * cut.lane_bytes;
+  for (int i = 0; i < kernel->slot_count; i++) {
+    const rec_table_slot *slot = table_slot(c->table, kernel, i);
+    const rec_table_memory *memory = table_memory(c->table, slot->memory);
+    int64_t copies = stage_copies(&cut, memory, slot);
+    if (copies > 1) bytes += copies_bytes(c, memory, copies);
+  }
+  return bytes;
+}
+
+/* ---- one run ------------------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+  const call *call;
+  const rec_table_kernel *kernel;
+  stage_cut cut;
+  stage_saved saved;
+  run_slot *slots;
+  char *lane_memory;
+  rec_kernel_function function;
+  _Atomic int64_t next;
+} run;
+
+static int64_t cut_at(int64_t total, int64_t parts, int64_t i) { return total * i / parts; }
+
+/* Position of a task's copy: of the batch entry where the memory is per batch. */
+static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot, int64_t strip,
+                          int64_t group, int64_t part) {
+  int64_t index = slot->summed != 0 ? group : 0;
+  if (!memory->token) index = index * r->cut.parts + part;
+  return memory->per_batch ? index : index * r->cut.strips + strip;
+}
+
+static void *number_at(const call *c, void *data, int64_t index) {
+  return data ? (char *)data + index * c->table->number_bytes : NULL;
+}
+
+static void zero_steps(const call *c, rec_slot slot, int64_t batch, int64_t steps, int64_t numbers) {
+  for (int64_t t = 0; t < steps; t++)
+    memset(number_at(c, slot.data, batch * slot.batch_stride + t * slot.time_stride), 0,
+           (size_t)(numbers * c->table->number_bytes));
+}
+
+/* Groups share the copies of a result that has all grid axes: each adds to entries of its own. Other results that a
+ * task adds to, or their copies, are the task's alone. */
+static bool is_shared(const run *r, const rec_table_slot *slot) { return slot->summed == 0 && r->cut.groups > 1; }
+
+static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
+  const call *c = r->call;
+  int64_t part = task % r->cut.parts, group = task / r->cut.parts % r->cut.groups;
+  int64_t strip = task / r->cut.parts / r->cut.groups;
+  int64_t first = cut_at(r->cut.instances, r->cut.groups, group), last = cut_at(r->cut.instances, r->cut.groups, group + 1);
+  int64_t start = part * r->cut.part_steps, steps = smaller(r->cut.part_steps, c->time - start);
+  int64_t begin = cut_at(c->batch, r->cut.strips, strip), end = cut_at(c->batch, r->cut.strips, strip + 1);
+  for (int i = 0; i < r->kernel->slot_count; i++) {
+    const rec_table_slot *slot = table_slot(c->table, r->kernel, i);
+    const rec_table_memory *memory = table_memory(c->table, slot->memory);
+    const run_slot *s = &r->slots[i];
+    slots[i] = s->slot;
+    if (!s->slot.data) continue;
+    int64_t offset = memory->token ? start * s->slot.time_stride : 0;
+    if (s->copies > 1) {
+      int64_t copy_numbers = s->numbers * (memory->token ? c->time : 1);
+      offset += copy_index(r, memory, slot, strip, group, part) * copy_numbers;
+    }
+    slots[i].data = number_at(c, s->slot.data, offset);
+    if (!slot->accumulated || is_shared(r, slot)) continue;
+    for (int64_t b = memory->per_batch ? begin : 0; b < (memory->per_batch ? end : 1); b++)
+      zero_steps(c, slots[i], b, memory->token ? steps : 1, s->numbers);
+  }
+  rec_frame frame = {.batch = c->batch,
+                     .time = steps,
+                     .axis_size = c->axis_size,
+                     .slots = slots,
+                     .saved = r->saved.data,
+                     .saved_batch_stride = r->saved.batch_stride,
+                     .saved_chunk_stride = r->saved.chunk_stride};
+  for (int64_t b = begin; b < end; b++) r->function(&frame, b, first, last, scratch);
+}
+
+static void run_lane(void *argument, int64_t lane) {
+  run *r = argument;
+  char *memory = r->lane_memory + lane * r->cut.lane_bytes;
+  for (;;) {
+    int64_t task = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
+    if (task >= r->cut.tasks) return;
+    run_task(r, task, (rec_slot *)(void *)(memory + r->cut.scratch_bytes), memory);
+  }
+}
+
+static void run_parallel(const call *c, int64_t lanes, bool worth, rec_task lane, void *argument) {
+  if (lanes <= 0) return;
+  if (!worth || lanes == 1)
+    lane(argument, 0);
+  else if (c->launch->parallel_for)
+    c->launch->parallel_for(c->launch->parallel_context, lanes, lane, argument);
+  else
+    rec_pool_run(c->threads, lanes, lane, argument);
+}
+
+/* ---- sums of copies -------------------------------------------------------------------------------------------------- */
+
+typedef struct sum {
+  const call *call;
+  rec_slot result;
+  const char *copies;
+  int64_t copy_count, copy_stride;      /* numbers */
+  int64_t batch_stride;                 /* numbers between batch entries of the copies */
+  int64_t batch, steps, numbers;        /* entries: batch x steps x numbers */
+  int64_t blocks;                       /* of one batch entry */
+  _Atomic int64_t next;
+} sum;
+
+/* Sums in double: the copies of a long f32 gradient lose nothing more on their way. */
+static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first, int64_t last) {
+  enum { WIDTH = 256 };
+  double total[WIDTH];
+  int64_t from = batch * s->batch_stride + step * s->numbers;
+  int64_t to = batch * s->result.batch_stride + step * s->result.time_stride;
+  bool wide = s->call->table->number_bytes == 8;
+  for (int64_t i = first; i < last; i += WIDTH) {
+    int64_t count = smaller(WIDTH, last - i);
+    memset(total, 0, (size_t)count * sizeof *total);
+    for (int64_t copy = 0; copy < s->copy_count; copy++) {
+      int64_t position = copy * s->copy_stride + from + i;
+      if (wide) {
+        const double *numbers = (const double *)(const void *)s->copies + position;
+        for (int64_t k = 0; k < count; k++) total[k] += numbers[k];
+      } else {
+        const float *numbers = (const float *)(const void *)s->copies + position;
+        for (int64_t k = 0; k < count; k++) total[k] += (double)numbers[k];
+      }
+    }
+    if (wide) {
+      memcpy((double *)s->result.data + to + i, total, (size_t)count * sizeof *total);
+    } else {
+      float *result = (float *)s->result.data + to + i;
+      for (int64_t k = 0; k < count; k++) result[k] = (float)total[k];
+    }
+  }
+}
+
+/* A block is a range of the numbers of one batch entry, all steps one behind the other. */
+static void sum_lane(void *argument, int64_t lane) {
+  (void)lane;
+  sum *s = argument;
+  for (;;) {
+    int64_t block = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
+    if (block >= s->blocks * s->batch) return;
+    int64_t batch = block / s->blocks, first = block % s->blocks * SUM_BLOCK;
+    int64_t last = smaller(first + SUM_BLOCK, s->steps * s->numbers);
+    while (first < last) {
+      int64_t step = first / s->numbers, within = first % s->numbers;
+      int64_t end = smaller(s->numbers, within + last - first);
+      sum_numbers(s, batch, step, within, end);
+      first += end - within;
+    }
+  }
+}
+
+static void sum_copies(const call *c, const rec_table_memory *memory, const run_slot *copies) {
+  sum s = {.call = c,
+           .result = call_slot(c, memory),
+           .copies = copies->slot.data,
+           .copy_count = copies->copies,
+           .numbers = copies->numbers,
+           .batch = memory->per_batch ? c->batch : 1,
+           .steps = memory->token ? c->time : 1};
+  if (s.result.time_stride == s.numbers) {  /* dense: one long row */
+    s.numbers *= s.steps;
+    s.steps = 1;
+  }
+  s.copy_stride = s.numbers * s.steps;
+  s.batch_stride = s.copy_stride * s.copy_count;
+  s.blocks = (s.numbers * s.steps + SUM_BLOCK - 1) / SUM_BLOCK;
+  int64_t lanes = smaller(s.blocks * s.batch, LANES_MAX);
+  run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS, sum_lane, &s);
+}
+
+/* ---- a stage --------------------------------------------------------------------------------------------------------- */
+
+/* Where a slot's numbers go during the run. */
+static run_slot place_slot(run *r, int index, bool states_only, char **free_memory) {
+  const call *c = r->call;
+  const rec_table_slot *slot = table_slot(c->table, r->kernel, index);
+  const rec_table_memory *memory = table_memory(c->table, slot->memory);
+  run_slot s = {.slot = call_slot(c, memory), .copies = 1, .numbers = call_numbers(c, memory)};
+  if (slot->written && states_only) s.slot.data = NULL;
+  if (!s.slot.data) return s;
+  s.copies = stage_copies(&r->cut, memory, slot);
+  if (s.copies <= 1) return s;
+  int64_t copy_numbers = s.numbers * (memory->token ? c->time : 1);
+  s.slot = (rec_slot){.data = *free_memory,
+                      .batch_stride = memory->per_batch ? copy_numbers * s.copies : 0,
+                      .time_stride = memory->token ? s.numbers : 0};
+  *free_memory += copies_bytes(c, memory, s.copies);
+  return s;
+}
+
+/* A task zeroes what is its own; what tasks share is zeroed before the first one. */
+static void zero_shared(const run *r) {
+  const call *c = r->call;
+  for (int i = 0; i < r->kernel->slot_count; i++) {
+    const rec_table_slot *slot = table_slot(c->table, r->kernel, i);
+    const rec_table_memory *memory = table_memory(c->table, slot->memory);
+    const run_slot *s = &r->slots[i];
+    if (!slot->accumulated || !s->slot.data || !is_shared(r, slot)) continue;
+    int64_t batch = memory->per_batch ? c->batch : 1, steps = memory->token ? c->time : 1;
+    int64_t numbers = memory->per_batch ? s->numbers : s->numbers * s->copies;
+    for (int64_t b = 0; b < batch; b++) zero_steps(c, s->slot, b, steps, numbers);
+  }
+}
+
+/* Numbers that the kernel reads and writes, about. */
+static int64_t stage_work(const call *c, const rec_table_kernel *kernel) {
+  int64_t work = 0;
+  for (int i = 0; i < kernel->slot_count; i++) {
+    const rec_table_memory *memory = table_memory(c->table, table_slot(c->table, kernel, i)->memory);
+    work += call_numbers(c, memory) * (memory->per_batch ? c->batch * c->time : 1);
+  }
+  return work;
+}
+
+void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved, bool states_only, void *workspace) {
+  run_slot *slots = workspace;
+  run r = {.call = c, .kernel = kernel, .cut = stage_plan(c, kernel), .saved = saved, .slots = slots};
+  r.function = kernel->functions[c->clone];
+  r.lane_memory = (char *)workspace + slots_bytes(kernel);
+  char *free_memory = r.lane_memory + r.cut.lanes * r.cut.lane_bytes;
+  for (int i = 0; i < kernel->slot_count; i++) slots[i] = place_slot(&r, i, states_only, &free_memory);
+  zero_shared(&r);
+  run_parallel(c, r.cut.lanes, stage_work(c, kernel) > WORTH_THREADS, run_lane, &r);
+  for (int i = 0; i < kernel->slot_count; i++)
+    if (slots[i].slot.data && slots[i].copies > 1)
+      sum_copies(c, table_memory(c->table, table_slot(c->table, kernel, i)->memory), &slots[i]);
+}
