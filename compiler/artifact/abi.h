@@ -65,7 +65,7 @@
 #ifndef REC_ARTIFACT_ABI_H
 #define REC_ARTIFACT_ABI_H
 
-#include "compiler/schedule/kernel.h"
+#include "compiler/codegen/target.h"
 
 #define ABI_TEXT "1.0"
 
@@ -108,10 +108,50 @@ typedef struct abi_recurrence {
   VEC(abi_memory) memories;
 } abi_recurrence;
 
-/* Lays out the arguments of a body. */
-abi_recurrence *abi_layout(arena *arena, const typed_body *body);
+/* What goes into a library. */
+typedef struct artifact_recurrence {
+  const abi_recurrence *abi;
+  const recurrence_kernels *kernels;
+  const char *report;            /* text of --emit=report */
+} artifact_recurrence;
+
+typedef struct artifact {
+  const char *name;              /* file name without folder and extension: mamba2 */
+  bool f64;
+  int level;                     /* -O */
+  int chunk;                     /* --chunk, 0: chosen */
+  VEC(const char *) defines;     /* the -D of the command line, as written */
+  VEC(const source *) sources;   /* the compiled file first, then every import */
+  VEC(artifact_recurrence) recurrences;
+  const char *program;           /* JSON of graph and schedules, or NULL */
+} artifact;
+
+/* Lays out the arguments of a body. `taken` are the recurrences laid out before, whose symbols are not used again. */
+abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken);
 
 /* The memory of a tensor (lag -1) or lag buffer (tensor -1) in a role; -1 if there is none. */
 int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag);
+/* The axes of one entry of a memory in the order of memory: header positions. Returns their number. */
+int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED_MAX_AXES]);
+/* Numbers per entry of those axes: 2 if complex, times the depth of a lag buffer. */
+int abi_factor(const abi_recurrence *abi, const abi_memory *memory);
+/* One entry per batch entry: everything but parameters. */
+bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory);
+/* "[batch,time,G,R]", "[batch,3,K]" (lag buffer), "[G,2]" (complex parameter). */
+const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory);
+
+char *artifact_header(arena *a, const artifact *library);
+char *artifact_manifest(arena *a, const artifact *library);
+
+/* What codegen compiles for the library: every kernel, and beside them tables, manifest and entry points. */
+codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
+
+/* Links the compiled object with the support code and writes the library and its header, each whole or not at all.
+ * NULL, or one line that says what went wrong. */
+const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,
+                           const char *library_path, const char *header_path);
+
+/* Writes a file whole or not at all: beside its place, then renamed. NULL, or one line that says what went wrong. */
+const char *write_file(arena *a, const char *path, const void *bytes, size_t size, bool executable);
 
 #endif

@@ -32,82 +32,88 @@ static bool is_reserved(const char *name) {
   return false;
 }
 
-static char *c_name(arena *arena, const char *name) {
-  char *safe = arena_strdup(arena, name);
+static char *c_name(arena *a, const char *name) {
+  char *safe = arena_strdup(a, name);
   for (char *p = safe; *p; p++)
     if (!isalnum((unsigned char)*p)) *p = '_';
   return safe;
 }
 
-static bool is_taken(const abi_recurrence *abi, const char *name) {
+static bool is_taken_member(const abi_recurrence *abi, const char *name) {
   for (int i = 0; i < abi->fields.count; i++)
     if (strcmp(abi->fields.items[i].name, name) == 0) return true;
   return false;
 }
 
-static int add_field(arena *arena, abi_recurrence *abi, abi_field_kind kind, int index,
+static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index,
                      const char *wanted) {
-  const char *name = c_name(arena, wanted);
-  while (is_reserved(name) || is_taken(abi, name)) name = arena_printf(arena, "%s_", name);
+  const char *name = c_name(a, wanted);
+  while (is_reserved(name) || is_taken_member(abi, name)) name = arena_printf(a, "%s_", name);
   int position = abi->fields.count;
-  vec_push(arena, &abi->fields, (abi_field){name, kind, 8 * position, index});
+  vec_push(a, &abi->fields, (abi_field){name, kind, 8 * position, index});
   abi->arguments_size = 8 * (position + 1);
   return position;
 }
 
 /* The name in `rec apply` files. */
-static const char *apply_name(arena *arena, abi_role role, const char *name, bool lag) {
+static const char *apply_name(arena *a, abi_role role, const char *name, bool lag) {
   static const char *const prefixes[] = {[ABI_VALUE] = "",    [ABI_H0] = "h0.",
                                          [ABI_HT] = "hT.",    [ABI_D_VALUE] = "d.",
                                          [ABI_D_H0] = "d.h0.", [ABI_D_HT] = "d.hT."};
-  return arena_printf(arena, "%s%s%s", prefixes[role], name, lag ? ".lag" : "");
+  return arena_printf(a, "%s%s%s", prefixes[role], name, lag ? ".lag" : "");
 }
 
-static void add_memory(arena *arena, abi_recurrence *abi, abi_role role, int tensor, int lag) {
+static void add_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor, int lag) {
   const typed_body *body = abi->body;
   const char *name = lag >= 0 ? body->lags.items[lag].name : body->tensors.items[tensor].name;
   tensor_kind kind = lag >= 0 ? TENSOR_STATE : body->tensors.items[tensor].kind;
   abi_memory memory = {
       .role = role, .tensor = tensor, .lag = lag, .batch_stride = -1, .time_stride = -1};
   memory.token = kind == TENSOR_INPUT || kind == TENSOR_OUTPUT;
-  memory.apply_name = apply_name(arena, role, name, lag >= 0);
+  memory.apply_name = apply_name(a, role, name, lag >= 0);
   int index = abi->memories.count;
-  memory.data = add_field(arena, abi, ABI_DATA, index, memory.apply_name);
+  memory.data = add_field(a, abi, ABI_DATA, index, memory.apply_name);
   if (memory.token) {
     const char *base = abi->fields.items[memory.data].name;
-    memory.batch_stride = add_field(arena, abi, ABI_BATCH_STRIDE, index,
-                                    arena_printf(arena, "%s_batch_stride", base));
-    memory.time_stride = add_field(arena, abi, ABI_TIME_STRIDE, index,
-                                   arena_printf(arena, "%s_time_stride", base));
+    memory.batch_stride = add_field(a, abi, ABI_BATCH_STRIDE, index,
+                                    arena_printf(a, "%s_batch_stride", base));
+    memory.time_stride = add_field(a, abi, ABI_TIME_STRIDE, index,
+                                   arena_printf(a, "%s_time_stride", base));
   }
-  vec_push(arena, &abi->memories, memory);
+  vec_push(a, &abi->memories, memory);
 }
 
-abi_recurrence *abi_layout(arena *arena, const typed_body *body) {
-  abi_recurrence *abi = ARENA_NEW(arena, abi_recurrence);
+static bool is_taken_symbol(const artifact *taken, const char *symbol) {
+  if (strcmp(symbol, "rec") == 0) return true; /* rec_sizes is a type of the header */
+  for (int i = 0; i < taken->recurrences.count; i++)
+    if (strcmp(taken->recurrences.items[i].abi->symbol, symbol) == 0) return true;
+  return false;
+}
+
+abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken) {
+  abi_recurrence *abi = ARENA_NEW(a, abi_recurrence);
   abi->body = body;
-  abi->symbol = c_name(arena, body->name);
-  /* rec_sizes is a type of the header. */
-  if (strcmp(abi->symbol, "rec") == 0) abi->symbol = "rec_";
-  add_field(arena, abi, ABI_SIZE, -1, "size");
-  add_field(arena, abi, ABI_BATCH, -1, "batch");
-  add_field(arena, abi, ABI_TIME, -1, "time");
-  add_field(arena, abi, ABI_SEQUENCES, -1, "sequences");
+  abi->symbol = c_name(a, body->name);
+  while (is_taken_symbol(taken, abi->symbol)) abi->symbol = arena_printf(a, "%s_", abi->symbol);
+  add_field(a, abi, ABI_SIZE, -1, "size");
+  add_field(a, abi, ABI_BATCH, -1, "batch");
+  add_field(a, abi, ABI_TIME, -1, "time");
+  add_field(a, abi, ABI_SEQUENCES, -1, "sequences");
   for (int i = 0; i < body->axes.count; i++)
-    add_field(arena, abi, ABI_AXIS, i, body->axes.items[i].name);
-  add_field(arena, abi, ABI_CU_SEQLENS, -1, "cu_seqlens");
+    add_field(a, abi, ABI_AXIS, i, body->axes.items[i].name);
+  add_field(a, abi, ABI_CU_SEQLENS, -1, "cu_seqlens");
   for (int gradient = 0; gradient < 2; gradient++) {
     for (int i = 0; i < body->tensors.count; i++) {
       if (body->tensors.items[i].kind == TENSOR_STATE) {
-        add_memory(arena, abi, gradient ? ABI_D_H0 : ABI_H0, i, -1);
-        add_memory(arena, abi, gradient ? ABI_D_HT : ABI_HT, i, -1);
+        add_memory(a, abi, gradient ? ABI_D_H0 : ABI_H0, i, -1);
+        add_memory(a, abi, gradient ? ABI_D_HT : ABI_HT, i, -1);
       } else {
-        add_memory(arena, abi, gradient ? ABI_D_VALUE : ABI_VALUE, i, -1);
+        add_memory(a, abi, gradient ? ABI_D_VALUE : ABI_VALUE, i, -1);
       }
     }
     for (int i = 0; i < body->lags.count; i++) {
-      add_memory(arena, abi, gradient ? ABI_D_H0 : ABI_H0, -1, i);
-      add_memory(arena, abi, gradient ? ABI_D_HT : ABI_HT, -1, i);
+      add_memory(a, abi, gradient ? ABI_D_H0 : ABI_H0, -1, i);
+      add_memory(a, abi, gradient ? ABI_D_HT : ABI_HT, -1, i);
     }
   }
   return abi;
@@ -119,4 +125,44 @@ int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag) {
     if (memory->role == role && memory->tensor == tensor && memory->lag == lag) return i;
   }
   return -1;
+}
+
+int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED_MAX_AXES]) {
+  const typed_body *body = abi->body;
+  int tensor = memory->lag >= 0 ? body->lags.items[memory->lag].input : memory->tensor;
+  int count = 0;
+  if (tensor >= 0) {
+    for (; count < body->tensors.items[tensor].axis_count; count++)
+      axes[count] = body->tensors.items[tensor].axes[count];
+  } else {
+    for (int axis = 0; axis < body->axes.count; axis++)
+      if (axis_in(body->lags.items[memory->lag].axes, axis)) axes[count++] = axis;
+  }
+  return count;
+}
+
+static bool is_complex(const abi_recurrence *abi, const abi_memory *memory) {
+  const typed_body *body = abi->body;
+  return memory->lag >= 0 ? body->lags.items[memory->lag].complex : body->tensors.items[memory->tensor].complex;
+}
+
+bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory) {
+  return memory->lag >= 0 || abi->body->tensors.items[memory->tensor].kind != TENSOR_PARAM;
+}
+
+int abi_factor(const abi_recurrence *abi, const abi_memory *memory) {
+  int depth = memory->lag >= 0 ? abi->body->lags.items[memory->lag].depth : 1;
+  return is_complex(abi, memory) ? 2 * depth : depth;
+}
+
+const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory) {
+  int axes[TYPED_MAX_AXES];
+  int count = abi_axes(abi, memory, axes);
+  const char *text = abi_per_batch(abi, memory) ? "batch" : "";
+  if (memory->token) text = arena_printf(a, "%s,time", text);
+  if (memory->lag >= 0) text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
+  for (int i = 0; i < count; i++)
+    text = arena_printf(a, "%s%s%s", text, *text ? "," : "", abi->body->axes.items[axes[i]].name);
+  if (is_complex(abi, memory)) text = arena_printf(a, "%s%s2", text, *text ? "," : "");
+  return arena_printf(a, "[%s]", text);
 }

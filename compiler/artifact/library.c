@@ -1,0 +1,116 @@
+/* Puts a library together and writes it.
+ *
+ *   kernels, tables, manifest, thunks --codegen--> one object --lld, with the support object--> NAME.so, and NAME.h beside it
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compiler/artifact/abi.h"
+#include "compiler/artifact/tables.h"
+#include "compiler/base/embedded.h"
+#include "compiler/base/ice.h"
+
+codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options) {
+  VEC(const kernel *) kernels = {0};
+  VEC(codegen_blob) blobs = {0};
+  VEC(codegen_thunk) thunks = {0};
+  const char *manifest = artifact_manifest(a, library);
+  vec_push(a, &blobs,
+           (codegen_blob){.symbol = "rec_manifest", .bytes = manifest, .size = (int64_t)strlen(manifest) + 1, .exported = true});
+  static const char *const entries[] = {"forward", "backward", "step", "sizes"};
+  for (int i = 0; i < library->recurrences.count; i++) {
+    const artifact_recurrence *r = &library->recurrences.items[i];
+    VEC(codegen_kernel) described = {0};
+    for (int k = 0; k < r->kernels->kernels.count; k++) {
+      vec_push(a, &kernels, &r->kernels->kernels.items[k]);
+      vec_push(a, &described, codegen_describe(a, &r->kernels->kernels.items[k], options));
+    }
+    /* A dot keeps the name apart from those of entry points. */
+    const char *table = arena_printf(a, "%s.table", r->abi->symbol);
+    vec_push(a, &blobs,
+             artifact_table(a, r, described.items, described.count, library->f64, table));
+    for (size_t e = 0; e < sizeof entries / sizeof *entries; e++)
+      vec_push(a, &thunks,
+               (codegen_thunk){arena_printf(a, "%s_%s", r->abi->symbol, entries[e]),
+                               arena_printf(a, "rec_%s_entry", entries[e]), table});
+  }
+  return (codegen_input){kernels.items, kernels.count, blobs.items, blobs.count, thunks.items, thunks.count};
+}
+
+/* Writes everything or nothing; false with errno. */
+static bool write_all(int file, const char *bytes, size_t size) {
+  while (size > 0) {
+    ssize_t written = write(file, bytes, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes += written;
+    size -= (size_t)written;
+  }
+  return true;
+}
+
+const char *write_file(arena *a, const char *path, const void *bytes, size_t size, bool executable) {
+  struct stat existing;
+  /* A device such as /dev/stdout or /dev/null cannot be replaced: written in place. */
+  bool special = stat(path, &existing) == 0 && !S_ISREG(existing.st_mode) && !S_ISDIR(existing.st_mode);
+  char *temporary = special ? arena_strdup(a, path) : arena_printf(a, "%s.XXXXXX", path);
+  int file = special ? open(path, O_WRONLY | O_CLOEXEC) : mkostemp(temporary, O_CLOEXEC);
+  if (file < 0) return arena_printf(a, "cannot write %s: %s", path, strerror(errno));
+  bool good = write_all(file, bytes, size);
+  if (!special) {
+    mode_t mask = umask(0);
+    umask(mask);
+    good = good && fchmod(file, (executable ? 0777 : 0666) & ~mask) == 0;
+  }
+  int error = errno;
+  if (close(file) != 0 && good) {
+    good = false;
+    error = errno;
+  }
+  if (good && !special && rename(temporary, path) != 0) {
+    good = false;
+    error = errno;
+  }
+  if (good) return NULL;
+  if (!special) unlink(temporary);
+  return arena_printf(a, "cannot write %s: %s", path, strerror(error));
+}
+
+/* lld writes into memory first, so that a full disk is an ordinary error of write_file. */
+static const char *link_in_memory(arena *a, const link_object *objects, int count, const char *soname,
+                                  const unsigned char **bytes, size_t *size) {
+  int file = memfd_create("library", MFD_CLOEXEC);
+  if (file < 0) return arena_printf(a, "no memory for the library: %s", strerror(errno));
+  const char *error = link_shared_library(a, objects, count, soname, arena_printf(a, "/proc/self/fd/%d", file));
+  struct stat status;
+  if (!error && fstat(file, &status) == 0) {
+    unsigned char *copy = arena_alloc(a, (size_t)status.st_size);
+    if (pread(file, copy, (size_t)status.st_size, 0) == status.st_size) {
+      *bytes = copy;
+      *size = (size_t)status.st_size;
+    } else {
+      error = "the linked library cannot be read back";
+    }
+  }
+  close(file);
+  return error;
+}
+
+const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,
+                           const char *library_path, const char *header_path) {
+  const embedded_file *support = embedded_find(embedded_support, "support");
+  if (!support) ICE("artifact", "the support object is not embedded");
+  link_object objects[] = {{library->name, object->bytes, object->size}, {"support", support->data, support->size}};
+  const char *slash = strrchr(library_path, '/');
+  const unsigned char *bytes = NULL;
+  size_t size = 0;
+  const char *error = link_in_memory(a, objects, 2, slash ? slash + 1 : library_path, &bytes, &size);
+  if (!error) error = write_file(a, library_path, bytes, size, true);
+  const char *header = error ? NULL : artifact_header(a, library);
+  return error ? error : write_file(a, header_path, header, strlen(header), false);
+}

@@ -1,0 +1,209 @@
+/* Prints the manifest of a library as JSON; abi.h describes it. */
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "compiler/artifact/abi.h"
+#include "compiler/base/ice.h"
+#include "compiler/syntax/syntax.h"
+
+/* cJSON returns NULL when memory is short, and only then. */
+static cJSON *must(cJSON *json) {
+  if (!json) ICE("artifact", "no memory for the manifest");
+  return json;
+}
+
+static cJSON *text_or_null(const char *text) { return must(text ? cJSON_CreateString(text) : cJSON_CreateNull()); }
+
+static void add(cJSON *object, const char *key, cJSON *value) { cJSON_AddItemToObject(object, key, must(value)); }
+static void add_text(cJSON *object, const char *key, const char *text) { add(object, key, text_or_null(text)); }
+static void add_number(cJSON *object, const char *key, double number) { add(object, key, cJSON_CreateNumber(number)); }
+
+static const char *class_text(state_class class) {
+  switch (class) {
+    case STATE_DELAY: return "delay";
+    case STATE_SCALAR_DECAY: return "scalar decay";
+    case STATE_AXIS_DECAY: return "axis decay";
+    case STATE_ELEMENTWISE: return "elementwise";
+    case STATE_LOW_RANK: return "low rank";
+    case STATE_MAX_PLUS: return "max plus";
+    case STATE_LINEAR: return "linear";
+    case STATE_NONLINEAR: return "nonlinear";
+  }
+  ICE("artifact", "state class %d", class);
+}
+
+static cJSON *axis_names(const typed_body *body, const int *axes, int count) {
+  cJSON *names = must(cJSON_CreateArray());
+  for (int i = 0; i < count; i++) cJSON_AddItemToArray(names, text_or_null(body->axes.items[axes[i]].name));
+  return names;
+}
+
+static cJSON *structure_json(const recurrence *r) {
+  cJSON *list = must(cJSON_CreateArray());
+  int state = 0;
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
+    const state_structure *structure = &r->states.items[state++];
+    cJSON *row = must(cJSON_CreateObject());
+    add_text(row, "state", r->body.tensors.items[i].name);
+    add_text(row, "class", class_text(structure->class));
+    add_number(row, "stratum", structure->stratum);
+    cJSON_AddItemToArray(list, row);
+  }
+  return list;
+}
+
+static cJSON *axes_json(arena *a, const typed_body *body) {
+  cJSON *list = must(cJSON_CreateArray());
+  for (int i = 0; i < body->axes.count; i++) {
+    const typed_axis *axis = &body->axes.items[i];
+    cJSON *row = must(cJSON_CreateObject());
+    add_text(row, "name", axis->name);
+    add(row, "size", axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull() : cJSON_CreateNumber((double)axis->size));
+    bool computed = axis->size == TYPED_RUNTIME_SIZE && axis->size_expr;
+    add_text(row, "expression", computed ? expr_to_text(a, axis->size_expr) : NULL);
+    cJSON_AddItemToArray(list, row);
+  }
+  return list;
+}
+
+static cJSON *tensors_json(arena *a, const typed_body *body) {
+  static const char *const kinds[] = {[TENSOR_INPUT] = "input",
+                                      [TENSOR_PARAM] = "param",
+                                      [TENSOR_STATE] = "state",
+                                      [TENSOR_OUTPUT] = "output"};
+  cJSON *list = must(cJSON_CreateArray());
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *tensor = &body->tensors.items[i];
+    cJSON *row = must(cJSON_CreateObject());
+    add_text(row, "name", tensor->name);
+    add_text(row, "kind", kinds[tensor->kind]);
+    add(row, "axes", axis_names(body, tensor->axes, tensor->axis_count));
+    add(row, "complex", cJSON_CreateBool(tensor->complex));
+    double promise[2] = {tensor->low, tensor->high};
+    add(row, "promise", tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
+    bool has_start = tensor->start && tensor->start->source;
+    add_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : NULL);
+    add_text(row, "doc", tensor->doc);
+    cJSON_AddItemToArray(list, row);
+  }
+  return list;
+}
+
+static cJSON *lags_json(arena *a, const abi_recurrence *abi) {
+  cJSON *list = must(cJSON_CreateArray());
+  for (int i = 0; i < abi->body->lags.count; i++) {
+    const typed_lag *lag = &abi->body->lags.items[i];
+    int axes[TYPED_MAX_AXES];
+    int count = abi_axes(abi, &abi->memories.items[abi_find(abi, ABI_H0, -1, i)], axes);
+    cJSON *row = must(cJSON_CreateObject());
+    add_text(row, "name", arena_printf(a, "%s.lag", lag->name));
+    add_text(row, "of", lag->name);
+    add_number(row, "depth", lag->depth);
+    add(row, "axes", axis_names(abi->body, axes, count));
+    add(row, "complex", cJSON_CreateBool(lag->complex));
+    cJSON_AddItemToArray(list, row);
+  }
+  return list;
+}
+
+static cJSON *arguments_json(const abi_recurrence *abi) {
+  static const char *const kinds[] = {[ABI_SIZE] = "size",
+                                      [ABI_BATCH] = "batch",
+                                      [ABI_TIME] = "time",
+                                      [ABI_SEQUENCES] = "sequences",
+                                      [ABI_AXIS] = "axis",
+                                      [ABI_CU_SEQLENS] = "cu_seqlens",
+                                      [ABI_DATA] = "data",
+                                      [ABI_BATCH_STRIDE] = "batch_stride",
+                                      [ABI_TIME_STRIDE] = "time_stride"};
+  cJSON *fields = must(cJSON_CreateArray());
+  for (int i = 0; i < abi->fields.count; i++) {
+    const abi_field *field = &abi->fields.items[i];
+    const char *of = NULL;
+    if (field->kind == ABI_AXIS) of = abi->body->axes.items[field->index].name;
+    if (field->kind >= ABI_DATA) of = abi->memories.items[field->index].apply_name;
+    cJSON *row = must(cJSON_CreateObject());
+    add_text(row, "name", field->name);
+    add_number(row, "offset", field->offset);
+    add_text(row, "kind", kinds[field->kind]);
+    add_text(row, "of", of);
+    cJSON_AddItemToArray(fields, row);
+  }
+  cJSON *arguments = must(cJSON_CreateObject());
+  add_number(arguments, "size", abi->arguments_size);
+  add(arguments, "fields", fields);
+  return arguments;
+}
+
+static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
+  const typed_body *body = r->abi->body;
+  cJSON *json = must(cJSON_CreateObject());
+  add_text(json, "name", body->name);
+  add_text(json, "symbol", r->abi->symbol);
+  add_text(json, "doc", body->doc);
+  add_text(json, "form", r->kernels->form);
+  add_text(json, "why", r->kernels->why);
+  add_number(json, "chunk", r->kernels->chunk);
+  add_text(json, "report", r->report);
+  add(json, "structure", structure_json(r->kernels->recurrence));
+  add(json, "axes", axes_json(a, body));
+  add(json, "tensors", tensors_json(a, body));
+  add(json, "lags", lags_json(a, r->abi));
+  add(json, "arguments", arguments_json(r->abi));
+  return json;
+}
+
+/* Of everything that decides what the library computes. */
+static const char *hash_text(arena *a, const artifact *library) {
+  XXH64_state_t state;
+  XXH64_reset(&state, 0);
+  const char *options = arena_printf(a, "%s %s f%d O%d chunk %d", REC_VERSION, ABI_TEXT, library->f64 ? 64 : 32,
+                                     library->level, library->chunk);
+  XXH64_update(&state, options, strlen(options) + 1);
+  for (int i = 0; i < library->defines.count; i++)
+    XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
+  for (int i = 0; i < library->sources.count; i++)
+    XXH64_update(&state, library->sources.items[i]->text, library->sources.items[i]->size + (size_t)1);
+  return arena_printf(a, "%016llx", (unsigned long long)XXH64_digest(&state));
+}
+
+char *artifact_manifest(arena *a, const artifact *library) {
+  cJSON *json = must(cJSON_CreateObject());
+  add_text(json, "rec", REC_VERSION);
+  add_text(json, "abi", ABI_TEXT);
+  add_text(json, "hash", hash_text(a, library));
+  add_text(json, "dtype", library->f64 ? "f64" : "f32");
+  cJSON *targets = must(cJSON_CreateArray());
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
+  add(json, "targets", targets);
+  add_number(json, "optimisation", library->level);
+  add_number(json, "chunk", library->chunk);
+  cJSON *defines = must(cJSON_CreateArray());
+  for (int i = 0; i < library->defines.count; i++)
+    cJSON_AddItemToArray(defines, text_or_null(library->defines.items[i]));
+  add(json, "defines", defines);
+  cJSON *files = must(cJSON_CreateArray());
+  for (int i = 0; i < library->sources.count; i++) {
+    cJSON *row = must(cJSON_CreateObject());
+    add_text(row, "path", library->sources.items[i]->path);
+    add_text(row, "text", library->sources.items[i]->text);
+    cJSON_AddItemToArray(files, row);
+  }
+  add(json, "sources", files);
+  cJSON *recurrences = must(cJSON_CreateArray());
+  for (int i = 0; i < library->recurrences.count; i++)
+    cJSON_AddItemToArray(recurrences, recurrence_json(a, &library->recurrences.items[i]));
+  add(json, "recurrences", recurrences);
+  if (library->program) add(json, "program", cJSON_CreateRaw(library->program));
+  char *printed = cJSON_PrintUnformatted(json);
+  if (!printed) ICE("artifact", "no memory for the manifest");
+  char *text = arena_strdup(a, printed);
+  cJSON_free(printed);
+  cJSON_Delete(json);
+  return text;
+}

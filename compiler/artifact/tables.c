@@ -1,0 +1,258 @@
+/* Writes the table of a recurrence that the support code reads (runtime/support/library.h).
+ *
+ *   abi_recurrence, codegen_kernel[4]  ->  rec_table, then what its positions point to, as one block of bytes
+ *
+ * Only the addresses of the kernels are relocated; everything else counts bytes from the block's start. */
+#include "compiler/artifact/tables.h"
+
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "runtime/support/library.h"
+
+typedef struct table_builder {
+  arena *arena;
+  VEC(unsigned char) bytes;
+  VEC(codegen_address) addresses;
+  const abi_recurrence *abi;
+} table_builder;
+
+/* Positions are multiples of 8, so that every struct is aligned. */
+static int32_t put(table_builder *b, const void *data, size_t size) {
+  while (b->bytes.count % 8 != 0) vec_push(b->arena, &b->bytes, 0);
+  int32_t position = b->bytes.count;
+  for (size_t i = 0; i < size; i++) vec_push(b->arena, &b->bytes, ((const unsigned char *)data)[i]);
+  return position;
+}
+
+static int32_t put_text(table_builder *b, const char *text) { return put(b, text, strlen(text) + 1); }
+
+/* ---- axes ------------------------------------------------------------------------------------------------------------- */
+
+typedef VEC(rec_table_size_step) size_steps;
+
+static int find_axis(const typed_body *body, const char *name) {
+  for (int i = 0; i < body->axes.count; i++)
+    if (strcmp(body->axes.items[i].name, name) == 0) return i;
+  ICE("artifact", "size expression names '%s', which is no axis of %s", name, body->name);
+}
+
+static void size_program(table_builder *b, const ast_expr *e, size_steps *steps) {
+  static const int32_t ops[] = {[AST_ADD] = REC_SIZE_ADD,
+                                [AST_SUBTRACT] = REC_SIZE_SUB,
+                                [AST_MULTIPLY] = REC_SIZE_MUL,
+                                [AST_DIVIDE] = REC_SIZE_DIV,
+                                [AST_POWER] = REC_SIZE_POW};
+  rec_table_size_step step = {0};
+  switch (e->kind) {
+    case AST_NUMBER:
+      step.op = REC_SIZE_NUMBER;
+      step.number = e->number.value;
+      break;
+    case AST_NAME:
+      step.op = REC_SIZE_AXIS;
+      step.axis = find_axis(b->abi->body, e->name.text);
+      break;
+    case AST_NEGATE:
+      size_program(b, e->negate.operand, steps);
+      step.op = REC_SIZE_NEG;
+      break;
+    case AST_BINARY:
+      if (e->binary.op <= AST_POWER) {
+        size_program(b, e->binary.left, steps);
+        size_program(b, e->binary.right, steps);
+        step.op = ops[e->binary.op];
+        break;
+      }
+      /* fall through */
+    default:
+      ICE("artifact", "size expression of kind %d in %s", e->kind, b->abi->body->name);
+  }
+  vec_push(b->arena, steps, step);
+}
+
+static int32_t field_offset(const abi_recurrence *abi, abi_field_kind kind, int index) {
+  for (int i = 0; i < abi->fields.count; i++)
+    if (abi->fields.items[i].kind == kind && abi->fields.items[i].index == index) return abi->fields.items[i].offset;
+  ICE("artifact", "no field of kind %d for %d in the arguments of %s", kind, index, abi->symbol);
+}
+
+static rec_table_axis axis_row(table_builder *b, int index) {
+  const typed_axis *axis = &b->abi->body->axes.items[index];
+  rec_table_axis row = {.size = axis->size == TYPED_RUNTIME_SIZE ? REC_RUNTIME_SIZE : axis->size,
+                        .name_at = put_text(b, axis->name),
+                        .field = field_offset(b->abi, ABI_AXIS, index)};
+  if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr) {
+    size_steps steps = {0};
+    size_program(b, axis->size_expr, &steps);
+    row.expression_at = put(b, steps.items, sizeof *steps.items * (size_t)steps.count);
+    row.expression_count = steps.count;
+    row.expression_text_at = put_text(b, expr_to_text(b->arena, axis->size_expr));
+  }
+  return row;
+}
+
+/* ---- memories ----------------------------------------------------------------------------------------------------------- */
+
+static int32_t forward_use(const typed_body *body, const abi_memory *memory) {
+  if (memory->role == ABI_H0) return REC_READ_OPTIONAL;
+  if (memory->role == ABI_HT) return REC_WRITE_OPTIONAL;
+  if (memory->role != ABI_VALUE) return REC_UNUSED;
+  return body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT ? REC_WRITE : REC_READ;
+}
+
+static int32_t backward_use(const typed_body *body, const abi_memory *memory) {
+  bool output = memory->tensor >= 0 && body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
+  switch (memory->role) {
+    case ABI_VALUE: return output ? REC_UNUSED : REC_READ;
+    case ABI_D_VALUE: return output ? REC_READ_OPTIONAL : REC_WRITE_OPTIONAL;
+    case ABI_H0:
+    case ABI_D_HT: return REC_READ_OPTIONAL;
+    case ABI_D_H0: return REC_WRITE_OPTIONAL;
+    case ABI_HT: return REC_UNUSED;
+  }
+  return REC_UNUSED;
+}
+
+static rec_table_memory memory_row(table_builder *b, int index) {
+  const abi_recurrence *abi = b->abi;
+  const abi_memory *memory = &abi->memories.items[index];
+  rec_table_memory row = {
+      .name_at = put_text(b, abi->fields.items[memory->data].name),
+      .shape_at = put_text(b, abi_shape(b->arena, abi, memory)),
+      .data_field = abi->fields.items[memory->data].offset,
+      .batch_stride_field = memory->token ? abi->fields.items[memory->batch_stride].offset : -1,
+      .time_stride_field = memory->token ? abi->fields.items[memory->time_stride].offset : -1,
+      .factor = abi_factor(abi, memory),
+      .token = memory->token,
+      .per_batch = abi_per_batch(abi, memory),
+      .forward_use = forward_use(abi->body, memory),
+      .backward_use = backward_use(abi->body, memory),
+      .copy_from = -1};
+  int axes[TYPED_MAX_AXES];
+  int32_t narrow[TYPED_MAX_AXES];
+  row.axis_count = abi_axes(abi, memory, axes);
+  for (int i = 0; i < row.axis_count; i++) narrow[i] = axes[i];
+  row.axes_at = put(b, narrow, sizeof *narrow * (size_t)row.axis_count);
+  if (memory->role == ABI_HT) row.copy_from = abi_find(abi, ABI_H0, memory->tensor, memory->lag);
+  if (memory->role == ABI_D_H0) row.copy_from = abi_find(abi, ABI_D_HT, memory->tensor, memory->lag);
+  return row;
+}
+
+/* ---- kernels -------------------------------------------------------------------------------------------------------------- */
+
+static abi_role slot_role(tile_role role) {
+  switch (role) {
+    case TILE_STATE: return ABI_H0;
+    case TILE_NEXT_STATE: return ABI_HT;
+    case TILE_D_OUTPUT:
+    case TILE_D_INPUT:
+    case TILE_D_PARAM: return ABI_D_VALUE;
+    case TILE_D_NEXT_STATE: return ABI_D_HT;
+    case TILE_D_STATE: return ABI_D_H0;
+    default: return ABI_VALUE;
+  }
+}
+
+static rec_table_count count_row(table_builder *b, const codegen_bytes *count) {
+  VEC(rec_table_term) terms = {0};
+  for (int i = 0; i < count->terms.count; i++)
+    vec_push(b->arena, &terms, (rec_table_term){count->terms.items[i].coefficient, count->terms.items[i].axes});
+  return (rec_table_count){.constant = count->constant,
+                           .per_instance = count->per_instance,
+                           .term_count = terms.count,
+                           .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
+}
+
+static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compiled, int32_t row_at) {
+  const kernel *k = compiled->kernel;
+  VEC(rec_table_slot) slots = {0};
+  for (int i = 0; i < compiled->slots.count; i++) {
+    const codegen_slot *slot = &compiled->slots.items[i];
+    int memory = abi_find(b->abi, slot_role(slot->role), slot->tensor, slot->lag);
+    if (memory < 0) ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
+    vec_push(b->arena, &slots,
+             (rec_table_slot){.summed = slot->summed,
+                              .memory = memory,
+                              .written = slot->written,
+                              .accumulated = slot->accumulated});
+  }
+  rec_table_kernel row = {.scratch = count_row(b, &compiled->scratch),
+                          .slot_count = slots.count,
+                          .slots_at = put(b, slots.items, sizeof *slots.items * (size_t)slots.count),
+                          .grid_count = k->grid_count,
+                          .lane_axis = k->lane_axis,
+                          .lane_block = k->lane_block,
+                          .reads_saved = compiled->reads_saved,
+                          .writes_saved = compiled->writes_saved,
+                          .time_splits = compiled->time_splits};
+  int32_t grid[TYPED_MAX_AXES];
+  for (int i = 0; i < k->grid_count; i++) grid[i] = k->grid_axes[i];
+  row.grid_at = put(b, grid, sizeof *grid * (size_t)k->grid_count);
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    if (compiled->symbols[clone])
+      vec_push(b->arena, &b->addresses,
+               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * clone, compiled->symbols[clone]});
+  return row;
+}
+
+static int kernel_position(kernel_kind kind) {
+  switch (kind) {
+    case KERNEL_FORWARD: return REC_KERNEL_FORWARD;
+    case KERNEL_STEP: return REC_KERNEL_STEP;
+    case KERNEL_STATES: return REC_KERNEL_STATES;
+    case KERNEL_BACKWARD: return REC_KERNEL_BACKWARD;
+  }
+  ICE("artifact", "kernel of kind %d", kind);
+}
+
+/* Numbers of one saved state: every state and every lag buffer whole. */
+static codegen_bytes saved_numbers(arena *a, const abi_recurrence *abi) {
+  codegen_bytes count = {0};
+  for (int i = 0; i < abi->memories.count; i++) {
+    const abi_memory *memory = &abi->memories.items[i];
+    if (memory->role != ABI_H0) continue;
+    int axes[TYPED_MAX_AXES];
+    int axis_count = abi_axes(abi, memory, axes);
+    axis_set set = 0;
+    for (int k = 0; k < axis_count; k++) set |= axis_bit(axes[k]);
+    vec_push(a, &count.terms, (codegen_bytes_term){abi_factor(abi, memory), set});
+  }
+  return count;
+}
+
+codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codegen_kernel *compiled, int count,
+                            bool f64, const char *symbol) {
+  const abi_recurrence *abi = r->abi;
+  table_builder b = {.arena = a, .abi = abi};
+  rec_table table = {.number_bytes = f64 ? 8 : 4,
+                     .arguments_size = abi->arguments_size,
+                     .batch_field = field_offset(abi, ABI_BATCH, -1),
+                     .time_field = field_offset(abi, ABI_TIME, -1),
+                     .sequences_field = field_offset(abi, ABI_SEQUENCES, -1),
+                     .cu_seqlens_field = field_offset(abi, ABI_CU_SEQLENS, -1),
+                     .axis_count = abi->body->axes.count,
+                     .memory_count = abi->memories.count,
+                     .chunk = r->kernels->chunk};
+  put(&b, &table, sizeof table);
+  table.name_at = put_text(&b, abi->symbol);
+  VEC(rec_table_axis) axes = {0};
+  for (int i = 0; i < abi->body->axes.count; i++) vec_push(a, &axes, axis_row(&b, i));
+  table.axes_at = put(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
+  VEC(rec_table_memory) memories = {0};
+  for (int i = 0; i < abi->memories.count; i++) vec_push(a, &memories, memory_row(&b, i));
+  table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
+  codegen_bytes saved = saved_numbers(a, abi);
+  table.saved = count_row(&b, &saved);
+  for (int i = 0; i < count; i++) {
+    int kind = kernel_position(compiled[i].kernel->kind);
+    int32_t row_at = (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
+    table.kernels[kind] = kernel_row(&b, &compiled[i], row_at);
+  }
+  memcpy(b.bytes.items, &table, sizeof table);
+  return (codegen_blob){.symbol = symbol,
+                        .bytes = b.bytes.items,
+                        .size = b.bytes.count,
+                        .addresses = b.addresses.items,
+                        .address_count = b.addresses.count};
+}
