@@ -1,0 +1,591 @@
+// Constructors of the syntax tree (ast.h), called by the actions of parser.y.
+#include "compiler/syntax/ast_build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- helpers ----------------------------------------------------------------------------------------------------------------
+
+static ast_name name_of(const token *t) {
+  return t ? (ast_name){.text = t->text, .span = t->span} : (ast_name){0};
+}
+
+// The documentation before a token; it has found its declaration.
+static const char *take_doc(builder *b, const token *t) {
+  if (t->doc) vec_push(b->memory, &b->used_docs, t->doc);
+  return t->doc;
+}
+
+// The same for the token that begins at this place, for nodes that no longer know their first token.
+static const char *take_doc_at(builder *b, span where) {
+  int low = 0, high = b->tokens->count;
+  while (high - low > 1) {
+    int middle = low + (high - low) / 2;
+    if (b->tokens->items[middle].span.begin <= where.begin) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return take_doc(b, &b->tokens->items[low]);
+}
+
+static span span_to(span from, const token *end) { return span_join(from, end->span); }
+
+static span extended(span s, uint32_t end) {
+  if (end > s.end) s.end = end;
+  return s;
+}
+
+static ast_expr *new_expr(builder *b, ast_expr_kind kind, span where) {
+  ast_expr *e = ARENA_NEW(b->memory, ast_expr);
+  e->kind = kind;
+  e->span = where;
+  e->height = 1;
+  return e;
+}
+
+// Counts the child in the node's height; a tree that is too deep for recursive passes is reported once, and the child is
+// replaced by a leaf so that the tree stays within the limit.
+static ast_expr *adopt(builder *b, ast_expr *e, ast_expr *child) {
+  if (!child) return NULL;
+  if (child->height >= AST_HEIGHT_MAX) {
+    if (!b->height_reported) {
+      diag_error(b->diag, e->span,
+                 "expected at most %d operations inside each other, found more; name parts with let",
+                 AST_HEIGHT_MAX);
+    }
+    b->height_reported = true;
+    ast_expr *leaf = new_expr(b, AST_NUMBER, child->span);
+    leaf->number.text = "0";
+    leaf->number.is_integer = true;
+    child = leaf;
+  }
+  if (child->height + 1 > e->height) e->height = child->height + 1;
+  return child;
+}
+
+// ---- items ------------------------------------------------------------------------------------------------------------------
+
+void add_item(builder *b, ast_item *item) {
+  if (item) vec_push(b->memory, &b->file->items, item);
+}
+
+static ast_item *new_item(builder *b, ast_item_kind kind, const token *word, const token *name) {
+  ast_item *item = ARENA_NEW(b->memory, ast_item);
+  item->kind = kind;
+  item->span = word->span;
+  item->doc = take_doc(b, word);
+  item->name = name_of(name);
+  return item;
+}
+
+ast_item *body_item(builder *b, ast_item_kind kind, const token *word, const token *name,
+                    ast_header *header, ast_stmts *statements, const token *end) {
+  ast_item *item = new_item(b, kind, word, name);
+  item->span = span_to(item->span, end);
+  item->body.has_header = header != NULL;
+  if (header) item->body.header = *header;
+  item->body.statements = *statements;
+  return item;
+}
+
+ast_item *import_file(builder *b, const token *word, const token *file) {
+  ast_item *item = new_item(b, AST_IMPORT, word, NULL);
+  item->span = span_to(item->span, file);
+  item->import.file = file->text;
+  item->import.target_span = file->span;
+  return item;
+}
+
+ast_item *import_path(builder *b, const token *word, ast_names *path) {
+  ast_item *item = new_item(b, AST_IMPORT, word, NULL);
+  item->import.path = *path;
+  item->import.target_span =
+      span_join(path->items[0].span, path->items[path->count - 1].span);
+  item->span = span_join(item->span, item->import.target_span);
+  return item;
+}
+
+ast_item *fn_item(builder *b, const token *word, const token *name, axes_list *axes,
+                  ast_names *params, ast_expr *value) {
+  ast_item *item = new_item(b, AST_FN, word, name);
+  item->span = span_join(item->span, value->span);
+  item->fn.has_axes = axes != NULL;
+  if (axes) item->fn.axes = axes->names;
+  item->fn.params = *params;
+  item->fn.value = value;
+  return item;
+}
+
+ast_item *init_item(builder *b, const token *word, const token *name, ast_header *header,
+                    const token *target, ast_init_entries *entries, const token *end) {
+  ast_item *item = new_item(b, AST_INIT, word, name);
+  item->span = span_to(item->span, end);
+  item->init.has_header = header != NULL;
+  if (header) item->init.header = *header;
+  item->init.target = name_of(target);
+  item->init.entries = *entries;
+  return item;
+}
+
+ast_item *train_item(builder *b, const token *word, const token *name, const token *after,
+                     ast_settings *settings, const token *end) {
+  ast_item *item = new_item(b, AST_TRAIN, word, name);
+  item->span = span_to(item->span, end);
+  item->train.after = name_of(after);
+  item->train.settings = *settings;
+  return item;
+}
+
+ast_item *evaluate_item(builder *b, const token *word, const token *name, const token *after,
+                        ast_exprs *tasks, const token *end) {
+  ast_item *item = new_item(b, AST_EVALUATE, word, name);
+  item->span = span_to(item->span, end);
+  item->evaluate.after = name_of(after);
+  item->evaluate.tasks = *tasks;
+  return item;
+}
+
+ast_header *header_new(builder *b) { return ARENA_NEW(b->memory, ast_header); }
+
+ast_header *header_add(builder *b, ast_header *list, const token *name, ast_expr *value) {
+  span where = value ? span_join(name->span, value->span) : name->span;
+  vec_push(b->memory, list,
+           (ast_header_axis){.name = name_of(name), .value = value, .span = where});
+  return list;
+}
+
+// ---- statements -------------------------------------------------------------------------------------------------------------
+
+ast_stmts *stmts_new(builder *b) { return ARENA_NEW(b->memory, ast_stmts); }
+
+ast_stmts *stmts_add(builder *b, ast_stmts *list, ast_stmt *stmt) {
+  if (stmt) vec_push(b->memory, list, stmt);
+  return list;
+}
+
+static ast_stmt *new_stmt(builder *b, ast_stmt_kind kind, span from, span to) {
+  ast_stmt *stmt = ARENA_NEW(b->memory, ast_stmt);
+  stmt->kind = kind;
+  stmt->span = span_join(from, to);
+  return stmt;
+}
+
+ast_stmt *decl_stmt(builder *b, ast_stmt_kind kind, const token *word, ast_decls *decls) {
+  ast_stmt *stmt = new_stmt(b, kind, word->span, decls->items[decls->count - 1].span);
+  const char *doc = take_doc(b, word);
+  if (doc) decls->items[0].doc = doc;
+  stmt->decls = *decls;
+  return stmt;
+}
+
+ast_stmt *let_one(builder *b, const token *word, ast_bind bind, ast_expr *value) {
+  ast_stmt *stmt = new_stmt(b, AST_LET, word->span, value->span);
+  stmt->doc = take_doc(b, word);
+  vec_push(b->memory, &stmt->let.binds, bind);
+  stmt->let.value = value;
+  return stmt;
+}
+
+ast_stmt *let_tuple(builder *b, const token *word, ast_binds *binds, ast_expr *value) {
+  ast_stmt *stmt = new_stmt(b, AST_LET, word->span, value->span);
+  stmt->doc = take_doc(b, word);
+  stmt->let.is_tuple = true;
+  stmt->let.binds = *binds;
+  stmt->let.value = value;
+  return stmt;
+}
+
+ast_stmt *assign_stmt(builder *b, const token *name, ast_expr *value) {
+  ast_stmt *stmt = new_stmt(b, AST_ASSIGN, name->span, value->span);
+  stmt->doc = take_doc(b, name);
+  stmt->assign.name = name_of(name);
+  stmt->assign.value = value;
+  return stmt;
+}
+
+ast_bind bind_of(builder *b, const token *name, axes_list *axes) {
+  (void)b;
+  ast_bind bind = {.name = name_of(name), .span = name->span};
+  if (axes) {
+    bind.has_axes = true;
+    bind.axes = axes->names;
+    bind.span = extended(bind.span, axes->end);
+  }
+  return bind;
+}
+
+ast_binds *binds_add(builder *b, ast_binds *list, ast_bind bind) {
+  if (!list) list = ARENA_NEW(b->memory, ast_binds);
+  vec_push(b->memory, list, bind);
+  return list;
+}
+
+ast_decl *decl_of(builder *b, const token *name, axes_list *axes) {
+  ast_decl *decl = ARENA_NEW(b->memory, ast_decl);
+  decl->name = name_of(name);
+  decl->span = name->span;
+  decl->doc = take_doc(b, name);
+  if (axes) {
+    decl->has_axes = true;
+    decl->axes = axes->names;
+    decl->span = extended(decl->span, axes->end);
+  }
+  return decl;
+}
+
+ast_decl *decl_type(builder *b, ast_decl *decl, const token *type) {
+  if (decl->type.text) {
+    diag_error(b->diag, type->span, "expected one type for '%s', found a second, '%s'",
+               decl->name.text, type->text);
+    diag_note(b->diag, decl->type.span, "the first stands here");
+  }
+  decl->type = name_of(type);
+  decl->span = span_join(decl->span, type->span);
+  return decl;
+}
+
+ast_decl *decl_range(builder *b, ast_decl *decl, const token *in, ast_expr *low, ast_expr *high,
+                     const token *end) {
+  span where = span_join(in->span, end->span);
+  if (decl->has_range) {
+    diag_error(b->diag, where, "expected one range for '%s', found a second", decl->name.text);
+    diag_note(b->diag, decl->range_span, "the first stands here");
+  }
+  decl->has_range = true;
+  decl->low = low;
+  decl->high = high;
+  decl->range_span = where;
+  decl->span = span_join(decl->span, where);
+  return decl;
+}
+
+ast_decl *decl_start(builder *b, ast_decl *decl, ast_expr *start) {
+  (void)b;
+  decl->start = start;
+  decl->span = span_join(decl->span, start->span);
+  return decl;
+}
+
+ast_decl *decl_value(builder *b, ast_decl *decl, ast_expr *value) {
+  (void)b;
+  decl->value = value;
+  decl->span = span_join(decl->span, value->span);
+  return decl;
+}
+
+ast_decls *decls_add(builder *b, ast_decls *list, ast_decl *decl) {
+  if (!list) list = ARENA_NEW(b->memory, ast_decls);
+  vec_push(b->memory, list, *decl);
+  return list;
+}
+
+ast_names *names_add(builder *b, ast_names *list, const token *name) {
+  if (!list) list = ARENA_NEW(b->memory, ast_names);
+  vec_push(b->memory, list, name_of(name));
+  return list;
+}
+
+ast_names *names_before(builder *b, const token *first, ast_names *rest) {
+  ast_names *list = names_add(b, NULL, first);
+  for (int i = 0; i < rest->count; i++) vec_push(b->memory, list, rest->items[i]);
+  return list;
+}
+
+axes_list *axes_of(builder *b, ast_names *names, const token *end) {
+  axes_list *axes = ARENA_NEW(b->memory, axes_list);
+  *axes = (axes_list){.names = *names, .end = end->span.end};
+  return axes;
+}
+
+// ---- init, train ------------------------------------------------------------------------------------------------------------
+
+ast_init_entries *init_entries_new(builder *b) { return ARENA_NEW(b->memory, ast_init_entries); }
+
+ast_init_entries *init_entries_add(builder *b, ast_init_entries *list, ast_names *path,
+                                   ast_expr *start) {
+  vec_push(b->memory, list,
+           (ast_init_entry){.path = *path,
+                            .start = start,
+                            .doc = take_doc_at(b, path->items[0].span),
+                            .span = span_join(path->items[0].span, start->span)});
+  return list;
+}
+
+ast_settings *settings_new(builder *b) { return ARENA_NEW(b->memory, ast_settings); }
+
+ast_settings *settings_add(builder *b, ast_settings *list, ast_setting *setting) {
+  if (setting) vec_push(b->memory, list, *setting);
+  return list;
+}
+
+ast_setting *setting_of(builder *b, const token *name, ast_expr *value) {
+  ast_setting *setting = ARENA_NEW(b->memory, ast_setting);
+  setting->name = name_of(name);
+  setting->value = value;
+  setting->span = span_join(name->span, value->span);
+  return setting;
+}
+
+ast_setting *setting_block(builder *b, const token *name, ast_setting_entries *entries,
+                           const token *end) {
+  ast_setting *setting = ARENA_NEW(b->memory, ast_setting);
+  setting->name = name_of(name);
+  setting->has_entries = true;
+  setting->entries = *entries;
+  setting->span = span_join(name->span, end->span);
+  return setting;
+}
+
+ast_setting_entries *entries_add(builder *b, ast_setting_entries *list, ast_setting_entry entry) {
+  if (!list) list = ARENA_NEW(b->memory, ast_setting_entries);
+  vec_push(b->memory, list, entry);
+  return list;
+}
+
+ast_setting_entry entry_range(builder *b, ast_expr *from, ast_expr *to, ast_expr *kind) {
+  (void)b;
+  return (ast_setting_entry){
+      .from = from, .to = to, .kind = kind, .span = span_join(from->span, kind->span)};
+}
+
+ast_setting_entry entry_filter(builder *b, const token *name, ast_args *args, const token *end,
+                               ast_expr *kind) {
+  ast_expr *filter = call_expr(b, name, NULL, args, end);
+  return (ast_setting_entry){
+      .filter = filter, .kind = kind, .span = span_join(filter->span, kind->span)};
+}
+
+ast_setting_entry entry_kind(builder *b, ast_expr *kind) {
+  (void)b;
+  return (ast_setting_entry){.kind = kind, .span = kind->span};
+}
+
+ast_expr *mix_expr(builder *b, const token *word, ast_mix_entries *entries, const token *end) {
+  ast_expr *e = new_expr(b, AST_MIX, span_to(word->span, end));
+  if (strcmp(word->text, "mix") != 0) {
+    diag_error(b->diag, word->span, "expected 'mix' before '{', found '%s'", word->text);
+  }
+  for (int i = 0; i < entries->count; i++) {
+    entries->items[i].weight = adopt(b, e, entries->items[i].weight);
+    entries->items[i].kind = adopt(b, e, entries->items[i].kind);
+  }
+  e->mix.entries = *entries;
+  return e;
+}
+
+ast_mix_entries *mix_add(builder *b, ast_mix_entries *list, ast_expr *weight, ast_expr *kind) {
+  if (!list) list = ARENA_NEW(b->memory, ast_mix_entries);
+  vec_push(b->memory, list,
+           (ast_mix_entry){
+               .weight = weight, .kind = kind, .span = span_join(weight->span, kind->span)});
+  return list;
+}
+
+// ---- expressions ------------------------------------------------------------------------------------------------------------
+
+ast_expr *name_expr(builder *b, const token *t) {
+  ast_expr *e = new_expr(b, AST_NAME, t->span);
+  e->name = name_of(t);
+  return e;
+}
+
+ast_expr *number_expr(builder *b, const token *t) {
+  ast_expr *e = new_expr(b, AST_NUMBER, t->span);
+  e->number.value = strtod(t->text, NULL);
+  e->number.text = t->text;
+  e->number.is_integer = strspn(t->text, "0123456789") == strlen(t->text);
+  return e;
+}
+
+ast_expr *percent_expr(builder *b, const token *t) {
+  ast_expr *e = new_expr(b, AST_PERCENT, t->span);
+  e->percent.value = strtod(t->text, NULL) / 100;
+  e->percent.text = t->text;
+  return e;
+}
+
+ast_expr *string_expr(builder *b, const token *t) {
+  ast_expr *e = new_expr(b, AST_STRING, t->span);
+  e->string.text = t->text;
+  return e;
+}
+
+ast_expr *path_expr(builder *b, const token *first, ast_names *rest) {
+  ast_expr *e = new_expr(b, AST_PATH, span_join(first->span, rest->items[rest->count - 1].span));
+  e->path.steps = *names_before(b, first, rest);
+  return e;
+}
+
+ast_expr *negate_expr(builder *b, const token *minus, ast_expr *operand) {
+  ast_expr *e = new_expr(b, AST_NEGATE, span_join(minus->span, operand->span));
+  e->negate.operand = adopt(b, e, operand);
+  return e;
+}
+
+ast_expr *binary_expr(builder *b, ast_binary_op op, ast_expr *left, const token *sign,
+                      ast_expr *right) {
+  ast_expr *e = new_expr(b, AST_BINARY, span_join(left->span, right->span));
+  e->binary.op = op;
+  e->binary.op_span = sign->span;
+  e->binary.left = adopt(b, e, left);
+  e->binary.right = adopt(b, e, right);
+  return e;
+}
+
+ast_expr *call_expr(builder *b, const token *callee, axes_list *axes, ast_args *args,
+                    const token *end) {
+  ast_expr *e = new_expr(b, AST_CALL, span_to(callee->span, end));
+  e->call.callee = name_of(callee);
+  e->call.has_axes = axes != NULL;
+  if (axes) e->call.axes = axes->names;
+  for (int i = 0; i < args->count; i++) {
+    args->items[i].value = adopt(b, e, args->items[i].value);
+    args->items[i].to = adopt(b, e, args->items[i].to);
+  }
+  e->call.args = *args;
+  return e;
+}
+
+ast_expr *indexed_expr(builder *b, const token *name, axes_list *axes) {
+  ast_expr *e = new_expr(b, AST_INDEXED, extended(name->span, axes->end));
+  e->indexed.name = name_of(name);
+  e->indexed.axes = axes->names;
+  return e;
+}
+
+ast_expr *lag_expr(builder *b, const token *name, const token *time, const token *steps,
+                   const token *end) {
+  ast_expr *e = new_expr(b, AST_LAG, span_to(name->span, end));
+  if (strcmp(time->text, "t") != 0) {
+    diag_error(b->diag, time->span, "expected 't' before '-', found '%s'; an earlier step is %s[t-%s]",
+               time->text, name->text, steps->text);
+  }
+  e->lag.name = name_of(name);
+  e->lag.time = name_of(time);
+  e->lag.steps = adopt(b, e, number_expr(b, steps));
+  return e;
+}
+
+ast_expr *slice_expr(builder *b, ast_expr *operand, slice_list *slices) {
+  ast_expr *e = new_expr(b, AST_SLICE, extended(operand->span, slices->end));
+  e->slice.operand = adopt(b, e, operand);
+  for (int i = 0; i < slices->bindings.count; i++) {
+    slices->bindings.items[i].value = adopt(b, e, slices->bindings.items[i].value);
+  }
+  e->slice.slices = slices->bindings;
+  return e;
+}
+
+ast_expr *rename_expr(builder *b, ast_expr *operand, rename_list *renamings) {
+  ast_expr *e = new_expr(b, AST_RENAME, extended(operand->span, renamings->end));
+  e->rename.operand = adopt(b, e, operand);
+  e->rename.renamings = renamings->renamings;
+  return e;
+}
+
+ast_expr *parenthesized(builder *b, ast_expr *e) {
+  (void)b;
+  e->parenthesized = true;
+  return e;
+}
+
+ast_expr *tuple_expr(builder *b, const token *open, ast_expr *first, ast_exprs *rest,
+                     const token *close) {
+  ast_expr *e = new_expr(b, AST_TUPLE, span_to(open->span, close));
+  vec_push(b->memory, &e->tuple.items, adopt(b, e, first));
+  for (int i = 0; i < rest->count; i++) {
+    vec_push(b->memory, &e->tuple.items, adopt(b, e, rest->items[i]));
+  }
+  return e;
+}
+
+// The values of a repeat's statements count as its children.
+static void adopt_statements(builder *b, ast_expr *e, ast_stmts *statements) {
+  for (int i = 0; i < statements->count; i++) {
+    ast_stmt *stmt = statements->items[i];
+    ast_expr **value = stmt->kind == AST_LET ? &stmt->let.value : &stmt->assign.value;
+    *value = adopt(b, e, *value);
+  }
+}
+
+ast_expr *repeat_expr(builder *b, const token *word, ast_expr *count, ast_bindings *carried,
+                      ast_expr *body, ast_stmts *statements, const token *end) {
+  ast_expr *e = new_expr(b, AST_REPEAT, span_to(word->span, end));
+  e->repeat.count = adopt(b, e, count);
+  for (int i = 0; i < carried->count; i++) {
+    carried->items[i].value = adopt(b, e, carried->items[i].value);
+  }
+  e->repeat.carried = *carried;
+  e->repeat.body = adopt(b, e, body);
+  if (statements) {
+    adopt_statements(b, e, statements);
+    e->repeat.statements = *statements;
+  }
+  return e;
+}
+
+slice_list *slices_of(builder *b, ast_bindings *bindings, const token *end) {
+  slice_list *list = ARENA_NEW(b->memory, slice_list);
+  *list = (slice_list){.bindings = *bindings, .end = end->span.end};
+  return list;
+}
+
+rename_list *renamings_of(builder *b, ast_renamings *renamings, const token *end) {
+  rename_list *list = ARENA_NEW(b->memory, rename_list);
+  *list = (rename_list){.renamings = *renamings, .end = end->span.end};
+  return list;
+}
+
+ast_renamings *renamings_add(builder *b, ast_renamings *list, const token *from,
+                             const token *to) {
+  if (!list) list = ARENA_NEW(b->memory, ast_renamings);
+  vec_push(b->memory, list,
+           (ast_renaming){.from = name_of(from),
+                          .to = name_of(to),
+                          .span = span_join(from->span, to->span)});
+  return list;
+}
+
+ast_bindings *bindings_add(builder *b, ast_bindings *list, const token *name, ast_expr *value) {
+  if (!list) list = ARENA_NEW(b->memory, ast_bindings);
+  vec_push(b->memory, list,
+           (ast_binding){.name = name_of(name),
+                         .value = value,
+                         .span = span_join(name->span, value->span)});
+  return list;
+}
+
+ast_exprs *exprs_new(builder *b) { return ARENA_NEW(b->memory, ast_exprs); }
+
+ast_exprs *exprs_add(builder *b, ast_exprs *list, ast_expr *e) {
+  vec_push(b->memory, list, e);
+  return list;
+}
+
+ast_args *args_new(builder *b) { return ARENA_NEW(b->memory, ast_args); }
+
+ast_args *args_add(builder *b, ast_args *list, ast_arg arg) {
+  vec_push(b->memory, list, arg);
+  return list;
+}
+
+ast_arg arg_positional(builder *b, ast_expr *value) {
+  (void)b;
+  return (ast_arg){.kind = AST_ARG_POSITIONAL, .span = value->span, .value = value};
+}
+
+ast_arg arg_named(builder *b, const token *name, ast_expr *value) {
+  (void)b;
+  return (ast_arg){.kind = AST_ARG_NAMED,
+                   .span = span_join(name->span, value->span),
+                   .name = name_of(name),
+                   .value = value};
+}
+
+ast_arg arg_pair(builder *b, ast_arg_kind kind, ast_expr *from, ast_expr *to) {
+  (void)b;
+  return (ast_arg){
+      .kind = kind, .span = span_join(from->span, to->span), .value = from, .to = to};
+}

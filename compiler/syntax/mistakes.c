@@ -1,0 +1,319 @@
+// Usual mistakes with words of their own. Each function below knows one: it says in its first line what the user wrote.
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/syntax/parse.h"
+#include "compiler/syntax/parser.h"
+
+static bool is_expression_start(int kind) {
+  return kind == TK_NAME || kind == TK_INT || kind == TK_FLOAT || kind == TK_PERCENT ||
+         kind == TK_STRING;
+}
+
+static bool adjacent(const token *left, const token *right) {
+  return left->span.end == right->span.begin && left->span.source == right->span.source;
+}
+
+// Where a statement may start, an expression cannot continue with a name: this one starts a statement.
+static bool at_statement_name(const parse *p) {
+  const token *t = peek(p, 0);
+  return t->kind == TK_NAME && t->first_on_line && fits(p, TK_LET) && !fits(p, TK_INT) &&
+         !fits(p, TK_FN);
+}
+
+// The source from a token to the end of a bracket's entry or of the line, for hints that repeat what was written.
+static const char *text_to_entry_end(const parse *p, const token *from) {
+  const char *text = p->source->text + from->span.begin;
+  size_t length = strcspn(text, ",])}\n");
+  while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) length--;
+  return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
+}
+
+// ---- edit distance, for "did you mean" ------------------------------------------------------------------------------------
+
+static int edit_distance(const char *a, const char *b) {
+  enum { LENGTH_MAX = 24 };
+  size_t la = strlen(a), lb = strlen(b);
+  if (la > LENGTH_MAX || lb > LENGTH_MAX) return LENGTH_MAX;
+  int row[LENGTH_MAX + 1];
+  for (size_t j = 0; j <= lb; j++) row[j] = (int)j;
+  for (size_t i = 1; i <= la; i++) {
+    int diagonal = row[0];
+    row[0] = (int)i;
+    for (size_t j = 1; j <= lb; j++) {
+      int best = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      if (row[j] + 1 < best) best = row[j] + 1;
+      if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+      row[j] = best;
+    }
+  }
+  return row[lb];
+}
+
+// The reserved word that fits here, is spelled almost like the next token and lets what follows fit; else TK_NONE.
+static int intended_word(const parse *p) {
+  const char *text = peek(p, 0)->text;
+  int best = TK_NONE, best_distance = 3;
+  for (int kind = 1; kind < token_kind_count; kind++) {
+    const char *word = token_kind_spelling(kind);
+    if (!word || is_punctuation(kind)) continue;
+    int distance = edit_distance(text, word);
+    trial t = parser_try(p->parser);
+    if (distance >= best_distance || distance * 2 > (int)strlen(word)) continue;
+    if (!trial_accepts(&t, kind) || count_fitting(p, t, p->at + 1) < 2) continue;
+    best = kind;
+    best_distance = distance;
+  }
+  return best;
+}
+
+static void take_as(parse *p, int kind) { apply_repair(p, (repair){REPAIR_REPLACE, kind, 0}); }
+
+// ---- before the next token is fed ---------------------------------------------------------------------------------------------
+
+// let a = 2 *        input a[G],
+// S = ...            S = ...
+static bool unfinished_line(parse *p) {
+  const token *t = peek(p, 0), *next = peek(p, 1), *before = peek(p, -1);
+  int item = current_item(p);
+  if (p->at == 0 || !t->first_on_line || before->kind == TK_LC) return false;
+  if (item != TK_RECURRENCE && item != TK_LAYER && item != TK_MODEL) return false;
+  bool names_statement = t->kind == TK_NAME && next->kind == TK_ASSIGN && fits(p, TK_NAME) &&
+                         !fits2(p, TK_NAME, TK_ASSIGN);
+  bool word_statement = is_statement_word(t->kind) && fits(p, TK_NAME) && !fits(p, t->kind) &&
+                        peek(p, 1)->kind == TK_NAME && !fits2(p, TK_NAME, TK_NAME);
+  if (!names_statement && !word_statement) return false;
+  const char *found =
+      names_statement ? arena_printf(p->memory, "the statement '%s ='", t->text)
+                      : arena_printf(p->memory, "the statement '%s %s'", t->text, next->text);
+  const char *expected =
+      arena_printf(p->memory, "%s after %s", expected_text(p), found_text(p, before));
+  say(p, before->span, expected, found, before->kind == TK_COMMA ? "remove the ','" : NULL);
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// Index of the token behind the bracket that opens at `index`, or of the end.
+static int after_bracket(const parse *p, int index) {
+  int depth = 0;
+  for (; p->tokens.items[index].kind != 0; index++) {
+    int kind = p->tokens.items[index].kind;
+    if (kind == TK_LP || kind == TK_LB || kind == TK_LC) depth++;
+    if (kind == TK_RP || kind == TK_RB || kind == TK_RC) depth--;
+    if (depth <= 0) return index + 1;
+  }
+  return index;
+}
+
+// let a = if q > 0 { 1 }       if (q > 0) { ... }
+static bool branch(parse *p) {
+  const token *t = peek(p, 0), *next = peek(p, 1);
+  if (t->kind != TK_NAME || strcmp(t->text, "if") != 0 || !fits(p, TK_NAME)) return false;
+  bool condition = is_expression_start(next->kind) && !next->first_on_line;
+  if (next->kind == TK_LP) {
+    int behind = after_bracket(p, p->at + 1);
+    condition = p->tokens.items[behind].kind == TK_LC &&
+                peek(p, behind + 2 - p->at)->kind != TK_ARROW;
+  }
+  bool statement = at_statement_name(p);
+  if (!condition || (!statement && !fits(p, TK_INT))) return false;
+  say(p, t->span, statement ? "a statement" : "an expression", found_text(p, t),
+      "there are no branches: write where(condition, a, b)");
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// let a = sum[K](q * k) k      input a[G] b[G]
+static bool name_where_statement_starts(parse *p) {
+  const token *t = peek(p, 0);
+  if (t->kind != TK_NAME || t->first_on_line || !fits(p, TK_LET) || fits(p, TK_INT)) return false;
+  if (fits(p, TK_FN) || fits2(p, TK_NAME, peek(p, 1)->kind)) return false;
+  unexpected(p);
+  return true;
+}
+
+// a[G] = ...         S[t] = ...
+static bool assigned_axes(parse *p) {
+  const token *t = peek(p, 0);
+  if (!at_statement_name(p) || peek(p, 1)->kind != TK_LB) return false;
+  const token *inside = peek(p, 2);
+  if (inside->kind == TK_NAME && strcmp(inside->text, "t") == 0) {
+    say(p, peek(p, 1)->span, "'='", "'['",
+        arena_printf(p->memory, "a state is assigned its new value by %s = ...", t->text));
+    skip_to_recovery_point(p);
+    return true;
+  }
+  say_text(p, t->span,
+           arena_printf(p->memory,
+                        "expected 'let' before '%s['; axes are stated by let %s[...] = ...",
+                        t->text, t->text));
+  feed_invented(p, TK_LET);
+  return true;
+}
+
+// stat b[G]          stats
+static bool misspelled_statement(parse *p) {
+  const token *t = peek(p, 0), *next = peek(p, 1);
+  if (!at_statement_name(p) || fits2(p, TK_NAME, next->kind)) return false;
+  int word = intended_word(p);
+  if (word != TK_NONE) {
+    say(p, t->span, "a statement", found_text(p, t),
+        arena_printf(p->memory, "did you mean %s?", kind_text(p, word)));
+    take_as(p, word);
+    return true;
+  }
+  trial with_sign = parser_try(p->parser);
+  trial_accepts(&with_sign, TK_NAME);
+  bool sign_missing = trial_accepts(&with_sign, TK_ASSIGN) &&
+                      count_fitting(p, with_sign, p->at + 1) == REPAIR_WINDOW;
+  if (is_punctuation(next->kind) ? next->kind != TK_LP && next->kind != TK_LC : sign_missing) {
+    return false;
+  }
+  say(p, t->span, "a statement", found_text(p, t),
+      next->kind == TK_LP ? "a value is given a name: let a = ..." : NULL);
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// recurence r(G) {
+static bool misspelled_item(parse *p) {
+  const token *t = peek(p, 0);
+  if (t->kind != TK_NAME || !fits(p, TK_FN) || fits(p, TK_NAME)) return false;
+  int word = intended_word(p);
+  if (word == TK_NONE) return false;
+  say(p, t->span, expected_text(p), found_text(p, t),
+      arena_printf(p->memory, "did you mean %s?", kind_text(p, word)));
+  take_as(p, word);
+  return true;
+}
+
+bool mistake_before(parse *p) {
+  return unfinished_line(p) || branch(p) || name_where_statement_starts(p) || assigned_axes(p) || misspelled_statement(p) ||
+         misspelled_item(p);
+}
+
+// ---- at a token that does not fit ---------------------------------------------------------------------------------------------
+
+// .5                 1.
+static bool bare_point(parse *p) {
+  const token *point = peek(p, 0), *next = peek(p, 1), *before = peek(p, -1);
+  if (point->kind != TK_DOT) return false;
+  if (next->kind == TK_INT && adjacent(point, next) && fits(p, TK_FLOAT)) {
+    span both = span_join(point->span, next->span);
+    say_text(p, both,
+             arena_printf(p->memory, "expected digits before the point of '.%s'; write 0.%s",
+                          next->text, next->text));
+  } else if (p->at > 0 && before->kind == TK_INT && adjacent(before, point)) {
+    say_text(p, span_join(before->span, point->span),
+             arena_printf(p->memory, "expected digits after the point of '%s.'; write %s.0",
+                          before->text, before->text));
+  } else {
+    return false;
+  }
+  p->at++;
+  return true;
+}
+
+// 0 < q < 1
+static bool chained_comparison(parse *p) {
+  const token *t = peek(p, 0);
+  if (!is_comparison(t->kind) || !fits(p, TK_STAR)) return false;
+  say(p, t->span, expected_text(p), found_text(p, t),
+      "comparisons do not chain: write (a < b) * (b < c)");
+  take_as(p, TK_STAR);
+  return true;
+}
+
+// q[t+1]             q[t-K]
+static bool later_step(parse *p) {
+  const token *t = peek(p, 0), *time = peek(p, -1), *name = peek(p, -3);
+  if (t->kind != TK_INT && peek(p, -1)->kind == TK_MINUS && peek(p, -2)->kind == TK_NAME &&
+      strcmp(peek(p, -2)->text, "t") == 0 && fits(p, TK_INT) && !fits(p, TK_NAME)) {
+    say(p, t->span, "a whole number", found_text(p, t), "a lag is a constant, as in x[t-1]");
+    skip_to_recovery_point(p);
+    return true;
+  }
+  if (p->at < 3 || time->kind != TK_NAME || strcmp(time->text, "t") != 0) return false;
+  if (peek(p, -2)->kind != TK_LB || name->kind != TK_NAME || !fits(p, TK_MINUS)) return false;
+  say(p, t->span, "'-'", found_text(p, t),
+      arena_printf(p->memory, "only earlier steps can be read, as in %s[t-1]", name->text));
+  if (t->kind == TK_PLUS) {
+    take_as(p, TK_MINUS);
+  } else {
+    skip_to_recovery_point(p);
+  }
+  return true;
+}
+
+// q[0]               input a[2*K]
+static bool number_in_brackets(parse *p) {
+  const token *t = peek(p, 0), *innermost;
+  if (t->kind != TK_INT && t->kind != TK_FLOAT) return false;
+  if (open_brackets(p, &innermost) == 0 || innermost->kind != TK_LB || !fits(p, TK_NAME)) {
+    return false;
+  }
+  const char *hint =
+      fits2(p, TK_NAME, TK_ASSIGN)
+          ? arena_printf(p->memory, "a slice names its axis, as in %s[K = %s]",
+                         peek(p, -2)->kind == TK_NAME ? peek(p, -2)->text : "e", t->text)
+          : arena_printf(p->memory, "sizes stand in the header, as in (E = %s)",
+                         text_to_entry_end(p, t));
+  say(p, t->span, expected_text(p), found_text(p, t), hint);
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// let a, b = f(q)
+static bool bare_tuple(parse *p) {
+  const token *t = peek(p, 0), *name = peek(p, -1);
+  if (t->kind != TK_COMMA || p->at < 2 || peek(p, -2)->kind != TK_LET || name->kind != TK_NAME) {
+    return false;
+  }
+  say(p, t->span, expected_text(p), found_text(p, t),
+      arena_printf(p->memory, "a tuple is written let (%s, ...) = ...", name->text));
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// steps = 100        context batch 32        shuffle }
+static bool setting_without_value(parse *p) {
+  const token *t = peek(p, 0), *before = peek(p, -1);
+  if (current_item(p) != TK_TRAIN || p->setting < 0) return false;
+  if (p->setting == p->at - 1 && (t->kind == TK_ASSIGN || t->kind == TK_COLON)) {
+    say(p, t->span, "a value", found_text(p, t),
+        arena_printf(p->memory, "a setting has no %s: write %s %s", found_text(p, t), before->text,
+                     text_to_entry_end(p, peek(p, 1))));
+    p->at++;
+    return true;
+  }
+  if (p->setting == p->at - 1 && !is_operator(t->kind)) {
+    say(p, t->span, arena_printf(p->memory, "a value for '%s'", before->text), found_text(p, t),
+        NULL);
+    skip_to_recovery_point(p);
+    return true;
+  }
+  if (p->setting == p->at - 2 && before->kind == TK_NAME && is_expression_start(t->kind)) {
+    say(p, before->span, arena_printf(p->memory, "a value for '%s'", peek(p, -2)->text),
+        arena_printf(p->memory, "the setting '%s'", before->text), NULL);
+    p->at--;  // it is a setting of its own
+    feed(p, TK_JUNK, before);
+    return true;
+  }
+  return false;
+}
+
+// for (...) in a body
+static bool loop(parse *p) {
+  const token *t = peek(p, 0);
+  if (t->kind != TK_FOR || !fits(p, TK_LET) || fits(p, TK_FN)) return false;
+  say(p, t->span, expected_text(p), found_text(p, t),
+      "there are no loops: a sum over an axis is sum[K](e), a loop over its entries fold[K](s = e0, e)");
+  skip_to_recovery_point(p);
+  return true;
+}
+
+bool mistake_at(parse *p) {
+  return bare_point(p) || chained_comparison(p) || later_step(p) || number_in_brackets(p) ||
+         bare_tuple(p) || setting_without_value(p) || loop(p);
+}

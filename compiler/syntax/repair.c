@@ -1,0 +1,139 @@
+// Repair by simulation, and recovery where no repair fits.
+//
+//   sum[K](q * k         one token is inserted, put in place or removed on a copy of the parser's states; the change
+//   S = S[t-1] + k       after which most of the next five tokens fit is the repair: here ')' before 'S'
+#include <string.h>
+
+#include "compiler/syntax/parse.h"
+#include "compiler/syntax/parser.h"
+
+int count_fitting(const parse *p, trial t, int index) {
+  int count = 0;
+  for (; count < REPAIR_WINDOW; index++) {
+    const token *next = &p->tokens.items[index];
+    if (next->kind == TK_NONE) continue;
+    if (!trial_accepts(&t, next->kind)) return count;
+    if (next->kind == 0) return REPAIR_WINDOW;
+    count++;
+  }
+  return count;
+}
+
+// What may be missing, the likeliest first: ties go to the earlier one.
+static const int missing_inside[] = {TK_STAR, TK_COMMA, TK_ASSIGN, TK_COLON, TK_DOTDOT,
+                                     TK_ARROW, TK_TILDE, TK_RP, TK_RB, TK_RC, TK_LC, TK_LP,
+                                     TK_LB, TK_FOR, TK_AFTER, TK_NAME};
+// Where a statement or the end follows, a bracket was left open.
+static const int missing_at_end[] = {TK_RP, TK_RB, TK_RC, TK_STAR, TK_COMMA, TK_ASSIGN,
+                                     TK_COLON, TK_LC, TK_NAME};
+static const int marks[] = {TK_ASSIGN, TK_ARROW, TK_DOTDOT, TK_COLON, TK_TILDE, TK_COMMA,
+                            TK_RP, TK_RB, TK_RC, TK_LP, TK_LB, TK_LC, TK_DOT, TK_STAR,
+                            TK_EQ, TK_MINUS};
+#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
+
+static void consider(repair *best, repair_action action, int kind, int score) {
+  if (score > best->score) *best = (repair){.action = action, .kind = kind, .score = score};
+}
+
+static void try_kinds(const parse *p, repair *best, repair_action action, const int *kinds,
+                      int count) {
+  int next = action == REPAIR_INSERT ? p->at : p->at + 1;
+  for (int i = 0; i < count; i++) {
+    trial t = parser_try(p->parser);
+    if (trial_accepts(&t, kinds[i])) consider(best, action, kinds[i], count_fitting(p, t, next));
+  }
+}
+
+repair find_repair(const parse *p) {
+  repair best = {.action = REPAIR_NONE, .score = 1};
+  const token *found = peek(p, 0);
+  bool ends = found->kind == 0 || found->kind == TK_RC || is_item_word(found->kind) ||
+              starts_statement(p, p->at);
+  if (ends) {
+    try_kinds(p, &best, REPAIR_INSERT, missing_at_end, COUNT(missing_at_end));
+  } else {
+    try_kinds(p, &best, REPAIR_INSERT, missing_inside, COUNT(missing_inside));
+  }
+  if (found->kind == 0) return best;
+  if (is_punctuation(found->kind)) {
+    try_kinds(p, &best, REPAIR_REPLACE, marks, COUNT(marks));
+  } else if (token_kind_spelling(found->kind)) {
+    static const int name[] = {TK_NAME};
+    try_kinds(p, &best, REPAIR_REPLACE, name, 1);
+  }
+  consider(&best, REPAIR_REMOVE, TK_NONE, count_fitting(p, parser_try(p->parser), p->at + 1));
+  return best;
+}
+
+void apply_repair(parse *p, repair r) {
+  if (r.action == REPAIR_INSERT) {
+    feed_invented(p, r.kind);
+    return;
+  }
+  if (r.action == REPAIR_REPLACE) {
+    token *t = ARENA_NEW(p->memory, token);
+    *t = *peek(p, 0);
+    t->kind = r.kind;
+    feed(p, t->kind, t);
+  }
+  p->at++;
+}
+
+// ---- recovery points --------------------------------------------------------------------------------------------------------
+
+// Can reading go on at this token, `brackets` and `braces` being open since the statement that was given up?
+static bool is_recovery_point(const parse *p, int index, int brackets, int braces, int column) {
+  const token *t = &p->tokens.items[index];
+  if (t->kind == 0) return true;
+  bool in_settings = fits(p, TK_MODEL) && !fits(p, TK_FN);
+  if (is_item_word(t->kind) && t->first_on_line) {
+    return !(in_settings && (t->kind == TK_MODEL || t->kind == TK_INIT)) || fits(p, t->kind);
+  }
+  if (t->kind == TK_NONE || !fits(p, t->kind)) return false;
+  if (is_statement_word(t->kind)) return true;
+  if (t->kind == TK_RC) return braces == 0;
+  if (!t->first_on_line || t->kind != TK_NAME) return false;
+  // An open bracket that was never closed must not swallow the rest of the block.
+  return brackets == 0 || source_locate(p->source, t->span.begin).column <= column;
+}
+
+static int bracket_step(int kind) {
+  if (kind == TK_LP || kind == TK_LB || kind == TK_LC) return 1;
+  if (kind == TK_RP || kind == TK_RB || kind == TK_RC) return -1;
+  return 0;
+}
+
+// An item's word inside a block, or the end of the file: closes what is open.
+static void close_blocks(parse *p) {
+  while (!fits(p, peek(p, 0)->kind) && fits(p, TK_RC)) {
+    feed_invented(p, TK_RC);
+    p->fed = 0;
+  }
+}
+
+void skip_to_recovery_point(parse *p) {
+  const token *first = peek(p, p->statement >= 0 ? p->statement - p->at : 0);
+  int column = source_locate(p->source, first->span.begin).column;
+  int before = open_brackets(p, NULL);
+  feed(p, TK_JUNK, peek(p, 0));
+  int brackets = before - open_brackets(p, NULL);
+  int braces = 0;
+  // Braces among the brackets that were given up are not told apart: at most one closes a block too early, silently.
+  while (!is_recovery_point(p, p->at, brackets, braces, column)) {
+    int kind = peek(p, 0)->kind;
+    brackets += bracket_step(kind);
+    if (brackets < 0) brackets = 0;
+    if (kind == TK_LC) braces++;
+    if (kind == TK_RC && braces > 0) braces--;
+    p->at++;
+  }
+  close_blocks(p);
+  const token *next = peek(p, 0);
+  if (!fits(p, next->kind)) {
+    if (next->kind == 0) {
+      p->stopped = true;
+    } else {
+      p->at++;
+    }
+  }
+}
