@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 // clang-format on
 
-#include "tests/recurrence/ir.h"
+#include "tests/recurrence/fixture.h"
 
 // Every operation and every form of declaration, as recurrence_print lays it out.
 static const char everything[] =
@@ -61,15 +62,15 @@ static const char everything[] =
 
 static void text_reads_back_to_itself(void **state) {
   (void)state;
-  ir_session s = ir_open();
-  recurrence *r = ir_parse(&s, everything);
+  fixture s = fixture_open();
+  recurrence *r = fixture_ir(&s, everything);
   assert_string_equal(recurrence_print(s.memory, r), everything);
   assert_null(recurrence_verify(s.memory, r));
   assert_int_equal(r->states.count, 2);
   assert_int_equal(r->stratum_count, 2);
   assert_int_equal(r->body.lags.items[0].input, 0);
   assert_int_equal(r->body.lags.items[1].input, -1);
-  ir_close(&s);
+  fixture_close(&s);
 }
 
 static const struct {
@@ -115,11 +116,11 @@ static const struct {
 static void malformed_text_is_refused(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
-    ir_session s = ir_open();
-    assert_null(ir_parse_n(&s, malformed[i].text, strlen(malformed[i].text)));
+    fixture s = fixture_open();
+    assert_null(fixture_read_ir(&s, malformed[i].text, strlen(malformed[i].text)));
     assert_int_equal(diag_error_count(s.messages), 1);
     assert_string_equal(diag_error_text(s.messages, 0), malformed[i].message);
-    ir_close(&s);
+    fixture_close(&s);
   }
 }
 
@@ -141,16 +142,16 @@ static void damaged_text_never_crashes(void **state) {
       size_t n = strlen(splice);
       if (at + n < length) memcpy(text + at, splice, n);
     }
-    ir_session s = ir_open();
-    recurrence *r = ir_parse_n(&s, text, length);
+    fixture s = fixture_open();
+    recurrence *r = fixture_read_ir(&s, text, length);
     assert_int_equal(diag_error_count(s.messages), r ? 0 : 1);
     if (r) {
       char *printed = recurrence_print(s.memory, r);
-      recurrence *again = ir_parse_n(&s, printed, strlen(printed));
+      recurrence *again = fixture_read_ir(&s, printed, strlen(printed));
       assert_non_null(again);
       assert_string_equal(recurrence_print(s.memory, again), printed);
     }
-    ir_close(&s);
+    fixture_close(&s);
   }
 }
 

@@ -1,0 +1,47 @@
+// Recurrences for tests: from IR text, with memory for a run of the reference interpreter, and a check of its gradients.
+#ifndef REC_TESTS_RECURRENCE_FIXTURE_H
+#define REC_TESTS_RECURRENCE_FIXTURE_H
+
+#include "compiler/recurrence/recurrence.h"
+
+typedef struct fixture {
+  arena *memory;
+  sources *sources;
+  interner *names;
+  diag *messages;
+} fixture;
+
+fixture fixture_open(void);
+void fixture_close(fixture *s);
+
+// IR text; NULL if it is refused (the messages are in the fixture).
+recurrence *fixture_read_ir(fixture *s, const char *text, size_t size);
+// IR text; ends the program with the messages if it is refused.
+recurrence *fixture_ir(fixture *s, const char *text);
+
+// ---- runs of the interpreter -----------------------------------------------------------------------------------------------
+
+// Random numbers in [low, high): the same sequence for the same seed everywhere.
+double random_between(uint64_t *seed, double low, double high);
+
+// A run with all its tensors, cotangents and gradients, filled with random numbers.
+typedef struct trial {
+  reference_run run;
+  const recurrence *recurrence;
+  int64_t *tensor_numbers;  // how many numbers each tensor has
+  int64_t *lag_numbers;
+  int64_t entries;          // sequences or batch
+} trial;
+
+// Sizes for run-time axes: 2 for the first, 3 for the second, ...
+trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time, const int32_t *cu_seqlens,
+                int64_t sequences, uint64_t seed);
+
+// <cotangent, result> summed over outputs, final states and final lag buffers, after a forward run.
+double trial_loss(trial *t);
+
+// The largest difference between the gradients and central differences of the loss, relative to the size of either.
+// Probes at most `probes` numbers of each tensor. `where` tells the worst one.
+double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, const char **where);
+
+#endif
