@@ -11,13 +11,13 @@
 #include "../tile/tile.h"
 
 /* One step: exists for every recurrence. Lag buffers are states of their own, one argument per slot. */
-tile_program *chunk_build_step(arena *arena, const recurrence *recurrence);
+tile_program *chunk_build_step(arena *a, const recurrence *from);
 
 /* `length` steps at once for scalar decay (masked matrix products). NULL if the structure does not allow it;
  * then *reason says why, in words for the report. */
-tile_program *chunk_build_scalar_decay(arena *arena, const recurrence *recurrence, int length, const char **reason);
+tile_program *chunk_build_scalar_decay(arena *a, const recurrence *from, int length, const char **reason);
 
 /* `length` independent steps of a recurrence without states and lags (pointwise parts of layers). NULL otherwise. */
-tile_program *chunk_build_pointwise(arena *arena, const recurrence *recurrence, int length);
+tile_program *chunk_build_pointwise(arena *a, const recurrence *from, int length);
 
 #endif

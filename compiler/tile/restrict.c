@@ -12,26 +12,9 @@ static void mark(const tile_program *program, bool *needed) {
   }
 }
 
-tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles) {
-  tile_program *kept = tile_program_like(a, program->name, program);
-  kept->arguments.count = 0;
-  bool *needed = ARENA_ARRAY(a, bool, program->values.count);
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *result = &program->results.items[i];
-    if (roles >> result->place.role & 1) needed[result->value] = true;
-  }
-  mark(program, needed);
-  int *argument = ARENA_ARRAY(a, int, program->arguments.count);
-  for (int i = 0; i < program->values.count; i++) {
-    const tile_value *v = &program->values.items[i];
-    if (needed[i] && v->op == TILE_ARGUMENT) argument[v->index] = 1;
-  }
-  for (int i = 0; i < program->arguments.count; i++) {
-    if (!argument[i]) continue;
-    argument[i] = kept->arguments.count;
-    vec_push(a, &kept->arguments, program->arguments.items[i]);
-  }
-  tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
+static void copy_needed(tile_program *kept, const tile_program *program, const bool *needed,
+                        const int *argument, unsigned roles) {
+  tile_id *image = ARENA_ARRAY(kept->arena, tile_id, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
     if (!needed[i]) continue;
     tile_value v = program->values.items[i];
@@ -43,7 +26,38 @@ tile_program *tile_restrict(arena *a, const tile_program *program, unsigned role
     tile_result result = program->results.items[i];
     if (!(roles >> result.place.role & 1)) continue;
     result.value = image[result.value];
-    vec_push(a, &kept->results, result);
+    vec_push(kept->arena, &kept->results, result);
   }
+}
+
+static tile_program *keep(arena *a, const tile_program *program, unsigned roles, bool arguments) {
+  bool *needed = ARENA_ARRAY(a, bool, program->values.count);
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *result = &program->results.items[i];
+    if (roles >> result->place.role & 1) needed[result->value] = true;
+  }
+  mark(program, needed);
+  bool *read = ARENA_ARRAY(a, bool, program->arguments.count);
+  for (int i = 0; i < program->values.count; i++) {
+    const tile_value *v = &program->values.items[i];
+    if (needed[i] && v->op == TILE_ARGUMENT) read[v->index] = true;
+  }
+  tile_program *kept = tile_program_like(a, program->name, program);
+  kept->arguments.count = 0;
+  int *argument = ARENA_ARRAY(a, int, program->arguments.count);
+  for (int i = 0; i < program->arguments.count; i++) {
+    if (!arguments && !read[i]) continue;
+    argument[i] = kept->arguments.count;
+    vec_push(a, &kept->arguments, program->arguments.items[i]);
+  }
+  copy_needed(kept, program, needed, argument, roles);
   return kept;
+}
+
+tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles) {
+  return keep(a, program, roles, false);
+}
+
+tile_program *tile_drop_unused(arena *a, const tile_program *program) {
+  return keep(a, program, ~0u, true);
 }

@@ -14,11 +14,13 @@
  * (epilogue). Gradients of parameters are made that way. Everything else is the body. The section of a value
  * follows from its operands; it is not stored.
  *
- * Grid axes. Some axes (batch always; those that nothing in the forward program consumes) may be cut into
- * independent instances by the schedule. Reverse mode does not sum cotangents over grid axes: a cotangent may carry
- * grid axes that its value lacks, and the sum is taken where a result is stored. The rule for every result:
- *   - the value has a grid axis that the result's tensor lacks: the stores of the instances are summed;
- *   - the value lacks a grid axis: the instances with index 0 of that axis store it.
+ * Grid axes. Some axes (batch always; those in `grid`) may be cut into independent instances by the schedule, each
+ * with one entry or a range of entries. Nothing in a forward program consumes them. In a backward program SUM and DOT
+ * may: they add up the entries of their own instance, and the value is then PARTIAL over that axis, as is what follows
+ * from it (tile_partial). Reverse mode keeps to one rule: what is added to a partial value is partial over the same
+ * axes; a value that is not is counted in entry 0 alone (`sum (select (index == 0) x 0)`). For every result:
+ *   - the value is partial over a grid axis: the stores of the instances along it are summed;
+ *   - it neither has a grid axis nor is partial over it: the instances with index 0 of that axis store it.
  * Complex numbers do not exist here: builders make pairs of tiles.
  */
 #ifndef REC_TILE_TILE_H
@@ -161,6 +163,10 @@ const char *tile_verify(arena *a, const tile_program *program);
 /* The section of every value, as an array over values in `arena`. */
 tile_section *tile_sections(arena *a, const tile_program *program);
 const char *tile_section_text(tile_section section);
+/* The grid axes over which each value is a sum of its own instance only, as an array over values in `arena`. */
+axis_set *tile_partial(arena *a, const tile_program *program);
+/* The same for one value, from the sets of its operands. */
+axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_set *partial);
 /* FLOPs of one value, and of one run (the body, without prologue and epilogue), by the rows' cost rules, for given
  * sizes of the body's axes. */
 double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes);
@@ -169,11 +175,14 @@ double tile_cost(arena *a, const tile_program *program, const int64_t *axis_size
 /* ---- transformations --------------------------------------------------------------------------------------- */
 /* Rewrites of chunk-ad.md section 3 until nothing changes; drops what no result needs. */
 tile_program *tile_simplify(arena *a, const tile_program *program);
-/* Keeps only the results whose role is in the set of bits (1 << role), and what they need. */
+/* Keeps only the results whose role is in the set of bits (1 << role), and what they need, arguments too. */
 tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles);
 
+/* Drops values that no result needs; the arguments stay. */
+tile_program *tile_drop_unused(arena *a, const tile_program *program);
+
 /* Reverse mode. `backward` takes the arguments of `forward`, cotangents of its outputs and next states, and returns
- * gradients of inputs, parameters and states. Forward values are computed again inside it; in step form those that
+ * gradients of inputs, parameters and states (of every argument of `forward`, zeros included). Forward values are computed again inside it; in step form those that
  * cost much are handed over instead: `recompute` is the forward program that yields the next states and keeps them. */
 typedef struct tile_gradient {
   tile_program *backward;

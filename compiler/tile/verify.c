@@ -28,6 +28,34 @@ const char *tile_section_text(tile_section section) {
   return section == TILE_PROLOGUE ? "prologue" : section == TILE_BODY ? "body" : "epilogue";
 }
 
+axis_set *tile_partial(arena *a, const tile_program *program) {
+  axis_set *partial = ARENA_ARRAY(a, axis_set, program->values.count);
+  for (int i = 0; i < program->values.count; i++) {
+    partial[i] = tile_partial_value(program, i, partial);
+  }
+  return partial;
+}
+
+axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_set *partial) {
+  const tile_value *v = &program->values.items[id];
+  axis_set set = 0;
+  switch (v->op) {
+    case TILE_LESS:
+    case TILE_LESS_EQUAL:
+    case TILE_EQUAL:
+    case TILE_FIRST_EQUAL:
+      return 0;  // questions about an instance's own part
+    case TILE_SUM:
+    case TILE_DOT:
+      set = v->over & program->grid;
+      break;
+    default:
+      break;
+  }
+  for (int k = 0; k < tile_arity(v->op); k++) set |= partial[v->args[k]];
+  return set;
+}
+
 // ---- cost -----------------------------------------------------------------------------------------------------------
 
 static double elements(const tile_program *program, axis_set axes, const int64_t *axis_sizes) {
@@ -72,6 +100,7 @@ typedef struct checker {
   arena *arena;
   const tile_program *program;
   tile_section *section;
+  axis_set *partial;
 } checker;
 
 static axis_set arg_axes(const checker *c, const tile_value *v, int i) {
@@ -130,11 +159,8 @@ static const char *check_elementwise(const checker *c, const tile_value *v) {
   for (int k = 0; k < tile_arity(v->op); k++) all |= arg_axes(c, v, k);
   if (v->axes != all) return "the axes are not those of the operands together";
   if (v->op != TILE_ACCUMULATE) return NULL;
-  if (c->section[v->args[0]] != TILE_BODY) return "the operand of accumulate is not in the body";
-  if (c->program->form == TILE_CHUNK && axis_in(all, c->program->time_axis)) {
-    return "the operand of accumulate still has the time axis";
-  }
-  return NULL;
+  return c->section[v->args[0]] == TILE_BODY ? NULL
+                                             : "the operand of accumulate is not in the body";
 }
 
 static const char *check_reduction(const checker *c, const tile_value *v) {
@@ -199,6 +225,45 @@ static const char *check_along_time(const checker *c, const tile_value *v) {
   return v->axes == wanted ? NULL : "the axes do not follow from the operand";
 }
 
+// Partial values stand for sums over instances: only what is linear in them may use them.
+static const char *check_partial(const checker *c, const tile_value *v) {
+  axis_set of[3] = {0, 0, 0};
+  for (int k = 0; k < tile_arity(v->op); k++) of[k] = c->partial[v->args[k]];
+  if (!(of[0] | of[1] | of[2])) return NULL;
+  switch (v->op) {
+    case TILE_ADD:
+    case TILE_SUB:
+      return of[0] == of[1] ? NULL : "a sum of differently partial values";
+    case TILE_MUL:
+    case TILE_DOT:
+      return of[0] && of[1] ? "a product of partial values" : NULL;
+    case TILE_DIV:
+      return of[1] ? "a quotient by a partial value" : NULL;
+    case TILE_SELECT:
+      if (of[0]) return "a partial condition";
+      for (int k = 1; k < 3; k++) {
+        if (!of[k] && !tile_is_number(c->program, v->args[k], 0))
+          return "a value partial by choice";
+      }
+      return of[1] && of[2] && of[1] != of[2] ? "a choice of differently partial values" : NULL;
+    case TILE_NEG:
+    case TILE_SUM:
+    case TILE_EXPAND:
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_PLACE:
+    case TILE_PREFIX:
+    case TILE_SEGMENT:
+    case TILE_SEGMENT_ADJOINT:
+    case TILE_ACCUMULATE:
+      return NULL;
+    case TILE_EQUAL:
+      return NULL;  // is this instance's part zero?
+    default:
+      return "not linear in a partial operand";
+  }
+}
+
 static const char *check_value(const checker *c, tile_id id) {
   const tile_value *v = &c->program->values.items[id];
   for (int k = 0; k < tile_arity(v->op); k++) {
@@ -209,6 +274,9 @@ static const char *check_value(const checker *c, tile_id id) {
     bool mixed = c->section[id] == TILE_EPILOGUE && c->section[v->args[k]] == TILE_BODY;
     if (v->op == TILE_ACCUMULATE ? late : mixed) return "body and epilogue are mixed";
   }
+  const char *wrong = check_partial(c, v);
+  if (wrong) return wrong;
+  if (c->partial[id] & v->axes) return "partial over an axis that it has";
   if (tile_arity(v->op) == 0) return check_leaf(c, v);
   if (tile_elementwise(v->op)) return check_elementwise(c, v);
   switch (v->op) {
@@ -283,6 +351,7 @@ const char *tile_verify(arena *a, const tile_program *program) {
     }
   }
   c.section = tile_sections(a, program);
+  c.partial = tile_partial(a, program);
   for (int i = 0; i < program->values.count; i++) {
     const char *wrong = check_value(&c, i);
     if (wrong)

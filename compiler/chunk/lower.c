@@ -1,0 +1,352 @@
+// From operations of recurrence bodies to tile operations. A complex value becomes two tiles.
+//
+//   %3 = mul %1 %2   (complex)   ->   re = %1.re*%2.re - %1.im*%2.im,  im = %1.re*%2.im + %1.im*%2.re
+//   %4 = ipow %3 5               ->   four products
+//   %5 = gelu %4                 ->   0.5 x (1 + erf(x / sqrt 2))
+#include "compiler/chunk/lower.h"
+
+#include <math.h>
+
+#include "compiler/base/ice.h"
+
+typedef tile_program program;
+
+static tile_id num(program *p, double x) { return tile_number(p, x); }
+static tile_id add(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_ADD, x, y); }
+static tile_id sub(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_SUB, x, y); }
+static tile_id mul(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_MUL, x, y); }
+static tile_id divide(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_DIV, x, y); }
+
+static tile_pair real(tile_id re) { return (tile_pair){re, NO_TILE}; }
+static bool is_complex(tile_pair x) { return x.im != NO_TILE; }
+static tile_id imaginary(program *p, tile_pair x) { return is_complex(x) ? x.im : num(p, 0); }
+
+// ---- complex arithmetic ---------------------------------------------------------------------------------------------
+
+static tile_pair pair_linear(program *p, tile_op op, tile_pair x, tile_pair y) {
+  tile_pair r = real(tile_binary(p, op, x.re, y.re));
+  if (is_complex(x) || is_complex(y)) r.im = tile_binary(p, op, imaginary(p, x), imaginary(p, y));
+  return r;
+}
+
+static tile_pair pair_mul(program *p, tile_pair x, tile_pair y) {
+  if (!is_complex(x) && !is_complex(y)) return real(mul(p, x.re, y.re));
+  if (!is_complex(x)) return (tile_pair){mul(p, x.re, y.re), mul(p, x.re, y.im)};
+  if (!is_complex(y)) return (tile_pair){mul(p, x.re, y.re), mul(p, x.im, y.re)};
+  return (tile_pair){sub(p, mul(p, x.re, y.re), mul(p, x.im, y.im)),
+                     add(p, mul(p, x.re, y.im), mul(p, x.im, y.re))};
+}
+
+// x / y = (x/s) conj(y/s) / |y/s|^2 for any s > 0; s = max(|re|, |im|) keeps the squares in range. The quotient does
+// not depend on s, so no gradient flows along it.
+static tile_pair pair_div(program *p, tile_pair x, tile_pair y) {
+  if (!is_complex(y)) {
+    return (tile_pair){divide(p, x.re, y.re), is_complex(x) ? divide(p, x.im, y.re) : NO_TILE};
+  }
+  tile_id size =
+      tile_binary(p, TILE_MAX, tile_unary(p, TILE_ABS, y.re), tile_unary(p, TILE_ABS, y.im));
+  tile_id s = tile_unary(p, TILE_STOP, size);
+  tile_pair v = {divide(p, y.re, s), divide(p, y.im, s)};
+  tile_pair u = {divide(p, x.re, s), is_complex(x) ? divide(p, x.im, s) : NO_TILE};
+  tile_id square = add(p, mul(p, v.re, v.re), mul(p, v.im, v.im));
+  tile_pair product = pair_mul(p, u, (tile_pair){v.re, tile_unary(p, TILE_NEG, v.im)});
+  return (tile_pair){divide(p, product.re, square), divide(p, product.im, square)};
+}
+
+static tile_pair pair_whole_power(program *p, tile_pair x, int exponent) {
+  long long left = exponent < 0 ? -(long long)exponent : exponent;
+  tile_pair result = real(num(p, 1)), square = x;
+  for (bool first = true; left; left >>= 1) {
+    if (left & 1) {
+      result = first ? square : pair_mul(p, result, square);
+      first = false;
+    }
+    if (left > 1) square = pair_mul(p, square, square);
+  }
+  return exponent < 0 ? pair_div(p, real(num(p, 1)), result) : result;
+}
+
+static tile_pair pair_polar(program *p, tile_id radius, tile_id angle) {
+  return (tile_pair){mul(p, radius, tile_unary(p, TILE_COS, angle)),
+                     mul(p, radius, tile_unary(p, TILE_SIN, angle))};
+}
+
+static tile_pair pair_exp(program *p, tile_pair x) {
+  tile_id radius = tile_unary(p, TILE_EXP, x.re);
+  return is_complex(x) ? pair_polar(p, radius, x.im) : real(radius);
+}
+
+// exp(a + ib) - 1 = expm1(a) cos b - 2 sin(b/2)^2 + i exp(a) sin b: nothing cancels near 0.
+static tile_pair pair_expm1(program *p, tile_pair x) {
+  tile_id less_one = tile_unary(p, TILE_EXPM1, x.re);
+  if (!is_complex(x)) return real(less_one);
+  tile_id half = tile_unary(p, TILE_SIN, mul(p, num(p, 0.5), x.im));
+  tile_id re = sub(p, mul(p, less_one, tile_unary(p, TILE_COS, x.im)),
+                   mul(p, num(p, 2), mul(p, half, half)));
+  tile_id im = mul(p, add(p, less_one, num(p, 1)), tile_unary(p, TILE_SIN, x.im));
+  return (tile_pair){re, im};
+}
+
+static tile_id pair_abs(program *p, tile_pair x) {
+  if (!is_complex(x)) return tile_unary(p, TILE_ABS, x.re);
+  return tile_unary(p, TILE_SQRT_KINK, add(p, mul(p, x.re, x.re), mul(p, x.im, x.im)));
+}
+
+static tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
+  tile_pair r = real(tile_select(p, condition, x.re, y.re));
+  if (is_complex(x) || is_complex(y)) {
+    r.im = tile_select(p, condition, imaginary(p, x), imaginary(p, y));
+  }
+  return r;
+}
+
+// ---- real functions without a row of their own ----------------------------------------------------------------------
+
+static tile_id gelu(program *p, tile_id x) {
+  tile_id inner = tile_unary(p, TILE_ERF, mul(p, num(p, sqrt(0.5)), x));
+  return mul(p, mul(p, num(p, 0.5), x), add(p, num(p, 1), inner));
+}
+
+// At a kink the value passes and the gradient does not: there it is stopped.
+static tile_id clamp(program *p, tile_id x, tile_id low, tile_id high) {
+  tile_id stopped = tile_unary(p, TILE_STOP, x);
+  tile_id inside = tile_select(p, tile_binary(p, TILE_LESS, x, high), x, stopped);
+  inside = tile_select(p, tile_binary(p, TILE_LESS, low, x), inside, stopped);
+  tile_id above_low = tile_select(p, tile_binary(p, TILE_LESS, x, low), low, inside);
+  return tile_select(p, tile_binary(p, TILE_LESS, high, x), high, above_low);
+}
+
+static tile_op simple_op(value_op op) {
+  switch (op) {
+    case VALUE_POWER:
+      return TILE_POWER;
+    case VALUE_LOG:
+      return TILE_LOG;
+    case VALUE_LOG1P:
+      return TILE_LOG1P;
+    case VALUE_SQRT:
+      return TILE_SQRT;
+    case VALUE_RSQRT:
+      return TILE_RSQRT;
+    case VALUE_ABS:
+      return TILE_ABS;
+    case VALUE_SIGMOID:
+      return TILE_SIGMOID;
+    case VALUE_LOG_SIGMOID:
+      return TILE_LOG_SIGMOID;
+    case VALUE_SOFTPLUS:
+      return TILE_SOFTPLUS;
+    case VALUE_SILU:
+      return TILE_SILU;
+    case VALUE_RELU:
+      return TILE_RELU;
+    case VALUE_TANH:
+      return TILE_TANH;
+    case VALUE_SIN:
+      return TILE_SIN;
+    case VALUE_COS:
+      return TILE_COS;
+    case VALUE_MIN:
+      return TILE_MIN;
+    case VALUE_MAX:
+      return TILE_MAX;
+    case VALUE_LESS:
+      return TILE_LESS;
+    case VALUE_LESS_EQUAL:
+      return TILE_LESS_EQUAL;
+    case VALUE_EQUAL:
+      return TILE_EQUAL;
+    default:
+      ICE("chunk", "no tile operation for '%s'", value_op_text(op));
+  }
+}
+
+// ---- values -----------------------------------------------------------------------------------------------------------
+
+lowering lowering_new(tile_program *p, const typed_body *body) {
+  return (lowering){.program = p,
+                    .body = body,
+                    .values = ARENA_ARRAY(p->arena, tile_pair, body->values.count),
+                    .done = ARENA_ARRAY(p->arena, bool, body->values.count)};
+}
+
+void lowering_set(lowering *l, value_id id, tile_pair pair) {
+  l->values[id] = pair;
+  l->done[id] = true;
+}
+
+static tile_pair each(program *p, tile_pair x, tile_value pattern) {
+  pattern.args[0] = x.re;
+  tile_pair r = real(tile_append(p, pattern));
+  if (is_complex(x)) {
+    pattern.args[0] = x.im;
+    r.im = tile_append(p, pattern);
+  }
+  return r;
+}
+
+static tile_pair lower_leaf(lowering *l, const typed_value *v) {
+  program *p = l->program;
+  switch (v->op) {
+    case VALUE_NUMBER:
+      return real(num(p, v->number));
+    case VALUE_AXIS_SIZE:
+      return real(tile_leaf(p, TILE_AXIS_SIZE, v->index));
+    case VALUE_INDEX:
+      return real(tile_leaf(p, TILE_INDEX, v->index));
+    case VALUE_INPUT:
+      return lower_tensor(p, l->body, TILE_INPUT, v->index);
+    case VALUE_PARAM:
+      return lower_tensor(p, l->body, TILE_PARAM, v->index);
+    default:
+      ICE("chunk", "'%s' was not given a meaning by the builder", value_op_text(v->op));
+  }
+}
+
+static tile_pair lower_operation(program *p, const typed_value *v, const tile_pair *x) {
+  switch (v->op) {
+    case VALUE_NEG:
+      return each(p, x[0], (tile_value){.op = TILE_NEG});
+    case VALUE_ADD:
+      return pair_linear(p, TILE_ADD, x[0], x[1]);
+    case VALUE_SUB:
+      return pair_linear(p, TILE_SUB, x[0], x[1]);
+    case VALUE_MUL:
+      return pair_mul(p, x[0], x[1]);
+    case VALUE_DIV:
+      return pair_div(p, x[0], x[1]);
+    case VALUE_WHOLE_POWER:
+      return pair_whole_power(p, x[0], v->index);
+    case VALUE_EXP:
+      return pair_exp(p, x[0]);
+    case VALUE_EXPM1:
+      return pair_expm1(p, x[0]);
+    case VALUE_SQRT:
+      return real(tile_unary(p, v->kink ? TILE_SQRT_KINK : TILE_SQRT, x[0].re));
+    case VALUE_GELU:
+      return real(gelu(p, x[0].re));
+    case VALUE_CLAMP:
+      return real(clamp(p, x[0].re, x[1].re, x[2].re));
+    case VALUE_GREATER:
+      return real(tile_binary(p, TILE_LESS, x[1].re, x[0].re));
+    case VALUE_GREATER_EQUAL:
+      return real(tile_binary(p, TILE_LESS_EQUAL, x[1].re, x[0].re));
+    case VALUE_WHERE:
+      return pair_where(p, x[0].re, x[1], x[2]);
+    case VALUE_STOP_GRADIENT:
+      return each(p, x[0], (tile_value){.op = TILE_STOP});
+    case VALUE_COMPLEX:
+      return (tile_pair){x[0].re, x[1].re};
+    case VALUE_POLAR:
+      return pair_polar(p, x[0].re, x[1].re);
+    case VALUE_REAL_PART:
+      return real(x[0].re);
+    case VALUE_IMAGINARY_PART:
+      return real(imaginary(p, x[0]));
+    case VALUE_CONJUGATE:
+      return (tile_pair){x[0].re, is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
+    case VALUE_COMPLEX_ABS:
+      return real(pair_abs(p, x[0]));
+    case VALUE_SUM:
+      return each(p, x[0], (tile_value){.op = TILE_SUM, .over = v->over});
+    case VALUE_MAX_OVER:
+      return each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
+    case VALUE_MIN_OVER:
+      return each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
+    case VALUE_RENAME:
+      return each(p, x[0], (tile_value){.op = TILE_RENAME, .index = v->index, .index2 = v->index2});
+    case VALUE_SLICE:
+      return each(p, x[0], (tile_value){.op = TILE_SLICE, .index = v->index, .index2 = v->steps});
+    default: {
+      tile_value value = {.op = simple_op(v->op)};
+      for (int i = 0; i < value_arity(v->op); i++) value.args[i] = x[i].re;
+      return real(tile_append(p, value));
+    }
+  }
+}
+
+static void lower_one(lowering *l, value_id id) {
+  const typed_value *v = &l->body->values.items[id];
+  tile_pair x[3] = {{NO_TILE, NO_TILE}, {NO_TILE, NO_TILE}, {NO_TILE, NO_TILE}};
+  for (int i = 0; i < value_arity(v->op); i++) x[i] = l->values[v->args[i]];
+  tile_pair pair = value_arity(v->op) == 0 ? lower_leaf(l, v) : lower_operation(l->program, v, x);
+  if (v->name && !l->program->values.items[pair.re].name) {
+    l->program->values.items[pair.re].name = v->name;
+  }
+  lowering_set(l, id, pair);
+}
+
+// Operands stand before their users: marked from above, made from below, so that no depth of nesting is too deep.
+tile_pair lower_value(lowering *l, value_id id) {
+  if (l->done[id]) return l->values[id];
+  bool *needed = ARENA_ARRAY(l->program->arena, bool, id + 1);
+  needed[id] = true;
+  for (value_id i = id; i >= 0; i--) {
+    if (!needed[i] || l->done[i]) continue;
+    const typed_value *v = &l->body->values.items[i];
+    for (int k = 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
+  }
+  for (value_id i = 0; i <= id; i++) {
+    if (needed[i] && !l->done[i]) lower_one(l, i);
+  }
+  return l->values[id];
+}
+
+// ---- arguments and results --------------------------------------------------------------------------------------------
+
+static bool same_place(const tile_place *a, const tile_place *b) {
+  return a->role == b->role && a->tensor == b->tensor && a->lag == b->lag && a->slot == b->slot &&
+         a->component == b->component;
+}
+
+// The value of the argument with this place, a new one if there is none.
+static tile_id shared_argument(program *p, tile_place place) {
+  for (int i = 0; i < p->arguments.count; i++) {
+    if (same_place(&p->arguments.items[i], &place)) return tile_leaf(p, TILE_ARGUMENT, i);
+  }
+  return tile_argument(p, place);
+}
+
+tile_pair lower_tensor(tile_program *p, const typed_body *body, tile_role role, int tensor) {
+  tile_pair pair = real(shared_argument(p, tile_tensor_place(role, body, tensor, 0)));
+  if (body->tensors.items[tensor].complex) {
+    pair.im = shared_argument(p, tile_tensor_place(role, body, tensor, 1));
+  }
+  return pair;
+}
+
+tile_id lower_lag_argument(tile_program *p, const typed_body *body, int lag, int slot,
+                           int component) {
+  return shared_argument(p, lower_lag_place(body, TILE_STATE, lag, slot, component, p->arena));
+}
+
+void lower_result(tile_program *p, const typed_body *body, tile_role role, int tensor,
+                  tile_pair value) {
+  tile_add_result(p, tile_tensor_place(role, body, tensor, 0), value.re);
+  if (body->tensors.items[tensor].complex) {
+    tile_add_result(p, tile_tensor_place(role, body, tensor, 1), imaginary(p, value));
+  }
+}
+
+tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
+                           arena *a) {
+  const typed_lag *buffer = &body->lags.items[lag];
+  tile_place place = {.role = role,
+                      .tensor = -1,
+                      .lag = lag,
+                      .slot = slot,
+                      .component = component,
+                      .stash = -1,
+                      .name = arena_printf(a, "%s.lag", buffer->name)};
+  // An input's buffer lies as the input does; a let's in header order.
+  if (buffer->input >= 0) {
+    const typed_tensor *input = &body->tensors.items[buffer->input];
+    place.axis_count = input->axis_count;
+    for (int i = 0; i < input->axis_count; i++) place.axes[i] = input->axes[i];
+  } else {
+    for (int i = 0; i < body->axes.count; i++) {
+      if (axis_in(buffer->axes, i)) place.axes[place.axis_count++] = i;
+    }
+  }
+  return place;
+}

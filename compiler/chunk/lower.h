@@ -1,0 +1,39 @@
+// From operations of recurrence bodies to tile operations: what every builder shares.
+#ifndef REC_CHUNK_LOWER_H
+#define REC_CHUNK_LOWER_H
+
+#include "compiler/tile/tile.h"
+
+// A body value in tiles: real ones have im = NO_TILE.
+typedef struct tile_pair {
+  tile_id re, im;
+} tile_pair;
+
+// A body value on its way into a program. The builder sets the leaves that it gives a meaning of its own
+// (`done[id]`), and lower_value makes everything else from its operands.
+typedef struct lowering {
+  tile_program *program;
+  const typed_body *body;
+  tile_pair *values;  // by value of the body
+  bool *done;
+} lowering;
+
+lowering lowering_new(tile_program *program, const typed_body *body);
+void lowering_set(lowering *l, value_id id, tile_pair pair);
+// Makes the value and what it needs. INPUT and PARAM become arguments; PREVIOUS and LAG must have been set.
+tile_pair lower_value(lowering *l, value_id id);
+
+// An argument for a tensor, both components of a complex one.
+tile_pair lower_tensor(tile_program *program, const typed_body *body, tile_role role, int tensor);
+// Adds the result(s) of a tensor; a real value becomes complex where the tensor is.
+void lower_result(tile_program *program, const typed_body *body, tile_role role, int tensor,
+                  tile_pair value);
+
+// The place of one slot of a lag buffer.
+tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int slot, int component,
+                           arena *a);
+// The argument for one component of a slot before this step.
+tile_id lower_lag_argument(tile_program *program, const typed_body *body, int lag, int slot,
+                           int component);
+
+#endif

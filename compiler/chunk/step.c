@@ -1,0 +1,92 @@
+// The step program: one step of any recurrence. With its derived backward it is the fallback for everything.
+//
+//   S = a * S[t-1] + k * v          %0 = argument input a   %3 = argument state S
+//   y = sum[K](q * S)         ->    %5 = add (mul %0 %3) (mul %1 %2)
+//                                   result next S = %5, result output y = sum (mul %4 %5) over K
+//
+// A lag buffer is a state for each of its slots: slot 0 is the oldest value, and after the step every slot holds what
+// the next one held, the last one the value itself.
+#include "compiler/chunk/chunk.h"
+#include "compiler/chunk/lower.h"
+
+static void set_lag_reads(lowering *l) {
+  const typed_body *body = l->body;
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    if (v->op != VALUE_LAG) continue;
+    tile_pair pair = {NO_TILE, NO_TILE};
+    for (int c = 0; c < (v->complex ? 2 : 1); c++) {
+      int slot = body->lags.items[v->index].depth - v->steps;
+      tile_id id = lower_lag_argument(l->program, body, v->index, slot, c);
+      *(c ? &pair.im : &pair.re) = id;
+    }
+    lowering_set(l, i, pair);
+  }
+}
+
+static void add_lag_results(lowering *l) {
+  tile_program *p = l->program;
+  for (int lag = 0; lag < l->body->lags.count; lag++) {
+    const typed_lag *buffer = &l->body->lags.items[lag];
+    tile_pair newest = lower_value(l, buffer->source);
+    for (int slot = 0; slot < buffer->depth; slot++) {
+      for (int c = 0; c < (buffer->complex ? 2 : 1); c++) {
+        tile_id value = c ? newest.im : newest.re;
+        if (slot + 1 < buffer->depth) value = lower_lag_argument(p, l->body, lag, slot + 1, c);
+        if (value == NO_TILE) value = tile_number(p, 0);
+        tile_place place = lower_lag_place(l->body, TILE_NEXT_STATE, lag, slot, c, p->arena);
+        tile_add_result(p, place, value);
+      }
+    }
+  }
+}
+
+// Every tensor gets its argument, read or not, so that the backward has a gradient for each.
+static void declare(tile_program *p, const typed_body *body) {
+  for (int i = 0; i < body->tensors.count; i++) {
+    switch (body->tensors.items[i].kind) {
+      case TENSOR_INPUT:
+        lower_tensor(p, body, TILE_INPUT, i);
+        break;
+      case TENSOR_PARAM:
+        lower_tensor(p, body, TILE_PARAM, i);
+        break;
+      case TENSOR_STATE:
+        lower_tensor(p, body, TILE_STATE, i);
+        break;
+      case TENSOR_OUTPUT:
+        break;
+    }
+  }
+  for (int lag = 0; lag < body->lags.count; lag++) {
+    for (int slot = 0; slot < body->lags.items[lag].depth; slot++) {
+      for (int c = 0; c < (body->lags.items[lag].complex ? 2 : 1); c++) {
+        lower_lag_argument(p, body, lag, slot, c);
+      }
+    }
+  }
+}
+
+tile_program *chunk_build_step(arena *a, const recurrence *from) {
+  const typed_body *body = &from->body;
+  tile_program *p =
+      tile_program_new(a, arena_printf(a, "%s.forward", body->name), body, TILE_STEP, 1);
+  declare(p, body);
+  lowering l = lowering_new(p, body);
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    if (v->op == VALUE_PREVIOUS) lowering_set(&l, i, lower_tensor(p, body, TILE_STATE, v->index));
+  }
+  set_lag_reads(&l);
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *tensor = &body->tensors.items[i];
+    if (tensor->kind == TENSOR_OUTPUT) {
+      lower_result(p, body, TILE_OUTPUT, i, lower_value(&l, tensor->assigned));
+    } else if (tensor->kind == TENSOR_STATE) {
+      lower_result(p, body, TILE_NEXT_STATE, i, lower_value(&l, tensor->assigned));
+    }
+  }
+  add_lag_results(&l);
+  tile_find_grid(p);
+  return tile_drop_unused(a, p);
+}
