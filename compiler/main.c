@@ -1,41 +1,138 @@
-// The recc command: reads a .rec file and prints its tokens or its tree.
-#include <stdio.h>
+/* The recc command: reads the command line and calls the pipeline. */
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "compiler/syntax/syntax.h"
+#include "compiler/codegen/target.h"
+#include "compiler/pipeline.h"
 
-static int usage(void) {
-  fputs("usage: recc --emit=tokens|ast FILE.rec | recc fmt FILE.rec\n", stderr);
+static const char usage_text[] =
+    "usage: recc FILE.rec [-o FILE.so] [options]     compile to a shared library and its C header\n"
+    "\n"
+    "  -D AXIS=SIZE, -D ITEM.AXIS=SIZE   set the size of an axis, everywhere or in one declaration\n"
+    "  -O0 .. -O3                        effort of the code generator (default -O3)\n"
+    "  --dtype f32|f64                   numbers of tensors and states (default f32)\n"
+    "  --chunk N                         steps computed at once (default: chosen)\n"
+    "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, tile, backward,\n"
+    "                                    report, functions, llvm, asm; into the -o file if there is one\n"
+    "  --from=recurrence|tile            FILE is the text that --emit=recurrence or --emit=tile printed\n"
+    "  --check-only                      report errors, write nothing\n"
+    "  -MD                               write FILE.so.d: what the library is made from, for make\n"
+    "  --time-report                     print how long each pass took\n"
+    "  --version, --help\n";
+
+static int usage_error(const char *expected, const char *found) {
+  fprintf(stderr, "error: expected %s, found '%s'; recc --help shows all options\n", expected, found);
   return 2;
 }
 
-static int emit(arena *a, diag *d, const source *s, const char *what) {
-  interner *names = interner_new(a);
-  if (strcmp(what, "--emit=tokens") == 0) {
-    print_tokens(stdout, a, d, s);
-  } else if (strcmp(what, "--emit=ast") == 0) {
-    ast_file *file = parse_source(a, names, d, s);
-    if (!diag_has_errors(d)) print_ast(stdout, file);
-  } else {
-    return usage();
+/* A whole number of at least 1 that fills the text; 0 if it is not one. */
+static int64_t whole(const char *text) {
+  char *end;
+  if (!isdigit((unsigned char)*text)) return 0;
+  long long value = strtoll(text, &end, 10);
+  return *end == 0 && value < (int64_t)1 << 40 ? value : 0;
+}
+
+static bool is_name(const char *text, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    if (!isalnum((unsigned char)text[i]) && text[i] != '_') return false;
+  return length > 0 && !isdigit((unsigned char)*text);
+}
+
+/* AXIS=SIZE or ITEM.AXIS=SIZE */
+static bool add_define(arena *a, interner *names, compile_options *options, const char *text) {
+  const char *equals = strchr(text, '=');
+  if (!equals) return false;
+  const char *dot = memchr(text, '.', (size_t)(equals - text));
+  const char *axis = dot ? dot + 1 : text;
+  size_override define = {.axis = intern_n(names, axis, (size_t)(equals - axis)), .size = whole(equals + 1)};
+  if (dot) define.item = intern_n(names, text, (size_t)(dot - text));
+  if (define.size < 1 || !is_name(axis, (size_t)(equals - axis))) return false;
+  if (dot && !is_name(text, (size_t)(dot - text))) return false;
+  vec_push(a, &options->overrides, define);
+  vec_push(a, &options->defines, text);
+  return true;
+}
+
+/* The value of `--name value` or `--name=value`, NULL if args[*i] is another option. */
+static const char *value_of(char **args, int count, int *i, const char *name) {
+  size_t length = strlen(name);
+  if (strncmp(args[*i], name, length) != 0) return NULL;
+  if (args[*i][length] == '=') return args[*i] + length + 1;
+  if (args[*i][length] != 0) return NULL;
+  return *i + 1 < count ? args[++*i] : "";
+}
+
+/* 0, or the exit status of a mistake. */
+static int read_option(arena *a, interner *names, compile_options *options, char **args, int count, int *i) {
+  const char *arg = args[*i], *value;
+  if (strncmp(arg, "-D", 2) == 0) {
+    value = arg[2] ? arg + 2 : *i + 1 < count ? args[++*i] : "";
+    return add_define(a, names, options, value) ? 0 : usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1", value);
   }
-  diag_print(d, stderr);
-  return diag_has_errors(d) ? 1 : 0;
+  if (strcmp(arg, "-o") == 0) {
+    if (*i + 1 >= count) return usage_error("a file after -o", "nothing");
+    options->output = args[++*i];
+  } else if (strncmp(arg, "-O", 2) == 0) {
+    if (arg[2] < '0' || arg[2] > '3' || arg[3]) return usage_error("-O0, -O1, -O2 or -O3", arg);
+    options->level = arg[2] - '0';
+  } else if ((value = value_of(args, count, i, "--dtype"))) {
+    options->f64 = strcmp(value, "f64") == 0;
+    if (!options->f64 && strcmp(value, "f32") != 0) return usage_error("--dtype f32 or f64", value);
+  } else if ((value = value_of(args, count, i, "--chunk"))) {
+    int64_t chunk = whole(value);
+    if (chunk < 1 || chunk > 1 << 16) return usage_error("--chunk with a number of steps from 1 to 65536", value);
+    options->chunk = (int)chunk;
+  } else if ((value = value_of(args, count, i, "--emit"))) {
+    options->emit = value;
+    if (!compile_can_emit(value)) {
+      fprintf(stderr, "error: expected --emit= one of %s, found '%s'\n", compile_emit_list, value);
+      return 2;
+    }
+  } else if ((value = value_of(args, count, i, "--from"))) {
+    options->from = value;
+    if (!compile_can_read(value)) return usage_error("--from=recurrence or --from=tile", value);
+  } else if (strcmp(arg, "--check-only") == 0) {
+    options->check_only = true;
+  } else if (strcmp(arg, "-MD") == 0) {
+    options->write_dependencies = true;
+  } else if (strcmp(arg, "--time-report") == 0) {
+    options->time_report = true;
+  } else if (arg[0] == '-' && arg[1]) {
+    return usage_error("an option", arg);
+  } else if (options->path) {
+    return usage_error("one file", arg);
+  } else {
+    options->path = arg;
+  }
+  return 0;
+}
+
+static int print_version(void) {
+  printf("recc %s\nABI %s\ntargets:", REC_VERSION, ABI_TEXT);
+  for (int clone = 0; clone < CLONE_COUNT; clone++) printf(" %s", codegen_clone_name((codegen_clone)clone));
+  printf("\n");
+  return 0;
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) return usage();
-  arena *a = arena_new();
-  sources *all = sources_new(a);
-  diag *d = diag_new(a, all);
-  const char *error;
-  const source *s = sources_load(all, argv[2], &error);
-  int status = 1;
-  if (s) {
-    status = emit(a, d, s, argv[1]);
-  } else {
-    fprintf(stderr, "error: %s\n", error);
+  for (int i = 1; i < argc; i++) {
+    if (strcmp(argv[i], "--version") == 0) return print_version();
+    if (strcmp(argv[i], "--help") == 0) return fputs(usage_text, stdout), 0;
   }
+  arena *a = arena_new();
+  interner *names = interner_new(a);
+  compile_options options = {.level = 3};
+  int status = 0;
+  for (int i = 1; i < argc && status == 0; i++) status = read_option(a, names, &options, argv, argc, &i);
+  if (status == 0 && !options.path) {
+    fputs(usage_text, stderr);
+    status = 2;
+  }
+  if (status == 0 && strcmp(options.path, "-") == 0 && !options.output && !options.emit && !options.check_only)
+    status = usage_error("-o FILE.so for a program from standard input", "nothing");
+  if (status == 0) status = compile(a, names, &options, stdout, stderr);
   arena_free(a);
   return status;
 }

@@ -1,0 +1,174 @@
+/* The order of the passes. Verifying, dumping and timing hang on the loop over the table, not in the passes. */
+#include "compiler/pipeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/syntax/syntax.h"
+
+/* Everything that one compilation has made so far. */
+typedef struct compilation {
+  arena *memory;
+  interner *names;
+  const compile_options *options;
+  sources *files;
+  diag *messages;
+  const char *failure;           /* a pass's own one line, for what has no place in a source */
+  const source *source;
+  ast_file *syntax;
+} compilation;
+
+/* ---- passes ------------------------------------------------------------------------------------------------------------ */
+
+static bool load(compilation *c) {
+  c->source = sources_load(c->files, c->options->path, &c->failure);
+  return c->source != NULL;
+}
+
+static bool parse(compilation *c) {
+  c->syntax = parse_source(c->memory, c->names, c->messages, c->source);
+  return true;
+}
+
+/* ---- dumps --------------------------------------------------------------------------------------------------------------- */
+
+static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
+static void dump_syntax(compilation *c, FILE *out) { print_ast(out, c->syntax); }
+
+/* ---- the table --------------------------------------------------------------------------------------------------------- */
+
+typedef struct pass {
+  const char *name;
+  bool (*run)(compilation *);
+  pipeline_layer from, to;
+  const char *(*verify)(compilation *);
+} pass;
+
+static const pass program_passes[] = {
+    {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
+    {"parse", parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
+};
+
+typedef struct pass_list {
+  const char *from;  /* --from */
+  const pass *passes;
+  int count;
+} pass_list;
+
+#define LIST(from, passes) {from, passes, (int)(sizeof passes / sizeof *passes)}
+static const pass_list pass_lists[] = {
+    LIST(NULL, program_passes)};
+
+static const pass_list *find_list(const char *from) {
+  for (size_t i = 0; i < sizeof pass_lists / sizeof *pass_lists; i++) {
+    const char *name = pass_lists[i].from;
+    if (from == name || (from && name && strcmp(from, name) == 0)) return &pass_lists[i];
+  }
+  return NULL;
+}
+
+bool compile_can_read(const char *what) { return find_list(what) != NULL; }
+
+/* What --emit prints: what the last pass that writes the layer has made. */
+typedef struct emission {
+  const char *name;
+  pipeline_layer layer;
+  void (*dump)(compilation *, FILE *);
+} emission;
+
+static const emission emissions[] = {
+    {"tokens", LAYER_SOURCE, dump_tokens},       {"ast", LAYER_SYNTAX, dump_syntax},
+};
+const char compile_emit_list[] = "tokens, ast";
+
+static const emission *find_emission(const char *what) {
+  for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)
+    if (strcmp(emissions[i].name, what) == 0) return &emissions[i];
+  return NULL;
+}
+
+bool compile_can_emit(const char *what) { return find_emission(what) != NULL; }
+
+/* Position of the last pass of a list that writes a layer, -1 if there is none. */
+static int last_pass(const pass_list *list, pipeline_layer layer) {
+  for (int i = list->count - 1; i >= 0; i--)
+    if (list->passes[i].to == layer) return i;
+  return -1;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------------------ */
+
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+typedef struct timing {
+  double passes[16];
+  int count;
+} timing;
+
+static void report_times(const pass_list *list, const timing *times, FILE *out) {
+  double total = 0;
+  for (int i = 0; i < times->count; i++) {
+    fprintf(out, "%-10s %9.2f ms\n", list->passes[i].name, 1e3 * times->passes[i]);
+    total += times->passes[i];
+  }
+  fprintf(out, "%-10s %9.2f ms\n", "total", 1e3 * total);
+}
+
+/* Runs the passes up to and with `last`. False: messages or a failure say why not. */
+static bool run_passes(compilation *c, const pass_list *list, int last, timing *times) {
+  for (int i = 0; i <= last; i++) {
+    const pass *p = &list->passes[i];
+    double start = seconds();
+    bool good = p->run(c);
+    if (good && !diag_has_errors(c->messages) && p->verify) {
+      const char *wrong = p->verify(c);
+      if (wrong) ICE(p->name, "%s", wrong);
+    }
+    times->passes[times->count++] = seconds() - start;
+    if (!good || diag_has_errors(c->messages)) return false;
+  }
+  return true;
+}
+
+static bool emit(compilation *c, const emission *what, FILE *out) {
+  if (!c->options->output) {
+    what->dump(c, out);
+    return true;
+  }
+  char *text = NULL;
+  size_t size = 0;
+  FILE *memory = open_memstream(&text, &size);
+  if (!memory) ICE("emit", "no memory");
+  what->dump(c, memory);
+  fclose(memory);
+  c->failure = write_file(c->memory, c->options->output, text, size, false);
+  free(text);
+  return c->failure == NULL;
+}
+
+int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors) {
+  compilation c = {.memory = a, .names = names, .options = options, .files = sources_new(a)};
+  c.messages = diag_new(a, c.files);
+  const pass_list *list = find_list(options->from);
+  const emission *what = options->emit ? find_emission(options->emit) : NULL;
+  pipeline_layer target = what ? what->layer : options->check_only ? LAYER_SYNTAX : LAYER_LIBRARY;
+  int last = last_pass(list, target);
+  if (last < 0) {
+    fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n", options->from ? options->from : "program",
+            options->emit ? options->emit : options->check_only ? "nothing" : "a library");
+    return 1;
+  }
+  timing times = {0};
+  bool good = run_passes(&c, list, last, &times);
+  if (good && what) good = emit(&c, what, out) && !diag_has_errors(c.messages);
+  diag_print(c.messages, errors);
+  if (c.failure) fprintf(errors, "error: %s\n", c.failure);
+  if (options->time_report) report_times(list, &times, errors);
+  return good ? 0 : 1;
+}

@@ -1,0 +1,45 @@
+/* From a file to a library: the passes in order, what each reads and writes, and what is printed between them. */
+#ifndef REC_PIPELINE_H
+#define REC_PIPELINE_H
+
+#include <stdio.h>
+
+#include "compiler/artifact/abi.h"
+#include "compiler/sema/sema.h"
+
+/* What a pass reads or writes: one per data structure of the compiler. */
+typedef enum pipeline_layer {
+  LAYER_FILE,        /* a path */
+  LAYER_SOURCE,      /* source.h */
+  LAYER_SYNTAX,      /* ast.h */
+  LAYER_TYPED,       /* typed.h, graph.h */
+  LAYER_RECURRENCE,  /* recurrence.h */
+  LAYER_KERNEL,      /* tile.h, kernel.h */
+  LAYER_CONTENTS,    /* abi.h: what the library is to hold */
+  LAYER_OBJECT,      /* target.h */
+  LAYER_LIBRARY      /* a file */
+} pipeline_layer;
+
+typedef struct compile_options {
+  const char *path;              /* the file; "-": standard input */
+  const char *output;            /* -o, or NULL */
+  const char *emit;              /* --emit=.., or NULL: write the library */
+  const char *from;              /* --from=recurrence|tile, or NULL: a .rec file */
+  VEC(size_override) overrides;  /* -D */
+  VEC(const char *) defines;     /* the same as written */
+  int level;                     /* -O */
+  bool f64;
+  int chunk;                     /* 0: chosen */
+  bool check_only, write_dependencies, time_report;
+} compile_options;
+
+/* Compiles; messages go to `errors`, what is emitted to the output file or to `out`. Returns the exit status: 0, or 1 if
+ * the program or a file is in the way. */
+int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors);
+
+/* Whether --emit=`what`, --from=`what` exist; the list of all that can be emitted, for messages. */
+bool compile_can_emit(const char *what);
+bool compile_can_read(const char *what);
+extern const char compile_emit_list[];
+
+#endif
