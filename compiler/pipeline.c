@@ -18,6 +18,7 @@ typedef struct compilation {
   const char *failure;           /* a pass's own one line, for what has no place in a source */
   const source *source;
   ast_file *syntax;
+  typed_program *program;
 } compilation;
 
 /* ---- passes ------------------------------------------------------------------------------------------------------------ */
@@ -32,10 +33,24 @@ static bool parse(compilation *c) {
   return true;
 }
 
+static bool check(compilation *c) {
+  sema_options options = {.overrides = c->options->overrides.items,
+                          .override_count = c->options->overrides.count,
+                          .stdlib = embedded_stdlib};
+  c->program = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
+  return true;
+}
+
 /* ---- dumps --------------------------------------------------------------------------------------------------------------- */
 
 static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
 static void dump_syntax(compilation *c, FILE *out) { print_ast(out, c->syntax); }
+
+static void dump_types(compilation *c, FILE *out) {
+  for (int i = 0; i < c->program->recurrences.count; i++) {
+    fputs(typed_print_body(c->memory, c->program->recurrences.items[i]), out);
+  }
+}
 
 /* ---- the table --------------------------------------------------------------------------------------------------------- */
 
@@ -49,6 +64,7 @@ typedef struct pass {
 static const pass program_passes[] = {
     {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"parse", parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
+    {"check", check, LAYER_SYNTAX, LAYER_TYPED, NULL},
 };
 
 typedef struct pass_list {
@@ -80,8 +96,9 @@ typedef struct emission {
 
 static const emission emissions[] = {
     {"tokens", LAYER_SOURCE, dump_tokens},       {"ast", LAYER_SYNTAX, dump_syntax},
+    {"types", LAYER_TYPED, dump_types},
 };
-const char compile_emit_list[] = "tokens, ast";
+const char compile_emit_list[] = "tokens, ast, types";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)
@@ -157,7 +174,7 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   c.messages = diag_new(a, c.files);
   const pass_list *list = find_list(options->from);
   const emission *what = options->emit ? find_emission(options->emit) : NULL;
-  pipeline_layer target = what ? what->layer : options->check_only ? LAYER_SYNTAX : LAYER_LIBRARY;
+  pipeline_layer target = what ? what->layer : options->check_only ? LAYER_TYPED : LAYER_LIBRARY;
   int last = last_pass(list, target);
   if (last < 0) {
     fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n", options->from ? options->from : "program",

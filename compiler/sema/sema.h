@@ -70,6 +70,8 @@ void sema_scope_set_hook(sema_scope *scope, sema_call_hook *hook, void *context)
 
 // Names a value that already stands in the body. False, with a message at `where`, if the name is taken or reserved.
 bool sema_bind_let(sema_scope *scope, const char *name, span where, value_id value);
+// Names a number (the header of an `init`).
+bool sema_bind_constant(sema_scope *scope, const char *name, span where, double number);
 // Adds a tensor to the body (input or param) and names it.
 bool sema_bind_tensor(sema_scope *scope, const typed_tensor *tensor);
 // Was the name mentioned by any expression so far?
@@ -96,6 +98,9 @@ typedef bool sema_path_hook(void *context, const ast_expr *path);  // is there s
 // occur (in an `init`). NULL after an error.
 const typed_start *sema_check_start(sema_scope *scope, const ast_expr *start, axis_set axes,
                                     sema_path_hook *paths, void *context);
+
+// How many of `args` a step reads.
+int start_arity(const start_value *v);
 
 // One line that reads back: `uniform 1 16; log 2; ...`. See start_print.c.
 char *start_print(arena *memory, const typed_body *body, const typed_start *start);

@@ -144,12 +144,17 @@ typedef struct typed_name {
   struct typed_file *file;     /* where the item stands: its own names are looked up there */
 } typed_name;
 
+typedef struct typed_import {
+  struct typed_file *file;
+  span span;                   /* what stands behind `import` */
+} typed_import;
+
 /* A source file and the names that its items see. */
 typedef struct typed_file {
   const ast_file *file;
   VEC(typed_name) names;       /* recurrences, fns, layers, models: own ones first, then those of its imports */
   VEC(typed_name) inits;       /* a space of their own */
-  VEC(struct typed_file *) imports;
+  VEC(typed_import) imports;
 } typed_file;
 
 /* A program after name resolution: the file's own items and what it imports; layers and models still as AST. */

@@ -1,0 +1,118 @@
+// Pieces of messages: axes, expressions and names as the source writes them, and who was meant.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "compiler/sema/internal.h"
+
+enum { NOTED_CALLS = 3, SHORT_TEXT = 40 };
+
+void scope_error(const sema_scope *scope, span where, const char *format, ...) {
+  sema *s = scope->sema;
+  va_list arguments;
+  va_start(arguments, format);
+  const char *text = arena_vprintf(s->memory, format, arguments);
+  va_end(arguments);
+  diag_error(s->messages, where, "%s", text);
+  int noted = 0;
+  for (; scope && scope->call.source && noted < NOTED_CALLS; scope = scope->caller, noted++) {
+    diag_note(s->messages, scope->call, "in this call of %s",
+              scope->function ? scope->function : scope->body->name);
+  }
+}
+
+void note_symbol(const sema_scope *scope, const symbol *s) {
+  if (s->span.source) {
+    diag_note(scope->sema->messages, s->span, "the %s '%s' is declared here",
+              symbol_kind_text(s->kind), s->name);
+  }
+}
+
+int line_of(const sema *s, span where) {
+  const source *text = sources_get(s->all, where.source);
+  return text ? source_locate(text, where.begin).line : 0;
+}
+
+const char *axis_list_text(const sema_scope *scope, axis_set axes) {
+  const char *text = "";
+  for (int i = 0; i < scope->body->axes.count; i++) {
+    if (!axis_in(axes, i)) continue;
+    text = arena_printf(scope->sema->memory, "%s%s%s", text, *text ? "," : "",
+                        scope->body->axes.items[i].name);
+  }
+  return text;
+}
+
+const char *axes_text(const sema_scope *scope, axis_set axes) {
+  if (axes == 0) return "no axes";
+  return arena_printf(scope->sema->memory, "[%s]", axis_list_text(scope, axes));
+}
+
+const char *tensor_axes_text(const sema_scope *scope, const typed_tensor *tensor) {
+  if (tensor->axis_count == 0) return "no axes";
+  const char *text = "[";
+  for (int i = 0; i < tensor->axis_count; i++) {
+    text = arena_printf(scope->sema->memory, "%s%s%s", text, i ? "," : "",
+                        scope->body->axes.items[tensor->axes[i]].name);
+  }
+  return arena_printf(scope->sema->memory, "%s]", text);
+}
+
+const char *short_text(const sema *s, const ast_expr *e) {
+  const char *text = expr_to_text(s->memory, e);
+  return strlen(text) <= SHORT_TEXT ? text : "the operand";
+}
+
+const char *with_axes_text(const sema_scope *scope, const ast_expr *e, axis_set axes) {
+  const char *text = short_text(scope->sema, e);
+  arena *memory = scope->sema->memory;
+  if (axes == 0) return arena_printf(memory, "%s, which has no axes", text);
+  if (e->kind == AST_NAME) return arena_printf(memory, "%s%s", text, axes_text(scope, axes));
+  return arena_printf(memory, "%s, which has %s", text, axes_text(scope, axes));
+}
+
+const char *number_text(const sema *s, double number) {
+  if (number == floor(number) && fabs(number) < 1e15) {
+    return arena_printf(s->memory, "%.0f", number);
+  }
+  for (int precision = 1; precision < 17; precision++) {
+    const char *text = arena_printf(s->memory, "%.*g", precision, number);
+    if (strtod(text, NULL) == number) return text;
+  }
+  return arena_printf(s->memory, "%.17g", number);
+}
+
+// Insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
+static int edit_distance(const char *a, const char *b) {
+  enum { LONGEST = 40 };
+  int n = (int)strlen(a), m = (int)strlen(b);
+  if (n > LONGEST || m > LONGEST) return LONGEST;
+  int rows[LONGEST + 1][LONGEST + 1];
+  for (int i = 0; i <= n; i++) rows[i][0] = i;
+  for (int k = 0; k <= m; k++) rows[0][k] = k;
+  for (int i = 1; i <= n; i++) {
+    for (int k = 1; k <= m; k++) {
+      int best = rows[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
+      if (rows[i - 1][k] + 1 < best) best = rows[i - 1][k] + 1;
+      if (rows[i][k - 1] + 1 < best) best = rows[i][k - 1] + 1;
+      bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+      if (swapped && rows[i - 2][k - 2] + 1 < best) best = rows[i - 2][k - 2] + 1;
+      rows[i][k] = best;
+    }
+  }
+  return rows[n][m];
+}
+
+void suggest(suggestion *s, const char *candidate) {
+  int length = (int)strlen(s->name);
+  int distance = strcasecmp(s->name, candidate) == 0 ? 0 : edit_distance(s->name, candidate);
+  if (distance > 0 && (distance > length / 3 || length < 3)) return;
+  if (s->best && distance >= s->distance) return;
+  s->best = candidate;
+  s->distance = distance;
+}
+
+const char *suggestion_text(const sema *s, const suggestion *found) {
+  return found->best ? arena_printf(s->memory, "; did you mean '%s'?", found->best) : "";
+}

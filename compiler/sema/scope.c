@@ -1,0 +1,227 @@
+// Names of one body: axes, tensors, lets and binders in one space, without shadowing.
+#include "compiler/sema/internal.h"
+
+#include <math.h>
+
+const sema_operand operand_error = {.kind = OPERAND_ERROR, .id = NO_VALUE};
+
+sema_operand operand_constant(double number) {
+  return (sema_operand){.kind = OPERAND_CONSTANT, .id = NO_VALUE, .number = number};
+}
+
+sema_operand operand_of_value(const sema_scope *scope, value_id id) {
+  const typed_value *v = &scope->body->values.items[id];
+  return (sema_operand){
+      .kind = OPERAND_VALUE, .id = id, .axes = v->axes, .complex = v->complex};
+}
+
+symbol *scope_find(const sema_scope *scope, const char *name) {
+  for (int i = 0; i < scope->symbols.count; i++) {
+    symbol *s = scope->symbols.items[i];
+    if (s->name == name && !s->hidden) return s;
+  }
+  return NULL;
+}
+
+const char *symbol_kind_text(symbol_kind kind) {
+  static const char *const texts[] = {"axis",   "input", "param",             "state",
+                                      "output", "let",   "running value of a fold", "parameter"};
+  return texts[kind];
+}
+
+// A binder may have the name of another one whose fold is over; nothing else may share a name.
+static symbol *find_clash(const sema_scope *scope, symbol_kind kind, const char *name) {
+  for (int i = 0; i < scope->symbols.count; i++) {
+    symbol *s = scope->symbols.items[i];
+    if (s->name == name && !(s->hidden && kind == SYMBOL_BINDER)) return s;
+  }
+  return NULL;
+}
+
+static bool refuse_reserved(sema_scope *scope, const char *name, span where) {
+  if (name == scope->sema->word_t) {
+    scope_error(scope, where, "expected a new name, found 't'; it stands for the step, as in x[t-1]");
+    return true;
+  }
+  if (name == scope->sema->word_pi) {
+    scope_error(scope, where, "expected a new name, found 'pi'; it is the number 3.14159...");
+    return true;
+  }
+  return false;
+}
+
+symbol *scope_declare(sema_scope *scope, symbol_kind kind, const char *name, span where) {
+  if (refuse_reserved(scope, name, where)) return NULL;
+  symbol *taken = find_clash(scope, kind, name);
+  if (taken) {
+    const char *hint = "";
+    if (kind == SYMBOL_LET && (taken->kind == SYMBOL_STATE || taken->kind == SYMBOL_OUTPUT)) {
+      hint = arena_printf(scope->sema->memory, "; it is assigned without let: %s = ...", name);
+    }
+    scope_error(scope, where, "expected a new name, found '%s', which is the name of a%s %s%s", name,
+                taken->kind == SYMBOL_AXIS || taken->kind == SYMBOL_INPUT ||
+                        taken->kind == SYMBOL_OUTPUT
+                    ? "n"
+                    : "",
+                symbol_kind_text(taken->kind), hint);
+    note_symbol(scope, taken);
+    return NULL;
+  }
+  symbol *s = ARENA_NEW(scope->sema->memory, symbol);
+  *s = (symbol){.kind = kind, .name = name, .span = where, .index = -1, .value = operand_error};
+  vec_push(scope->sema->memory, &scope->symbols, s);
+  return s;
+}
+
+static void use_name(sema_scope *scope, const ast_name *name) {
+  symbol *s = name->text ? scope_find(scope, name->text) : NULL;
+  if (s) s->used = true;
+}
+
+static void use_names(sema_scope *scope, const ast_names *names) {
+  for (int i = 0; i < names->count; i++) use_name(scope, &names->items[i]);
+}
+
+void scope_use_all(sema_scope *scope, const ast_expr *e) {
+  if (!e) return;
+  switch (e->kind) {
+    case AST_NAME: use_name(scope, &e->name); break;
+    case AST_NEGATE: scope_use_all(scope, e->negate.operand); break;
+    case AST_BINARY:
+      scope_use_all(scope, e->binary.left);
+      scope_use_all(scope, e->binary.right);
+      break;
+    case AST_CALL:
+      use_name(scope, &e->call.callee);
+      use_names(scope, &e->call.axes);
+      for (int i = 0; i < e->call.args.count; i++) {
+        scope_use_all(scope, e->call.args.items[i].value);
+        scope_use_all(scope, e->call.args.items[i].to);
+      }
+      break;
+    case AST_INDEXED:
+      use_name(scope, &e->indexed.name);
+      use_names(scope, &e->indexed.axes);
+      break;
+    case AST_LAG: use_name(scope, &e->lag.name); break;
+    case AST_SLICE:
+      scope_use_all(scope, e->slice.operand);
+      for (int i = 0; i < e->slice.slices.count; i++) {
+        use_name(scope, &e->slice.slices.items[i].name);
+        scope_use_all(scope, e->slice.slices.items[i].value);
+      }
+      break;
+    case AST_RENAME:
+      scope_use_all(scope, e->rename.operand);
+      for (int i = 0; i < e->rename.renamings.count; i++) {
+        use_name(scope, &e->rename.renamings.items[i].from);
+        use_name(scope, &e->rename.renamings.items[i].to);
+      }
+      break;
+    case AST_TUPLE:
+      for (int i = 0; i < e->tuple.items.count; i++) scope_use_all(scope, e->tuple.items.items[i]);
+      break;
+    case AST_PATH: use_name(scope, &e->path.steps.items[0]); break;
+    default: break;
+  }
+}
+
+int scope_axis(sema_scope *scope, const ast_name *name) {
+  symbol *s = scope_find(scope, name->text);
+  if (s && s->kind == SYMBOL_AXIS) {
+    s->used = true;
+    return s->index;
+  }
+  const char *where = scope->function ? "of the function" : "of the header";
+  if (s) {
+    s->used = true;
+    scope_error(scope, name->span, "expected an axis %s, found the %s '%s'", where,
+                symbol_kind_text(s->kind), name->text);
+    note_symbol(scope, s);
+    return -1;
+  }
+  suggestion found = {.name = name->text};
+  for (int i = 0; i < scope->symbols.count; i++) {
+    if (scope->symbols.items[i]->kind == SYMBOL_AXIS) suggest(&found, scope->symbols.items[i]->name);
+  }
+  const char *hint = suggestion_text(scope->sema, &found);
+  if (!found.best && !scope->function) {
+    hint = arena_printf(scope->sema->memory, "; declare it: %s(..., %s)", scope->body->name,
+                        name->text);
+  }
+  scope_error(scope, name->span, "expected an axis %s, found '%s'%s", where, name->text, hint);
+  return -1;
+}
+
+bool sema_axes(sema_scope *scope, const ast_names *names, axis_set *set, int *order) {
+  bool fine = true;
+  *set = 0;
+  for (int i = 0; i < names->count; i++) {
+    int axis = scope_axis(scope, &names->items[i]);
+    if (order) order[i] = axis;
+    if (axis < 0) {
+      fine = false;
+    } else if (axis_in(*set, axis)) {
+      scope_error(scope, names->items[i].span, "expected each axis once, found '%s' twice",
+                  names->items[i].text);
+      fine = false;
+    } else {
+      *set |= axis_bit(axis);
+    }
+  }
+  return fine;
+}
+
+// ---- for layers (sema.h) ------------------------------------------------------------------------------------------------
+
+sema_scope *sema_scope_new(sema *s, const typed_file *file, typed_body *body) {
+  sema_scope *scope = ARENA_NEW(s->memory, sema_scope);
+  scope->sema = s;
+  scope->file = file;
+  scope->body = body;
+  scope->state = ARENA_NEW(s->memory, body_state);
+  for (int i = 0; i < TYPED_MAX_AXES; i++) scope->state->slice[i] = -1;
+  for (int i = 0; i < body->axes.count; i++) {
+    symbol *axis = scope_declare(scope, SYMBOL_AXIS, body->axes.items[i].name, body->axes.items[i].span);
+    if (!axis) continue;
+    axis->index = i;
+    axis->declared = true;
+  }
+  return scope;
+}
+
+void sema_scope_set_hook(sema_scope *scope, sema_call_hook *hook, void *context) {
+  scope->hook = hook;
+  scope->hook_context = context;
+}
+
+static bool bind(sema_scope *scope, const char *name, span where, sema_operand value) {
+  symbol *s = scope_declare(scope, SYMBOL_LET, name, where);
+  if (!s) return false;
+  s->declared = true;
+  s->value = value;
+  return true;
+}
+
+bool sema_bind_let(sema_scope *scope, const char *name, span where, value_id value) {
+  return bind(scope, name, where, value < 0 ? operand_error : operand_of_value(scope, value));
+}
+
+bool sema_bind_constant(sema_scope *scope, const char *name, span where, double number) {
+  return bind(scope, name, where, operand_constant(number));
+}
+
+bool sema_bind_tensor(sema_scope *scope, const typed_tensor *tensor) {
+  symbol_kind kind = tensor->kind == TENSOR_INPUT ? SYMBOL_INPUT : SYMBOL_PARAM;
+  symbol *s = scope_declare(scope, kind, tensor->name, tensor->span);
+  if (!s) return false;
+  s->declared = true;
+  s->index = scope->body->tensors.count;
+  vec_push(scope->sema->memory, &scope->body->tensors, *tensor);
+  return true;
+}
+
+bool sema_is_used(const sema_scope *scope, const char *name) {
+  const symbol *s = scope_find(scope, name);
+  return s && s->used;
+}

@@ -1,0 +1,389 @@
+// Starts: what stands behind `~` becomes a flat list of steps, functions inlined, evaluated once per entry when a
+// training program is made.
+//
+//   param A_log[G,R] ~ log(uniform(1, 16))       1; 16; uniform 0 1; log 2
+//   param dt_bias[G] ~ inv_softplus(0.01)        0.01; inv_softplus 0
+//   in_proj.C ~ 0.5 * (in_proj.C + in_proj.B)    0.5; draw in_proj.C; draw in_proj.B; add 1 2; mul 0 3
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/sema/internal.h"
+
+enum { WRONG = -1, DEEPEST_NESTING = 1000, DEEPEST_CALLS = 64 };
+
+typedef struct parameter {
+  const char *name;
+  int value;  // position in the list
+} parameter;
+
+typedef struct start_check {
+  sema_scope *scope;
+  const typed_file *file;    // whose fns are seen
+  typed_start *start;
+  axis_set axes;             // of the weight
+  sema_path_hook *paths;     // NULL: no names of weights
+  void *context;
+  const char *function;      // inside an fn
+  VEC(parameter) parameters; // of that fn
+  int depth, calls;
+} start_check;
+
+static int check(start_check *c, const ast_expr *e);
+
+static int append(start_check *c, start_value value) {
+  if (c->start->values.count >= TYPED_MAX_VALUES) return WRONG;
+  vec_push(c->scope->sema->memory, &c->start->values, value);
+  return c->start->values.count - 1;
+}
+
+static int append_number(start_check *c, double number) {
+  return append(c, (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = number});
+}
+
+static bool is_number(const start_check *c, int value, double *number) {
+  const start_value *v = &c->start->values.items[value];
+  if (v->kind != START_VALUE || v->op != VALUE_NUMBER) return false;
+  *number = v->number;
+  return true;
+}
+
+// Operations on constants at the end of the list are computed: sizes and numbers stay numbers.
+static int append_operation(start_check *c, value_op op, const int *args) {
+  double numbers[3] = {0}, result;
+  bool constant = true, complex = false;
+  int arity = value_arity(op);
+  start_value value = {.kind = START_VALUE, .op = op};
+  for (int i = 0; i < arity; i++) {
+    if (args[i] == WRONG) return WRONG;
+    value.args[i] = args[i];
+    constant &= is_number(c, args[i], &numbers[i]);
+    complex |= c->start->values.items[args[i]].complex && !(op == VALUE_WHERE && i == 0);
+  }
+  if (constant && fold_constant(op, numbers, &result)) return append_number(c, result);
+  value.complex = op == VALUE_COMPLEX || op == VALUE_POLAR ||
+                  (complex && op != VALUE_REAL_PART && op != VALUE_IMAGINARY_PART && op != VALUE_COMPLEX_ABS);
+  return append(c, value);
+}
+
+// ---- names and paths ----------------------------------------------------------------------------------------------------
+
+static const char *steps_text(const start_check *c, const ast_names *steps) {
+  const char *text = "";
+  for (int i = 0; i < steps->count; i++) {
+    text = arena_printf(c->scope->sema->memory, "%s%s%s", text, i ? "." : "", steps->items[i].text);
+  }
+  return text;
+}
+
+static int check_draw(start_check *c, const ast_expr *e, const char *path) {
+  if (c->paths && c->paths(c->context, e)) {
+    return append(c, (start_value){.kind = START_OTHER_DRAW, .path = path});
+  }
+  scope_error(c->scope, e->span, c->paths ? "expected a weight of the layer, found '%s'"
+                                          : "expected no names of weights here, found '%s'; they occur in "
+                                            "an init only", path);
+  return WRONG;
+}
+
+static int check_axis_size(start_check *c, int axis) {
+  int64_t size = c->scope->body->axes.items[axis].size;
+  if (size != TYPED_RUNTIME_SIZE) return append_number(c, (double)size);
+  return append(c, (start_value){.kind = START_VALUE, .op = VALUE_AXIS_SIZE, .axis = axis});
+}
+
+static int check_name(start_check *c, const ast_expr *e) {
+  sema *s = c->scope->sema;
+  const char *name = e->name.text;
+  if (name == s->word_pi) return append_number(c, 3.14159265358979323846);
+  for (int i = c->parameters.count - 1; i >= 0; i--) {
+    if (c->parameters.items[i].name == name) return c->parameters.items[i].value;
+  }
+  symbol *known = c->function ? NULL : scope_find(c->scope, name);
+  if (known && known->kind == SYMBOL_AXIS) {
+    known->used = true;
+    return check_axis_size(c, known->index);
+  }
+  if (known && known->kind == SYMBOL_LET && known->value.kind == OPERAND_CONSTANT) {
+    known->used = true;
+    return append_number(c, known->value.number);
+  }
+  if (builtin_find(name, BUILTIN_START) && strcmp(name, "identity") == 0) {
+    return append(c, (start_value){.kind = START_IDENTITY});
+  }
+  if (c->paths && !known) return check_draw(c, e, name);
+  if (known) {
+    known->used = true;
+    scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found the %s '%s'",
+                symbol_kind_text(known->kind), name);
+  } else if (builtin_any(name)) {
+    scope_error(c->scope, e->span, "expected a call of %s, found its name alone", name);
+  } else {
+    suggestion found = {.name = name};
+    for (int i = 0; i < c->scope->body->axes.count; i++) suggest(&found, c->scope->body->axes.items[i].name);
+    suggest(&found, "identity");
+    scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found '%s'%s", name,
+                suggestion_text(s, &found));
+  }
+  return WRONG;
+}
+
+static int check_index(start_check *c, const ast_expr *e) {
+  const ast_names *axes = &e->indexed.axes;
+  if (!builtin_find(e->indexed.name.text, BUILTIN_INDEX) || axes->count != 1 || c->function) {
+    scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found %s",
+                short_text(c->scope->sema, e));
+    return WRONG;
+  }
+  int axis = scope_axis(c->scope, &axes->items[0]);
+  if (axis < 0) return WRONG;
+  if (!axis_in(c->axes, axis)) {
+    scope_error(c->scope, axes->items[0].span, "expected an axis of the weight, which has %s, found '%s'",
+                axes_text(c->scope, c->axes), axes->items[0].text);
+    return WRONG;
+  }
+  return append(c, (start_value){.kind = START_INDEX, .axis = axis});
+}
+
+// ---- calls --------------------------------------------------------------------------------------------------------------
+
+static start_kind kind_of_draw(const char *name) {
+  if (strcmp(name, "uniform") == 0) return START_UNIFORM;
+  if (strcmp(name, "loguniform") == 0) return START_LOGUNIFORM;
+  if (strcmp(name, "normal") == 0) return START_NORMAL;
+  return strcmp(name, "inv_softplus") == 0 ? START_INV_SOFTPLUS : START_IDENTITY;
+}
+
+// What makes no sense for any entry: an empty interval, a logarithm of nothing.
+static bool check_numbers(start_check *c, const ast_expr *e, start_kind kind, const int *args) {
+  double a = 0, b = 0;
+  bool both = is_number(c, args[0], &a);
+  if (kind == START_INV_SOFTPLUS) {
+    if (!both || a > 0) return true;
+    scope_error(c->scope, e->span, "expected a positive number in inv_softplus, found %s",
+                number_text(c->scope->sema, a));
+    return false;
+  }
+  both &= is_number(c, args[1], &b);
+  const char *wanted = NULL;
+  if (kind != START_NORMAL && both && a > b) wanted = "two ends in rising order";
+  if (kind == START_LOGUNIFORM && both && !(a > 0)) wanted = "positive ends";
+  if (kind == START_NORMAL && is_number(c, args[1], &b) && b < 0) wanted = "a standard deviation of at least 0";
+  if (!wanted) return true;
+  scope_error(c->scope, e->span, "expected %s in %s, found %s and %s", wanted, e->call.callee.text,
+              both ? number_text(c->scope->sema, a) : "a mean", number_text(c->scope->sema, b));
+  return false;
+}
+
+static bool check_arguments(start_check *c, const ast_expr *e, const char *signature, int count,
+                            int *args) {
+  if (!check_arity(c->scope, e, signature, count)) return false;
+  bool fine = true;
+  for (int i = 0; i < count; i++) {
+    args[i] = check(c, e->call.args.items[i].value);
+    fine &= args[i] != WRONG;
+  }
+  return fine;
+}
+
+static bool refuse_complex(start_check *c, const ast_expr *e, const builtin *b, const int *args) {
+  for (int i = 0; i < b->arity; i++) {
+    bool refused = !b->complex_ok || (b->op == VALUE_WHERE && i == 0);
+    if (!refused || !c->start->values.items[args[i]].complex) continue;
+    scope_error(c->scope, e->call.args.items[i].value->span,
+                "expected a real operand of %s, found a complex one", b->name);
+    return true;
+  }
+  return false;
+}
+
+static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) {
+  int args[3] = {0};
+  const char *signature = b->arity == 2 ? arena_printf(c->scope->sema->memory, "%s(a, b)", b->name)
+                                        : arena_printf(c->scope->sema->memory, "%s(x)", b->name);
+  if (b->arity == 0) {
+    scope_error(c->scope, e->span, "expected %s without arguments, found a call; write ~ %s", b->name,
+                b->name);
+    return WRONG;
+  }
+  if (!check_arguments(c, e, signature, b->arity, args)) return WRONG;
+  start_kind kind = kind_of_draw(b->name);
+  if (refuse_complex(c, e, b, args) || !check_numbers(c, e, kind, args)) return WRONG;
+  return append(c, (start_value){.kind = kind, .args = {args[0], args[1]}});
+}
+
+static int check_elementwise(start_check *c, const ast_expr *e, const builtin *b) {
+  int args[3] = {0};
+  if (e->call.has_axes) {
+    scope_error(c->scope, e->span, "expected functions of single entries in a start, found the reduction "
+                "%s[...]", b->name);
+    return WRONG;
+  }
+  const char *signature = arena_printf(c->scope->sema->memory, "%s(%s)", b->name,
+                                       b->arity == 1 ? "x" : b->arity == 2 ? "a, b" : "a, b, c");
+  if (!check_arguments(c, e, signature, b->arity, args)) return WRONG;
+  if (refuse_complex(c, e, b, args)) return WRONG;
+  value_op op = b->op;
+  bool complex = c->start->values.items[args[0]].complex;
+  if (op == VALUE_ABS && complex) op = VALUE_COMPLEX_ABS;
+  if (!complex && (op == VALUE_REAL_PART || op == VALUE_CONJUGATE)) return args[0];
+  if (!complex && op == VALUE_IMAGINARY_PART) return append_number(c, 0);
+  return append_operation(c, op, args);
+}
+
+static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
+  sema *s = c->scope->sema;
+  const ast_names *formal = &fn->item->fn.params;
+  if (!check_function(s, fn)) return WRONG;
+  if (fn->item->fn.has_axes || e->call.has_axes) {
+    scope_error(c->scope, e->span, "expected functions of single entries in a start, found '%s', which "
+                "has axes", fn->name);
+    return WRONG;
+  }
+  const char *signature = arena_printf(s->memory, "%s with %d", fn->name, formal->count);
+  int *args = ARENA_ARRAY(s->memory, int, formal->count);
+  if (c->calls >= DEEPEST_CALLS || !check_arguments(c, e, signature, formal->count, args)) return WRONG;
+  start_check inner = *c;
+  inner.parameters = (__typeof__(inner.parameters)){0};
+  for (int i = 0; i < formal->count; i++) {
+    vec_push(s->memory, &inner.parameters, (parameter){.name = formal->items[i].text, .value = args[i]});
+  }
+  inner.file = fn->file;
+  inner.function = fn->name;
+  inner.calls++;
+  inner.depth = 0;
+  inner.paths = NULL;
+  return check(&inner, fn->item->fn.value);
+}
+
+static int check_start_call(start_check *c, const ast_expr *e) {
+  const char *name = e->call.callee.text;
+  const builtin *draw = builtin_find(name, BUILTIN_START);
+  const builtin *elementwise = builtin_find(name, BUILTIN_ELEMENTWISE);
+  const builtin *reduction = builtin_find(name, BUILTIN_REDUCTION);
+  if (draw) return check_draw_call(c, e, draw);
+  if (elementwise) return check_elementwise(c, e, elementwise);
+  const typed_name *item = sema_find(c->file, name);
+  if (item && item->item->kind == AST_FN) return check_fn(c, e, item);
+  if (reduction || builtin_find(name, BUILTIN_FOLD)) {
+    scope_error(c->scope, e->span, "expected functions of single entries in a start, found %s[...]", name);
+    return WRONG;
+  }
+  suggestion found = {.name = name};
+  static const char *const draws[] = {"uniform", "loguniform", "normal", "inv_softplus", "identity"};
+  for (int i = 0; i < 5; i++) suggest(&found, draws[i]);
+  for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
+  scope_error(c->scope, e->call.callee.span, "expected a function or a draw, found '%s'%s", name,
+              suggestion_text(c->scope->sema, &found));
+  return WRONG;
+}
+
+// ---- operators ----------------------------------------------------------------------------------------------------------
+
+static int check_power(start_check *c, const ast_expr *e, const int *args) {
+  double exponent, base;
+  bool constant = is_number(c, args[1], &exponent);
+  bool whole = constant && exponent == floor(exponent) && fabs(exponent) <= INT32_MAX;
+  bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
+  if (whole && is_number(c, args[0], &base)) return append_number(c, pow(base, exponent));
+  if (whole) {
+    return append(c, (start_value){.kind = START_VALUE, .op = VALUE_WHOLE_POWER, .args = {args[0]},
+                                   .exponent = (int)exponent, .complex = complex});
+  }
+  if (complex) {
+    scope_error(c->scope, e->binary.right->span, "expected a whole constant as the exponent of a complex "
+                "power, found another one");
+    return WRONG;
+  }
+  return append_operation(c, VALUE_POWER, args);
+}
+
+static int check_binary(start_check *c, const ast_expr *e) {
+  static const value_op ops[] = {
+      [AST_ADD] = VALUE_ADD,           [AST_SUBTRACT] = VALUE_SUB,
+      [AST_MULTIPLY] = VALUE_MUL,      [AST_DIVIDE] = VALUE_DIV,
+      [AST_LESS] = VALUE_LESS,         [AST_LESS_EQUAL] = VALUE_LESS_EQUAL,
+      [AST_GREATER] = VALUE_GREATER,   [AST_GREATER_EQUAL] = VALUE_GREATER_EQUAL,
+      [AST_EQUAL] = VALUE_EQUAL,
+  };
+  int args[3] = {check(c, e->binary.left), check(c, e->binary.right)};
+  if (args[0] == WRONG || args[1] == WRONG) return WRONG;
+  bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
+  if (e->binary.op == AST_POWER) return check_power(c, e, args);
+  if (complex && e->binary.op >= AST_LESS) {
+    scope_error(c->scope, e->span, "expected real operands of a comparison, found a complex one");
+    return WRONG;
+  }
+  return append_operation(c, ops[e->binary.op], args);
+}
+
+static int check_any(start_check *c, const ast_expr *e) {
+  switch (e->kind) {
+    case AST_NUMBER: return append_number(c, e->number.value);
+    case AST_NAME: return check_name(c, e);
+    case AST_PATH: return check_draw(c, e, steps_text(c, &e->path.steps));
+    case AST_NEGATE: {
+      int args[3] = {check(c, e->negate.operand)};
+      return append_operation(c, VALUE_NEG, args);
+    }
+    case AST_BINARY: return check_binary(c, e);
+    case AST_CALL: return check_start_call(c, e);
+    case AST_INDEXED: return check_index(c, e);
+    default:
+      scope_error(c->scope, e->span, "expected a start made of draws, numbers, sizes and functions of them, "
+                  "found another construct");
+      return WRONG;
+  }
+}
+
+static int check(start_check *c, const ast_expr *e) {
+  if (c->depth >= DEEPEST_NESTING) {
+    scope_error(c->scope, e->span, "expected a simpler start, found a deeply nested one");
+    return WRONG;
+  }
+  c->depth++;
+  int result = check_any(c, e);
+  c->depth--;
+  return result;
+}
+
+// Drops what the result does not need (folded constants) and puts the result last.
+static void prune(arena *memory, typed_start *start, int result) {
+  bool *needed = ARENA_ARRAY(memory, bool, result + 1);
+  int *moved = ARENA_ARRAY(memory, int, result + 1);
+  needed[result] = true;
+  for (int i = result; i >= 0; i--) {
+    const start_value *v = &start->values.items[i];
+    int arity = start_arity(v);
+    for (int k = 0; needed[i] && k < arity; k++) needed[v->args[k]] = true;
+  }
+  int kept = 0;
+  for (int i = 0; i <= result; i++) {
+    if (!needed[i]) continue;
+    start_value v = start->values.items[i];
+    for (int k = 0; k < start_arity(&v); k++) v.args[k] = moved[v.args[k]];
+    moved[i] = kept;
+    start->values.items[kept++] = v;
+  }
+  start->values.count = kept;
+}
+
+const typed_start *sema_check_start(sema_scope *scope, const ast_expr *e, axis_set axes,
+                                    sema_path_hook *paths, void *context) {
+  arena *memory = scope->sema->memory;
+  typed_start *start = ARENA_NEW(memory, typed_start);
+  start->source = e;
+  start_check c = {.scope = scope, .file = scope->file, .start = start, .axes = axes, .paths = paths,
+                   .context = context};
+  int errors = diag_error_count(scope->sema->messages);
+  int result = check(&c, e);
+  if (result != WRONG && diag_error_count(scope->sema->messages) == errors) {
+    prune(memory, start, result);
+    return start;
+  }
+  if (diag_error_count(scope->sema->messages) == errors) {
+    scope_error(scope, e->span, "expected a simpler start, found one that grows too large");
+  }
+  scope_use_all(scope, e);
+  return NULL;
+}

@@ -1,0 +1,57 @@
+// A start as one line: its steps in order, separated by ";", operands by their positions from 0.
+//
+//   1; 16; uniform 0 1; log 2
+//
+// Steps: a number, `size AXIS`, `index AXIS`, `uniform A B`, `loguniform A B`, `normal A B`, `inv_softplus A`,
+// `identity`, `draw PATH`, `ipow A N`, and the elementwise rows of value_ops.def by their text.
+#include <math.h>
+#include <stdlib.h>
+
+#include "compiler/sema/sema.h"
+
+int start_arity(const start_value *v) {
+  switch (v->kind) {
+    case START_VALUE: return value_arity(v->op);
+    case START_UNIFORM:
+    case START_LOGUNIFORM:
+    case START_NORMAL: return 2;
+    case START_INV_SOFTPLUS: return 1;
+    default: return 0;
+  }
+}
+
+// 17 digits read back exactly; fewer are nicer where they do, too.
+static const char *exact_number(arena *memory, double number) {
+  for (int precision = 1; precision < 17; precision++) {
+    const char *text = arena_printf(memory, "%.*g", precision, number);
+    if (strtod(text, NULL) == number) return text;
+  }
+  return arena_printf(memory, "%.17g", number);
+}
+
+static const char *step_text(arena *memory, const typed_body *body, const start_value *v) {
+  static const char *const draws[] = {[START_UNIFORM] = "uniform", [START_LOGUNIFORM] = "loguniform",
+                                      [START_NORMAL] = "normal", [START_INV_SOFTPLUS] = "inv_softplus",
+                                      [START_IDENTITY] = "identity"};
+  if (v->kind == START_INDEX) return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
+  if (v->kind == START_OTHER_DRAW) return arena_printf(memory, "draw %s", v->path);
+  if (v->kind == START_VALUE && v->op == VALUE_NUMBER) return exact_number(memory, v->number);
+  if (v->kind == START_VALUE && v->op == VALUE_AXIS_SIZE) {
+    return arena_printf(memory, "size %s", body->axes.items[v->axis].name);
+  }
+  const char *text = v->kind == START_VALUE ? value_op_text(v->op) : draws[v->kind];
+  for (int i = 0; i < start_arity(v); i++) text = arena_printf(memory, "%s %d", text, v->args[i]);
+  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER) {
+    text = arena_printf(memory, "%s %d", text, v->exponent);
+  }
+  return text;
+}
+
+char *start_print(arena *memory, const typed_body *body, const typed_start *start) {
+  char *line = arena_strdup(memory, "");
+  for (int i = 0; i < start->values.count; i++) {
+    line = arena_printf(memory, "%s%s%s", line, i ? "; " : "",
+                        step_text(memory, body, &start->values.items[i]));
+  }
+  return line;
+}
