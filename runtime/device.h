@@ -8,10 +8,25 @@ struct rec_device {
   const char *name;
   rec_dtype type;  // it computes in this type whatever was compiled; REC_DTYPE_COUNT: as compiled
   bool step;       // has a single-step form of its own; else steps are runs over one token
-  // One run over the whole time range, batch entries side by side (cu_seqlens is NULL).
+  bool packed;     // takes cu_seqlens itself; else sequences are run one by one
+  // One run over the whole time range, batch entries side by side.
   rec_status (*run)(const rec_recurrence *recurrence, const rec_call *call,
                     const rec_run_options *options);
 };
+
+// A call made ready to run many times: arguments, workspace and what forward keeps for backward.
+typedef struct rec_host_session {
+  const rec_recurrence *recurrence;
+  char *arguments;
+  rec_launch launch;
+} rec_host_session;
+
+rec_status rec_host_open(const rec_recurrence *recurrence, const rec_call *call,
+                         const rec_run_options *options, rec_host_session *session);
+rec_status rec_host_forward(const rec_host_session *session);
+rec_status rec_host_backward(const rec_host_session *session);
+rec_status rec_host_step(const rec_host_session *session);
+void rec_host_close(rec_host_session *session);
 
 rec_status rec_host_run(const rec_recurrence *recurrence, const rec_call *call,
                         const rec_run_options *options);

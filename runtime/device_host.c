@@ -47,49 +47,65 @@ static rec_status allocate(int64_t bytes, void **memory) {
   return *memory ? REC_OK : rec_no_memory();
 }
 
-static rec_status launch_all(const rec_recurrence *r, const void *arguments, rec_launch *launch,
-                             const rec_run_options *options) {
-  if (options->step) return check(r, r->step(arguments, launch));
-  rec_status status = check(r, r->forward(arguments, launch));
-  if (!status && options->backward) status = check(r, r->backward(arguments, launch));
-  return status;
+void rec_host_close(rec_host_session *s) {
+  free(s->arguments);
+  free(s->launch.workspace);
+  free(s->launch.saved);
+  *s = (rec_host_session){0};
 }
 
-static rec_status run_arguments(const rec_recurrence *r, const void *arguments,
-                                const rec_run_options *options) {
+static rec_status prepare(const rec_recurrence *r, const rec_call *call,
+                          const rec_run_options *options, rec_host_session *s) {
   rec_sizes sizes = {.size = sizeof sizes};
-  rec_status status = check(r, r->sizes(arguments, &sizes));
+  s->arguments = calloc(1, (size_t)r->arguments_size + 1);
+  if (!s->arguments) return rec_no_memory();
+  fill_arguments(r, call, s->arguments);
+  rec_status status = check(r, r->sizes(s->arguments, &sizes));
   if (status) return status;
-  rec_launch launch = {.size = sizeof launch,
-                       .abi_major = REC_ABI_MAJOR,
-                       .abi_minor = REC_ABI_MINOR,
-                       .device_kind = REC_DEVICE_HOST,
-                       .threads = options->threads,
-                       .workspace_bytes = sizes.workspace,
-                       .saved_bytes = sizes.saved};
-  status = allocate(sizes.workspace, &launch.workspace);
-  if (options->backward && !options->recompute) {
-    if (!status) status = allocate(sizes.saved, &launch.saved);
-  } else {
-    launch.saved_bytes = 0;
-  }
-  if (!status) status = launch_all(r, arguments, &launch, options);
-  free(launch.workspace);
-  free(launch.saved);
-  return status;
+  s->launch.workspace_bytes = sizes.workspace;
+  status = allocate(sizes.workspace, &s->launch.workspace);
+  if (status || !options->backward || options->recompute) return status;
+  s->launch.saved_bytes = sizes.saved;
+  return allocate(sizes.saved, &s->launch.saved);
 }
 
-rec_status rec_host_run(const rec_recurrence *r, const rec_call *call,
-                        const rec_run_options *options) {
+rec_status rec_host_open(const rec_recurrence *r, const rec_call *call,
+                         const rec_run_options *options, rec_host_session *s) {
+  *s = (rec_host_session){.recurrence = r,
+                          .launch = {.size = sizeof s->launch,
+                                     .abi_major = REC_ABI_MAJOR,
+                                     .abi_minor = REC_ABI_MINOR,
+                                     .device_kind = REC_DEVICE_HOST,
+                                     .threads = options->threads}};
   if (!r->forward) {
     return rec_fail(REC_ERROR_DEVICE,
                     "%s: expected a compiled library for the device `host`, found source text",
                     r->signature.name);
   }
-  char *arguments = calloc(1, (size_t)r->arguments_size + 1);
-  if (!arguments) return rec_no_memory();
-  fill_arguments(r, call, arguments);
-  rec_status status = run_arguments(r, arguments, options);
-  free(arguments);
+  rec_status status = prepare(r, call, options, s);
+  if (status) rec_host_close(s);
+  return status;
+}
+
+rec_status rec_host_forward(const rec_host_session *s) {
+  return check(s->recurrence, s->recurrence->forward(s->arguments, &s->launch));
+}
+
+rec_status rec_host_backward(const rec_host_session *s) {
+  return check(s->recurrence, s->recurrence->backward(s->arguments, &s->launch));
+}
+
+rec_status rec_host_step(const rec_host_session *s) {
+  return check(s->recurrence, s->recurrence->step(s->arguments, &s->launch));
+}
+
+rec_status rec_host_run(const rec_recurrence *r, const rec_call *call,
+                        const rec_run_options *options) {
+  rec_host_session s;
+  rec_status status = rec_host_open(r, call, options, &s);
+  if (status) return status;
+  status = options->step ? rec_host_step(&s) : rec_host_forward(&s);
+  if (!status && options->backward) status = rec_host_backward(&s);
+  rec_host_close(&s);
   return status;
 }

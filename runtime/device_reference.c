@@ -77,6 +77,8 @@ rec_status rec_reference_run(const rec_recurrence *r, const rec_call *call,
   for (int i = 0; i < 7; i++) table[i] = t + (size_t)i * ((size_t)all + 1);
   reference_run run = {.batch = call->batch,
                        .time = call->time,
+                       .cu_seqlens = call->cu_seqlens,
+                       .sequences = call->sequences,
                        .axis_sizes = call->axis_sizes,
                        .tensors = table[0],
                        .lags = table[0] + tensors,
@@ -106,16 +108,21 @@ rec_status rec_reference_run(const rec_recurrence *r, const rec_call *call,
 
 // ---- Modules of source text ----------------------------------------------------------------------------------
 
+// A lag buffer's axes are in the order of the input it remembers; a let has none declared, so in header order.
 static bool describe_lag(rec_module *module, const typed_body *body, const typed_lag *lag,
                          rec_variable *v) {
   size_t size = strlen(lag->name) + sizeof ".lag";
   char *name = rec_module_allocate(module, size);
   int *axes = rec_module_allocate(module, (size_t)body->axes.count * sizeof *axes);
   if (!name || !axes) return false;
-  memcpy(name, lag->name, size - sizeof ".lag");
-  strcat(name, ".lag");
+  strcat(strcpy(name, lag->name), ".lag");
   *v = (rec_variable){
       .name = name, .kind = REC_LAG, .axes = axes, .complex = lag->complex, .depth = lag->depth};
+  if (lag->input >= 0) {
+    v->axes = body->tensors.items[lag->input].axes;
+    v->axis_count = body->tensors.items[lag->input].axis_count;
+    return true;
+  }
   for (int i = 0; i < body->axes.count; i++) {
     if (axis_in(lag->axes, i)) axes[v->axis_count++] = i;
   }

@@ -4,15 +4,15 @@
 //                         the parameters' gradients of both are added in this order
 //   --step           ->   one token at a time, the state handed from step to step
 //
-// Devices only know the plain case: dense buffers, every batch entry of the same length.
+// A device may know only the plain case: dense buffers, every batch entry of the same length.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/device.h"
 
 static const rec_device devices[] = {
-    {"host", REC_DTYPE_COUNT, true, rec_host_run},
-    {"reference", REC_F64, false, rec_reference_run},
+    {"host", REC_DTYPE_COUNT, true, false, rec_host_run},
+    {"reference", REC_F64, false, true, rec_reference_run},
 };
 
 const rec_device *rec_device_find(const char *name) {
@@ -203,5 +203,6 @@ rec_status rec_run(const rec_recurrence *recurrence, const rec_device *device, c
     return rec_fail(REC_ERROR_UNSUPPORTED, "%s: the single-step form has no backward",
                     r.signature->name);
   }
-  return call->cu_seqlens ? run_packed(&r, call) : run_plain(&r, call);
+  bool one_by_one = call->cu_seqlens && (options->step || !device->packed);
+  return one_by_one ? run_packed(&r, call) : run_plain(&r, call);
 }

@@ -23,6 +23,13 @@ const source *sources_get(const sources *all, uint32_t id) {
   return all->list.items[id - 1];
 }
 
+const source *sources_find(const sources *all, const char *path) {
+  for (int i = 0; i < all->list.count; i++) {
+    if (strcmp(all->list.items[i]->path, path) == 0) return all->list.items[i];
+  }
+  return NULL;
+}
+
 // Length of the well-formed UTF-8 sequence at p (Unicode 15, table 3-7: no overlong forms, no surrogates); 0 if there is none.
 static size_t utf8_sequence(const unsigned char *p, const unsigned char *end) {
   unsigned char lead = p[0], low = 0x80, high = 0xBF;

@@ -40,6 +40,9 @@ const source *sources_load(sources *all, const char *path, const char **error);
 const source *sources_add(sources *all, const char *path, const char *text, size_t size,
                           const char **error);
 
+// The source that was loaded or added under this path; NULL if there is none.
+const source *sources_find(const sources *all, const char *path);
+
 // The source of a span; NULL for the zeroed span.
 const source *sources_get(const sources *all, uint32_t id);
 

@@ -72,6 +72,11 @@ static const source *load_std(sema *s, const ast_item *item, const char **key) {
     return NULL;
   }
   const char *name = path->items[1].text;
+  *key = arena_printf(s->memory, "std.%s", name);
+  const char *shown = arena_printf(s->memory, "stdlib/%s.rec", name);
+  // A compiled library carries the text that it was made from, and that one counts.
+  const source *carried = sources_find(s->all, shown);
+  if (carried) return carried;
   const embedded_file *row = s->options.stdlib ? embedded_find(s->options.stdlib, name) : NULL;
   if (!row) {
     suggestion found = {.name = name};
@@ -82,9 +87,7 @@ static const source *load_std(sema *s, const ast_item *item, const char **key) {
                name, hint);
     return NULL;
   }
-  *key = arena_printf(s->memory, "std.%s", name);
   const char *error = NULL;
-  const char *shown = arena_printf(s->memory, "stdlib/%s.rec", name);
   return sources_add(s->all, shown, (const char *)row->data, row->size, &error);
 }
 
@@ -119,7 +122,8 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
     key = normalise(s->memory, path);
     loaded *known = find_loaded(c, key);
     if (known) return known->active ? refuse_cycle(c, item) : known->file;
-    text = sources_load(s->all, key, &error);
+    text = sources_find(s->all, key);
+    if (!text) text = sources_load(s->all, key, &error);
     if (!text) {
       diag_error(s->messages, item->import.target_span, "expected a readable file, found none: %s",
                  error ? error : key);

@@ -1,5 +1,5 @@
 // libFuzzer: any bytes are either refused with a message or a file whose tensors can all be read and written again.
-//   fuzz/safetensors_fuzz -max_total_time=600 tests/fuzz/safetensors
+//   fuzz/safetensors_fuzz -max_total_time=600 tests/fuzz/seeds/safetensors
 #include <stdlib.h>
 #include <string.h>
 

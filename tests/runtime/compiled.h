@@ -1,0 +1,18 @@
+// Programs compiled by recc for the tests of the runtime, in a folder that is removed at exit.
+#ifndef REC_TESTS_COMPILED_H
+#define REC_TESTS_COMPILED_H
+
+#include "runtime/rec.h"
+
+// Compiles a .rec file with the words in `options` (NULL ends them) and opens the library.
+// NULL after printing what recc said.
+rec_module *compile_file(const char *path, const char *const *options);
+// The same for text.
+rec_module *compile_text(const char *text, const char *const *options);
+
+// Counts a check; a failed one prints its text. Returns `passed`.
+bool check(bool passed, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Prints `N passed, N failed`; the exit status of the test.
+int checked(void);
+
+#endif

@@ -1,0 +1,182 @@
+// The published recurrences against numbers from a float64 loop that is not ours (tests/golden/README.md): on the
+// interpreter and on the host, in both element types, whole, step by step, split in two calls, with every number of threads.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/problem.h"
+
+typedef struct golden {
+  const char *program, *numbers, *recurrence;
+  double tolerance;  // of float32: 2e-5, but where a formula itself cancels (`Ab - 1` of s4d)
+} golden;
+
+static const golden cases[] = {
+    {"gated_deltanet", "gated_deltanet", "gated_deltanet", 2e-5},
+    {"gla", "gla", "gla", 2e-5},
+    {"linear_attn", "linear_attn", "linear_attn", 2e-5},
+    {"mamba1", "mamba1", "mamba1", 2e-5},
+    {"mamba2", "mamba2", "mamba2", 2e-5},
+    {"mamba2", "mamba2.g2", "mamba2", 2e-5},
+    {"mingru", "mingru", "mingru", 2e-5},
+    {"rwkv6", "rwkv6", "rwkv6", 2e-5},
+    {"s4d", "s4d", "s4d", 1e-4},
+};
+
+// One case on one device.
+typedef struct trial {
+  const golden *golden;
+  const rec_recurrence *recurrence;
+  const char *device, *type;
+  double tolerance;
+  const problem *inputs, *expected;
+} trial;
+
+static double *read_numbers(const rec_file *file, const char *prefix, const char *name,
+                            int64_t count) {
+  char full[256];
+  snprintf(full, sizeof full, "%s%s", prefix, name);
+  const rec_tensor *t = rec_file_find(file, full);
+  double *numbers = calloc((size_t)count + 1, sizeof *numbers);
+  if (!t || rec_tensor_elements(t) != count ||
+      rec_convert(numbers, REC_F64, t->data, t->dtype, count)) {
+    free(numbers);
+    return NULL;
+  }
+  return numbers;
+}
+
+// The expected results; false if the file lacks one of them.
+static bool read_expected(problem *p, const char *path) {
+  rec_file *file;
+  if (rec_file_open(path, &file)) return false;
+  bool complete = true;
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    int64_t count = problem_numbers(p, i);
+    double **value = is_carried(v) ? &p->final[i] : &p->value[i];
+    if (v->kind == REC_OUTPUT || is_carried(v)) {
+      *value = read_numbers(file, is_carried(v) ? "hT." : "", v->name, count);
+      complete = complete && *value;
+    }
+    if (v->kind == REC_OUTPUT) continue;
+    p->gradient[i] = read_numbers(file, is_carried(v) ? "d.h0." : "d.", v->name, count);
+    complete = complete && p->gradient[i];
+  }
+  rec_file_close(file);
+  return complete;
+}
+
+static void check_result(const trial *t, const char *what, const problem *got, bool ran,
+                         bool backward) {
+  char where[256];
+  if (!check(ran, "%s %s %s %s: %s", t->golden->numbers, t->device, t->type, what, rec_message()))
+    return;
+  double error = problem_compare(t->expected, got, backward, where, sizeof where);
+  check(error <= t->tolerance, "%s %s %s %s: error %.2e > %.0e at %s", t->golden->numbers,
+        t->device, t->type, what, error, t->tolerance, where);
+}
+
+static void run_whole(const trial *t, const char *what, rec_run_options options, problem **keep) {
+  problem *p = problem_copy(t->inputs);
+  bool ran = problem_run(p, t->recurrence, t->device, &options);
+  check_result(t, what, p, ran, options.backward);
+  if (keep)
+    *keep = p;
+  else
+    problem_free(p);
+}
+
+// Forward over both parts, then backward over the second and the first.
+static void run_split(const trial *t, int64_t at) {
+  const rec_run_options forward = {0}, backward = {.backward = true};
+  problem *first = problem_part(t->inputs, 0, at),
+          *second = problem_part(t->inputs, at, t->inputs->time);
+  // The whole's initial state and final cotangent belong to the ends.
+  for (int i = 0; i < first->signature->variable_count; i++) {
+    if (!is_carried(&first->signature->variables[i])) continue;
+    size_t bytes = (size_t)problem_numbers(first, i) * sizeof(double);
+    if (t->inputs->value[i])
+      first->value[i] = memcpy(malloc(bytes + 1), t->inputs->value[i], bytes);
+    if (t->inputs->d_final[i])
+      second->d_final[i] = memcpy(malloc(bytes + 1), t->inputs->d_final[i], bytes);
+  }
+  bool ran = problem_run(first, t->recurrence, t->device, &forward);
+  if (ran) {
+    hand_state_on(first, second);
+    ran = problem_run(second, t->recurrence, t->device, &backward);
+  }
+  if (ran) {
+    hand_gradient_back(first, second);
+    ran = problem_run(first, t->recurrence, t->device, &backward);
+  }
+  char what[64];
+  snprintf(what, sizeof what, "split at %d", (int)at);
+  problem *whole = ran ? problem_join(t->inputs, first, second) : NULL;
+  check_result(t, what, whole, ran, true);
+  problem_free(whole);
+  problem_free(first);
+  problem_free(second);
+}
+
+static void run_threads(const trial *t) {
+  problem *one = NULL, *other = NULL;
+  run_whole(t, "1 thread", (rec_run_options){.backward = true, .threads = 1}, &one);
+  for (int64_t threads = 2; threads <= 3; threads++) {
+    run_whole(t, "threads", (rec_run_options){.backward = true, .threads = threads}, &other);
+    check(problem_equal(one, other, true), "%s %s: results differ between 1 and %d threads",
+          t->golden->numbers, t->type, (int)threads);
+    problem_free(other);
+  }
+  problem_free(one);
+}
+
+static void run_device(const golden *g, const rec_module *module, const char *device,
+                       const char *type, double tolerance) {
+  const rec_recurrence *recurrence = rec_module_find(module, g->recurrence);
+  if (!check(recurrence, "%s: no recurrence %s", g->program, g->recurrence)) return;
+  char path[512];
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/golden/%s.in.safetensors", g->numbers);
+  problem *inputs = problem_load(recurrence, path, true);
+  if (!check(inputs, "%s: %s", g->numbers, rec_message())) return;
+  problem *expected = problem_copy(inputs);
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/golden/%s.out.safetensors", g->numbers);
+  trial t = {g, recurrence, device, type, tolerance, inputs, expected};
+  if (check(read_expected(expected, path), "%s lacks results", path)) {
+    run_whole(&t, "backward", (rec_run_options){.backward = true}, NULL);
+    run_whole(&t, "forward", (rec_run_options){0}, NULL);
+    run_whole(&t, "step by step", (rec_run_options){.step = true}, NULL);
+    run_split(&t, 1);
+    run_split(&t, 16);
+    run_split(&t, 23);
+    if (strcmp(device, "host") == 0) {
+      run_whole(&t, "recomputed", (rec_run_options){.backward = true, .recompute = true}, NULL);
+      run_threads(&t);
+    }
+  }
+  problem_free(inputs);
+  problem_free(expected);
+}
+
+static void run_case(const golden *g) {
+  char path[512];
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/golden/%s.rec", g->program);
+  const char *const f64[] = {"--dtype", "f64", NULL};
+  rec_module *single = compile_file(path, NULL), *both = compile_file(path, f64);
+  if (check(single, "%s does not compile", path)) {
+    run_device(g, single, "host", "f32", g->tolerance);
+    run_device(g, single, "reference", "f64", 1e-9);
+  }
+  if (check(both, "%s does not compile with --dtype f64", path))
+    run_device(g, both, "host", "f64", 1e-9);
+  rec_module_close(single);
+  rec_module_close(both);
+}
+
+int main(int count, char **words) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    if (count < 2 || strcmp(words[1], cases[i].numbers) == 0) run_case(&cases[i]);
+  }
+  return checked();
+}

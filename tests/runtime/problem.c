@@ -1,0 +1,381 @@
+#include "tests/runtime/problem.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/bind.h"
+
+bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
+bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
+
+uint64_t next_random(uint64_t *state) {
+  uint64_t z = *state += 0x9e3779b97f4a7c15u;  // splitmix64
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+double next_uniform(uint64_t *state) { return (double)(next_random(state) >> 11) * 0x1p-53; }
+
+static void *allocate(size_t count, size_t size) {
+  void *memory = calloc(count + 1, size);
+  if (!memory) abort();
+  return memory;
+}
+
+static double *copy_numbers(const double *numbers, int64_t count) {
+  if (!numbers) return NULL;
+  double *copy = allocate((size_t)count, sizeof *copy);
+  memcpy(copy, numbers, (size_t)count * sizeof *copy);
+  return copy;
+}
+
+problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time,
+                     int64_t run_time_size) {
+  size_t count = (size_t)signature->variable_count;
+  problem *p = allocate(1, sizeof *p);
+  double **tables = allocate(4 * count, sizeof *tables);
+  *p = (problem){.signature = signature, .batch = batch, .time = time};
+  p->value = tables;
+  p->final = tables + count;
+  p->gradient = tables + 2 * count;
+  p->d_final = tables + 3 * count;
+  p->axis_sizes = allocate((size_t)signature->axis_count, sizeof *p->axis_sizes);
+  for (int i = 0; i < signature->axis_count; i++) {
+    p->axis_sizes[i] = signature->axes[i].size >= 0 ? signature->axes[i].size : run_time_size;
+  }
+  return p;
+}
+
+void problem_free(problem *p) {
+  if (!p) return;
+  for (int i = 0; i < 4 * p->signature->variable_count; i++) free(p->value[i]);
+  free(p->value);
+  free(p->axis_sizes);
+  free(p->cu_seqlens);
+  free(p);
+}
+
+int64_t problem_numbers(const problem *p, int variable) {
+  const rec_variable *v = &p->signature->variables[variable];
+  int64_t numbers = rec_variable_numbers(p->signature, variable, p->axis_sizes);
+  if (is_token(v)) return numbers * p->batch * p->time;
+  return is_carried(v) ? numbers * (p->cu_seqlens ? p->sequences : p->batch) : numbers;
+}
+
+// A problem of the same sizes but for time.
+static problem *like(const problem *p, int64_t time) {
+  problem *q = problem_new(p->signature, p->batch, time, 0);
+  memcpy(q->axis_sizes, p->axis_sizes, (size_t)p->signature->axis_count * sizeof *q->axis_sizes);
+  return q;
+}
+
+problem *problem_copy(const problem *p) {
+  problem *q = like(p, p->time);
+  if (p->cu_seqlens) {
+    q->sequences = p->sequences;
+    q->cu_seqlens = allocate((size_t)p->sequences + 1, sizeof *q->cu_seqlens);
+    memcpy(q->cu_seqlens, p->cu_seqlens, ((size_t)p->sequences + 1) * sizeof *q->cu_seqlens);
+  }
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    rec_kind kind = p->signature->variables[i].kind;
+    int64_t count = problem_numbers(p, i);
+    if (kind != REC_OUTPUT)
+      q->value[i] = copy_numbers(p->value[i], count);
+    else
+      q->gradient[i] = copy_numbers(p->gradient[i], count);
+    q->d_final[i] = copy_numbers(p->d_final[i], count);
+  }
+  return q;
+}
+
+static double draw(uint64_t *state, double scale) {
+  double sum = 0;  // nearly normal: twelve uniform draws
+  for (int i = 0; i < 12; i++) sum += next_uniform(state);
+  return (float)(scale * (sum - 6));
+}
+
+void problem_draw(problem *p, uint64_t seed, double scale) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    double **table = v->kind == REC_OUTPUT ? &p->gradient[i] : &p->value[i];
+    int64_t count = problem_numbers(p, i);
+    *table = allocate((size_t)count, sizeof **table);
+    if (is_carried(v)) p->d_final[i] = allocate((size_t)count, sizeof **table);
+    for (int64_t k = 0; k < count; k++) {
+      (*table)[k] = draw(&seed, scale);
+      if (is_carried(v)) p->d_final[i][k] = draw(&seed, scale);
+    }
+  }
+}
+
+void problem_shake(problem *p, uint64_t seed, double size) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    int64_t count = problem_numbers(p, i);
+    double *lists[] = {p->value[i], p->gradient[i], p->d_final[i]};
+    for (int l = 0; l < 3; l++) {
+      for (int64_t k = 0; lists[l] && k < count; k++)
+        lists[l][k] *= 1 + size * (2 * next_uniform(&seed) - 1);
+    }
+  }
+}
+
+problem *problem_load(const rec_recurrence *recurrence, const char *path, bool backward) {
+  const rec_signature *signature = rec_recurrence_signature(recurrence);
+  rec_file *file;
+  rec_binding b;
+  if (rec_file_open(path, &file)) return NULL;
+  rec_status status = rec_bind(signature, rec_device_find("reference"), file, backward, &b);
+  rec_file_close(file);
+  if (status) return NULL;
+  problem *p = problem_new(signature, b.call.batch, b.call.time, 0);
+  memcpy(p->axis_sizes, b.axis_sizes, (size_t)signature->axis_count * sizeof *p->axis_sizes);
+  for (int i = 0; i < signature->variable_count; i++) {
+    int64_t count = problem_numbers(p, i);
+    if (signature->variables[i].kind != REC_OUTPUT)
+      p->value[i] = copy_numbers(b.call.value[i], count);
+    else
+      p->gradient[i] = copy_numbers(b.call.gradient[i], count);
+    p->d_final[i] = copy_numbers(b.call.d_final[i], count);
+  }
+  rec_binding_free(&b);
+  return p;
+}
+
+// ---- Splitting in time -----------------------------------------------------------------------------------
+
+// Copies steps between a whole's tokens and a part's, which starts at `first`.
+static void copy_steps(const problem *whole, double *there, const problem *part, double *here,
+                       int variable, int64_t first, bool to_whole) {
+  int64_t numbers = rec_variable_numbers(whole->signature, variable, whole->axis_sizes);
+  for (int64_t b = 0; b < whole->batch; b++) {
+    double *w = there + (b * whole->time + first) * numbers, *p = here + b * part->time * numbers;
+    memcpy(to_whole ? w : p, to_whole ? p : w, (size_t)(part->time * numbers) * sizeof *w);
+  }
+}
+
+problem *problem_part(const problem *p, int64_t first, int64_t last) {
+  problem *q = like(p, last - first);
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    rec_kind kind = p->signature->variables[i].kind;
+    if (kind == REC_PARAM) q->value[i] = copy_numbers(p->value[i], problem_numbers(p, i));
+    double *whole = kind == REC_INPUT ? p->value[i] : kind == REC_OUTPUT ? p->gradient[i] : NULL;
+    if (!whole) continue;
+    double **part = kind == REC_INPUT ? &q->value[i] : &q->gradient[i];
+    *part = allocate((size_t)problem_numbers(q, i), sizeof **part);
+    copy_steps(p, whole, q, *part, i, first, false);
+  }
+  return q;
+}
+
+static void replace(double **numbers, const double *by, int64_t count) {
+  free(*numbers);
+  *numbers = copy_numbers(by, count);
+}
+
+void hand_state_on(const problem *before, problem *after) {
+  for (int i = 0; i < before->signature->variable_count; i++) {
+    if (!is_carried(&before->signature->variables[i])) continue;
+    replace(&after->value[i], before->final[i], problem_numbers(before, i));
+  }
+}
+
+void hand_gradient_back(problem *before, const problem *after) {
+  for (int i = 0; i < before->signature->variable_count; i++) {
+    if (!is_carried(&before->signature->variables[i])) continue;
+    replace(&before->d_final[i], after->gradient[i], problem_numbers(before, i));
+  }
+}
+
+problem *problem_join(const problem *whole, const problem *before, const problem *after) {
+  problem *q = problem_copy(whole);
+  for (int i = 0; i < q->signature->variable_count; i++) {
+    rec_kind kind = q->signature->variables[i].kind;
+    int64_t count = problem_numbers(q, i);
+    if (is_carried(&q->signature->variables[i])) {
+      q->final[i] = copy_numbers(after->final[i], count);
+      q->gradient[i] = copy_numbers(before->gradient[i], count);
+    } else if (kind == REC_PARAM) {
+      q->gradient[i] = copy_numbers(before->gradient[i], count);
+      for (int64_t k = 0; q->gradient[i] && k < count; k++)
+        q->gradient[i][k] += after->gradient[i][k];
+    } else {
+      double **to = kind == REC_INPUT ? &q->gradient[i] : &q->value[i];
+      double *first = kind == REC_INPUT ? before->gradient[i] : before->value[i];
+      double *second = kind == REC_INPUT ? after->gradient[i] : after->value[i];
+      if (!first) continue;
+      *to = allocate((size_t)count, sizeof **to);
+      copy_steps(q, *to, before, first, i, 0, true);
+      copy_steps(q, *to, after, second, i, before->time, true);
+    }
+  }
+  return q;
+}
+
+// ---- Running ---------------------------------------------------------------------------------------------
+
+static rec_dtype type_of(const problem *p, const rec_device *device, int i) {
+  const rec_signature *s = p->signature;
+  return rec_device_type(device, is_token(&s->variables[i]) ? s->token_type : s->carried_type);
+}
+
+static void *to_device(const problem *p, const rec_device *device, int i, const double *numbers) {
+  int64_t count = problem_numbers(p, i);
+  rec_dtype type = type_of(p, device, i);
+  void *buffer = allocate((size_t)count, rec_dtype_size(type));
+  if (numbers && rec_convert(buffer, type, numbers, REC_F64, count)) abort();
+  return buffer;
+}
+
+static void from_device(const problem *p, const rec_device *device, int i, const void *buffer,
+                        double **numbers) {
+  int64_t count = problem_numbers(p, i);
+  free(*numbers);
+  *numbers = allocate((size_t)count, sizeof **numbers);
+  if (rec_convert(*numbers, REC_F64, buffer, type_of(p, device, i), count)) abort();
+}
+
+static void fill_call(const problem *p, const rec_device *device, bool backward, rec_call *call) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    bool carried = is_carried(v);
+    if (!carried || p->value[i]) call->value[i] = to_device(p, device, i, p->value[i]);
+    if (carried) call->final[i] = to_device(p, device, i, NULL);
+    if (!backward) continue;
+    const double *cotangent = v->kind == REC_OUTPUT ? p->gradient[i] : NULL;
+    if (v->kind != REC_OUTPUT || cotangent) call->gradient[i] = to_device(p, device, i, cotangent);
+    if (carried && p->d_final[i]) call->d_final[i] = to_device(p, device, i, p->d_final[i]);
+  }
+}
+
+static void keep_results(problem *p, const rec_device *device, bool backward,
+                         const rec_call *call) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    if (v->kind == REC_OUTPUT) from_device(p, device, i, call->value[i], &p->value[i]);
+    if (is_carried(v)) from_device(p, device, i, call->final[i], &p->final[i]);
+    if (backward && v->kind != REC_OUTPUT)
+      from_device(p, device, i, call->gradient[i], &p->gradient[i]);
+  }
+}
+
+bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name,
+                 const rec_run_options *options) {
+  const rec_device *device = rec_device_find(name);
+  size_t count = (size_t)p->signature->variable_count;
+  void **all = allocate(4 * count, sizeof *all);
+  rec_call call = {.batch = p->batch,
+                   .time = p->time,
+                   .sequences = p->sequences,
+                   .cu_seqlens = p->cu_seqlens,
+                   .axis_sizes = p->axis_sizes,
+                   .value = all,
+                   .final = all + count,
+                   .gradient = all + 2 * count,
+                   .d_final = all + 3 * count};
+  fill_call(p, device, options->backward, &call);
+  rec_status status = rec_run(recurrence, device, &call, options);
+  if (!status) keep_results(p, device, options->backward, &call);
+  for (size_t i = 0; i < 4 * count; i++) free(all[i]);
+  free(all);
+  return !status;
+}
+
+// ---- Comparing -------------------------------------------------------------------------------------------
+
+static double rms(const double *numbers, int64_t count) {
+  double sum = 0;
+  for (int64_t k = 0; k < count; k++) sum += numbers[k] * numbers[k];
+  return count ? sqrt(sum / (double)count) : 0;
+}
+
+// The results of variable i: a value (or final state) and, after backward, a gradient.
+static int results(const problem *p, int i, bool backward, double **list, const char **prefix) {
+  const rec_variable *v = &p->signature->variables[i];
+  int count = 0;
+  list[0] = list[1] = NULL;
+  if (v->kind == REC_OUTPUT) {
+    list[0] = p->value[i];
+    prefix[count++] = "";
+  } else if (is_carried(v)) {
+    list[0] = p->final[i];
+    prefix[count++] = "hT.";
+  }
+  if (backward && v->kind != REC_OUTPUT) {
+    list[count] = p->gradient[i];
+    prefix[count++] = is_carried(v) ? "d.h0." : "d.";
+  }
+  return count;
+}
+
+// The largest rms among outputs and states, or among gradients.
+static double largest_rms(const problem *p, bool gradient, bool backward) {
+  double largest = 0, *list[2];
+  const char *prefix[2];
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    int count = results(p, i, backward, list, prefix);
+    for (int r = 0; r < count; r++) {
+      if ((*prefix[r] == 'd') == gradient && list[r])
+        largest = fmax(largest, rms(list[r], problem_numbers(p, i)));
+    }
+  }
+  return largest;
+}
+
+double problem_compare(const problem *expected, const problem *got, bool backward, char *where,
+                       size_t size) {
+  double worst = 0, *e[2], *g[2];
+  const char *prefix[2];
+  snprintf(where, size, "nothing differs");
+  for (int i = 0; i < expected->signature->variable_count; i++) {
+    int count = results(expected, i, backward, e, prefix);
+    results(got, i, backward, g, prefix);
+    for (int r = 0; r < count; r++) {
+      int64_t numbers = problem_numbers(expected, i);
+      double floor = 1e-4 * largest_rms(expected, *prefix[r] == 'd', backward);
+      double scale = fmax(fmax(rms(e[r], numbers), floor), 1e-30);
+      for (int64_t k = 0; k < numbers; k++) {
+        bool same = e[r][k] == g[r][k] || (isnan(e[r][k]) && isnan(g[r][k]));
+        double error = same ? 0 : fabs(e[r][k] - g[r][k]) / scale;
+        if (isnan(error)) error = INFINITY;
+        if (error <= worst) continue;
+        worst = error;
+        snprintf(where, size, "%s%s[%lld]: %.9g, expected %.9g", prefix[r],
+                 expected->signature->variables[i].name, (long long)k, g[r][k], e[r][k]);
+      }
+    }
+  }
+  return worst;
+}
+
+bool problem_equal(const problem *a, const problem *b, bool backward) {
+  double *x[2], *y[2];
+  const char *prefix[2];
+  for (int i = 0; i < a->signature->variable_count; i++) {
+    int count = results(a, i, backward, x, prefix);
+    results(b, i, backward, y, prefix);
+    for (int r = 0; r < count; r++) {
+      if (memcmp(x[r], y[r], (size_t)problem_numbers(a, i) * sizeof(double)) != 0) return false;
+    }
+  }
+  return true;
+}
+
+double problem_tolerance(const problem *inputs, const problem *exact,
+                         const rec_recurrence *recurrence, double least, double shake,
+                         bool backward) {
+  const rec_run_options options = {.backward = backward};
+  char where[256];
+  double moved = 0;
+  for (uint64_t seed = 1; seed <= 2; seed++) {
+    problem *shaken = problem_copy(inputs);
+    problem_shake(shaken, seed, shake);
+    if (problem_run(shaken, recurrence, "reference", &options)) {
+      moved = fmax(moved, problem_compare(exact, shaken, backward, where, sizeof where));
+    }
+    problem_free(shaken);
+  }
+  return least + 20 * moved;
+}

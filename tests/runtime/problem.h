@@ -1,0 +1,62 @@
+// A recurrence with numbers for everything it reads, and after a run for everything it writes: what the tests of the
+// runtime pass around. All numbers are doubles here, whatever the device computes in.
+#ifndef REC_TESTS_PROBLEM_H
+#define REC_TESTS_PROBLEM_H
+
+#include "runtime/rec.h"
+
+// The tables run over the signature's variables and mean what they mean in rec_call.
+typedef struct problem {
+  const rec_signature *signature;
+  int64_t batch, time, sequences;
+  int32_t *cu_seqlens;
+  int64_t *axis_sizes;
+  double **value, **final, **gradient, **d_final;
+} problem;
+
+// An empty problem: axis sizes as compiled, `run_time_size` for the others; no numbers.
+problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time,
+                     int64_t run_time_size);
+void problem_free(problem *p);
+// The same inputs without results.
+problem *problem_copy(const problem *p);
+
+int64_t problem_numbers(const problem *p, int variable);  // of the whole tensor
+bool is_token(const rec_variable *v);
+bool is_carried(const rec_variable *v);
+
+// Fills inputs, parameters, initial states and cotangents with draws that float holds exactly.
+void problem_draw(problem *p, uint64_t seed, double scale);
+// Multiplies every number that the problem reads by 1 + e, |e| <= size: how far do the results move?
+void problem_shake(problem *p, uint64_t seed, double size);
+// From a file as `rec apply` takes it.
+problem *problem_load(const rec_recurrence *recurrence, const char *path, bool backward);
+
+// Steps [first, last) alone, without initial states and final cotangents.
+problem *problem_part(const problem *p, int64_t first, int64_t last);
+// Hands the state after `before` to `after`, and after a backward run of `after` its gradient back to `before`.
+void hand_state_on(const problem *before, problem *after);
+void hand_gradient_back(problem *before, const problem *after);
+// Results of two parts side by side against the whole's tables: a problem as if run whole.
+problem *problem_join(const problem *whole, const problem *before, const problem *after);
+
+// Runs and keeps the results. False: the run failed; rec_message() says why.
+bool problem_run(problem *p, const rec_recurrence *recurrence, const char *device,
+                 const rec_run_options *options);
+
+// The largest error of any result, measured as tests/golden does; `where` gets "d.h0.S[7]: 1.5, expected 1.25".
+double problem_compare(const problem *expected, const problem *got, bool backward, char *where,
+                       size_t size);
+// Are all results the same to the last bit?
+bool problem_equal(const problem *a, const problem *b, bool backward);
+
+// How far results may lie from the exact ones: `least`, or more where numbers that differ by `shake` already move them.
+// `exact` holds the results of the reference for `inputs`.
+double problem_tolerance(const problem *inputs, const problem *exact,
+                         const rec_recurrence *recurrence, double least, double shake,
+                         bool backward);
+
+uint64_t next_random(uint64_t *state);
+double next_uniform(uint64_t *state);  // in [0, 1)
+
+#endif

@@ -1,0 +1,253 @@
+// What must hold for every recurrence and every size: the host agrees with the interpreter at lengths around the chunk, at
+// sizes that are no powers of two, with resets, without initial states, packed, and split anywhere.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/problem.h"
+
+typedef struct program {
+  const char *path;  // under the source folder; NULL: `text`
+  const char *text;
+  const char *options[8];
+  int64_t run_time_size;
+} program;
+
+static const char resets[] =
+    "recurrence resets(H, K = 6, V = 10) {\n"
+    "  input q[H,K], k[H,K], v[H,V], a[H]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  S = a * S[t-1] + k * v\n"
+    "  y = sum[K](q * S)\n"
+    "}\n";
+
+static const char key_resets[] =
+    "recurrence key_resets(H, K = 6, V = 10) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H,K]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  S = exp(g) * S[t-1] + k * v\n"
+    "  y = sum[K](q * S)\n"
+    "}\n";
+
+static const char shifts[] =
+    "recurrence shifts(D, N = 5) {\n"
+    "  input x[D], b[D,N], c[N]\n"
+    "  param mu[D]\n"
+    "  state h[D,N]\n"
+    "  output y[D]\n"
+    "  let m = x + mu * (x[t-1] - x[t-3])\n"
+    "  let a = sigmoid(b + m[t-2])\n"
+    "  h = a * h[t-1] + m * b\n"
+    "  y = sum[N](c * h)\n"
+    "}\n";
+
+#define GOLDEN(name) "tests/golden/" name ".rec", NULL
+static const program programs[] = {
+    {GOLDEN("mamba2"), {"--chunk", "16"}, 2},
+    {GOLDEN("mamba2"), {"--chunk", "32", "-D", "K=5", "-D", "V=7"}, 3},
+    {GOLDEN("mamba2"), {"--chunk", "64", "-D", "K=33", "-D", "V=8"}, 1},
+    {GOLDEN("mamba2"), {"--dtype", "f64", "-D", "K=5", "-D", "V=7"}, 3},
+    {GOLDEN("mamba1"), {"--chunk", "16"}, 3},
+    {GOLDEN("mamba1"), {"--chunk", "64", "-D", "N=5"}, 17},
+    {GOLDEN("mamba1"), {"--dtype", "f64", "-D", "N=3"}, 1},
+    {GOLDEN("gla"), {"--chunk", "16", "-D", "K=5", "-D", "V=9"}, 2},
+    {GOLDEN("gla"), {"--chunk", "64"}, 1},
+    {GOLDEN("linear_attn"), {"-D", "K=3", "-D", "V=17"}, 3},
+    {GOLDEN("mingru"), {"--chunk", "32"}, 19},
+    {GOLDEN("rwkv6"), {"--chunk", "16", "-D", "K=7", "-D", "V=3"}, 2},
+    {GOLDEN("gated_deltanet"), {"--chunk", "32", "-D", "K=7", "-D", "V=5"}, 2},
+    {GOLDEN("s4d"), {"--chunk", "32", "-D", "P=3"}, 5},
+    {NULL, resets, {"--chunk", "16"}, 2},
+    {NULL, resets, {"--dtype", "f64"}, 1},
+    {NULL, key_resets, {"--chunk", "16"}, 2},
+    {NULL, key_resets, {"--dtype", "f64"}, 1},
+    {NULL, shifts, {"--chunk", "16"}, 9},
+    {NULL, shifts, {"--dtype", "f64"}, 3},
+};
+
+static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 300};
+
+// One program, compiled, and where it stands in messages.
+typedef struct subject {
+  const rec_recurrence *recurrence;
+  const rec_signature *signature;
+  char name[64];
+  int64_t run_time_size;
+  double least, shake;
+} subject;
+
+// Decays that are ordinary values: resets, no decay, a sign, growth.
+static void draw_resets(problem *p, uint64_t *seed) {
+  static const double factors[] = {0, 1, -1, 0.5, 0.9, 1.25, 0, 1},
+                      logs[] = {0, -1e4, -0.5, -3, 0, -80, -1e-3, 0};
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const char *name = p->signature->variables[i].name;
+    const double *list =
+        strcmp(p->signature->name, "resets") == 0 && strcmp(name, "a") == 0       ? factors
+        : strcmp(p->signature->name, "key_resets") == 0 && strcmp(name, "g") == 0 ? logs
+                                                                                  : NULL;
+    for (int64_t k = 0; list && k < problem_numbers(p, i); k++)
+      p->value[i][k] = (float)list[next_random(seed) % 8];
+  }
+}
+
+static problem *draw_problem(const subject *s, int64_t batch, int64_t time, uint64_t seed) {
+  problem *p = problem_new(s->signature, batch, time, s->run_time_size);
+  problem_draw(p, seed, 0.7);
+  draw_resets(p, &seed);
+  return p;
+}
+
+static void drop_states(problem *p) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    if (!is_carried(&p->signature->variables[i])) continue;
+    free(p->value[i]);
+    free(p->d_final[i]);
+    p->value[i] = p->d_final[i] = NULL;
+  }
+}
+
+// Runs on both devices and compares; the host's results are kept if `keep` is not NULL.
+static void agree(const subject *s, const problem *inputs, const char *what,
+                  rec_run_options options, problem **keep) {
+  const rec_run_options plain = {.backward = options.backward};
+  problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
+  bool ran = problem_run(exact, s->recurrence, "reference", &plain) &&
+             problem_run(host, s->recurrence, "host", &options);
+  if (check(ran, "%s %s T=%lld: %s", s->name, what, (long long)inputs->time, rec_message())) {
+    char where[256];
+    double tolerance =
+        problem_tolerance(inputs, exact, s->recurrence, s->least, s->shake, options.backward);
+    double error = problem_compare(exact, host, options.backward, where, sizeof where);
+    check(error <= tolerance, "%s %s B=%lld T=%lld: error %.2e > %.2e at %s", s->name, what,
+          (long long)inputs->batch, (long long)inputs->time, error, tolerance, where);
+  }
+  problem_free(exact);
+  if (keep && ran)
+    *keep = host;
+  else
+    problem_free(host);
+}
+
+static void check_lengths(const subject *s) {
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    problem *p = draw_problem(s, lengths[i] > 100 ? 1 : 2, lengths[i], i);
+    agree(s, p, "backward", (rec_run_options){.backward = true, .recompute = i % 2}, NULL);
+    problem_free(p);
+  }
+  problem *none = draw_problem(s, 0, 5, 1);
+  agree(s, none, "empty batch", (rec_run_options){.backward = true}, NULL);
+  problem_free(none);
+}
+
+static void check_absent(const subject *s) {
+  problem *p = draw_problem(s, 2, 21, 5);
+  drop_states(p);
+  agree(s, p, "without states", (rec_run_options){.backward = true}, NULL);
+  for (int i = 0; i < s->signature->variable_count; i++) {
+    if (s->signature->variables[i].kind != REC_OUTPUT) continue;
+    free(p->gradient[i]);
+    p->gradient[i] = NULL;
+  }
+  agree(s, p, "without cotangents", (rec_run_options){.backward = true}, NULL);
+  agree(s, p, "step by step", (rec_run_options){.step = true}, NULL);
+  problem_free(p);
+}
+
+// Sequences of many lengths, zero included.
+static void check_packed(const subject *s) {
+  static const int32_t offsets[] = {0, 0, 5, 6, 6, 40, 57, 57};
+  problem *p = problem_new(s->signature, 1, 57, s->run_time_size);
+  p->sequences = 7;
+  p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
+  uint64_t seed = 9;
+  problem_draw(p, seed, 0.7);
+  draw_resets(p, &seed);
+  agree(s, p, "packed", (rec_run_options){.backward = true}, NULL);
+  agree(s, p, "packed, step by step", (rec_run_options){.step = true}, NULL);
+  problem_free(p);
+}
+
+static void check_threads(const subject *s) {
+  problem *p = draw_problem(s, 3, 130, 11), *one = NULL, *other = NULL;
+  agree(s, p, "1 thread", (rec_run_options){.backward = true, .threads = 1}, &one);
+  for (int64_t threads = 2; one && threads <= 5; threads++) {
+    other = NULL;
+    agree(s, p, "threads", (rec_run_options){.backward = true, .threads = threads}, &other);
+    check(other && problem_equal(one, other, true), "%s: %d threads give other bits than one",
+          s->name, (int)threads);
+    problem_free(other);
+  }
+  problem_free(one);
+  problem_free(p);
+}
+
+// Two calls with the state handed over give what one gives.
+static void check_split(const subject *s, uint64_t *seed) {
+  const rec_run_options forward = {0}, backward = {.backward = true};
+  int64_t time = 70, at = (int64_t)(next_random(seed) % 71);
+  problem *whole = draw_problem(s, 2, time, 13);
+  drop_states(whole);
+  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
+          *second = problem_part(whole, at, time);
+  bool ran = problem_run(exact, s->recurrence, "reference", &backward) &&
+             problem_run(first, s->recurrence, "host", &forward);
+  if (ran) {
+    hand_state_on(first, second);
+    ran = problem_run(second, s->recurrence, "host", &backward);
+  }
+  if (ran) {
+    hand_gradient_back(first, second);
+    ran = problem_run(first, s->recurrence, "host", &backward);
+  }
+  if (check(ran, "%s split at %d: %s", s->name, (int)at, rec_message())) {
+    char where[256];
+    problem *joined = problem_join(whole, first, second);
+    double tolerance = problem_tolerance(whole, exact, s->recurrence, s->least, s->shake, true);
+    double error = problem_compare(exact, joined, true, where, sizeof where);
+    check(error <= tolerance, "%s split at %d: error %.2e > %.2e at %s", s->name, (int)at, error,
+          tolerance, where);
+    problem_free(joined);
+  }
+  problem_free(whole);
+  problem_free(exact);
+  problem_free(first);
+  problem_free(second);
+}
+
+static void check_program(const program *p, uint64_t *seed) {
+  char path[512];
+  if (p->path) snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", p->path);
+  rec_module *module = p->path ? compile_file(path, p->options) : compile_text(p->text, p->options);
+  if (!check(module, "%s does not compile", p->path ? p->path : p->text)) return;
+  subject s = {.recurrence = rec_module_recurrence(module, 0), .run_time_size = p->run_time_size};
+  s.signature = rec_recurrence_signature(s.recurrence);
+  bool f64 = s.signature->token_type == REC_F64;
+  s.least = f64 ? 1e-9 : 2e-5;
+  s.shake = f64 ? 1e-12 : 6e-8;
+  snprintf(s.name, sizeof s.name, "%s", s.signature->name);
+  for (int i = 0; i < 8 && p->options[i]; i++) {
+    size_t used = strlen(s.name);
+    snprintf(s.name + used, sizeof s.name - used, " %s", p->options[i]);
+  }
+  check_lengths(&s);
+  check_absent(&s);
+  check_packed(&s);
+  check_threads(&s);
+  for (int i = 0; i < 3; i++) check_split(&s, seed);
+  rec_module_close(module);
+}
+
+int main(int count, char **words) {
+  uint64_t seed = 1;
+  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+    bool wanted = count < 2 || (programs[i].path ? strstr(programs[i].path, words[1])
+                                                 : strstr(programs[i].text, words[1]));
+    if (wanted) check_program(&programs[i], &seed);
+  }
+  return checked();
+}
