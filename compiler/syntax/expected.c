@@ -21,8 +21,8 @@ static void drop(expectation *e, const int *kinds, int count) {
 #define DROP(e, ...) drop((e), (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
 
 static bool in_header_or_axes(const parse *p) {
-  const token *innermost;
-  if (open_brackets(p, &innermost) == 0) return false;
+  const token *innermost = count_brackets(p).innermost;
+  if (!innermost) return false;
   if (innermost->kind == TK_LB) return true;
   if (innermost->kind == TK_LC) return fits2(p, TK_NAME, TK_ARROW);
   return fits2(p, TK_NAME, TK_COMMA) && fits2(p, TK_NAME, TK_ASSIGN) && !fits(p, TK_INT);

@@ -248,11 +248,9 @@ static bool later_step(parse *p) {
 
 // q[0]               input a[2*K]
 static bool number_in_brackets(parse *p) {
-  const token *t = peek(p, 0), *innermost;
+  const token *t = peek(p, 0), *innermost = count_brackets(p).innermost;
   if (t->kind != TK_INT && t->kind != TK_FLOAT) return false;
-  if (open_brackets(p, &innermost) == 0 || innermost->kind != TK_LB || !fits(p, TK_NAME)) {
-    return false;
-  }
+  if (!innermost || innermost->kind != TK_LB || !fits(p, TK_NAME)) return false;
   const char *hint =
       fits2(p, TK_NAME, TK_ASSIGN)
           ? arena_printf(p->memory, "a slice names its axis, as in %s[K = %s]",

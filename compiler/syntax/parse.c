@@ -51,9 +51,9 @@ void feed_invented(parse *p, int kind) {
 static bool is_opening(int kind) { return kind == TK_LP || kind == TK_LB || kind == TK_LC; }
 static bool is_closing(int kind) { return kind == TK_RP || kind == TK_RB || kind == TK_RC; }
 
-int open_brackets(const parse *p, const token **innermost) {
-  int open = 0, closed = 0;
-  if (innermost) *innermost = NULL;
+bracket_counts count_brackets(const parse *p) {
+  bracket_counts open = {0};
+  int closed = 0;
   // From the top: a closing bracket there pairs with the next opening one below, which has not been reduced yet.
   for (int i = parser_depth(p->parser) - 1; i >= 0; i--) {
     const token *t = parser_stack_token(p->parser, i);
@@ -63,9 +63,10 @@ int open_brackets(const parse *p, const token **innermost) {
     } else if (is_opening(t->kind)) {
       if (closed > 0) {
         closed--;
-      } else if (open++ == 0 && innermost) {
-        *innermost = t;
+        continue;
       }
+      if (open.all++ == 0) open.innermost = t;
+      if (t->kind == TK_LC) open.braces++;
     }
   }
   return open;
@@ -114,18 +115,24 @@ bool starts_statement(const parse *p, int index) {
 
 static bool within_settings(const parse *p) { return fits(p, TK_MODEL) && !fits(p, TK_FN); }
 
+static bool is_word_or_number(int kind) {
+  return kind == TK_NAME || kind == TK_INT || kind == TK_FLOAT || kind == TK_PERCENT;
+}
+
 // Is the next token, which fits, the first of a statement, setting, entry or item?
 static bool is_start(const parse *p, const token *t) {
-  if (is_item_word(t->kind) && fits(p, TK_FN)) return !is_closing(t->kind);
-  if (is_statement_word(t->kind)) return fits(p, TK_LET) && !fits(p, TK_FN);
-  if (t->kind != TK_NAME && t->kind != TK_MODEL && t->kind != TK_INIT) return false;
-  if (t->kind == TK_NAME && fits(p, TK_LET) && !fits(p, TK_RECURRENCE)) {
-    // An expression never continues with a name; but the body of a repeat may be one.
-    return !fits(p, TK_INT) || fits2(p, TK_NAME, peek(p, 1)->kind);
-  }
-  if (within_settings(p)) return true;
   int item = current_item(p);
-  return fits(p, TK_RC) && (item == TK_INIT || item == TK_EVALUATE) && t->kind == TK_NAME;
+  if (item == TK_NONE) return is_item_word(t->kind);
+  if (is_item_word(t->kind) && fits(p, TK_FN)) return !fits(p, TK_LET);  // not a step of a path
+  if (is_statement_word(t->kind)) return fits(p, TK_LET) && !fits(p, TK_FN);
+  if (item == TK_TRAIN && fits(p, TK_PERCENT) && !fits(p, TK_STRING)) {
+    return is_word_or_number(t->kind) && peek(p, -1)->kind != TK_DOTDOT;  // an entry
+  }
+  if (within_settings(p)) return t->kind == TK_NAME || t->kind == TK_MODEL || t->kind == TK_INIT;
+  if (t->kind != TK_NAME) return false;
+  // An expression never continues with a name; but the body of a repeat may be one.
+  if (fits(p, TK_LET) && !fits(p, TK_FN)) return !fits(p, TK_INT) || peek(p, 1)->kind == TK_ASSIGN;
+  return fits(p, TK_RC) && (item == TK_INIT || item == TK_EVALUATE);
 }
 
 static void note_place(parse *p, const token *t) {
@@ -164,8 +171,7 @@ static const char *not_closed(const parse *p, const token *bracket) {
 }
 
 static const char *repair_hint(const parse *p, repair r) {
-  const token *innermost;
-  open_brackets(p, &innermost);
+  const token *innermost = count_brackets(p).innermost;
   const token *found = peek(p, 0);
   switch (r.action) {
     case REPAIR_INSERT:
@@ -222,7 +228,7 @@ static void foreign_lexeme(parse *p) {
 static bool too_deep(parse *p) {
   if (parser_depth(p->parser) <= NESTING_MAX) return false;  // each bracket is an entry of its own
   bool deep = parser_depth(p->parser) > STACK_DEPTH_MAX ||
-              (is_opening(peek(p, 0)->kind) && open_brackets(p, NULL) >= NESTING_MAX);
+              (is_opening(peek(p, 0)->kind) && count_brackets(p).all >= NESTING_MAX);
   if (deep) {
     say_text(p, peek(p, 0)->span,
              arena_printf(p->memory, "expected at most %d brackets inside each other; name parts with let",
@@ -267,8 +273,7 @@ static void warn_of_lost_docs(parse *p) {
   }
 }
 
-// Parses and leaves the tokens with the places where statements start to the caller (the formatter).
-static parse parse_all(arena *a, interner *names, diag *d, const source *s, token_stream stream) {
+parse parse_all(arena *a, interner *names, diag *d, const source *s, token_stream stream) {
   parse p = {.memory = a,
              .names = names,
              .diag = d,

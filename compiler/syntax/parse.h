@@ -23,6 +23,9 @@ typedef struct parse {
   bool *starts;       // [tokens.count]: a statement, setting, entry or item starts here (for the formatter)
 } parse;
 
+// Parses a whole file; the tree is in builder.file, and `starts` is filled (parser is gone).
+parse parse_all(arena *a, interner *names, diag *d, const source *s, token_stream stream);
+
 // Tokens that must fit between two messages: what follows a mistake closely is often its echo.
 enum { SILENCE = 5 };
 
@@ -41,8 +44,12 @@ void feed_invented(parse *p, int kind);
 // Reports a token that does not fit, and repairs or recovers.
 void unexpected(parse *p);
 
-// Brackets that are open on the parser's stack; the innermost one is stored (or NULL).
-int open_brackets(const parse *p, const token **innermost);
+// Brackets that are open on the parser's stack.
+typedef struct bracket_counts {
+  int all, braces;
+  const token *innermost;  // or NULL
+} bracket_counts;
+bracket_counts count_brackets(const parse *p);
 
 // The kind of the item that is being read (TK_RECURRENCE .. TK_EVALUATE), or TK_NONE between items.
 int current_item(const parse *p);

@@ -81,8 +81,8 @@ void apply_repair(parse *p, repair r) {
 
 // ---- recovery points --------------------------------------------------------------------------------------------------------
 
-// Can reading go on at this token, `brackets` and `braces` being open since the statement that was given up?
-static bool is_recovery_point(const parse *p, int index, int brackets, int braces, int column) {
+// Can reading go on at this token? `open` brackets are open since the statement that was given up, which starts in `column`.
+static bool is_recovery_point(const parse *p, int index, bracket_counts open, int column) {
   const token *t = &p->tokens.items[index];
   if (t->kind == 0) return true;
   bool in_settings = fits(p, TK_MODEL) && !fits(p, TK_FN);
@@ -90,11 +90,12 @@ static bool is_recovery_point(const parse *p, int index, int brackets, int brace
     return !(in_settings && (t->kind == TK_MODEL || t->kind == TK_INIT)) || fits(p, t->kind);
   }
   if (t->kind == TK_NONE || !fits(p, t->kind)) return false;
-  if (is_statement_word(t->kind)) return true;
-  if (t->kind == TK_RC) return braces == 0;
-  if (!t->first_on_line || t->kind != TK_NAME) return false;
-  // An open bracket that was never closed must not swallow the rest of the block.
-  return brackets == 0 || source_locate(p->source, t->span.begin).column <= column;
+  if (t->kind == TK_RC) return open.braces == 0;
+  // A bracket that was never closed must not swallow the rest of the block.
+  bool outdented =
+      t->first_on_line && source_locate(p->source, t->span.begin).column <= column;
+  if (is_statement_word(t->kind)) return open.braces == 0 || outdented;
+  return t->kind == TK_NAME && t->first_on_line && (open.all == 0 || outdented);
 }
 
 static int bracket_step(int kind) {
@@ -114,17 +115,17 @@ static void close_blocks(parse *p) {
 void skip_to_recovery_point(parse *p) {
   const token *first = peek(p, p->statement >= 0 ? p->statement - p->at : 0);
   int column = source_locate(p->source, first->span.begin).column;
-  int before = open_brackets(p, NULL);
+  bracket_counts open = count_brackets(p);
   feed(p, TK_JUNK, peek(p, 0));
-  int brackets = before - open_brackets(p, NULL);
-  int braces = 0;
-  // Braces among the brackets that were given up are not told apart: at most one closes a block too early, silently.
-  while (!is_recovery_point(p, p->at, brackets, braces, column)) {
+  bracket_counts kept = count_brackets(p);
+  open.all -= kept.all;
+  open.braces -= kept.braces;
+  while (!is_recovery_point(p, p->at, open, column)) {
     int kind = peek(p, 0)->kind;
-    brackets += bracket_step(kind);
-    if (brackets < 0) brackets = 0;
-    if (kind == TK_LC) braces++;
-    if (kind == TK_RC && braces > 0) braces--;
+    open.all += bracket_step(kind);
+    if (open.all < 0) open.all = 0;
+    if (kind == TK_LC) open.braces++;
+    if (kind == TK_RC && open.braces > 0) open.braces--;
     p->at++;
   }
   close_blocks(p);
