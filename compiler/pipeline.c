@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
 #include "compiler/syntax/syntax.h"
 
@@ -18,7 +19,9 @@ typedef struct compilation {
   const char *failure;           /* a pass's own one line, for what has no place in a source */
   const source *source;
   ast_file *syntax;
-  typed_program *program;
+  typed_program *typed;
+  VEC(recurrence *) recurrences;
+  tile_program *tile;            /* --from=tile */
 } compilation;
 
 /* ---- passes ------------------------------------------------------------------------------------------------------------ */
@@ -34,12 +37,38 @@ static bool parse(compilation *c) {
 }
 
 static bool check(compilation *c) {
-  sema_options options = {.overrides = c->options->overrides.items,
-                          .override_count = c->options->overrides.count,
-                          .stdlib = embedded_stdlib};
-  c->program = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
+  sema_options options = {c->options->overrides.items, c->options->overrides.count, embedded_stdlib};
+  c->typed = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
   return true;
 }
+
+static bool read_recurrence(compilation *c) {
+  recurrence *r = recurrence_parse(c->memory, c->names, c->messages, c->source);
+  if (r) vec_push(c->memory, &c->recurrences, r);
+  return true;
+}
+
+static bool read_tile(compilation *c) {
+  c->tile = tile_parse(c->memory, c->names, c->messages, c->source);
+  return true;
+}
+
+/* ---- verifiers: NULL, or what is wrong --------------------------------------------------------------------------------- */
+
+static const char *verify_recurrences(compilation *c) {
+  for (int i = 0; i < c->recurrences.count; i++) {
+    const char *wrong = recurrence_verify(c->memory, c->recurrences.items[i]);
+    if (wrong) return arena_printf(c->memory, "%s: %s", c->recurrences.items[i]->body.name, wrong);
+  }
+  return NULL;
+}
+
+static const char *verify_program(compilation *c, const tile_program *program) {
+  const char *wrong = program ? tile_verify(c->memory, program) : NULL;
+  return wrong ? arena_printf(c->memory, "%s: %s", program->name, wrong) : NULL;
+}
+
+static const char *verify_tile(compilation *c) { return verify_program(c, c->tile); }
 
 /* ---- dumps --------------------------------------------------------------------------------------------------------------- */
 
@@ -47,9 +76,17 @@ static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory
 static void dump_syntax(compilation *c, FILE *out) { print_ast(out, c->syntax); }
 
 static void dump_types(compilation *c, FILE *out) {
-  for (int i = 0; i < c->program->recurrences.count; i++) {
-    fputs(typed_print_body(c->memory, c->program->recurrences.items[i]), out);
-  }
+  for (int i = 0; i < c->typed->recurrences.count; i++)
+    fprintf(out, "%s%s", i ? "\n" : "", typed_print_body(c->memory, c->typed->recurrences.items[i]));
+}
+
+static void dump_recurrences(compilation *c, FILE *out) {
+  for (int i = 0; i < c->recurrences.count; i++)
+    fprintf(out, "%s%s", i ? "\n" : "", recurrence_print(c->memory, c->recurrences.items[i]));
+}
+
+static void dump_tile(compilation *c, FILE *out) {
+  fputs(tile_print(c->memory, c->tile), out);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------------- */
@@ -64,7 +101,18 @@ typedef struct pass {
 static const pass program_passes[] = {
     {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"parse", parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
+    /* Names and axes are checked only in a file without syntax errors: a partial tree would give false messages. */
     {"check", check, LAYER_SYNTAX, LAYER_TYPED, NULL},
+};
+
+static const pass recurrence_passes[] = {
+    {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
+    {"read", read_recurrence, LAYER_SOURCE, LAYER_RECURRENCE, verify_recurrences},
+};
+
+static const pass tile_passes[] = {
+    {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
+    {"read", read_tile, LAYER_SOURCE, LAYER_KERNEL, verify_tile},
 };
 
 typedef struct pass_list {
@@ -75,7 +123,7 @@ typedef struct pass_list {
 
 #define LIST(from, passes) {from, passes, (int)(sizeof passes / sizeof *passes)}
 static const pass_list pass_lists[] = {
-    LIST(NULL, program_passes)};
+    LIST(NULL, program_passes), LIST("recurrence", recurrence_passes), LIST("tile", tile_passes)};
 
 static const pass_list *find_list(const char *from) {
   for (size_t i = 0; i < sizeof pass_lists / sizeof *pass_lists; i++) {
@@ -96,9 +144,11 @@ typedef struct emission {
 
 static const emission emissions[] = {
     {"tokens", LAYER_SOURCE, dump_tokens},       {"ast", LAYER_SYNTAX, dump_syntax},
-    {"types", LAYER_TYPED, dump_types},
+    {"types", LAYER_TYPED, dump_types},          
+    {"recurrence", LAYER_RECURRENCE, dump_recurrences},
+    {"tile", LAYER_KERNEL, dump_tile},           
 };
-const char compile_emit_list[] = "tokens, ast, types";
+const char compile_emit_list[] = "tokens, ast, types, recurrence, tile";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)
