@@ -162,6 +162,8 @@ tile_program *tile_parse(arena *a, interner *names, diag *messages, const source
 const char *tile_verify(arena *a, const tile_program *program);
 /* The section of every value, as an array over values in `arena`. */
 tile_section *tile_sections(arena *a, const tile_program *program);
+/* The same for one value, from the sections of its operands. */
+tile_section tile_value_section(const tile_program *program, tile_id id, const tile_section *sections);
 const char *tile_section_text(tile_section section);
 /* The grid axes over which each value is a sum of its own instance only, as an array over values in `arena`. */
 axis_set *tile_partial(arena *a, const tile_program *program);
@@ -193,8 +195,9 @@ tile_gradient tile_differentiate(arena *a, const tile_program *forward);
 
 /* ---- interpreter (float64), for tests and for the random comparison of every later stage ------------------ */
 /* Runs the program over a whole sequence as a kernel would (chunks in order or in reverse, sections, padding).
- * Same tensors as reference_execute; batch entries one after another. */
-bool tile_execute(const recurrence *recurrence, const tile_program *forward, const tile_gradient *gradient,
+ * Same tensors as reference_execute; batch entries one after another. `gradient` NULL: forward alone. False if memory
+ * is short. */
+bool tile_execute(const recurrence *from, const tile_program *forward, const tile_gradient *gradient,
                   const reference_run *run);
 
 #endif

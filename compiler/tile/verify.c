@@ -7,21 +7,27 @@
 
 // ---- sections -----------------------------------------------------------------------------------------------------
 
-tile_section *tile_sections(arena *a, const tile_program *program) {
-  tile_section *section = ARENA_ARRAY(a, tile_section, program->values.count);
-  for (int i = 0; i < program->values.count; i++) {
-    const tile_value *v = &program->values.items[i];
-    section[i] = TILE_PROLOGUE;
-    if (v->op == TILE_ARGUMENT && program->arguments.items[v->index].role != TILE_PARAM) {
-      section[i] = TILE_BODY;
-    }
-    if (v->op == TILE_VALID) section[i] = TILE_BODY;
-    for (int k = 0; k < tile_arity(v->op); k++) {
-      if (section[v->args[k]] > section[i]) section[i] = section[v->args[k]];
-    }
-    if (v->op == TILE_ACCUMULATE) section[i] = TILE_EPILOGUE;
+tile_section tile_value_section(const tile_program *program, tile_id id,
+                                const tile_section *sections) {
+  const tile_value *v = &program->values.items[id];
+  if (v->op == TILE_ACCUMULATE) return TILE_EPILOGUE;
+  if (v->op == TILE_VALID) return TILE_BODY;
+  if (v->op == TILE_ARGUMENT) {
+    return program->arguments.items[v->index].role == TILE_PARAM ? TILE_PROLOGUE : TILE_BODY;
+  }
+  tile_section section = TILE_PROLOGUE;
+  for (int k = 0; k < tile_arity(v->op); k++) {
+    if (sections[v->args[k]] > section) section = sections[v->args[k]];
   }
   return section;
+}
+
+tile_section *tile_sections(arena *a, const tile_program *program) {
+  tile_section *sections = ARENA_ARRAY(a, tile_section, program->values.count);
+  for (int i = 0; i < program->values.count; i++) {
+    sections[i] = tile_value_section(program, i, sections);
+  }
+  return sections;
 }
 
 const char *tile_section_text(tile_section section) {

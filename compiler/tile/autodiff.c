@@ -1,0 +1,335 @@
+// Reverse mode of straight-line tile programs: the backward is derived, never written.
+//
+//   %2 = exp %0                       %5 = argument d.y
+//   %3 = mul %2 %1              ->    %6 = mul %5 %2           dx1
+//   result output y = %3              %7 = mul (mul %5 %1) %2  dx0
+//
+// The backward program begins with the forward's values (recomputed inside the chunk), goes through them from the last
+// to the first and collects for each value the terms of its cotangent. Cotangents never carry axes that their values
+// lack: what is missing is summed at once; over a grid axis that sum is partial (tile.h). A cotangent may lack axes of
+// its value, then it is the same along them.
+//
+// Values that depend on parameters alone get their cotangent accumulated over the runs and are left to the epilogue.
+//
+// Guards. Where a `select` does not take a branch, the cotangent entering that branch is 0, but a rule may multiply it
+// with an infinity on the way (log at 0). So for a value that is seen through branches alone, terms with a factor that
+// may be infinite are formed as select (dy == 0) 0 term. Padded rows are such branches (`select valid x 0`).
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/tile/gradient.h"
+#include "compiler/tile/stash.h"
+
+// ---- what is known of the backward program's values ------------------------------------------------------------------
+
+static void update_facts(gradient *g) {
+  tile_program *p = g->program;
+  for (int i = g->partial.count; i < p->values.count; i++) {
+    vec_push(p->arena, &g->partial, 0);
+    g->partial.items[i] = tile_partial_value(p, i, g->partial.items);
+    vec_push(p->arena, &g->sections, TILE_PROLOGUE);
+    g->sections.items[i] = tile_value_section(p, i, g->sections.items);
+  }
+}
+
+static axis_set partial_of(gradient *g, tile_id id) {
+  update_facts(g);
+  return g->partial.items[id];
+}
+
+static tile_section section_of(gradient *g, tile_id id) {
+  update_facts(g);
+  return g->sections.items[id];
+}
+
+// ---- guards -----------------------------------------------------------------------------------------------------------
+
+static bool has_rule(tile_op op) {
+  switch (op) {
+    case TILE_SIGN:
+    case TILE_LESS:
+    case TILE_LESS_EQUAL:
+    case TILE_EQUAL:
+    case TILE_STOP:
+    case TILE_FIRST_EQUAL:
+      return false;
+    default:
+      return tile_arity(op) > 0;
+  }
+}
+
+static guard weaker(guard a, guard b) { return a < b ? a : b; }
+
+// The weakest guard over all ways from a value to a result along which a gradient comes back.
+static void find_guards(gradient *g) {
+  const tile_program *f = g->forward;
+  for (int i = 0; i < f->values.count; i++) g->guards[i] = GUARD_BRANCH;
+  for (int i = 0; i < f->results.count; i++) g->guards[f->results.items[i].value] = GUARD_NONE;
+  for (int i = f->values.count - 1; i >= 0; i--) {
+    const tile_value *v = &f->values.items[i];
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (!has_rule(v->op) || (v->op == TILE_SELECT && k == 0)) continue;  // no way back
+      guard seen = g->guards[i];
+      if (v->op == TILE_SELECT) {
+        guard own = f->values.items[v->args[0]].op == TILE_VALID ? GUARD_PADDING : GUARD_BRANCH;
+        if (own > seen) seen = own;
+      }
+      g->guards[v->args[k]] = weaker(g->guards[v->args[k]], seen);
+    }
+  }
+}
+
+// Operations whose value or derivative is infinite for some finite operand. On padded rows operands are 0 or
+// parameters, for which exponentials are finite.
+static bool op_unsafe(tile_op op, guard guarded) {
+  switch (op) {
+    case TILE_LOG:
+    case TILE_LOG1P:
+    case TILE_SQRT:
+    case TILE_SQRT_KINK:
+    case TILE_RSQRT:
+    case TILE_DIV:
+    case TILE_POWER:
+      return true;
+    case TILE_EXP:
+    case TILE_EXPM1:
+      return guarded == GUARD_BRANCH;
+    default:
+      return false;
+  }
+}
+
+static void find_unsafe(gradient *g) {
+  const tile_program *f = g->forward;
+  for (int i = 0; i < f->values.count; i++) {
+    const tile_value *v = &f->values.items[i];
+    g->unsafe[i] = op_unsafe(v->op, g->guards[i]);
+    for (int k = 0; k < tile_arity(v->op); k++) g->unsafe[i] |= g->unsafe[v->args[k]];
+  }
+}
+
+// Does every factor that a rule of this value uses stay finite?
+static bool rule_unsafe(const gradient *g, tile_id id) {
+  const tile_value *v = &g->forward->values.items[id];
+  switch (v->op) {
+    case TILE_NEG:
+    case TILE_ADD:
+    case TILE_SUB:
+    case TILE_SUM:
+    case TILE_SELECT:
+    case TILE_EXPAND:
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_PLACE:
+    case TILE_PREFIX:
+    case TILE_SEGMENT:
+    case TILE_SEGMENT_ADJOINT:
+    case TILE_MIN:
+    case TILE_MAX:
+    case TILE_RELU:
+    case TILE_ABS:
+    case TILE_MAX_OVER:
+    case TILE_MIN_OVER:
+      return false;  // a mask or a sign of dy
+    default:
+      return g->unsafe[id];
+  }
+}
+
+static bool needs_guard(const gradient *g, tile_id id) {
+  return g->guards[id] != GUARD_NONE && rule_unsafe(g, id);
+}
+
+static tile_id guarded_term(gradient *g, tile_id id, tile_id term, tile_id dy) {
+  if (!needs_guard(g, id)) return term;
+  tile_id zero = tile_number(g->program, 0);
+  return tile_select(g->program, tile_binary(g->program, TILE_EQUAL, zero, dy), zero, term);
+}
+
+// ---- terms ------------------------------------------------------------------------------------------------------------
+
+static axis_set axes_of(const gradient *g, tile_id id) { return g->program->values.items[id].axes; }
+
+static void add_term(gradient *g, tile_id target, tile_id term, bool once) {
+  if (tile_is_number(g->program, term, 0)) return;
+  cotangent_terms *terms = once ? &g->epilogue[target] : &g->body[target];
+  vec_push(g->program->arena, terms, (cotangent_term){term, partial_of(g, term)});
+}
+
+// Users in the prologue have their own cotangent in the epilogue.
+static bool happens_once(const gradient *g, tile_id user) {
+  return g->sections.items[user] == TILE_PROLOGUE;
+}
+
+void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy) {
+  tile_id target = g->forward->values.items[id].args[k];
+  if (!g->wanted[target]) return;
+  term = guarded_term(g, id, term, dy);
+  axis_set lacking = (axes_of(g, id) | axes_of(g, term)) & ~axes_of(g, target);
+  add_term(g, target, tile_reduce(g->program, TILE_SUM, term, lacking), happens_once(g, id));
+}
+
+void gradient_give_product(gradient *g, tile_id id, int k, tile_id dy, tile_id factor) {
+  tile_id target = g->forward->values.items[id].args[k];
+  if (!g->wanted[target]) return;
+  bool dot = g->forward->values.items[id].op == TILE_DOT;
+  if (!dot || needs_guard(g, id)) {
+    gradient_give(g, id, k, tile_binary(g->program, TILE_MUL, dy, factor), dy);
+    return;
+  }
+  axis_set lacking = (axes_of(g, dy) | axes_of(g, factor) | axes_of(g, id)) & ~axes_of(g, target);
+  add_term(g, target, tile_dot(g->program, dy, factor, lacking), happens_once(g, id));
+}
+
+// A sum that is not partial over an axis is counted in its entry 0 alone.
+static tile_id make_partial(gradient *g, tile_id x, axis_set missing) {
+  tile_program *p = g->program;
+  for (int axis = 0; axis < p->axes.count; axis++) {
+    if (!axis_in(missing, axis)) continue;
+    tile_id zero = tile_number(p, 0);
+    tile_id first = tile_binary(p, TILE_EQUAL, tile_leaf(p, TILE_INDEX, axis), zero);
+    x = tile_reduce(p, TILE_SUM, tile_select(p, first, x, zero), axis_bit(axis));
+  }
+  return x;
+}
+
+// The sum of all terms: first those that are partial over the same axes.
+static tile_id total(gradient *g, const cotangent_terms *terms) {
+  axis_set all = 0;
+  for (int i = 0; i < terms->count; i++) all |= terms->items[i].partial;
+  tile_id sum = tile_number(g->program, 0);
+  bool *taken = ARENA_ARRAY(g->program->arena, bool, terms->count);
+  for (int i = 0; i < terms->count; i++) {
+    if (taken[i]) continue;
+    axis_set partial = terms->items[i].partial;
+    tile_id group = tile_number(g->program, 0);
+    for (int k = i; k < terms->count; k++) {
+      if (terms->items[k].partial != partial) continue;
+      taken[k] = true;
+      group = tile_binary(g->program, TILE_ADD, group, terms->items[k].value);
+    }
+    sum = tile_binary(g->program, TILE_ADD, sum, make_partial(g, group, all & ~partial));
+  }
+  return sum;
+}
+
+// accumulate (p * x) = p * accumulate x for a p that is the same in all runs; what is accumulated gets smaller.
+static tile_id accumulate(gradient *g, tile_id x) {
+  tile_value v = g->program->values.items[x];
+  if (v.op == TILE_MUL) {
+    for (int i = 0; i < 2; i++) {
+      if (section_of(g, v.args[i]) != TILE_PROLOGUE) continue;
+      return tile_binary(g->program, TILE_MUL, v.args[i], accumulate(g, v.args[1 - i]));
+    }
+  }
+  return tile_unary(g->program, TILE_ACCUMULATE, x);
+}
+
+static tile_id cotangent(gradient *g, tile_id id) {
+  tile_id body = total(g, &g->body[id]);
+  if (g->sections.items[id] != TILE_PROLOGUE || tile_is_number(g->program, body, 0)) {
+    // Nothing comes from the runs.
+    if (g->sections.items[id] != TILE_PROLOGUE) return body;
+    return total(g, &g->epilogue[id]);
+  }
+  tile_id sum = accumulate(g, body);
+  cotangent_terms terms = g->epilogue[id];
+  vec_push(g->program->arena, &terms, (cotangent_term){sum, partial_of(g, sum)});
+  return total(g, &terms);
+}
+
+// ---- the sweep --------------------------------------------------------------------------------------------------------
+
+static void find_wanted(gradient *g) {
+  const tile_program *f = g->forward;
+  for (int i = 0; i < f->values.count; i++) {
+    const tile_value *v = &f->values.items[i];
+    g->wanted[i] = v->op == TILE_ARGUMENT;
+    if (!has_rule(v->op)) continue;
+    for (int k = v->op == TILE_SELECT; k < tile_arity(v->op); k++) {
+      g->wanted[i] |= g->wanted[v->args[k]];
+    }
+  }
+}
+
+static tile_role cotangent_role(tile_role result) {
+  return result == TILE_OUTPUT ? TILE_D_OUTPUT : TILE_D_NEXT_STATE;
+}
+
+static tile_role gradient_role(tile_role argument) {
+  switch (argument) {
+    case TILE_INPUT:
+      return TILE_D_INPUT;
+    case TILE_PARAM:
+      return TILE_D_PARAM;
+    case TILE_STATE:
+      return TILE_D_STATE;
+    default:
+      ICE("autodiff", "a forward program reads a %s", tile_role_text(argument));
+  }
+}
+
+static void seed(gradient *g) {
+  const tile_program *f = g->forward;
+  for (int i = 0; i < f->results.count; i++) {
+    tile_result result = f->results.items[i];
+    result.place.role = cotangent_role(result.place.role);
+    tile_id d = tile_argument(g->program, result.place);
+    if (g->wanted[result.value]) add_term(g, result.value, d, false);
+  }
+}
+
+static void add_gradients(gradient *g, const tile_id *leaf) {
+  for (int i = 0; i < g->forward->arguments.count; i++) {
+    tile_place place = g->forward->arguments.items[i];
+    tile_id d = leaf[i] == NO_TILE ? tile_number(g->program, 0) : cotangent(g, leaf[i]);
+    place.role = gradient_role(place.role);
+    tile_add_result(g->program, place, d);
+  }
+}
+
+// ssd.forward -> ssd.backward
+static const char *backward_name(arena *a, const char *name) {
+  size_t size = strlen(name), suffix = strlen(".forward");
+  if (size > suffix && strcmp(name + size - suffix, ".forward") == 0) size -= suffix;
+  return arena_printf(a, "%.*s.backward", (int)size, name);
+}
+
+static tile_program *derive(arena *a, const tile_program *f) {
+  int count = f->values.count;
+  gradient g = {.forward = f,
+                .program = tile_program_like(a, backward_name(a, f->name), f),
+                .body = ARENA_ARRAY(a, cotangent_terms, count),
+                .epilogue = ARENA_ARRAY(a, cotangent_terms, count),
+                .wanted = ARENA_ARRAY(a, bool, count),
+                .guards = ARENA_ARRAY(a, guard, count),
+                .unsafe = ARENA_ARRAY(a, bool, count)};
+  for (int i = 0; i < count; i++) {
+    if (tile_append_exact(g.program, f->values.items[i]) != i) {
+      ICE("autodiff", "%s computes %%%d twice", f->name, i);
+    }
+  }
+  update_facts(&g);
+  find_wanted(&g);
+  find_guards(&g);
+  find_unsafe(&g);
+  seed(&g);
+  tile_id *leaf = ARENA_ARRAY(a, tile_id, f->arguments.count);
+  for (int i = 0; i < f->arguments.count; i++) leaf[i] = NO_TILE;
+  for (tile_id id = count - 1; id >= 0; id--) {
+    const tile_value *v = &f->values.items[id];
+    if (v->op == TILE_ARGUMENT) leaf[v->index] = id;
+    if (!g.wanted[id] || !has_rule(v->op)) continue;
+    tile_id dy = cotangent(&g, id);
+    if (!tile_is_number(g.program, dy, 0)) gradient_apply_rule(&g, id, dy);
+  }
+  add_gradients(&g, leaf);
+  return g.program;
+}
+
+tile_gradient tile_differentiate(arena *a, const tile_program *forward) {
+  tile_program *derived = derive(a, forward);
+  if (forward->form == TILE_STEP) return stash_forward_values(a, forward, derived);
+  return (tile_gradient){.backward = tile_restrict(a, tile_simplify(a, derived), ~0u),
+                         .recompute = tile_restrict(a, forward, 1u << TILE_NEXT_STATE)};
+}

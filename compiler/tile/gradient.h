@@ -1,0 +1,42 @@
+// Reverse mode, shared by the sweep (autodiff.c) and the rules (vjp.c).
+#ifndef REC_TILE_GRADIENT_H
+#define REC_TILE_GRADIENT_H
+
+#include "compiler/tile/tile.h"
+
+// One term of the cotangent of a value.
+typedef struct cotangent_term {
+  tile_id value;
+  axis_set partial;
+} cotangent_term;
+
+typedef VEC(cotangent_term)
+cotangent_terms;
+
+// How a value's branches of `select` keep it from being seen (see guards in autodiff.c).
+typedef enum guard { GUARD_NONE, GUARD_PADDING, GUARD_BRANCH } guard;
+
+typedef struct gradient {
+  const tile_program *forward;
+  tile_program *
+      program;  // the backward program; its first values are those of `forward`, with the same numbers
+  cotangent_terms *body;      // by forward value: terms that arise in each run
+  cotangent_terms *epilogue;  // for values of the prologue: terms that arise once
+  bool *wanted;               // does a gradient reach an argument through this value?
+  guard *guards;
+  bool *unsafe;  // may be infinite or NaN where no branch takes it
+  VEC(axis_set)
+  partial;  // of the backward program's values, as far as computed
+  VEC(tile_section)
+  sections;
+} gradient;
+
+// The rule of a value's operation: `dy` is its cotangent. Calls gradient_give for each operand.
+void gradient_apply_rule(gradient *g, tile_id id, tile_id dy);
+
+// Adds a term to the cotangent of operand `k` of a value: the axes that the operand lacks are summed.
+void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy);
+// The same for the product `dy * factor`, summed over what the operand lacks.
+void gradient_give_product(gradient *g, tile_id id, int k, tile_id dy, tile_id factor);
+
+#endif

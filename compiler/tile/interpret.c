@@ -1,0 +1,305 @@
+// The interpreter of tile values: each operation as the plainest loops that mean it.
+#include "compiler/tile/interpret.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/tile/evaluate.h"
+
+enum { MAX_OPERANDS = 4 };
+
+// A walk over the product of some axes, the last axis fastest, with a position in each of several arrays.
+typedef struct walk {
+  int axis_count;
+  int64_t size[64], index[64];
+  int64_t stride[MAX_OPERANDS][64];
+  int64_t at[MAX_OPERANDS];
+  int axis[64];
+  bool done;
+} walk;
+
+int64_t tile_machine_stride(const tile_machine *m, tile_id id, int axis) {
+  axis_set axes = m->program->values.items[id].axes;
+  if (!axis_in(axes, axis)) return 0;
+  int64_t stride = 1;
+  for (int i = m->program->axes.count - 1; i > axis; i--) {
+    if (axis_in(axes, i)) stride *= m->sizes[i];
+  }
+  return stride;
+}
+
+static walk walk_over(const tile_machine *m, axis_set axes) {
+  walk w = {.axis_count = 0};
+  for (int i = 0; i < m->program->axes.count; i++) {
+    if (!axis_in(axes, i)) continue;
+    w.axis[w.axis_count] = i;
+    w.size[w.axis_count++] = m->sizes[i];
+    if (m->sizes[i] == 0) w.done = true;
+  }
+  return w;
+}
+
+static void walk_follow(walk *w, const tile_machine *m, int slot, tile_id id) {
+  for (int i = 0; i < w->axis_count; i++) {
+    w->stride[slot][i] = tile_machine_stride(m, id, w->axis[i]);
+  }
+}
+
+static void walk_next(walk *w) {
+  for (int i = w->axis_count - 1; i >= 0; i--) {
+    w->index[i]++;
+    for (int k = 0; k < MAX_OPERANDS; k++) w->at[k] += w->stride[k][i];
+    if (w->index[i] < w->size[i]) return;
+    for (int k = 0; k < MAX_OPERANDS; k++) w->at[k] -= w->stride[k][i] * w->size[i];
+    w->index[i] = 0;
+  }
+  w->done = true;
+}
+
+static int64_t index_of(const walk *w, int axis) {
+  for (int i = 0; i < w->axis_count; i++) {
+    if (w->axis[i] == axis) return w->index[i];
+  }
+  return 0;
+}
+
+// ---- operations -------------------------------------------------------------------------------------------------------
+
+static void run_elementwise(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  int arity = tile_arity(v->op);
+  walk w = walk_over(m, v->axes);
+  walk_follow(&w, m, 3, id);
+  for (int k = 0; k < arity; k++) walk_follow(&w, m, k, v->args[k]);
+  for (; !w.done; walk_next(&w)) {
+    double args[3] = {0, 0, 0};
+    for (int k = 0; k < arity; k++) args[k] = m->data[v->args[k]][w.at[k]];
+    m->data[id][w.at[3]] = tile_evaluate(v->op, args);
+  }
+}
+
+static void run_leaf(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  double *out = m->data[id];
+  switch (v->op) {
+    case TILE_NUMBER:
+      out[0] = v->number;
+      break;
+    case TILE_AXIS_SIZE:
+      out[0] = (double)m->sizes[v->index];
+      break;
+    case TILE_INDEX:
+      for (int64_t i = 0; i < m->count[id]; i++) out[i] = (double)i;
+      break;
+    case TILE_VALID:
+      for (int64_t i = 0; i < m->count[id]; i++) out[i] = i < m->valid;
+      break;
+    case TILE_CAUSAL: {
+      walk w = walk_over(m, v->axes);
+      walk_follow(&w, m, 0, id);
+      for (; !w.done; walk_next(&w)) {
+        int64_t t = index_of(&w, m->program->time_axis), s = index_of(&w, m->program->pair_axis);
+        out[w.at[0]] = v->index ? t > s : t >= s;
+      }
+      break;
+    }
+    default:
+      break;  // arguments are loaded from outside
+  }
+}
+
+static void run_reduction(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  double start = v->op == TILE_MAX_OVER ? -INFINITY : v->op == TILE_MIN_OVER ? INFINITY : 0;
+  for (int64_t i = 0; i < m->count[id]; i++) m->data[id][i] = start;
+  int arity = tile_arity(v->op);
+  axis_set all = 0;
+  for (int k = 0; k < arity; k++) all |= m->program->values.items[v->args[k]].axes;
+  walk w = walk_over(m, all);
+  walk_follow(&w, m, 3, id);
+  for (int k = 0; k < arity; k++) walk_follow(&w, m, k, v->args[k]);
+  for (; !w.done; walk_next(&w)) {
+    double x = m->data[v->args[0]][w.at[0]], *out = &m->data[id][w.at[3]];
+    switch (v->op) {
+      case TILE_SUM:
+        *out += x;
+        break;
+      case TILE_DOT:
+        *out += x * m->data[v->args[1]][w.at[1]];
+        break;
+      case TILE_MAX_OVER:
+        *out = x > *out ? x : *out;
+        break;
+      default:
+        *out = x < *out ? x : *out;
+        break;
+    }
+  }
+}
+
+// For every position of the other axes the first entry over `over` where x == y.
+static void run_first_equal(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  walk outer = walk_over(m, v->axes & ~v->over);
+  walk_follow(&outer, m, 0, v->args[0]);
+  walk_follow(&outer, m, 1, v->args[1]);
+  walk_follow(&outer, m, 3, id);
+  for (; !outer.done; walk_next(&outer)) {
+    walk w = walk_over(m, v->over);
+    walk_follow(&w, m, 0, v->args[0]);
+    walk_follow(&w, m, 1, v->args[1]);
+    walk_follow(&w, m, 3, id);
+    for (bool found = false; !w.done; walk_next(&w)) {
+      double x = m->data[v->args[0]][outer.at[0] + w.at[0]];
+      double y = m->data[v->args[1]][outer.at[1] + w.at[1]];
+      m->data[id][outer.at[3] + w.at[3]] = !found && x == y;
+      found |= x == y;
+    }
+  }
+}
+
+// EXPAND, RENAME, SLICE, PLACE: an element of the result is one of the operand, or 0.
+static void run_axis_op(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  if (v->op == TILE_PLACE) memset(m->data[id], 0, (size_t)m->count[id] * sizeof(double));
+  axis_set operand = m->program->values.items[v->args[0]].axes;
+  walk w = walk_over(m, v->op == TILE_PLACE ? operand : v->axes);
+  walk_follow(&w, m, 0, v->args[0]);
+  walk_follow(&w, m, 3, id);
+  int64_t from = 0, to = 0;
+  if (v->op == TILE_SLICE) from = v->index2 * tile_machine_stride(m, v->args[0], v->index);
+  if (v->op == TILE_PLACE) to = v->index2 * tile_machine_stride(m, id, v->index);
+  if (v->op == TILE_RENAME) {
+    for (int i = 0; i < w.axis_count; i++) {
+      if (w.axis[i] == v->index2) w.stride[0][i] = tile_machine_stride(m, v->args[0], v->index);
+    }
+  }
+  for (; !w.done; walk_next(&w)) m->data[id][w.at[3] + to] = m->data[v->args[0]][w.at[0] + from];
+}
+
+static void run_prefix(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  int t = m->program->time_axis;
+  bool exclusive = v->index & 1, reverse = v->index & 2;
+  int64_t steps = m->sizes[t], stride = tile_machine_stride(m, id, t);
+  walk w = walk_over(m, v->axes & ~axis_bit(t));
+  walk_follow(&w, m, 0, id);
+  for (; !w.done; walk_next(&w)) {
+    double sum = 0;
+    for (int64_t i = 0; i < steps; i++) {
+      int64_t at = w.at[0] + (reverse ? steps - 1 - i : i) * stride;
+      double x = m->data[v->args[0]][at];
+      m->data[id][at] = exclusive ? sum : sum + x;
+      sum += x;
+    }
+  }
+}
+
+// The steps j of a pair: s < j <= t, or s < j < t.
+static void run_segment(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  int t_axis = m->program->time_axis, s_axis = m->program->pair_axis;
+  bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
+  tile_id pairs = adjoint ? v->args[0] : id, steps = adjoint ? id : v->args[0];
+  int64_t size = m->sizes[t_axis];
+  int64_t pair_t = tile_machine_stride(m, pairs, t_axis);
+  int64_t pair_s = tile_machine_stride(m, pairs, s_axis);
+  int64_t step_t = tile_machine_stride(m, steps, t_axis);
+  memset(m->data[id], 0, (size_t)m->count[id] * sizeof(double));
+  axis_set both = axis_bit(t_axis) | axis_bit(s_axis);
+  walk w = walk_over(m, m->program->values.items[pairs].axes & ~both);
+  walk_follow(&w, m, 0, pairs);
+  walk_follow(&w, m, 1, steps);
+  for (; !w.done; walk_next(&w)) {
+    for (int64_t s = 0; s < size; s++) {
+      for (int64_t t = s + 1; t < size; t++) {
+        int64_t last = v->index ? t - 1 : t;
+        double *pair = &m->data[pairs][w.at[0] + t * pair_t + s * pair_s];
+        for (int64_t j = s + 1; j <= last; j++) {
+          double *step = &m->data[steps][w.at[1] + j * step_t];
+          *(adjoint ? step : pair) += *(adjoint ? pair : step);
+        }
+      }
+    }
+  }
+}
+
+static void run_accumulate(tile_machine *m, tile_id id) {
+  const double *x = m->data[m->program->values.items[id].args[0]];
+  for (int64_t i = 0; i < m->count[id]; i++) m->data[id][i] += x[i];
+}
+
+static void run_value(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  if (tile_arity(v->op) == 0) {
+    run_leaf(m, id);
+  } else if (tile_elementwise(v->op)) {
+    run_elementwise(m, id);
+  } else {
+    switch (v->op) {
+      case TILE_SUM:
+      case TILE_DOT:
+      case TILE_MAX_OVER:
+      case TILE_MIN_OVER:
+        run_reduction(m, id);
+        break;
+      case TILE_FIRST_EQUAL:
+        run_first_equal(m, id);
+        break;
+      case TILE_PREFIX:
+        run_prefix(m, id);
+        break;
+      case TILE_SEGMENT:
+      case TILE_SEGMENT_ADJOINT:
+        run_segment(m, id);
+        break;
+      default:
+        run_axis_op(m, id);
+        break;
+    }
+  }
+}
+
+// ---- machines ---------------------------------------------------------------------------------------------------------
+
+bool tile_machine_new(arena *a, tile_machine *m, const tile_program *program,
+                      const int64_t *axis_sizes) {
+  *m = (tile_machine){.program = program};
+  for (int i = 0; i < program->axes.count; i++) {
+    const tile_axis *axis = &program->axes.items[i];
+    m->sizes[i] = axis->body_axis >= 0 ? axis_sizes[axis->body_axis] : axis->size;
+  }
+  m->data = ARENA_ARRAY(a, double *, program->values.count);
+  m->count = ARENA_ARRAY(a, int64_t, program->values.count);
+  m->sections = tile_sections(a, program);
+  for (int i = 0; i < program->values.count; i++) {
+    m->count[i] = 1;
+    for (int k = 0; k < program->axes.count; k++) {
+      if (axis_in(program->values.items[i].axes, k)) m->count[i] *= m->sizes[k];
+    }
+    m->data[i] = calloc((size_t)m->count[i] + 1, sizeof(double));
+    if (!m->data[i]) return false;
+  }
+  return true;
+}
+
+void tile_machine_free(tile_machine *m) {
+  for (int i = 0; m->data && i < m->program->values.count; i++) free(m->data[i]);
+}
+
+void tile_machine_reset(tile_machine *m) {
+  for (int i = 0; i < m->program->values.count; i++) {
+    if (m->program->values.items[i].op != TILE_ACCUMULATE) continue;
+    memset(m->data[i], 0, (size_t)m->count[i] * sizeof(double));
+  }
+}
+
+void tile_machine_run(tile_machine *m, tile_section section) {
+  for (int i = 0; i < m->program->values.count; i++) {
+    bool adds = m->program->values.items[i].op == TILE_ACCUMULATE;
+    if (adds && section == TILE_BODY) run_accumulate(m, i);
+    if (!adds && m->sections[i] == section) run_value(m, i);
+  }
+}

@@ -1,0 +1,240 @@
+// The derivative rule of every operation: from the cotangent dy of a value to those of its operands.
+//
+//   y = exp x      ->   dx = dy * y
+//   y = div a b    ->   da = dy / b,  db = -da * y      (never a reciprocal: its own rule would square it)
+//   y = max a b    ->   da = select (b < a) dy 0,  db = select (b < a) 0 dy
+//
+// Rules refer to results where that is cheaper. At a kink the second operand of max and min, the first extreme entry of
+// a reduction, and for abs, relu and sqrt_kink nothing gets the gradient.
+#include <math.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/tile/gradient.h"
+
+static tile_id arg(const gradient *g, tile_id id, int k) {
+  return g->forward->values.items[id].args[k];
+}
+static const tile_value *row(const gradient *g, tile_id id) {
+  return &g->forward->values.items[id];
+}
+static tile_id num(gradient *g, double x) { return tile_number(g->program, x); }
+static tile_id un(gradient *g, tile_op op, tile_id x) { return tile_unary(g->program, op, x); }
+static tile_id bin(gradient *g, tile_op op, tile_id x, tile_id y) {
+  return tile_binary(g->program, op, x, y);
+}
+static tile_id mul(gradient *g, tile_id x, tile_id y) { return bin(g, TILE_MUL, x, y); }
+static tile_id mask(gradient *g, tile_id condition, tile_id x) {
+  return tile_select(g->program, condition, x, num(g, 0));
+}
+static tile_id mask_out(gradient *g, tile_id condition, tile_id x) {
+  return tile_select(g->program, condition, num(g, 0), x);
+}
+
+// ---- one operand ------------------------------------------------------------------------------------------------------
+
+static void vjp_neg(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, un(g, TILE_NEG, dy), dy);
+}
+
+static void vjp_exp(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, y), dy);
+}
+
+static void vjp_expm1(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, bin(g, TILE_ADD, num(g, 1), y)), dy);
+}
+
+static void vjp_log(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, bin(g, TILE_DIV, dy, arg(g, y, 0)), dy);
+}
+
+static void vjp_log1p(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, bin(g, TILE_DIV, dy, bin(g, TILE_ADD, num(g, 1), arg(g, y, 0))), dy);
+}
+
+static void vjp_sqrt(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, bin(g, TILE_DIV, mul(g, num(g, 0.5), dy), y), dy);
+}
+
+static void vjp_sqrt_kink(gradient *g, tile_id y, tile_id dy) {
+  tile_id at_kink = bin(g, TILE_EQUAL, arg(g, y, 0), num(g, 0));
+  gradient_give(g, y, 0, mask_out(g, at_kink, bin(g, TILE_DIV, mul(g, num(g, 0.5), dy), y)), dy);
+}
+
+static void vjp_rsqrt(gradient *g, tile_id y, tile_id dy) {
+  tile_id cube = mul(g, y, mul(g, y, y));
+  gradient_give(g, y, 0, mul(g, dy, mul(g, num(g, -0.5), cube)), dy);
+}
+
+static void vjp_abs(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, un(g, TILE_SIGN, arg(g, y, 0))), dy);
+}
+
+static void vjp_sigmoid(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, mul(g, y, bin(g, TILE_SUB, num(g, 1), y))), dy);
+}
+
+static void vjp_log_sigmoid(gradient *g, tile_id y, tile_id dy) {
+  tile_id other = un(g, TILE_SIGMOID, un(g, TILE_NEG, arg(g, y, 0)));
+  gradient_give(g, y, 0, mul(g, dy, other), dy);
+}
+
+static void vjp_softplus(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, un(g, TILE_SIGMOID, arg(g, y, 0))), dy);
+}
+
+// y = x s: s + x s (1 - s) = s (1 + (x - y))
+static void vjp_silu(gradient *g, tile_id y, tile_id dy) {
+  tile_id x = arg(g, y, 0), s = un(g, TILE_SIGMOID, x);
+  tile_id slope = mul(g, s, bin(g, TILE_ADD, num(g, 1), bin(g, TILE_SUB, x, y)));
+  gradient_give(g, y, 0, mul(g, dy, slope), dy);
+}
+
+static void vjp_erf(gradient *g, tile_id y, tile_id dy) {
+  tile_id x = arg(g, y, 0);
+  tile_id bell = un(g, TILE_EXP, un(g, TILE_NEG, mul(g, x, x)));
+  gradient_give(g, y, 0, mul(g, dy, mul(g, num(g, 2 / sqrt(acos(-1))), bell)), dy);
+}
+
+static void vjp_relu(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mask(g, bin(g, TILE_LESS, num(g, 0), arg(g, y, 0)), dy), dy);
+}
+
+static void vjp_tanh(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, bin(g, TILE_SUB, num(g, 1), mul(g, y, y))), dy);
+}
+
+static void vjp_sin(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, un(g, TILE_COS, arg(g, y, 0))), dy);
+}
+
+static void vjp_cos(gradient *g, tile_id y, tile_id dy) {
+  tile_id slope = un(g, TILE_NEG, un(g, TILE_SIN, arg(g, y, 0)));
+  gradient_give(g, y, 0, mul(g, dy, slope), dy);
+}
+
+// ---- two and three operands -------------------------------------------------------------------------------------------
+
+static void vjp_add(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, dy, dy);
+  gradient_give(g, y, 1, dy, dy);
+}
+
+static void vjp_sub(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, dy, dy);
+  gradient_give(g, y, 1, un(g, TILE_NEG, dy), dy);
+}
+
+static void vjp_mul(gradient *g, tile_id y, tile_id dy) {
+  tile_id a = arg(g, y, 0), b = arg(g, y, 1);
+  if (a == b) {
+    gradient_give_product(g, y, 0, mul(g, num(g, 2), dy), a);
+    return;
+  }
+  gradient_give_product(g, y, 0, dy, b);
+  gradient_give_product(g, y, 1, dy, a);
+}
+
+static void vjp_div(gradient *g, tile_id y, tile_id dy) {
+  tile_id da = bin(g, TILE_DIV, dy, arg(g, y, 1));
+  gradient_give(g, y, 0, da, dy);
+  gradient_give(g, y, 1, un(g, TILE_NEG, mul(g, da, y)), dy);
+}
+
+static void vjp_pow(gradient *g, tile_id y, tile_id dy) {
+  tile_id x = arg(g, y, 0), p = arg(g, y, 1);
+  tile_id slope = mul(g, p, bin(g, TILE_POWER, x, bin(g, TILE_SUB, p, num(g, 1))));
+  gradient_give(g, y, 0, mul(g, dy, slope), dy);
+  if (!g->wanted[p]) return;
+  // 0 to a positive power does not depend on the power.
+  tile_id at_zero = bin(g, TILE_EQUAL, x, num(g, 0));
+  gradient_give(g, y, 1, mask_out(g, at_zero, mul(g, dy, mul(g, y, un(g, TILE_LOG, x)))), dy);
+}
+
+static void give_by_question(gradient *g, tile_id y, tile_id dy, tile_id first) {
+  gradient_give(g, y, 0, mask(g, first, dy), dy);
+  gradient_give(g, y, 1, mask_out(g, first, dy), dy);
+}
+
+static void vjp_min(gradient *g, tile_id y, tile_id dy) {
+  give_by_question(g, y, dy, bin(g, TILE_LESS, arg(g, y, 0), arg(g, y, 1)));
+}
+
+static void vjp_max(gradient *g, tile_id y, tile_id dy) {
+  give_by_question(g, y, dy, bin(g, TILE_LESS, arg(g, y, 1), arg(g, y, 0)));
+}
+
+static void vjp_select(gradient *g, tile_id y, tile_id dy) {
+  tile_id c = arg(g, y, 0);
+  gradient_give(g, y, 1, mask(g, c, dy), dy);
+  gradient_give(g, y, 2, mask_out(g, c, dy), dy);
+}
+
+// ---- axes -------------------------------------------------------------------------------------------------------------
+
+// dy lacks the axes that were summed, which means the same along them.
+static void vjp_sum(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
+
+static void vjp_expand(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
+
+static void give_first(gradient *g, tile_id y, tile_id dy) {
+  tile_value first = {.op = TILE_FIRST_EQUAL, .args = {arg(g, y, 0), y}, .over = row(g, y)->over};
+  gradient_give(g, y, 0, mask(g, tile_append(g->program, first), dy), dy);
+}
+
+static void vjp_max_over(gradient *g, tile_id y, tile_id dy) { give_first(g, y, dy); }
+
+static void vjp_min_over(gradient *g, tile_id y, tile_id dy) { give_first(g, y, dy); }
+
+static void vjp_dot(gradient *g, tile_id y, tile_id dy) {
+  tile_id a = arg(g, y, 0), b = arg(g, y, 1);
+  if (a == b) {
+    gradient_give_product(g, y, 0, mul(g, num(g, 2), dy), a);
+    return;
+  }
+  gradient_give_product(g, y, 0, dy, b);
+  gradient_give_product(g, y, 1, dy, a);
+}
+
+static void give_indexed(gradient *g, tile_id y, tile_id dy, tile_op op, int index, int index2) {
+  gradient_give(g, y, 0, tile_indexed(g->program, op, dy, index, index2), dy);
+}
+
+static void vjp_rename(gradient *g, tile_id y, tile_id dy) {
+  give_indexed(g, y, dy, TILE_RENAME, row(g, y)->index2, row(g, y)->index);
+}
+
+static void vjp_slice(gradient *g, tile_id y, tile_id dy) {
+  give_indexed(g, y, dy, TILE_PLACE, row(g, y)->index, row(g, y)->index2);
+}
+
+static void vjp_place(gradient *g, tile_id y, tile_id dy) {
+  give_indexed(g, y, dy, TILE_SLICE, row(g, y)->index, row(g, y)->index2);
+}
+
+// The sums of the other direction, bit 1 of the index.
+static void vjp_prefix(gradient *g, tile_id y, tile_id dy) {
+  give_indexed(g, y, dy, TILE_PREFIX, row(g, y)->index ^ 2, 0);
+}
+
+static void vjp_segment(gradient *g, tile_id y, tile_id dy) {
+  give_indexed(g, y, dy, TILE_SEGMENT_ADJOINT, row(g, y)->index, 0);
+}
+
+static void vjp_segment_adjoint(gradient *g, tile_id y, tile_id dy) {
+  give_indexed(g, y, dy, TILE_SEGMENT, row(g, y)->index, 0);
+}
+
+static void vjp_NONE(gradient *g, tile_id y, tile_id dy) {
+  (void)dy;
+  ICE("autodiff", "%%%d (%s) has no derivative rule", y, tile_op_text(row(g, y)->op));
+}
+
+void gradient_apply_rule(gradient *g, tile_id id, tile_id dy) {
+  static void (*const rules[])(gradient *, tile_id, tile_id) = {
+#define TILE_OP(id, text, arity, shape, vjp, cost) vjp_##vjp,
+#include "compiler/tile/ops.def"
+#undef TILE_OP
+  };
+  rules[row(g, id)->op](g, id, dy);
+}
