@@ -165,7 +165,11 @@ void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy) {
   tile_id target = g->forward->values.items[id].args[k];
   if (!g->wanted[target]) return;
   term = guarded_term(g, id, term, dy);
-  axis_set lacking = (axes_of(g, id) | axes_of(g, term)) & ~axes_of(g, target);
+  // Where operands broadcast, so does the term, even along axes that it lacks.
+  tile_op op = g->forward->values.items[id].op;
+  bool broadcasts = tile_elementwise(op) || op == TILE_EXPAND;
+  axis_set all = axes_of(g, term) | (broadcasts ? axes_of(g, id) : 0);
+  axis_set lacking = all & ~axes_of(g, target);
   add_term(g, target, tile_reduce(g->program, TILE_SUM, term, lacking), happens_once(g, id));
 }
 

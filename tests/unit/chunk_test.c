@@ -1,0 +1,278 @@
+// Tile programs against the reference interpreter: values and all gradients of the same recurrences, float64.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+// Last of its kind: it uses the headers above.
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "compiler/chunk/chunk.h"
+#include "compiler/sema/sema.h"
+#include "compiler/syntax/syntax.h"
+#include "tests/recurrence/fixture.h"
+
+// ---- sources ------------------------------------------------------------------------------------------------------------
+
+static const char elementwise[] =
+    "recurrence r(D, N = 3) {\n"
+    "  input x[D], dt[D], B[N], C[N]\n"
+    "  param A_log[D,N], bias[D], D_skip[D]\n"
+    "  state h[D,N]\n"
+    "  output y[D]\n"
+    "  let delta = softplus(dt + bias)\n"
+    "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * x * B\n"
+    "  y = sum[N](C * h) + D_skip * x\n"
+    "}\n";
+
+static const char scalar_decay[] =
+    "recurrence r(G, R, P = 3, N = 4) {\n"
+    "  input  x[G,R,P], dt[G,R], B[G,N], C[G,N]\n"
+    "  param  A_log[G,R], dt_bias[G,R], D[G,R]\n"
+    "  state  h[G,R,P,N]\n"
+    "  output y[G,R,P]\n"
+    "  let delta = softplus(dt + dt_bias)\n"
+    "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * B * x\n"
+    "  y = sum[N](C * h) + D * x\n"
+    "}\n";
+
+static const char per_key[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H,K]\n"
+    "  param u[H,K]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  y = sum[K](q * (S[t-1] + u * k * v))\n"
+    "  S = exp(log_sigmoid(g) / 16) * S[t-1] + k * v\n"
+    "}\n";
+
+static const char delta_rule[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], beta[H], a[H]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  let kn = normalize[K](k)\n"
+    "  let decayed = sigmoid(a) * S[t-1]\n"
+    "  let e = v - sum[K](kn * decayed)\n"
+    "  S = decayed + 2 * sigmoid(beta) * kn * e\n"
+    "  y = sum[K](q * K^-0.5 * S)\n"
+    "}\n";
+
+static const char complex_diagonal[] =
+    "recurrence r(D = 2, P = 3) {\n"
+    "  input x[D]\n"
+    "  param re[D,P], angle[D,P], C[P] : complex, w[D]\n"
+    "  state h[D,P] : complex\n"
+    "  output y[D], z[D,P] : complex, r[D]\n"
+    "  let lambda = complex(-exp(re), angle)\n"
+    "  let decay = exp(lambda)\n"
+    "  h = decay * h[t-1] + expm1(lambda) / lambda * x * polar(w, w)\n"
+    "  y = 2 * re(sum[P](C * h)) + abs(sum[P](conj(C) * h^-2))\n"
+    "  z = where(x > 0, h^3, conj(h)) - mean[D](h)\n"
+    "  r = im(h[P = 1]) + norm[P](h)\n"
+    "}\n";
+
+static const char lags[] =
+    "recurrence r(D, c) {\n"
+    "  input x[D], z[D,c] : complex\n"
+    "  param w[D]\n"
+    "  state h[D]\n"
+    "  output y[D], u[D,c] : complex\n"
+    "  let mixed = w * x + x[t-1] - 0.5 * x[t-3]\n"
+    "  h = tanh(mixed + mixed[t-2] * h[t-1])\n"
+    "  y = h * x[t-1]\n"
+    "  u = z * z[t-2] + z[t-1]\n"
+    "}\n";
+
+static const char stabilised[] =
+    "recurrence r(H, K = 3, V = 2) {\n"
+    "  input q[H,K], k[H,K], v[H,V], f[H], i[H]\n"
+    "  state C[H,K,V], n[H,K], m[H]\n"
+    "  output y[H,V]\n"
+    "  m = stop_gradient(max(log_sigmoid(f) + m[t-1], i))\n"
+    "  let decay = exp(log_sigmoid(f) + m[t-1] - m)\n"
+    "  let write = exp(i - m)\n"
+    "  C = decay * C[t-1] + write * k * v\n"
+    "  n = decay * n[t-1] + write * k\n"
+    "  y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m))\n"
+    "}\n";
+
+static const char gated_unit[] =
+    "recurrence r(D = 3, E = D) {\n"
+    "  input x[D], reset\n"
+    "  param U[D,E], W[D,E]\n"
+    "  state h[D]\n"
+    "  output y[D], s\n"
+    "  let before = where(reset > 0.4, 0, h[t-1])\n"
+    "  let z = sigmoid(x + sum[E](W * before{D -> E}))\n"
+    "  h = (1 - z) * before + z * tanh(x + sum[E](U * (before * z){D -> E}))\n"
+    "  y = softmax[D](h) + gelu(h) * silu(x) + clamp(h, -0.2, 0.3) + relu(h)\n"
+    "  s = max[D](h) - min[D](x) + sqrt(1 + h[D = 1]^2) + log(2 + x[D = 0]) + max(reset, x[D = 2])\n"
+    "}\n";
+
+static const char micro_steps[] =
+    "recurrence r(H, K = 3, V = 2, M = 2) {\n"
+    "  input q[H,K], k[H,M,K], v[H,M,V], beta[H,M], g[H]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  S = fold[M](s = exp(-softplus(g)) * S[t-1], s + sigmoid(beta) * k * (v - sum[K](k * s)))\n"
+    "  y = sum[K](q * S) + index[V] * H\n"
+    "}\n";
+
+// Branches not taken hold infinities: neither value nor gradient may see them.
+static const char branches[] =
+    "recurrence r(D) {\n"
+    "  input x[D]\n"
+    "  param p[D]\n"
+    "  state h[D]\n"
+    "  output y[D]\n"
+    "  let zero = x - x\n"
+    "  let bad = log(zero) + p / zero + sqrt(zero) + zero^0.5\n"
+    "  let big = exp(1e6 * (2 + x)) * p^2\n"
+    "  h = where(x > 5, bad, x) * 0.5 + where(big < 1, big * x, 0) + 0.9 * h[t-1]\n"
+    "  y = h + where(x < 5, p, bad * big)\n"
+    "}\n";
+
+static const char parameters_alone[] =
+    "recurrence r(H, K = 3) {\n"
+    "  input k[H,K]\n"
+    "  param a[H], b[K], c\n"
+    "  state n[H,K], still[K]\n"
+    "  output y[H,K]\n"
+    "  n = (1 - 2^(-5 - index[H]) * c) * n[t-1] + k\n"
+    "  still = 0.5 * still[t-1] + sum[K](b) * b\n"
+    "  y = n + exp(a) * b^2\n"
+    "}\n";
+
+static const struct {
+  const char *name, *source;
+} programs[] = {
+    {"elementwise", elementwise},   {"scalar decay", scalar_decay},
+    {"per key", per_key},           {"delta rule", delta_rule},
+    {"complex", complex_diagonal},  {"lags", lags},
+    {"stabilised", stabilised},     {"gated unit", gated_unit},
+    {"micro steps", micro_steps},   {"branches", branches},
+    {"parameters", parameters_alone},
+};
+
+static recurrence *from_source(fixture *s, const char *text) {
+  const char *error = NULL;
+  const source *file = sources_add(s->sources, "test.rec", text, strlen(text), &error);
+  ast_file *syntax = parse_source(s->memory, s->names, s->messages, file);
+  sema_options options = {.override_count = 0};
+  typed_program *program =
+      sema_check(s->memory, s->names, s->messages, s->sources, syntax, &options);
+  if (diag_has_errors(s->messages)) {
+    diag_print(s->messages, stderr);
+    abort();
+  }
+  recurrence *r = ARENA_NEW(s->memory, recurrence);
+  r->body = *program->recurrences.items[0];
+  return r;
+}
+
+// ---- comparison -----------------------------------------------------------------------------------------------------------
+
+static double difference(const double *a, const double *b, int64_t count) {
+  double scale = 1, worst = 0;
+  for (int64_t i = 0; i < count; i++) scale = fmax(scale, fabs(a[i]));
+  for (int64_t i = 0; i < count; i++) {
+    double d = fabs(a[i] - b[i]) / scale;
+    if (!(d <= worst)) worst = isnan(d) ? INFINITY : d;
+  }
+  return worst;
+}
+
+static void note(const char *name, const char *what, double d, double *worst, const char **where,
+                 arena *a) {
+  if (d <= *worst) return;
+  *worst = d;
+  *where = arena_printf(a, "%s%s", what, name);
+}
+
+// The largest difference between two runs, relative to the largest number of a tensor (at least 1).
+static double trial_difference(const trial *t, const trial *u, arena *a, const char **where) {
+  const typed_body *body = &t->recurrence->body;
+  double worst = 0;
+  *where = "";
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *tensor = &body->tensors.items[i];
+    int64_t n = t->tensor_numbers[i];
+#define NOTE(group, what)                                                                        \
+  note(tensor->name, what, difference(t->run.group[i].data, u->run.group[i].data, n), &worst,    \
+       where, a)
+    switch (tensor->kind) {
+      case TENSOR_OUTPUT: NOTE(tensors, ""); break;
+      case TENSOR_STATE:
+        NOTE(final_states, "hT.");
+        NOTE(d_initial_states, "d.h0.");
+        break;
+      default: NOTE(d_tensors, "d."); break;
+    }
+#undef NOTE
+  }
+  for (int i = 0; i < body->lags.count; i++) {
+    int64_t n = t->lag_numbers[i];
+    note(body->lags.items[i].name, "lag ",
+         difference(t->run.final_lags[i].data, u->run.final_lags[i].data, n), &worst, where, a);
+    note(body->lags.items[i].name, "d.lag ",
+         difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data, n), &worst, where, a);
+  }
+  return worst;
+}
+
+static void assert_verified(arena *a, const tile_program *p) {
+  const char *wrong = tile_verify(a, p);
+  if (wrong) fail_msg("%s: %s\n%s", p->name, wrong, tile_print(a, p));
+}
+
+static void assert_agrees(const char *name, const recurrence *r, const tile_program *forward,
+                          int64_t batch, int64_t time, bool bare) {
+  arena *a = arena_new();
+  assert_verified(a, forward);
+  tile_gradient gradient = tile_differentiate(a, forward);
+  assert_verified(a, gradient.backward);
+  assert_verified(a, gradient.recompute);
+  trial t = trial_new(a, r, batch, time, NULL, 0, 5), u = trial_new(a, r, batch, time, NULL, 0, 5);
+  // Bare: no initial state, no cotangent of the final one.
+  for (int i = 0; bare && i < r->body.tensors.count; i++) {
+    if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
+    t.run.tensors[i].data = u.run.tensors[i].data = NULL;
+    t.run.d_final_states[i].data = u.run.d_final_states[i].data = NULL;
+  }
+  assert_true(reference_execute(r, &t.run, true));
+  assert_true(tile_execute(r, forward, &gradient, &u.run));
+  const char *where;
+  double error = trial_difference(&t, &u, a, &where);
+  if (!(error < 1e-12)) {
+    fail_msg("%s, T = %d, chunk %d: %s differs by %g\n%s", name, (int)time, forward->chunk, where,
+             error, tile_print(a, gradient.backward));
+  }
+  arena_free(a);
+}
+
+static void steps_agree_with_the_reference(void **state) {
+  (void)state;
+  static const int64_t times[] = {0, 1, 2, 37};
+  for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+    fixture s = fixture_open();
+    recurrence *r = from_source(&s, programs[i].source);
+    tile_program *forward = chunk_build_step(s.memory, r);
+    for (int k = 0; k < 4; k++) {
+      assert_agrees(programs[i].name, r, forward, 2, times[k], false);
+      assert_agrees(programs[i].name, r, forward, 1, times[k], true);
+    }
+    fixture_close(&s);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(steps_agree_with_the_reference),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
