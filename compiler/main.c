@@ -5,9 +5,11 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/pipeline.h"
+#include "compiler/syntax/syntax.h"
 
 static const char usage_text[] =
     "usage: recc FILE.rec [-o FILE.so] [options]     compile to a shared library and its C header\n"
+    "       recc fmt FILE.rec                        print in the standard layout (rec fmt rewrites files)\n"
     "\n"
     "  -D AXIS=SIZE, -D ITEM.AXIS=SIZE   set the size of an axis, everywhere or in one declaration\n"
     "  -O0 .. -O3                        effort of the code generator (default -O3)\n"
@@ -116,7 +118,24 @@ static int print_version(void) {
   return 0;
 }
 
+/* recc fmt FILE */
+static int format_file(char **args, int count) {
+  if (count != 1) return usage_error("one file after fmt", count ? args[1] : "nothing");
+  arena *a = arena_new();
+  sources *files = sources_new(a);
+  diag *messages = diag_new(a, files);
+  const char *error;
+  const source *file = sources_load(files, args[0], &error);
+  char *text = file ? format_source(a, interner_new(a), messages, file) : NULL;
+  if (text) fputs(text, stdout);
+  diag_print(messages, stderr);
+  if (!file) fprintf(stderr, "error: %s\n", error);
+  arena_free(a);
+  return text ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "fmt") == 0) return format_file(argv + 2, argc - 2);
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--version") == 0) return print_version();
     if (strcmp(argv[i], "--help") == 0) return fputs(usage_text, stdout), 0;

@@ -144,9 +144,9 @@ typedef struct emission {
 
 static const emission emissions[] = {
     {"tokens", LAYER_SOURCE, dump_tokens},       {"ast", LAYER_SYNTAX, dump_syntax},
-    {"types", LAYER_TYPED, dump_types},          
+    {"types", LAYER_TYPED, dump_types},
     {"recurrence", LAYER_RECURRENCE, dump_recurrences},
-    {"tile", LAYER_KERNEL, dump_tile},           
+    {"tile", LAYER_KERNEL, dump_tile},
 };
 const char compile_emit_list[] = "tokens, ast, types, recurrence, tile";
 

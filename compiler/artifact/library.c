@@ -17,7 +17,7 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
   VEC(const kernel *) kernels = {0};
   VEC(codegen_blob) blobs = {0};
   VEC(codegen_thunk) thunks = {0};
-  const char *manifest = artifact_manifest(a, library);
+  const char *manifest = artifact_manifest(a, library, false);
   vec_push(a, &blobs,
            (codegen_blob){.symbol = "rec_manifest", .bytes = manifest, .size = (int64_t)strlen(manifest) + 1, .exported = true});
   static const char *const entries[] = {"forward", "backward", "step", "sizes"};

@@ -171,7 +171,7 @@ static const char *hash_text(arena *a, const artifact *library) {
   return arena_printf(a, "%016llx", (unsigned long long)XXH64_digest(&state));
 }
 
-char *artifact_manifest(arena *a, const artifact *library) {
+char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   cJSON *json = must(cJSON_CreateObject());
   add_text(json, "rec", REC_VERSION);
   add_text(json, "abi", ABI_TEXT);
@@ -200,7 +200,7 @@ char *artifact_manifest(arena *a, const artifact *library) {
     cJSON_AddItemToArray(recurrences, recurrence_json(a, &library->recurrences.items[i]));
   add(json, "recurrences", recurrences);
   if (library->program) add(json, "program", cJSON_CreateRaw(library->program));
-  char *printed = cJSON_PrintUnformatted(json);
+  char *printed = indented ? cJSON_Print(json) : cJSON_PrintUnformatted(json);
   if (!printed) ICE("artifact", "no memory for the manifest");
   char *text = arena_strdup(a, printed);
   cJSON_free(printed);
