@@ -15,6 +15,8 @@ typedef struct body_check {
   sema_scope *scope;
   typed_body *body;
   axis_set anchored;  // axes of inputs and params: they tell run-time sizes
+  bool axes_unsure;   // a declaration has an unknown axis: nothing is said about unused ones
+  bool has_input;
 } body_check;
 
 // ---- names of the whole text --------------------------------------------------------------------------------------------
@@ -165,6 +167,7 @@ static bool is_assignable(const body_check *c, const ast_name *name, const symbo
       bool open = other->kind == SYMBOL_STATE || other->kind == SYMBOL_OUTPUT;
       if (open && !other->assigned_at.source) suggest(&found, other->name);
     }
+    if (found.best) scope_find(c->scope, found.best)->assigned_at = name->span;  // only this is reported
     const char *hint = found.best ? suggestion_text(c->sema, &found)
                                   : arena_printf(c->sema->memory, "; write let %s = ...", name->text);
     scope_error(c->scope, name->span, "expected a state or an output, found '%s'%s", name->text, hint);
@@ -248,6 +251,7 @@ static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *d
     tensor.axes = ARENA_ARRAY(c->sema->memory, int, decl->axes.count);
     if (!sema_axes(c->scope, &decl->axes, &tensor.axis_set, tensor.axes)) {
       tensor.axis_count = 0;
+      c->axes_unsure = true;
       for (int i = 0; i < decl->axes.count; i++) {
         bool first = tensor.axes[i] >= 0;
         for (int k = 0; k < tensor.axis_count; k++) first &= tensor.axes[k] != tensor.axes[i];
@@ -259,6 +263,7 @@ static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *d
   }
   check_type(c, decl, &tensor);
   check_promise(c, decl, &tensor);
+  c->has_input |= kind == TENSOR_INPUT;
   if (kind == TENSOR_INPUT || kind == TENSOR_PARAM) c->anchored |= tensor.axis_set;
   check_start_of_param(c, decl, &tensor);
   symbol *s = symbol_declared_at(c, &decl->name);
@@ -294,7 +299,7 @@ static void check_used(const body_check *c, const symbol *s) {
   if (s->used) return;
   if (s->kind == SYMBOL_INPUT || s->kind == SYMBOL_PARAM) {
     scope_error(c->scope, s->span, "expected a use of the %s '%s', found none; remove it", kind, s->name);
-  } else if (s->kind == SYMBOL_AXIS) {
+  } else if (s->kind == SYMBOL_AXIS && !c->axes_unsure) {
     scope_error(c->scope, s->span, "expected a use of the axis '%s', found none; remove it from the header",
                 s->name);
   } else if (s->kind == SYMBOL_LET) {
@@ -304,26 +309,24 @@ static void check_used(const body_check *c, const symbol *s) {
 
 static void check_runtime_axis(const body_check *c, const symbol *s) {
   bool runtime = c->body->axes.items[s->index].size == TYPED_RUNTIME_SIZE;
-  if (!runtime || !s->used || axis_in(c->anchored, s->index)) return;
+  if (!runtime || !s->used || c->axes_unsure || axis_in(c->anchored, s->index)) return;
   scope_error(c->scope, s->span, "expected the axis '%s' in some input or param, found it in none; its size "
               "is known at run time, from a tensor that has it: give it one here, as in %s = 64",
               s->name, s->name);
 }
 
 static void check_whole(const body_check *c, const ast_item *item) {
-  bool has_input = false;
   for (int i = 0; i < c->scope->symbols.count; i++) {
     const symbol *s = c->scope->symbols.items[i];
     check_used(c, s);
     if (s->kind == SYMBOL_AXIS) check_runtime_axis(c, s);
-    has_input |= s->kind == SYMBOL_INPUT;
     bool assignable = s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT;
     if (assignable && !s->assigned_at.source) {
       scope_error(c->scope, s->span, "expected an assignment of the %s '%s', found none; write %s = ...",
                   symbol_kind_text(s->kind), s->name, s->name);
     }
   }
-  if (!has_input) {
+  if (!c->has_input) {
     scope_error(c->scope, item->name.span, "expected at least one input in the recurrence '%s', found none",
                 item->name.text);
   }

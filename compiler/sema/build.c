@@ -6,39 +6,83 @@
 //   sum[G](a)         with let a[G] = x, x without axes: %3 = mul %1 %2, %2 being the number G
 //   where(W > 1, a, b)  with W = 4: a
 #include <math.h>
+#include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
+// ---- values that are made once ------------------------------------------------------------------------------------------
+
+static bool is_shared(const typed_value *v) {
+  return value_arity(v->op) == 0 || v->op == VALUE_SLICE || v->op == VALUE_RENAME;
+}
+
 static bool same_value(const typed_value *a, const typed_value *b) {
   bool same_number = a->number == b->number && signbit(a->number) == signbit(b->number);
   return a->op == b->op && same_number && a->index == b->index && a->index2 == b->index2 &&
-         a->steps == b->steps &&
-         (value_arity(a->op) == 0 || a->args[0] == b->args[0]);
+         a->steps == b->steps && (value_arity(a->op) == 0 || a->args[0] == b->args[0]);
 }
 
-static value_id find_equal(const typed_body *body, const typed_value *value) {
-  bool shared = value_arity(value->op) == 0 || value->op == VALUE_SLICE || value->op == VALUE_RENAME;
-  for (int i = body->values.count - 1; shared && i >= 0; i--) {
-    if (same_value(&body->values.items[i], value)) return i;
+static int *bucket_of(sema_scope *scope, const typed_value *v) {
+  uint64_t bits;
+  memcpy(&bits, &v->number, sizeof bits);
+  uint64_t parts[] = {v->op, (uint64_t)v->index, (uint64_t)v->index2, (uint64_t)v->steps, bits,
+                      value_arity(v->op) ? (uint64_t)v->args[0] : 0};
+  uint64_t hash = 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    hash = (hash ^ parts[i]) * UINT64_C(0x9E3779B97F4A7C15);
+    hash ^= hash >> 29;
+  }
+  return &scope->state->buckets[hash % SHARED_BUCKETS];
+}
+
+static value_id find_equal(sema_scope *scope, const typed_value *value) {
+  const body_state *state = scope->state;
+  for (int i = *bucket_of(scope, value); i >= 0; i = state->shared.items[i].next) {
+    value_id id = state->shared.items[i].id;
+    if (same_value(&scope->body->values.items[id], value)) return id;
   }
   return NO_VALUE;
 }
 
-sema_operand build_value(sema_scope *scope, typed_value value) {
-  value_id id = find_equal(scope->body, &value);
-  if (id >= 0) return operand_of_value(scope, id);
-  if (scope->body->values.count >= TYPED_MAX_VALUES) {
-    if (!scope->state->too_large) {
-      scope_error(scope, value.span,
-                  "expected a body of at most %d operations, found more; a fold is written out "
-                  "once for each entry of its axis, an fn for each call",
-                  TYPED_MAX_VALUES);
-    }
-    scope->state->too_large = true;
-    return operand_error;
+static void share(sema_scope *scope, value_id id) {
+  int *bucket = bucket_of(scope, &scope->body->values.items[id]);
+  shared_value entry = {.id = id, .next = *bucket};
+  *bucket = scope->state->shared.count;
+  vec_push(scope->sema->memory, &scope->state->shared, entry);
+}
+
+void drop_values(sema_scope *scope, int count) {
+  body_state *state = scope->state;
+  scope->body->values.count = count;
+  while (state->shared.count > 0 && state->shared.items[state->shared.count - 1].id >= count) {
+    state->shared.count--;
   }
-  return operand_of_value(scope, body_append(scope->sema->memory, scope->body, value));
+  for (int i = 0; i < SHARED_BUCKETS; i++) {
+    while (state->buckets[i] >= state->shared.count) {
+      state->buckets[i] = state->shared.items[state->buckets[i]].next;
+    }
+  }
+}
+
+// ---- values -------------------------------------------------------------------------------------------------------------
+
+sema_operand refuse_growth(sema_scope *scope, span where) {
+  if (!scope->state->too_large) {
+    scope_error(scope, where, "expected a body of at most %d operations, found more; a fold is written out "
+                "once for each entry of its axis, an fn for each call", TYPED_MAX_VALUES);
+  }
+  scope->state->too_large = true;
+  return operand_error;
+}
+
+sema_operand build_value(sema_scope *scope, typed_value value) {
+  value_id id = is_shared(&value) ? find_equal(scope, &value) : NO_VALUE;
+  if (id >= 0) return operand_of_value(scope, id);
+  if (scope->body->values.count >= TYPED_MAX_VALUES) return refuse_growth(scope, value.span);
+  id = body_append(scope->sema->memory, scope->body, value);
+  if (is_shared(&value)) share(scope, id);
+  return operand_of_value(scope, id);
 }
 
 static value_id value_at(sema_scope *scope, sema_operand a, span where) {

@@ -10,8 +10,6 @@
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
-enum { DEEPEST_CALLS = 64 };
-
 // ---- what every call is checked for -------------------------------------------------------------------------------------
 
 // The place of '(' of a call without axes: behind its name, white space and comments aside.
@@ -285,11 +283,7 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e,
   bool fine = bind_axes(&inner, scope, e, fn);
   fine &= bind_parameters(&inner, scope, e, fn);
   if (!fine) return operand_error;
-  int depth = scope->state->depth;
-  scope->state->depth = 0;
-  sema_operand result = check_expression(&inner, fn->fn.value);
-  scope->state->depth = depth;
-  return result;
+  return check_expression(&inner, fn->fn.value);
 }
 
 // ---- which function is meant --------------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
 
-enum { DEEPEST_NESTING = 1000 };
-
 // ---- names --------------------------------------------------------------------------------------------------------------
 
 static const char *function_hint(const sema_scope *scope, const char *name) {
@@ -394,14 +392,16 @@ static sema_operand check_any(sema_scope *scope, const ast_expr *e) {
 }
 
 sema_operand check_expression(sema_scope *scope, const ast_expr *e) {
-  if (scope->state->depth >= DEEPEST_NESTING) {
-    scope_error(scope, e->span, "expected an expression nested at most %d deep, found a deeper one; "
-                "name a part of it by a let", DEEPEST_NESTING);
+  if (scope->state->too_large) return operand_error;
+  if (scope->state->expressions++ > MOST_EXPRESSIONS) return refuse_growth(scope, e->span);
+  if (scope->sema->depth >= DEEPEST_NESTING) {
+    scope_error(scope, e->span, "expected at most %d operations inside each other, those of called "
+                "functions included, found more; name parts with let", DEEPEST_NESTING);
     return operand_error;
   }
-  scope->state->depth++;
+  scope->sema->depth++;
   sema_operand result = check_any(scope, e);
-  scope->state->depth--;
+  scope->sema->depth--;
   return result;
 }
 

@@ -70,7 +70,7 @@ static sema_operand first_step(sema_scope *scope, const ast_expr *body, symbol *
     if (same) return next;
     *axes = grown;
     *complex |= next.complex;
-    if (scope->body->lags.count == 0) scope->body->values.count = mark;
+    if (scope->body->lags.count == 0) drop_values(scope, mark);
   }
 }
 

@@ -5,14 +5,11 @@
 //   fn bad(x)     = x / q               expected a declared name, found 'q'; a function sees only its own parameters
 #include "compiler/sema/internal.h"
 
-enum { DEEPEST_NESTING = 1000 };
-
 typedef struct function_check {
   sema *sema;
   const typed_file *file;
   function *fn;
   VEC(const char *) values;  // parameters, and the running values of the folds around this place
-  int depth;
 } function_check;
 
 static void check(function_check *c, const ast_expr *e);
@@ -134,13 +131,15 @@ static void check_parts(function_check *c, const ast_expr *e) {
 }
 
 static void check(function_check *c, const ast_expr *e) {
-  if (c->depth >= DEEPEST_NESTING) {
-    if (!c->fn->wrong) fail(c, e->span, "expected an expression that is less deeply nested");
+  if (c->sema->depth >= DEEPEST_NESTING) {
+    if (!c->fn->wrong) {
+      fail(c, e->span, "expected functions that call each other less deeply, found a long chain");
+    }
     return;
   }
-  c->depth++;
+  c->sema->depth++;
   check_parts(c, e);
-  c->depth--;
+  c->sema->depth--;
 }
 
 static void check_formals(function_check *c, const ast_names *names) {

@@ -54,14 +54,6 @@ static const char *beside(arena *memory, const char *importer, const char *name)
   return arena_printf(memory, "%.*s/%s", (int)(slash - importer), importer, name);
 }
 
-static const char *std_names(const sema *s) {
-  const char *text = "";
-  for (const embedded_file *row = s->options.stdlib; row && row->name; row++) {
-    text = arena_printf(s->memory, "%s%sstd.%s", text, *text ? ", " : "", row->name);
-  }
-  return *text ? text : "nothing";
-}
-
 static const source *load_std(sema *s, const ast_item *item, const char **key) {
   const ast_names *path = &item->import.path;
   bool form = path->count == 2 && path->items[0].text == s->word_std;
@@ -81,10 +73,8 @@ static const source *load_std(sema *s, const ast_item *item, const char **key) {
   if (!row) {
     suggestion found = {.name = name};
     for (const embedded_file *r = s->options.stdlib; r && r->name; r++) suggest(&found, r->name);
-    const char *hint = found.best ? suggestion_text(s, &found)
-                                  : arena_printf(s->memory, "; there is %s", std_names(s));
     diag_error(s->messages, path->items[1].span, "expected a file of the standard library, found '%s'%s",
-               name, hint);
+               name, suggestion_text(s, &found));
     return NULL;
   }
   const char *error = NULL;
@@ -174,7 +164,7 @@ static typed_file *load_imports(import_check *c, const char *key, const ast_file
 // ---- names --------------------------------------------------------------------------------------------------------------
 
 static const char *item_word(ast_item_kind kind) {
-  static const char *const words[] = {"recurrence", "layer", "model", "fn",
+  static const char *const words[] = {"recurrence", "layer", "model", "function",
                                       "import", "init", "train", "evaluate"};
   return words[kind];
 }

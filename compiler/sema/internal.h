@@ -15,6 +15,9 @@ typedef struct function {
   bool wrong;
 } function;
 
+// The stack is finite: expressions inside each other, those of called functions included.
+enum { DEEPEST_NESTING = 2000, DEEPEST_CALLS = 64 };
+
 struct sema {
   arena *memory;
   interner *names;
@@ -23,6 +26,7 @@ struct sema {
   sema_options options;  // a copy: layers ask for instances later
   typed_program *program;
   VEC(function *) functions;
+  int depth;    // of expressions and functions being checked inside each other
   bool broken;  // an import could not be read or parsed: names may be missing, bodies are not checked
   const char *word_t, *word_pi, *word_complex, *word_std;
 };
@@ -82,11 +86,21 @@ typedef struct symbol {
   span assigned_at;    // STATE, OUTPUT: where the text assigns it first; no place if nowhere
 } symbol;
 
+// Values that are made once: leaves, slices and renames, by a hash of what they are.
+typedef struct shared_value {
+  value_id id;
+  int next;  // in the same bucket, -1 for none
+} shared_value;
+
+enum { SHARED_BUCKETS = 1024, MOST_EXPRESSIONS = 1 << 20 };
+
 // What all scopes of one body share.
 typedef struct body_state {
   int slice[TYPED_MAX_AXES];  // inside fold[M]: the current entry of M, else -1
-  bool too_large;             // the message about its size was given
-  int depth;                  // of nested expressions and calls
+  bool too_large;             // the message about its size was given: nothing more is built
+  int expressions;            // checked so far, repeats by folds and calls included
+  int buckets[SHARED_BUCKETS];
+  VEC(shared_value) shared;
 } body_state;
 
 struct sema_scope {
@@ -169,6 +183,10 @@ sema_operand build_unary(sema_scope *scope, value_op op, sema_operand a, span wh
 sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b, span where);
 sema_operand build_operation(sema_scope *scope, value_op op, const sema_operand *args, span where);
 sema_operand build_value(sema_scope *scope, typed_value value);
+// The message that a body is too large, once.
+sema_operand refuse_growth(sema_scope *scope, span where);
+// Forgets the values from `count` on, which nothing uses.
+void drop_values(sema_scope *scope, int count);
 sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent, span where);
 sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axis_set over,
                              span where);

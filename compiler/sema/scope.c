@@ -56,6 +56,7 @@ symbol *scope_declare(sema_scope *scope, symbol_kind kind, const char *name, spa
   if (taken) {
     const char *hint = "";
     if (kind == SYMBOL_LET && (taken->kind == SYMBOL_STATE || taken->kind == SYMBOL_OUTPUT)) {
+      if (!taken->assigned_at.source) taken->assigned_at = where;  // so that only this is reported
       hint = arena_printf(scope->sema->memory, "; it is assigned without let: %s = ...", name);
     }
     scope_error(scope, where, "expected a new name, found '%s', which is the name of a%s %s%s", name,
@@ -122,6 +123,17 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
       for (int i = 0; i < e->tuple.items.count; i++) scope_use_all(scope, e->tuple.items.items[i]);
       break;
     case AST_PATH: use_name(scope, &e->path.steps.items[0]); break;
+    case AST_REPEAT:
+      scope_use_all(scope, e->repeat.count);
+      scope_use_all(scope, e->repeat.body);
+      for (int i = 0; i < e->repeat.carried.count; i++) {
+        scope_use_all(scope, e->repeat.carried.items[i].value);
+      }
+      for (int i = 0; i < e->repeat.statements.count; i++) {
+        const ast_stmt *stmt = e->repeat.statements.items[i];
+        scope_use_all(scope, stmt->kind == AST_LET ? stmt->let.value : stmt->assign.value);
+      }
+      break;
     default: break;
   }
 }
@@ -131,6 +143,9 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
   if (s && s->kind == SYMBOL_AXIS) {
     s->used = true;
     return s->index;
+  }
+  for (int i = 0; !s && !scope->function && i < scope->body->axes.count; i++) {
+    if (scope->body->axes.items[i].name == name->text) return i;  // `t`, refused where it was declared
   }
   const char *where = scope->function ? "of the function" : "of the header";
   if (s) {
@@ -181,6 +196,7 @@ sema_scope *sema_scope_new(sema *s, const typed_file *file, typed_body *body) {
   scope->body = body;
   scope->state = ARENA_NEW(s->memory, body_state);
   for (int i = 0; i < TYPED_MAX_AXES; i++) scope->state->slice[i] = -1;
+  for (int i = 0; i < SHARED_BUCKETS; i++) scope->state->buckets[i] = -1;
   for (int i = 0; i < body->axes.count; i++) {
     symbol *axis = scope_declare(scope, SYMBOL_AXIS, body->axes.items[i].name, body->axes.items[i].span);
     if (!axis) continue;

@@ -18,7 +18,6 @@ typedef struct header_check {
   sema *sema;
   const ast_header *header;
   typed_body *body;  // its axes are the names so far
-  int depth;
 } header_check;
 
 static size evaluate(header_check *c, const ast_expr *e);
@@ -87,11 +86,10 @@ static size evaluate_call(header_check *c, const ast_expr *e) {
 }
 
 static size evaluate(header_check *c, const ast_expr *e) {
-  enum { DEEPEST_NESTING = 1000 };
-  if (c->depth >= DEEPEST_NESTING) {
+  if (c->sema->depth >= DEEPEST_NESTING) {
     return wrong(c, e->span, "expected a simpler size, found a deeply nested one");
   }
-  c->depth++;
+  c->sema->depth++;
   size result;
   switch (e->kind) {
     case AST_NUMBER: result = (size){.kind = SIZE_NUMBER, .number = e->number.value}; break;
@@ -108,7 +106,7 @@ static size evaluate(header_check *c, const ast_expr *e) {
                      "numbers and earlier names, as in E = 2*D");
       break;
   }
-  c->depth--;
+  c->sema->depth--;
   return result;
 }
 

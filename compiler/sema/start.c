@@ -10,7 +10,7 @@
 
 #include "compiler/sema/internal.h"
 
-enum { WRONG = -1, DEEPEST_NESTING = 1000, DEEPEST_CALLS = 64 };
+enum { WRONG = -1 };
 
 typedef struct parameter {
   const char *name;
@@ -26,7 +26,8 @@ typedef struct start_check {
   void *context;
   const char *function;      // inside an fn
   VEC(parameter) parameters; // of that fn
-  int depth, calls;
+  int calls;                 // of fns inside each other
+  int *steps;                // expressions checked, repeats by calls included
 } start_check;
 
 static int check(start_check *c, const ast_expr *e);
@@ -251,7 +252,6 @@ static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
   inner.file = fn->file;
   inner.function = fn->name;
   inner.calls++;
-  inner.depth = 0;
   inner.paths = NULL;
   return check(&inner, fn->item->fn.value);
 }
@@ -337,13 +337,14 @@ static int check_any(start_check *c, const ast_expr *e) {
 }
 
 static int check(start_check *c, const ast_expr *e) {
-  if (c->depth >= DEEPEST_NESTING) {
+  if (++*c->steps > MOST_EXPRESSIONS) return WRONG;
+  if (c->scope->sema->depth >= DEEPEST_NESTING) {
     scope_error(c->scope, e->span, "expected a simpler start, found a deeply nested one");
     return WRONG;
   }
-  c->depth++;
+  c->scope->sema->depth++;
   int result = check_any(c, e);
-  c->depth--;
+  c->scope->sema->depth--;
   return result;
 }
 
@@ -372,9 +373,10 @@ const typed_start *sema_check_start(sema_scope *scope, const ast_expr *e, axis_s
                                     sema_path_hook *paths, void *context) {
   arena *memory = scope->sema->memory;
   typed_start *start = ARENA_NEW(memory, typed_start);
+  int steps = 0;
   start->source = e;
   start_check c = {.scope = scope, .file = scope->file, .start = start, .axes = axes, .paths = paths,
-                   .context = context};
+                   .context = context, .steps = &steps};
   int errors = diag_error_count(scope->sema->messages);
   int result = check(&c, e);
   if (result != WRONG && diag_error_count(scope->sema->messages) == errors) {
