@@ -21,7 +21,7 @@ LLD_HAS_DRIVER(elf)
 namespace {
 
 struct running_libraries {
-  std::string libc, libm;
+  std::string libc, libm, loader;  // the loader defines __tls_get_addr
 };
 
 int note_library(struct dl_phdr_info *info, size_t, void *data) {
@@ -30,6 +30,7 @@ int note_library(struct dl_phdr_info *info, size_t, void *data) {
   const char *name = slash ? slash + 1 : info->dlpi_name;
   if (!std::strncmp(name, "libc.so", 7)) found->libc = info->dlpi_name;
   if (!std::strncmp(name, "libm.so", 7)) found->libm = info->dlpi_name;
+  if (!std::strncmp(name, "ld-linux", 8)) found->loader = info->dlpi_name;
   return 0;
 }
 
@@ -61,6 +62,9 @@ extern "C" int link_elf(const unsigned char *const *objects, const size_t *sizes
                                     "--gc-sections",
                                     "--build-id=none",
                                     "--threads=1",
+                                    // The support code's threads sleep inside the library: it must stay where it is.
+                                    "-z",
+                                    "nodelete",
                                     "-z",
                                     "relro",
                                     "-z",
@@ -83,6 +87,7 @@ extern "C" int link_elf(const unsigned char *const *objects, const size_t *sizes
   if (good) {
     words.push_back(libraries.libc);
     words.push_back(libraries.libm);
+    if (!libraries.loader.empty()) words.push_back(libraries.loader);
     std::vector<const char *> arguments;
     for (const std::string &word : words) arguments.push_back(word.c_str());
     std::string output;
