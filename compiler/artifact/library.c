@@ -3,6 +3,8 @@
  *   kernels, tables, manifest, thunks --codegen--> one object --lld, with the support object--> NAME.so, and NAME.h beside it
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -40,12 +42,19 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
   return (codegen_input){kernels.items, kernels.count, blobs.items, blobs.count, thunks.items, thunks.count};
 }
 
-/* lld writes into memory first, so that a full disk is an ordinary error of write_file. */
+/* Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path or to standard output,
+ * and it refuses paths that it cannot rename to: so standard output is a file in memory for that moment. */
 static const char *link_in_memory(arena *a, const link_object *objects, int count, const char *soname,
                                   const unsigned char **bytes, size_t *size) {
+  fflush(stdout);
   int file = memfd_create("library", MFD_CLOEXEC);
-  if (file < 0) return arena_printf(a, "no memory for the library: %s", strerror(errno));
-  const char *error = link_shared_library(a, objects, count, soname, arena_printf(a, "/proc/self/fd/%d", file));
+  int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3); /* -1 if standard output is closed */
+  if (file < 0 || dup2(file, STDOUT_FILENO) < 0) return arena_printf(a, "no memory for the library: %s", strerror(errno));
+  const char *error = link_shared_library(a, objects, count, soname, "-");
+  if (before >= 0)
+    dup2(before, STDOUT_FILENO);
+  else
+    close(STDOUT_FILENO);
   struct stat status;
   if (!error && fstat(file, &status) == 0) {
     unsigned char *copy = arena_alloc(a, (size_t)status.st_size);
@@ -57,6 +66,7 @@ static const char *link_in_memory(arena *a, const link_object *objects, int coun
     }
   }
   close(file);
+  if (before >= 0) close(before);
   return error;
 }
 
