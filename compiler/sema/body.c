@@ -88,11 +88,11 @@ static bool check_exact_axes(const body_check *c, const ast_expr *e, sema_operan
   return false;
 }
 
-// The first name that a value gets stays: it is what reports call it.
+// The first name that a value gets stays: it is what reports call it. Leaves are what they read.
 static void name_value(body_check *c, sema_operand value, int first_new, const char *name) {
   if (value.kind != OPERAND_VALUE || value.id < first_new) return;
   typed_value *v = &c->body->values.items[value.id];
-  if (!v->name) v->name = name;
+  if (!v->name && value_arity(v->op) > 0) v->name = name;
 }
 
 static void check_let(body_check *c, const ast_stmt *stmt) {
