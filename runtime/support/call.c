@@ -25,21 +25,9 @@ static void *read_pointer(const call *c, int32_t field) {
 
 static const char *name_of(const call *c) { return table_text(c->table, c->table->name_at); }
 
-static double size_operation(int32_t op, double left, double right) {
-  switch (op) {
-    case REC_SIZE_ADD: return left + right;
-    case REC_SIZE_SUB: return left - right;
-    case REC_SIZE_MUL: return left * right;
-    case REC_SIZE_DIV: return left / right;
-    case REC_SIZE_MIN: return left < right ? left : right;
-    case REC_SIZE_MAX: return left > right ? left : right;
-    default: return pow(left, right);
-  }
-}
-
 static double size_expression(const call *c, const rec_table_axis *axis) {
   const rec_table_size_step *step = table_at(c->table, axis->expression_at);
-  double stack[REC_SIZE_STACK];
+  double stack[REC_AXES_MAX + 16] = {0};
   int top = 0;
   for (int i = 0; i < axis->expression_count; i++, step++) {
     if (step->op == REC_SIZE_NUMBER) {
@@ -49,8 +37,12 @@ static double size_expression(const call *c, const rec_table_axis *axis) {
     } else if (step->op == REC_SIZE_NEG) {
       stack[top - 1] = -stack[top - 1];
     } else {
-      top--;
-      stack[top - 1] = size_operation(step->op, stack[top - 1], stack[top]);
+      double right = stack[--top], left = stack[top - 1];
+      stack[top - 1] = step->op == REC_SIZE_ADD   ? left + right
+                       : step->op == REC_SIZE_SUB ? left - right
+                       : step->op == REC_SIZE_MUL ? left * right
+                       : step->op == REC_SIZE_DIV ? left / right
+                                                  : pow(left, right);
     }
   }
   return stack[0];

@@ -14,11 +14,7 @@
 #define REC_RUNTIME_SIZE (-1)
 
 /* Steps of a size expression, a postfix program over doubles. */
-enum {
-  REC_SIZE_NUMBER, REC_SIZE_AXIS, REC_SIZE_NEG, REC_SIZE_ADD, REC_SIZE_SUB, REC_SIZE_MUL, REC_SIZE_DIV, REC_SIZE_POW,
-  REC_SIZE_MIN, REC_SIZE_MAX
-};
-#define REC_SIZE_STACK 256     /* operands at one time; the parser refuses deeper nesting */
+enum { REC_SIZE_NUMBER, REC_SIZE_AXIS, REC_SIZE_NEG, REC_SIZE_ADD, REC_SIZE_SUB, REC_SIZE_MUL, REC_SIZE_DIV, REC_SIZE_POW };
 
 typedef struct rec_table_size_step {
   int32_t op, axis;

@@ -1,0 +1,142 @@
+// The parts of training that stand alone: random numbers, the pool, matrix products with their gradients, the loss, the optimizer.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "runtime/train/numeric.h"
+#include "runtime/train/pool.h"
+#include "runtime/train/random.h"
+
+#include <cmocka.h>
+
+// The published vector of Philox 4x32-10 for counter and key zero.
+static void random_bits_are_philox(void **state) {
+  (void)state;
+  uint32_t bits[4];
+  random_bits(0, 0, 0, bits);
+  assert_int_equal(bits[0], 0x6627e8d5u);
+  assert_int_equal(bits[1], 0xe169c58du);
+  assert_int_equal(bits[2], 0xbc57ac4cu);
+  assert_int_equal(bits[3], 0x9b00dbd8u);
+}
+
+static void draws_have_their_moments(void **state) {
+  (void)state;
+  double sum = 0, squares = 0, uniform = 0;
+  int64_t largest = 0;
+  enum { COUNT = 20000 };
+  for (int i = 0; i < COUNT; i++) {
+    double x = random_normal(1, random_stream("test"), (uint64_t)i);
+    sum += x, squares += x * x;
+    uniform += random_uniform(1, random_stream("test"), (uint64_t)i);
+    int64_t below = random_below(3, 4, (uint64_t)i, 10);
+    assert_in_range(below, 0, 9);
+    if (below > largest) largest = below;
+  }
+  assert_true(fabs(sum / COUNT) < 0.03);
+  assert_true(fabs(squares / COUNT - 1) < 0.05);
+  assert_true(fabs(uniform / COUNT - 0.5) < 0.01);
+  assert_int_equal(largest, 9);
+}
+
+static void mark(void *context, int number, int worker) {
+  (void)worker;
+  ((int *)context)[number]++;
+}
+
+static void pool_runs_each_task_once(void **state) {
+  (void)state;
+  for (int threads = 1; threads <= 3; threads++) {
+    train_pool *pool = train_pool_new(threads);
+    assert_non_null(pool);
+    for (int round = 0; round < 50; round++) {
+      int marks[37] = {0};
+      train_pool_run(pool, 37, mark, marks);
+      for (int i = 0; i < 37; i++) assert_int_equal(marks[i], 1);
+    }
+    train_pool_free(pool);
+  }
+}
+
+enum { TOKENS = 5, IN = 3, OUT = 4 };
+
+typedef struct problem {
+  double x[TOKENS * IN], weight[OUT * IN], bias[OUT];
+  uint16_t targets[TOKENS];
+} problem;
+
+static problem new_problem(void) {
+  problem p;
+  for (int i = 0; i < TOKENS * IN; i++) p.x[i] = random_normal(1, 1, (uint64_t)i);
+  for (int i = 0; i < OUT * IN; i++) p.weight[i] = random_normal(1, 2, (uint64_t)i);
+  for (int i = 0; i < OUT; i++) p.bias[i] = random_normal(1, 3, (uint64_t)i);
+  for (int i = 0; i < TOKENS; i++) p.targets[i] = (uint16_t)random_below(1, 4, (uint64_t)i, OUT);
+  p.targets[2] = NO_TARGET;
+  return p;
+}
+
+static double loss_of(problem *p, double *d_logits) {
+  double logits[TOKENS * OUT];
+  rows x = {p->x, TOKENS, IN, IN}, y = {logits, TOKENS, OUT, OUT};
+  numeric_f64.linear(x, p->weight, p->bias, y);
+  return numeric_f64.cross_entropy(y, p->targets, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL);
+}
+
+static void check_gradient(problem *p, double *values, const double *gradient, int count) {
+  for (int i = 0; i < count; i++) {
+    double kept = values[i], step = 1e-5;
+    values[i] = kept + step;
+    double above = loss_of(p, NULL);
+    values[i] = kept - step;
+    double below = loss_of(p, NULL);
+    values[i] = kept;
+    assert_true(fabs((above - below) / (2 * step) - gradient[i]) < 1e-8);
+  }
+}
+
+static void gradients_equal_differences(void **state) {
+  (void)state;
+  problem p = new_problem();
+  double d_logits[TOKENS * OUT], dx[TOKENS * IN], dw[OUT * IN] = {0}, db[OUT] = {0};
+  rows x = {p.x, TOKENS, IN, IN}, dy = {d_logits, TOKENS, OUT, OUT};
+  loss_of(&p, d_logits);
+  numeric_f64.linear_backward(x, p.weight, dy, (rows){dx, TOKENS, IN, IN}, false, dw, db);
+  check_gradient(&p, p.x, dx, TOKENS * IN);
+  check_gradient(&p, p.weight, dw, OUT * IN);
+  check_gradient(&p, p.bias, db, OUT);
+}
+
+static void embedding_gradients_add_up(void **state) {
+  (void)state;
+  float table[6] = {1, 2, 3, 4, 5, 6}, out[4 * 3], d_table[6] = {0};
+  uint16_t tokens[4] = {2, 0, 2, 1};
+  rows y = {out, 4, 2, 3}; // rows with a stride
+  memset(out, 0, sizeof out);
+  numeric_f32.embed(tokens, table, y);
+  assert_true(out[0] == 5 && out[1] == 6 && out[3] == 1 && out[9] == 3);
+  numeric_f32.embed_backward(tokens, y, d_table);
+  assert_true(d_table[4] == 10 && d_table[5] == 12 && d_table[0] == 1);
+}
+
+// One step from zero moments moves every weight by the rate, whatever the gradient's size.
+static void adamw_steps_by_the_rate(void **state) {
+  (void)state;
+  float p[2] = {1, -1}, g[2] = {100, -0.01f}, m[2] = {0}, v[2] = {0};
+  adamw_step step = {.rate = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-12, .decay = 0.5, .correction1 = 0.1,
+                     .correction2 = 0.05, .gradient_scale = 1};
+  numeric_f32.adamw(p, g, m, v, 2, &step);
+  assert_true(fabs(p[0] - (0.95 - 0.1)) < 1e-5);
+  assert_true(fabs(p[1] - (-0.95 + 0.1)) < 1e-5);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(random_bits_are_philox),     cmocka_unit_test(draws_have_their_moments),
+      cmocka_unit_test(pool_runs_each_task_once),   cmocka_unit_test(gradients_equal_differences),
+      cmocka_unit_test(embedding_gradients_add_up), cmocka_unit_test(adamw_steps_by_the_rate),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
