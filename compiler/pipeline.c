@@ -7,6 +7,7 @@
 
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
+#include "compiler/graph/graph.h"
 #include "compiler/syntax/syntax.h"
 
 /* Everything that one compilation has made so far. */
@@ -20,6 +21,7 @@ typedef struct compilation {
   const source *source;
   ast_file *syntax;
   typed_program *typed;
+  graph_program *graph;          /* NULL: the file has no layer, model, train .. */
   VEC(recurrence *) recurrences;
   tile_program *tile;            /* --from=tile */
 } compilation;
@@ -70,6 +72,12 @@ static const char *verify_program(compilation *c, const tile_program *program) {
 
 static const char *verify_tile(compilation *c) { return verify_program(c, c->tile); }
 
+/* Layers and models see only recurrences that are free of errors. */
+static bool build_graph(compilation *c) {
+  c->graph = graph_build(c->memory, c->names, c->messages, c->typed);
+  return true;
+}
+
 /* ---- dumps --------------------------------------------------------------------------------------------------------------- */
 
 static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
@@ -89,6 +97,10 @@ static void dump_tile(compilation *c, FILE *out) {
   fputs(tile_print(c->memory, c->tile), out);
 }
 
+static void dump_graph(compilation *c, FILE *out) {
+  if (c->graph) fputs(graph_print(c->memory, c->graph), out);
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------------- */
 
 typedef struct pass {
@@ -103,6 +115,7 @@ static const pass program_passes[] = {
     {"parse", parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
     /* Names and axes are checked only in a file without syntax errors: a partial tree would give false messages. */
     {"check", check, LAYER_SYNTAX, LAYER_TYPED, NULL},
+    {"graph", build_graph, LAYER_TYPED, LAYER_TYPED, NULL},
 };
 
 static const pass recurrence_passes[] = {
@@ -145,10 +158,11 @@ typedef struct emission {
 static const emission emissions[] = {
     {"tokens", LAYER_SOURCE, dump_tokens},       {"ast", LAYER_SYNTAX, dump_syntax},
     {"types", LAYER_TYPED, dump_types},
+    {"graph", LAYER_TYPED, dump_graph},
     {"recurrence", LAYER_RECURRENCE, dump_recurrences},
     {"tile", LAYER_KERNEL, dump_tile},
 };
-const char compile_emit_list[] = "tokens, ast, types, recurrence, tile";
+const char compile_emit_list[] = "tokens, ast, types, graph, recurrence, tile";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)

@@ -1,0 +1,153 @@
+/* Entry of the graph: the models that train blocks ask for, those that none asks for, and layers that no model calls. */
+#include <string.h>
+
+#include "compiler/graph/build.h"
+#include "compiler/syntax/syntax.h"
+
+static void open_model(graph_builder *b, graph_model *model, const typed_name *item) {
+  b->model = model;
+  b->trunk = ARENA_NEW(b->arena, typed_body);
+  b->trunk->name = item->name;
+  b->trunk->span = item->item->span;
+  b->tensors.count = b->lags.count = b->ops.count = 0;
+  b->tensors.items = NULL, b->lags.items = NULL, b->ops.items = NULL;
+  b->tensors.capacity = b->lags.capacity = b->ops.capacity = 0;
+  b->embedding = NONE;
+}
+
+/* Sizes that `LM(depth = 2, D = 64)` gives. */
+static bool call_bindings(graph_builder *b, const typed_name *item, const ast_expr *call, size_binding *bindings, int *count) {
+  sema_scope *scope = sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
+  for (int i = 0; call && call->kind == AST_CALL && i < call->call.args.count; i++) {
+    const ast_arg *arg = &call->call.args.items[i];
+    bool known = false;
+    for (int k = 0; arg->kind == AST_ARG_NAMED && k < item->item->body.header.count; k++)
+      known |= item->item->body.header.items[k].name.text == arg->name.text;
+    if (!known) {
+      diag_error(b->diag, arg->span, "expected a name of the header of %s with its size, found %s", item->name,
+                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text) : "another argument");
+      return false;
+    }
+    bindings[*count].axis = arg->name.text;
+    if (!sema_whole(scope, arg->value, "a size", 0, &bindings[(*count)++].size)) return false;
+  }
+  return true;
+}
+
+static const char *model_text(graph_builder *b, const instance *in) {
+  const char *text = arena_printf(b->arena, "%s(", in->item->name);
+  for (int i = 0; i < in->item->item->body.header.count; i++)
+    text = arena_printf(b->arena, "%s%s%s = %lld", text, i ? ", " : "", in->body->axes.items[i].name,
+                        (long long)in->body->axes.items[i].size);
+  return arena_printf(b->arena, "%s)", text);
+}
+
+static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
+  const typed_tensor *t = &in->output_tensors.items[0];
+  if (in->outputs.count != 1 || b->embedding == NONE) {
+    diag_error(b->diag, in->item->item->name.span, "expected a model with one embed and one output, found %d output%s and %s",
+               in->outputs.count, in->outputs.count == 1 ? "" : "s", b->embedding == NONE ? "no embed" : "an embed");
+    return false;
+  }
+  axis_order order = {.count = t->axis_count};
+  memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
+  if (order_elements(in->body, order) != b->model->vocabulary) {
+    diag_error(b->diag, t->span, "expected an output of %d numbers, one for each symbol of embed, found %s", b->model->vocabulary,
+               order_text(b->arena, in->body, order));
+    return false;
+  }
+  *logits = (trunk_row){trunk_lift(in, in->outputs.items[0]), trunk_order(in, order), false};
+  const typed_value *v = &b->trunk->values.items[logits->value];
+  bool made = v->op == VALUE_INPUT && b->ops.items[b->tensors.items[v->index].op].kind == GRAPH_LINEAR;
+  if (!made) diag_error(b->diag, t->span, "expected unembed(..) or linear(..) as the right side of the model's output, found another expression");
+  return made;
+}
+
+int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, span where) {
+  graph_model model = {.name = item->name, .span = where, .logits = NONE};
+  size_binding *bindings = ARENA_ARRAY(b->arena, size_binding, call && call->kind == AST_CALL ? call->call.args.count + 1 : 1);
+  int count = 0;
+  trunk_row logits;
+  if (!call_bindings(b, item, call, bindings, &count)) return NONE;
+  open_model(b, &model, item);
+  instance *in = layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, where);
+  if (!in || !model_logits(b, in, &logits)) return NONE;
+  model.text = model_text(b, in);
+  gather_operations(b, logits);
+  if (diag_has_errors(b->diag)) return NONE;
+  gradient_build(b->arena, &model);
+  memory_plan(b->arena, &model);
+  vec_push(b->arena, &b->result->models, model);
+  return b->result->models.count - 1;
+}
+
+/* ---- what no train block reaches ------------------------------------------------------------------------------------ */
+
+static bool was_built(const graph_builder *b, const ast_item *item) {
+  for (int i = 0; i < b->built.count; i++)
+    if (b->built.items[i] == item) return true;
+  return false;
+}
+
+/* Sizes for a check alone: those without a value of their own get a small one. */
+static int stand_in_sizes(graph_builder *b, const ast_item *item, size_binding **bindings) {
+  int count = 0;
+  *bindings = ARENA_ARRAY(b->arena, size_binding, item->body.header.count + 1);
+  for (int i = 0; i < item->body.header.count; i++)
+    if (!item->body.header.items[i].value) (*bindings)[count++] = (size_binding){item->body.header.items[i].name.text, 4};
+  return count;
+}
+
+/* Writes a layer or model out and throws the result away. */
+static void check_alone(graph_builder *b, const typed_name *item) {
+  graph_program *kept = b->result, thrown = {0};
+  graph_model model = {.name = item->name, .span = item->item->span};
+  size_binding *bindings;
+  int count = stand_in_sizes(b, item->item, &bindings);
+  b->result = &thrown;
+  open_model(b, &model, item);
+  vec_push(b->arena, &b->ops, (trunk_op){.kind = GRAPH_EMBED}); /* stands for whatever makes the inputs */
+  trunk_row logits;
+  instance *in = layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, item->item->name.span);
+  if (in && in->model) model_logits(b, in, &logits);
+  b->result = kept;
+}
+
+static bool sizes_complete(const ast_item *item) {
+  for (int i = 0; i < item->body.header.count; i++)
+    if (!item->body.header.items[i].value) return false;
+  return true;
+}
+
+static void build_rest(graph_builder *b) {
+  for (int pass = 0; pass < 2; pass++)
+    for (int i = 0; i < b->program->layers.count; i++) {
+      const typed_name *n = &b->program->layers.items[i];
+      bool own = n->file == b->program->main;
+      if (!own || was_built(b, n->item) || n->item->kind != (pass ? AST_LAYER : AST_MODEL)) continue;
+      if (!pass && sizes_complete(n->item)) model_build(b, n, NULL, n->item->name.span);
+      else check_alone(b, n);
+    }
+}
+
+static bool inits_known(graph_builder *b) {
+  for (int i = 0; i < b->program->layers.count; i++) {
+    const typed_name *n = &b->program->layers.items[i];
+    if (n->item->kind != AST_INIT) continue;
+    const typed_name *target = sema_find(n->file, n->item->init.target.text);
+    if (target && (target->item->kind == AST_LAYER || target->item->kind == AST_MODEL)) continue;
+    diag_error(b->diag, n->item->init.target.span, "expected a layer or model, found '%s'", n->item->init.target.text);
+    return false;
+  }
+  return true;
+}
+
+graph_program *graph_build(arena *memory, interner *names, diag *messages, const typed_program *program) {
+  if (!program->layers.count) return NULL;
+  graph_builder b = {.arena = memory, .names = names, .diag = messages, .program = program, .result = ARENA_NEW(memory, graph_program),
+                     .embedding = NONE};
+  if (!inits_known(&b)) return b.result;
+  settings_build(&b);
+  if (!diag_has_errors(messages)) build_rest(&b);
+  return b.result;
+}

@@ -1,0 +1,264 @@
+/* The manifest's "program": what librec executes. All numbers of elements are numbers of the library's dtype.
+ *
+ *   "kernels": ["LM.ssd", "LM.pointwise1"]                   names of the manifest's recurrences
+ *   "models": [{"name", "text", "vocabulary", "row": elements per token, "logits": tensor,
+ *     "parameters": [{"name", "kind", "shape", "parts": [{"first", "count", "start"}]}],
+ *     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]]}],
+ *     "tensors": [[place, stride, elements]]                 at place * tokens + its offset in the rows, see place()
+ *     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row", "use": [[parameter, first]], "states"}],
+ *     "backward": [{"of": op, "din", "dout", "add", "add_use"} | {"add": [to, from]} | {"zero": to}]}]
+ *   "trains": [..], "evaluates": [..]
+ *
+ * A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size], ["identity", columns],
+ * ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers as themselves.
+ */
+#include <cjson/cJSON.h>
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/graph/build.h"
+
+static cJSON *whole(int64_t x) { return cJSON_CreateNumber((double)x); }
+
+static cJSON *add(cJSON *object, const char *key, cJSON *value) {
+  cJSON_AddItemToObject(object, key, value);
+  return value;
+}
+
+static void add_whole(cJSON *object, const char *key, int64_t x) { add(object, key, whole(x)); }
+
+static cJSON *ints(const int *items, int count) {
+  cJSON *list = cJSON_CreateArray();
+  for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, whole(items[i]));
+  return list;
+}
+
+/* ---- starts --------------------------------------------------------------------------------------------------------- */
+
+typedef struct start_place {
+  arena *memory;
+  const graph_model *model;
+  const graph_parameter *parameter;
+  const graph_part *part;
+} start_place;
+
+static cJSON *named_list(const char *name) {
+  cJSON *list = cJSON_CreateArray();
+  cJSON_AddItemToArray(list, cJSON_CreateString(name));
+  return list;
+}
+
+static cJSON *index_json(const start_place *p, int axis) {
+  int64_t stride = 1;
+  cJSON *list = named_list("index");
+  for (int i = axis + 1; i < p->part->axis_count; i++) stride *= p->part->sizes[i];
+  cJSON_AddItemToArray(list, whole(stride));
+  cJSON_AddItemToArray(list, whole(axis < p->part->axis_count ? p->part->sizes[axis] : 1));
+  return list;
+}
+
+/* The weight that hands its input through: a matrix of ones on the diagonal, a convolution of its last tap. */
+static cJSON *identity_json(const start_place *p) {
+  const graph_parameter *w = p->parameter;
+  bool convolution = w->kind == PARAMETER_CONVOLUTION;
+  cJSON *list = named_list(convolution ? "tap" : "identity");
+  cJSON_AddItemToArray(list, whole(w->rank ? w->shape[w->rank - 1] : 1));
+  return list;
+}
+
+static cJSON *other_json(const start_place *p, const char *path) {
+  int parameter = 0, part = 0;
+  if (!parameter_find_path(p->memory, p->model, p->parameter, path, &parameter, &part)) ICE("graph", "no weight '%s'", path);
+  cJSON *list = named_list("weight");
+  cJSON_AddItemToArray(list, whole(parameter));
+  cJSON_AddItemToArray(list, whole(part));
+  return list;
+}
+
+static cJSON *step_json(const start_place *p, const typed_start *start, int step) {
+  const start_value *v = &start->values.items[step];
+  const char *name = NULL;
+  int arity = 2;
+  switch (v->kind) {
+    case START_VALUE:
+      if (v->op == VALUE_NUMBER) return cJSON_CreateNumber(v->number);
+      name = value_op_text(v->op), arity = value_arity(v->op);
+      break;
+    case START_INDEX: return index_json(p, v->axis);
+    case START_IDENTITY: return identity_json(p);
+    case START_OTHER_DRAW: return other_json(p, v->path);
+    case START_UNIFORM: name = "uniform"; break;
+    case START_LOGUNIFORM: name = "loguniform"; break;
+    case START_NORMAL: name = "normal"; break;
+    case START_INV_SOFTPLUS: name = "inv_softplus", arity = 1; break;
+  }
+  cJSON *list = named_list(name);
+  if (v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL) cJSON_AddItemToArray(list, whole(step));
+  for (int i = 0; i < arity; i++) cJSON_AddItemToArray(list, step_json(p, start, v->args[i]));
+  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER) cJSON_AddItemToArray(list, whole(v->exponent));
+  return list;
+}
+
+static cJSON *start_json(const start_place *p, const typed_start *start) {
+  return start ? step_json(p, start, start->values.count - 1) : cJSON_CreateNull();
+}
+
+/* ---- models --------------------------------------------------------------------------------------------------------- */
+
+static cJSON *parameter_json(arena *memory, const graph_model *model, const graph_parameter *w) {
+  static const char *const kinds[] = {[PARAMETER_LINEAR] = "linear", [PARAMETER_BIAS] = "bias", [PARAMETER_EMBEDDING] = "embedding",
+                                      [PARAMETER_NORM] = "norm", [PARAMETER_CONVOLUTION] = "convolution",
+                                      [PARAMETER_CONVOLUTION_BIAS] = "bias", [PARAMETER_OWN] = "own"};
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "name", w->name);
+  cJSON_AddStringToObject(object, "kind", kinds[w->kind]);
+  cJSON *shape = add(object, "shape", cJSON_CreateArray()), *parts = add(object, "parts", cJSON_CreateArray());
+  for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, whole(w->shape[i]));
+  for (int i = 0; i < w->parts.count; i++) {
+    start_place place = {memory, model, w, &w->parts.items[i]};
+    cJSON *part = cJSON_CreateObject();
+    add_whole(part, "first", w->parts.items[i].first);
+    add_whole(part, "count", w->parts.items[i].count);
+    add(part, "default", start_json(&place, w->parts.items[i].by_default));
+    add(part, "start", start_json(&place, w->parts.items[i].start));
+    cJSON_AddItemToArray(parts, part);
+  }
+  return object;
+}
+
+static cJSON *state_json(const graph_state *s) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "name", s->name);
+  add_whole(object, "elements", s->elements);
+  cJSON_AddBoolToObject(object, "lag", s->lag);
+  add_whole(object, "layer", s->repeat_index);
+  cJSON *axes = add(object, "axes", cJSON_CreateArray());
+  for (int i = 0; i < s->axis_count; i++) {
+    cJSON *axis = named_list(s->axes[i]);
+    cJSON_AddItemToArray(axis, whole(s->sizes[i]));
+    cJSON_AddItemToArray(axes, axis);
+  }
+  return object;
+}
+
+/* [place of the buffer, numbers of its row, offset in the row, numbers] */
+static cJSON *tensor_json(const graph_model *model, const graph_tensor *t) {
+  cJSON *list = cJSON_CreateArray();
+  const graph_buffer *buffer = &model->buffers.items[t->buffer];
+  int64_t numbers[] = {buffer->place, buffer->elements, t->offset, t->elements};
+  for (int i = 0; i < 4; i++) cJSON_AddItemToArray(list, whole(numbers[i]));
+  return list;
+}
+
+static cJSON *op_json(const graph_op *op) {
+  static const char *const names[] = {[GRAPH_EMBED] = "embed", [GRAPH_LINEAR] = "linear", [GRAPH_CALL] = "call", [GRAPH_LOSS] = "loss"};
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "op", names[op->kind]);
+  add_whole(object, "kernel", op->kernel);
+  add(object, "in", ints(op->inputs.items, op->inputs.count));
+  add(object, "out", ints(op->outputs.items, op->outputs.count));
+  add_whole(object, "row", op->row);
+  cJSON *uses = add(object, "use", cJSON_CreateArray());
+  for (int i = 0; i < op->uses.count; i++) {
+    cJSON *use = ints(&op->uses.items[i].parameter, 1);
+    cJSON_AddItemToArray(use, whole(op->uses.items[i].first));
+    cJSON_AddItemToArray(uses, use);
+  }
+  add(object, "states", ints(op->states.items, op->states.count));
+  return object;
+}
+
+static cJSON *step_object(const gradient_step *s) {
+  cJSON *object = cJSON_CreateObject();
+  if (s->kind == GRADIENT_ADD) add(object, "add", ints((int[]){s->to, s->from}, 2));
+  if (s->kind == GRADIENT_ZERO) add_whole(object, "zero", s->to);
+  if (s->kind != GRADIENT_OF) return object;
+  add_whole(object, "of", s->op);
+  add(object, "din", ints(s->d_inputs.items, s->d_inputs.count));
+  add(object, "dout", ints(s->d_outputs.items, s->d_outputs.count));
+  cJSON_AddBoolToObject(object, "add", s->add);
+  add(object, "add_use", ints(s->add_use.items, s->add_use.count));
+  return object;
+}
+
+static cJSON *model_json(arena *memory, const graph_model *model) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "name", model->name);
+  cJSON_AddStringToObject(object, "text", model->text);
+  add_whole(object, "vocabulary", model->vocabulary);
+  add_whole(object, "row", model->row_elements);
+  add_whole(object, "logits", model->logits);
+  cJSON *parameters = add(object, "parameters", cJSON_CreateArray()), *states = add(object, "states", cJSON_CreateArray());
+  cJSON *tensors = add(object, "tensors", cJSON_CreateArray()), *ops = add(object, "ops", cJSON_CreateArray());
+  cJSON *backward = add(object, "backward", cJSON_CreateArray());
+  for (int i = 0; i < model->parameters.count; i++)
+    cJSON_AddItemToArray(parameters, parameter_json(memory, model, &model->parameters.items[i]));
+  for (int i = 0; i < model->states.count; i++) cJSON_AddItemToArray(states, state_json(&model->states.items[i]));
+  for (int i = 0; i < model->tensors.count; i++) cJSON_AddItemToArray(tensors, tensor_json(model, &model->tensors.items[i]));
+  for (int i = 0; i < model->ops.count; i++) cJSON_AddItemToArray(ops, op_json(&model->ops.items[i]));
+  for (int i = 0; i < model->gradient.count; i++) cJSON_AddItemToArray(backward, step_object(&model->gradient.items[i]));
+  return object;
+}
+
+/* ---- the schedule table --------------------------------------------------------------------------------------------- */
+
+static cJSON *intervention_json(const graph_intervention *v) {
+  static const char *const kinds[] = {[START_ZERO] = "zero", [START_STATE_PASSING] = "state_passing"};
+  cJSON *object = cJSON_CreateObject();
+  add_whole(object, "from", v->from);
+  add_whole(object, "to", v->to);
+  add_whole(object, "first_layer", v->first_layer);
+  add_whole(object, "last_layer", v->last_layer);
+  cJSON *choices = add(object, "mix", cJSON_CreateArray());
+  for (int i = 0; i < v->choices.count; i++) {
+    cJSON *choice = named_list(kinds[v->choices.items[i].kind]);
+    cJSON_AddItemToArray(choice, cJSON_CreateNumber(v->choices.items[i].weight));
+    cJSON_AddItemToArray(choices, choice);
+  }
+  return object;
+}
+
+static void add_name(cJSON *object, const char *key, const char *name) {
+  add(object, key, name ? cJSON_CreateString(name) : cJSON_CreateNull());
+}
+
+static cJSON *train_json(const graph_train *t) {
+  cJSON *object = cJSON_CreateObject();
+  const struct { const char *name; double x; } numbers[] = {
+      {"model", t->model}, {"split", t->split}, {"context", (double)t->context}, {"batch", (double)t->batch},
+      {"steps", (double)t->steps}, {"seed", (double)t->seed}, {"lr", t->rate}, {"beta1", t->beta1}, {"beta2", t->beta2},
+      {"eps", t->epsilon}, {"weight_decay", t->weight_decay}, {"clip", t->clip}, {"warmup", (double)t->warmup}, {"floor", t->floor}};
+  cJSON_AddStringToObject(object, "name", t->name);
+  add_name(object, "after", t->after);
+  add_name(object, "init", t->init_text);
+  cJSON_AddStringToObject(object, "file", t->file);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
+  cJSON *list = add(object, "initial_state", cJSON_CreateArray());
+  for (int i = 0; i < t->interventions.count; i++) cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));
+  return object;
+}
+
+static cJSON *evaluate_json(const graph_evaluate *e) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "name", e->name);
+  cJSON_AddStringToObject(object, "after", e->after);
+  add_whole(object, "perplexity", e->until);
+  return object;
+}
+
+char *graph_to_json(arena *memory, const graph_program *program) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON *kernels = add(object, "kernels", cJSON_CreateArray()), *models = add(object, "models", cJSON_CreateArray());
+  cJSON *trains = add(object, "trains", cJSON_CreateArray()), *evaluates = add(object, "evaluates", cJSON_CreateArray());
+  for (int i = 0; i < program->kernels.count; i++)
+    cJSON_AddItemToArray(kernels, cJSON_CreateString(program->kernels.items[i].name));
+  for (int i = 0; i < program->models.count; i++) cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));
+  for (int i = 0; i < program->trains.count; i++) cJSON_AddItemToArray(trains, train_json(&program->trains.items[i]));
+  for (int i = 0; i < program->evaluates.count; i++) cJSON_AddItemToArray(evaluates, evaluate_json(&program->evaluates.items[i]));
+  char *printed = cJSON_PrintUnformatted(object);
+  cJSON_Delete(object);
+  if (!printed) ICE("graph", "out of memory");
+  char *text = arena_strdup(memory, printed);
+  cJSON_free(printed);
+  return text;
+}
