@@ -55,6 +55,11 @@ static bool read_tile(compilation *c) {
   return true;
 }
 
+static bool simplify(compilation *c) {
+  c->tile = tile_simplify(c->memory, c->tile);
+  return true;
+}
+
 /* ---- verifiers: NULL, or what is wrong --------------------------------------------------------------------------------- */
 
 static const char *verify_recurrences(compilation *c) {
@@ -101,6 +106,12 @@ static void dump_graph(compilation *c, FILE *out) {
   if (c->graph) fputs(graph_print(c->memory, c->graph), out);
 }
 
+static void dump_backward(compilation *c, FILE *out) {
+  tile_gradient gradient = tile_differentiate(c->memory, c->tile);
+  if (gradient.recompute) fprintf(out, "%s\n", tile_print(c->memory, gradient.recompute));
+  fputs(tile_print(c->memory, gradient.backward), out);
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------------- */
 
 typedef struct pass {
@@ -126,6 +137,7 @@ static const pass recurrence_passes[] = {
 static const pass tile_passes[] = {
     {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"read", read_tile, LAYER_SOURCE, LAYER_KERNEL, verify_tile},
+    {"simplify", simplify, LAYER_KERNEL, LAYER_KERNEL, verify_tile},
 };
 
 typedef struct pass_list {
@@ -160,9 +172,9 @@ static const emission emissions[] = {
     {"types", LAYER_TYPED, dump_types},
     {"graph", LAYER_TYPED, dump_graph},
     {"recurrence", LAYER_RECURRENCE, dump_recurrences},
-    {"tile", LAYER_KERNEL, dump_tile},
+    {"tile", LAYER_KERNEL, dump_tile},           {"backward", LAYER_KERNEL, dump_backward},
 };
-const char compile_emit_list[] = "tokens, ast, types, graph, recurrence, tile";
+const char compile_emit_list[] = "tokens, ast, types, graph, recurrence, tile, backward";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)
