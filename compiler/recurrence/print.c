@@ -15,8 +15,8 @@
 //     S = %3                                      what is assigned; x.lag = %0: what a lag buffer remembers
 //
 //     structure S: scalar_decay, stratum 0, decay %4, log_decay %1, increment %5, keys [K], values [V],
-//                  limit %6 "why no cheaper class"        only what there is; the lines may be left out: then the
-//   }                                                     parser finds the structure itself
+//                  limit %6 "why no cheaper class"        only what there is; without these lines the recurrence has
+//   }                                                     no structure until recurrence_analyse finds it
 //
 // Comments run from // to the end of the line. Documentation, starts of parameters and places in the source are not
 // part of the text.

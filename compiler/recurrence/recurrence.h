@@ -25,12 +25,17 @@ typedef enum state_class {
   STATE_NONLINEAR       /* not affine in the state: GRU, LSTM */
 } state_class;
 
+/* For delay, scalar decay, axis decay and elementwise:  state = decay * state[t-1] + increment.
+ * Low rank adds sums over the state (recurrence_affine tells them). Max plus: state = max(log_decay + state[t-1],
+ * increment). Linear and nonlinear states have neither decay nor increment: the body alone says what they are.
+ * Parts that the body did not have are values of their own behind those that the assignments need. */
 typedef struct state_structure {
   state_class class;
   int stratum;          /* states of a lower stratum are computed first; coupled states share one */
   value_id decay;       /* the elementwise factor of the state's own previous value; -1: none (delay, or factor 1) */
   value_id log_decay;   /* natural logarithm of the decay where the source formed it by exp, sigmoid, their products
-                           and powers (a value of the body, <= 0 is not implied); -1 otherwise */
+                           and powers (a value of the body, <= 0 is not implied; -inf where `where` chooses 0);
+                           -1 otherwise */
   value_id increment;   /* the rest of the update: without the state's own previous value; -1 if zero */
   axis_set key_axes;    /* axes of the state that every read sums over */
   axis_set value_axes;  /* the other axes made by an outer product in the increment */
@@ -44,6 +49,9 @@ typedef struct recurrence {
   int stratum_count;
 } recurrence;
 
+/* Which values the assignments and the lag buffers need; the others only describe structure. */
+bool *recurrence_needed(arena *arena, const recurrence *recurrence);
+
 /* Normalises a body and finds the structure of its states. Never fails: every legal body has a recurrence. */
 recurrence *recurrence_analyse(arena *arena, diag *diag, const typed_body *body);
 
@@ -55,6 +63,63 @@ const char *recurrence_verify(arena *arena, const recurrence *recurrence);
 /* The few lines of `recc --emit=report`: what was found for each state, and which term prevents more, with its text
  * and place if `all` is given (NULL: without). */
 char *recurrence_report(arena *arena, const sources *all, const recurrence *recurrence);
+
+/* ---- For chunk builders ---------------------------------------------------------------------------------- */
+/* Values that these functions make are appended to the body (simplified, and shared with what is there); the
+ * positions of existing values stay. */
+
+/* One factor of a product; in `a / b * c` the factor b divides. */
+typedef struct recurrence_factor {
+  value_id value;
+  bool divides;
+} recurrence_factor;
+
+typedef struct recurrence_term {
+  double scale;
+  VEC(recurrence_factor) factors;   /* possibly none: the term is the number `scale` */
+} recurrence_term;
+typedef VEC(recurrence_term) recurrence_terms;
+
+/* The value as a sum of products. Sums and products are opened only while they have axes of both sets, so that
+ * (k1 + k2) * v with k[K], v[V], left [K], right [V] is one term of two factors; signs and constants go to `scale`.
+ * A factor that still has axes of both sets cannot be opened. Appends nothing. */
+recurrence_terms recurrence_split_terms(arena *arena, const typed_body *body, value_id value, axis_set left,
+                                        axis_set right);
+
+/* outer * sum[over](inner * leaf); outer and inner may be the number 1. */
+typedef struct recurrence_contraction {
+  value_id outer;
+  axis_set over;
+  value_id inner;
+} recurrence_contraction;
+
+/* value = factor * leaf + contractions + rest; -1: zero. */
+typedef struct recurrence_affine_form {
+  value_id factor;
+  VEC(recurrence_contraction) contractions;
+  value_id rest;
+  value_id limit;               /* if the value has no such form: the term that prevents it, and why */
+  const char *limit_reason;
+} recurrence_affine_form;
+
+/* Is `value` of this form in `leaf` (a previous, or any other value)? Nothing else may hide the leaf: what stands
+ * before it in the body counts as independent of it. */
+bool recurrence_affine(arena *arena, recurrence *recurrence, value_id value, value_id leaf,
+                       recurrence_affine_form *form);
+
+/* A use of a state that sums it: value = sum[over](coefficient * state) + rest. */
+typedef struct recurrence_read {
+  value_id value;               /* the sum in the body */
+  bool previous;                /* `state` is S[t-1], else S after the step */
+  axis_set over;
+  value_id coefficient;
+  value_id rest;                /* -1: zero */
+} recurrence_read;
+typedef VEC(recurrence_read) recurrence_reads;
+
+/* All uses of a state (a tensor's position) outside its own elementwise update, those in low-rank terms included.
+ * True if every one is a read as above: then the body needs the state for nothing but `value`s. */
+bool recurrence_find_reads(arena *arena, recurrence *recurrence, int state, recurrence_reads *reads);
 
 /* ---- The reference interpreter: float64, one step after another ---------------------------------------- */
 

@@ -1,5 +1,8 @@
 #include "tests/recurrence/fixture.h"
 
+#include "compiler/sema/sema.h"
+#include "compiler/syntax/syntax.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +29,33 @@ recurrence *fixture_ir(fixture *s, const char *text) {
     diag_print(s->messages, stderr);
     abort();
   }
+  return r;
+}
+
+const typed_body *fixture_source(fixture *s, const char *text) {
+  const char *error = NULL;
+  const source *file = sources_add(s->sources, "test.rec", text, strlen(text), &error);
+  ast_file *tree = file ? parse_source(s->memory, s->names, s->messages, file) : NULL;
+  sema_options options = {0};
+  typed_program *program = NULL;
+  if (tree && !diag_has_errors(s->messages)) {
+    program = sema_check(s->memory, s->names, s->messages, s->sources, tree, &options);
+  }
+  if (!program || diag_has_errors(s->messages) || program->recurrences.count == 0) {
+    diag_print(s->messages, stderr);
+    fprintf(stderr, "%s\n", error ? error : text);
+    abort();
+  }
+  return program->recurrences.items[program->recurrences.count - 1];
+}
+
+recurrence *fixture_analyse(fixture *s, const char *text) {
+  return recurrence_analyse(s->memory, s->messages, fixture_source(s, text));
+}
+
+recurrence *fixture_raw(fixture *s, const typed_body *body) {
+  recurrence *r = ARENA_NEW(s->memory, recurrence);
+  r->body = *body;
   return r;
 }
 
@@ -169,4 +199,121 @@ double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, 
   }
   *where = p.where;
   return p.worst;
+}
+
+// ---- comparing recurrences -------------------------------------------------------------------------------------------------
+
+static value_id append(fixture *s, recurrence *r, value_op op, value_id x, value_id y, axis_set sum_over) {
+  return body_append(s->memory, &r->body, (typed_value){.op = op, .args = {x, y, NO_VALUE}, .over = sum_over});
+}
+
+static value_id sum_or_other(fixture *s, recurrence *r, value_id x, value_id y) {
+  return x == NO_VALUE ? y : y == NO_VALUE ? x : append(s, r, VALUE_ADD, x, y, 0);
+}
+
+static value_id from_affine_form(fixture *s, recurrence *r, value_id update, value_id previous) {
+  recurrence_affine_form form;
+  if (!recurrence_affine(s->memory, r, update, previous, &form)) return update;
+  value_id result = form.rest;
+  if (form.factor != NO_VALUE) {
+    result = sum_or_other(s, r, result, append(s, r, VALUE_MUL, form.factor, previous, 0));
+  }
+  for (int i = 0; i < form.contractions.count; i++) {
+    recurrence_contraction c = form.contractions.items[i];
+    value_id inside = append(s, r, VALUE_MUL, c.inner, previous, 0);
+    value_id read = append(s, r, VALUE_SUM, inside, NO_VALUE, c.over);
+    result = sum_or_other(s, r, result, append(s, r, VALUE_MUL, c.outer, read, 0));
+  }
+  return result;
+}
+
+static value_id from_parts(fixture *s, recurrence *r, int tensor, const state_structure *parts) {
+  value_id update = r->body.tensors.items[tensor].assigned;
+  value_id previous = append(s, r, VALUE_PREVIOUS, NO_VALUE, NO_VALUE, 0);
+  r->body.values.items[previous].index = tensor;
+  value_set_shape(&r->body, &r->body.values.items[previous]);
+  switch (parts->class) {
+    case STATE_DELAY:
+      return parts->increment;
+    case STATE_SCALAR_DECAY:
+    case STATE_AXIS_DECAY:
+    case STATE_ELEMENTWISE: {
+      value_id decay = parts->decay;
+      if (parts->log_decay != NO_VALUE) decay = append(s, r, VALUE_EXP, parts->log_decay, NO_VALUE, 0);
+      value_id kept = decay == NO_VALUE ? previous : append(s, r, VALUE_MUL, decay, previous, 0);
+      return sum_or_other(s, r, kept, parts->increment);
+    }
+    case STATE_MAX_PLUS: {
+      value_id shifted = sum_or_other(s, r, parts->log_decay, previous);
+      value_id largest = append(s, r, VALUE_MAX, shifted, parts->increment, 0);
+      bool stopped = r->body.values.items[update].op == VALUE_STOP_GRADIENT;
+      return stopped ? append(s, r, VALUE_STOP_GRADIENT, largest, NO_VALUE, 0) : largest;
+    }
+    case STATE_LOW_RANK:
+      for (int i = 0; i < update; i++) {
+        const typed_value *v = &r->body.values.items[i];
+        if (v->op == VALUE_PREVIOUS && v->index == tensor) return from_affine_form(s, r, update, i);
+      }
+      return update;
+    default:
+      return update;
+  }
+}
+
+static typed_body copy_of(fixture *s, const typed_body *from) {
+  typed_body to = *from;
+  to.tensors.items = ARENA_ARRAY(s->memory, typed_tensor, from->tensors.count);
+  memcpy(to.tensors.items, from->tensors.items, (size_t)from->tensors.count * sizeof *to.tensors.items);
+  to.values.items = NULL;
+  to.values.count = to.values.capacity = 0;
+  for (int i = 0; i < from->values.count; i++) vec_push(s->memory, &to.values, from->values.items[i]);
+  return to;
+}
+
+recurrence *fixture_from_parts(fixture *s, const recurrence *r) {
+  recurrence *copy = ARENA_NEW(s->memory, recurrence);
+  copy->body = copy_of(s, &r->body);
+  int state = 0;
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
+    value_id made = from_parts(s, copy, i, &r->states.items[state++]);
+    copy->body.tensors.items[i].assigned = made;
+  }
+  return copy;
+}
+
+static void widen(double *worst, const double *x, const double *y, int64_t count) {
+  for (int64_t i = 0; i < count; i++) {
+    if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i]))) continue;
+    double difference = fabs(x[i] - y[i]) / fmax(1, fabs(x[i]));
+    if (!(difference <= *worst)) *worst = isnan(difference) ? INFINITY : difference;
+  }
+}
+
+double trial_difference(const trial *a, const trial *b) {
+  const typed_body *body = &a->recurrence->body;
+  double worst = 0;
+  for (int i = 0; i < body->tensors.count; i++) {
+    int64_t count = a->tensor_numbers[i];
+    bool state = body->tensors.items[i].kind == TENSOR_STATE;
+    if (state) {
+      widen(&worst, a->run.final_states[i].data, b->run.final_states[i].data, count);
+      widen(&worst, a->run.d_initial_states[i].data, b->run.d_initial_states[i].data, count);
+    } else {
+      widen(&worst, a->run.tensors[i].data, b->run.tensors[i].data, count);
+      widen(&worst, a->run.d_tensors[i].data, b->run.d_tensors[i].data, count);
+    }
+  }
+  for (int i = 0; i < body->lags.count; i++) {
+    widen(&worst, a->run.final_lags[i].data, b->run.final_lags[i].data, a->lag_numbers[i]);
+    widen(&worst, a->run.d_initial_lags[i].data, b->run.d_initial_lags[i].data, a->lag_numbers[i]);
+  }
+  return worst;
+}
+
+double fixture_difference(fixture *s, const recurrence *a, const recurrence *b, uint64_t seed) {
+  trial first = trial_new(s->memory, a, 2, 5, NULL, 0, seed);
+  trial second = trial_new(s->memory, b, 2, 5, NULL, 0, seed);
+  if (!reference_execute(a, &first.run, true) || !reference_execute(b, &second.run, true)) abort();
+  return trial_difference(&first, &second);
 }

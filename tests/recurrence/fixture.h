@@ -19,6 +19,20 @@ recurrence *fixture_read_ir(fixture *s, const char *text, size_t size);
 // IR text; ends the program with the messages if it is refused.
 recurrence *fixture_ir(fixture *s, const char *text);
 
+// The last recurrence of a .rec text as sema hands it over; ends the program with the messages if it is refused.
+const typed_body *fixture_source(fixture *s, const char *text);
+// The same, analysed.
+recurrence *fixture_analyse(fixture *s, const char *text);
+// A recurrence that is nothing but the body: not normalised, without structure. For the interpreter.
+recurrence *fixture_raw(fixture *s, const typed_body *body);
+
+// The recurrence with the update of every state made anew from the parts that the structure tells; affine forms with
+// contractions through recurrence_affine. States without parts stay as they are.
+recurrence *fixture_from_parts(fixture *s, const recurrence *r);
+// The largest difference between outputs, final states and gradients of two recurrences with equal declarations, run on
+// equal random numbers (relative to the size of each number, or to 1).
+double fixture_difference(fixture *s, const recurrence *a, const recurrence *b, uint64_t seed);
+
 // ---- runs of the interpreter -----------------------------------------------------------------------------------------------
 
 // Random numbers in [low, high): the same sequence for the same seed everywhere.
@@ -43,5 +57,8 @@ double trial_loss(trial *t);
 // The largest difference between the gradients and central differences of the loss, relative to the size of either.
 // Probes at most `probes` numbers of each tensor. `where` tells the worst one.
 double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, const char **where);
+
+// The largest difference between the results and gradients of two runs of recurrences with equal declarations.
+double trial_difference(const trial *a, const trial *b);
 
 #endif

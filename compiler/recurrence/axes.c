@@ -1,0 +1,98 @@
+// Axes of a state that a chunked form can use: keys, which every read sums over, and values, which an outer product in
+// the increment makes.
+//
+//   S = a * S[t-1] + k * v          k[H,K], v[H,V]: K stands in k alone, V in v alone
+//   y = sum[K](q * S)               keys [K], values [V]; H is in everything
+#include "compiler/recurrence/structure.h"
+
+// ---- keys --------------------------------------------------------------------------------------------------------------------
+
+// Axes summed on all ways from a value to where it ends. ALL_AXES: no way but the state's own elementwise update.
+static const axis_set all_axes = ~(axis_set)0;
+
+static bool passes_linearly(const typed_value *user, value_id id) {
+  switch (user->op) {
+    case VALUE_NEG:
+    case VALUE_ADD:
+    case VALUE_SUB:
+    case VALUE_MUL:
+    case VALUE_SUM:
+      return true;
+    case VALUE_DIV:
+      return user->args[1] != id;
+    case VALUE_WHERE:
+      return user->args[0] != id;
+    default:
+      return false;
+  }
+}
+
+static axis_set way_through(const typed_value *user, value_id id, axis_set way_of_user) {
+  if (!passes_linearly(user, id)) return 0;
+  if (user->op != VALUE_SUM) return way_of_user;
+  return way_of_user == all_axes ? user->over : way_of_user | user->over;
+}
+
+// Ways end at outputs, at other states and at lag buffers, having summed nothing more.
+static void end_ways(const typed_body *body, int state, axis_set *way) {
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if ((t->kind == TENSOR_STATE && i != state) || t->kind == TENSOR_OUTPUT) way[t->assigned] = 0;
+  }
+  for (int i = 0; i < body->lags.count; i++) way[body->lags.items[i].source] = 0;
+}
+
+axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state) {
+  int count = body->values.count;
+  axis_set *way = ARENA_ARRAY(memory, axis_set, count), keys = all_axes;
+  for (int i = 0; i < count; i++) way[i] = all_axes;
+  end_ways(body, state, way);
+  for (int i = count - 1; i >= 0; i--) {
+    const typed_value *v = &body->values.items[i];
+    for (int k = 0; k < value_arity(v->op); k++)
+      way[v->args[k]] &= way_through(v, v->args[k], way[i]);
+    if (v->op == VALUE_PREVIOUS && v->index == state) keys &= way[i];
+  }
+  return keys == all_axes ? 0 : keys & body->tensors.items[state].axis_set;
+}
+
+// ---- values ------------------------------------------------------------------------------------------------------------------
+
+axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increment, axis_set keys) {
+  axis_set values = state_axes & ~keys, made = 0;
+  if (increment == NO_VALUE || keys == 0) return 0;
+  recurrence_terms terms = recurrence_split_terms(b->memory, b->body, increment, keys, values);
+  for (int i = 0; i < terms.count; i++) {
+    axis_set beside_keys = 0, apart = 0;
+    for (int k = 0; k < terms.items[i].factors.count; k++) {
+      axis_set axes = value_at(b, terms.items[i].factors.items[k].value)->axes;
+      if (axes & keys) {
+        beside_keys |= axes;
+      } else {
+        apart |= axes;
+      }
+    }
+    values &= ~beside_keys;
+    made |= apart;
+  }
+  return values & made;
+}
+
+// No factor of a product (no term of a logarithm's sum) may have axes of both sets.
+static bool separates(const builder *b, value_id id, value_op joins, axis_set keys,
+                      axis_set values) {
+  const typed_value *v = value_at(b, id);
+  if (!(v->axes & keys) || !(v->axes & values)) return true;
+  bool opens = v->op == joins || v->op == VALUE_NEG || (joins == VALUE_ADD && v->op == VALUE_SUB);
+  if (!opens) return false;
+  for (int k = 0; k < value_arity(v->op); k++) {
+    if (!separates(b, v->args[k], joins, keys, values)) return false;
+  }
+  return true;
+}
+
+bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys,
+                     axis_set values) {
+  if (decay == NO_VALUE || separates(b, decay, VALUE_MUL, keys, values)) return true;
+  return log_decay != NO_VALUE && separates(b, log_decay, VALUE_ADD, keys, values);
+}

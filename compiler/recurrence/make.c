@@ -1,0 +1,120 @@
+// Sharing of equal values, and the smart constructor that applies the rewrites of simplify.c.
+#include "compiler/recurrence/make.h"
+
+#include <string.h>
+
+#include "compiler/recurrence/simplify.h"
+
+static uint64_t mix(uint64_t hash, uint64_t x) {
+  hash = (hash ^ x) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+static uint64_t number_bits(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static uint64_t hash_value(const typed_value *v) {
+  uint64_t hash = mix(17, (uint64_t)v->op);
+  for (int k = 0; k < value_arity(v->op); k++) hash = mix(hash, (uint64_t)v->args[k]);
+  hash = mix(hash, v->over);
+  hash = mix(hash, number_bits(v->number));
+  hash = mix(hash, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
+  return mix(hash, (uint64_t)(uint32_t)v->steps << 1 | (v->kink ? 1 : 0));
+}
+
+static bool same_value(const typed_value *a, const typed_value *b) {
+  if (a->op != b->op || a->over != b->over || a->kink != b->kink || a->index != b->index ||
+      a->index2 != b->index2 || a->steps != b->steps ||
+      number_bits(a->number) != number_bits(b->number)) {
+    return false;
+  }
+  for (int k = 0; k < value_arity(a->op); k++) {
+    if (a->args[k] != b->args[k]) return false;
+  }
+  return true;
+}
+
+static void insert(builder *b, value_id id) {
+  uint64_t slot = hash_value(value_at(b, id)) & (uint64_t)(b->table_size - 1);
+  while (b->table[slot]) slot = (slot + 1) & (uint64_t)(b->table_size - 1);
+  b->table[slot] = id + 1;
+}
+
+static void grow(builder *b) {
+  b->table_size = b->table_size ? b->table_size * 2 : 64;
+  while (b->table_size < 2 * b->body->values.count) b->table_size *= 2;
+  b->table = ARENA_ARRAY(b->memory, int, b->table_size);
+  for (int i = 0; i < b->body->values.count; i++) insert(b, i);
+}
+
+builder builder_new(arena *memory, typed_body *body) {
+  builder b = {.memory = memory, .body = body};
+  grow(&b);
+  return b;
+}
+
+static value_id find(const builder *b, const typed_value *v) {
+  uint64_t slot = hash_value(v) & (uint64_t)(b->table_size - 1);
+  for (; b->table[slot]; slot = (slot + 1) & (uint64_t)(b->table_size - 1)) {
+    value_id id = b->table[slot] - 1;
+    if (same_value(value_at(b, id), v)) return id;
+  }
+  return NO_VALUE;
+}
+
+// A let's name goes to the value that it became, if that has none; inputs, parameters and numbers have their own.
+static void give_name(builder *b, value_id id, const char *name) {
+  typed_value *v = &b->body->values.items[id];
+  if (name && !v->name && value_arity(v->op) > 0) v->name = name;
+}
+
+value_id make_value(builder *b, typed_value v) {
+  for (int k = value_arity(v.op); k < 3; k++) v.args[k] = NO_VALUE;
+  if (v.span.source == 0) v.span = b->span;
+  value_id id = simplify(b, &v);
+  if (id == NO_VALUE) id = find(b, &v);
+  if (id == NO_VALUE) {
+    if (2 * (b->body->values.count + 1) > b->table_size) grow(b);
+    const char *name = v.name;
+    v.name = NULL;
+    id = body_append(b->memory, b->body, v);
+    insert(b, id);
+    v.name = name;
+  }
+  give_name(b, id, v.name);
+  return id;
+}
+
+value_id make_number(builder *b, double number) {
+  return make_value(b, (typed_value){.op = VALUE_NUMBER, .number = number});
+}
+
+value_id make_unary(builder *b, value_op op, value_id x) {
+  return make_value(b, (typed_value){.op = op, .args = {x}});
+}
+
+value_id make_binary(builder *b, value_op op, value_id x, value_id y) {
+  return make_value(b, (typed_value){.op = op, .args = {x, y}});
+}
+
+value_id make_where(builder *b, value_id condition, value_id x, value_id y) {
+  return make_value(b, (typed_value){.op = VALUE_WHERE, .args = {condition, x, y}});
+}
+
+value_id make_sum(builder *b, value_id x, axis_set axes) {
+  axis_set present = axes & value_at(b, x)->axes;
+  if (present) x = make_value(b, (typed_value){.op = VALUE_SUM, .args = {x}, .over = present});
+  for (int i = 0; i < b->body->axes.count; i++) {
+    if (!axis_in(axes & ~present, i)) continue;
+    x = make_binary(b, VALUE_MUL, make_value(b, (typed_value){.op = VALUE_AXIS_SIZE, .index = i}),
+                    x);
+  }
+  return x;
+}
+
+bool is_the_number(const builder *b, value_id id, double number) {
+  return value_at(b, id)->op == VALUE_NUMBER && value_at(b, id)->number == number;
+}

@@ -1,0 +1,38 @@
+// Builds values that are simplified and shared: what normalisation and linearity append to a body with.
+#ifndef REC_RECURRENCE_MAKE_H
+#define REC_RECURRENCE_MAKE_H
+
+#include "compiler/recurrence/recurrence.h"
+
+typedef struct builder {
+  arena *memory;
+  typed_body *body;
+  span span;       // of the values to be made: the place of what they stand for
+  int *table;      // open hash table of value ids + 1
+  int table_size;  // a power of two
+} builder;
+
+// Values that the body has already are shared with.
+builder builder_new(arena *memory, typed_body *body);
+
+// Simplifies, then finds an equal value or appends one.
+value_id make_value(builder *b, typed_value v);
+
+value_id make_number(builder *b, double number);
+value_id make_unary(builder *b, value_op op, value_id x);
+value_id make_binary(builder *b, value_op op, value_id x, value_id y);
+value_id make_where(builder *b, value_id condition, value_id x, value_id y);
+
+// The sum of x over `axes`; an axis that x lacks contributes its size as a factor.
+value_id make_sum(builder *b, value_id x, axis_set axes);
+
+// The natural logarithm of a gate: exp(e), sigmoid(x), a product of those (with positive constants if `constants`),
+// polar(gate, angle). NO_VALUE if x is none.
+value_id make_gate_log(builder *b, value_id x, bool constants);
+
+static inline const typed_value *value_at(const builder *b, value_id id) {
+  return &b->body->values.items[id];
+}
+bool is_the_number(const builder *b, value_id id, double number);
+
+#endif

@@ -1,0 +1,108 @@
+// Normalisation: the body built again from its first value to its last through the simplifying constructor.
+//
+//   %2 [H] = sigmoid %1  "g"           %2 [H] = log_sigmoid %1
+//   %3 = number 0.0625                 %3 = number 0.0625
+//   %4 [H] = pow %2 %3  "a"            %4 [H] = mul %3 %2
+//   %5 = number 1                      %5 [H] = exp %4  "a"
+//   %6 [H] = sub %5 %4                 %6 [H] = expm1 %4
+//                                      %7 [H] = neg %6
+#include "compiler/recurrence/normalise.h"
+
+#include <string.h>
+
+#include "compiler/recurrence/make.h"
+
+static void copy_declarations(arena *memory, const typed_body *from, typed_body *to) {
+  *to = *from;
+  to->tensors.items = ARENA_ARRAY(memory, typed_tensor, from->tensors.count);
+  to->lags.items = ARENA_ARRAY(memory, typed_lag, from->lags.count);
+  to->tensors.capacity = from->tensors.count;
+  to->lags.capacity = from->lags.count;
+  for (int i = 0; i < from->tensors.count; i++) to->tensors.items[i] = from->tensors.items[i];
+  for (int i = 0; i < from->lags.count; i++) to->lags.items[i] = from->lags.items[i];
+  memset(&to->values, 0, sizeof to->values);
+}
+
+static value_id moved(const value_id *map, value_id id) {
+  return id == NO_VALUE ? NO_VALUE : map[id];
+}
+
+typed_body normalise_body(arena *memory, const typed_body *body) {
+  typed_body result;
+  copy_declarations(memory, body, &result);
+  builder b = builder_new(memory, &result);
+  value_id *map = ARENA_ARRAY(memory, value_id, body->values.count);
+  for (int i = 0; i < body->values.count; i++) {
+    typed_value v = body->values.items[i];
+    b.span = v.span;
+    for (int k = 0; k < value_arity(v.op); k++) v.args[k] = map[v.args[k]];
+    map[i] = make_value(&b, v);
+  }
+  for (int i = 0; i < result.tensors.count; i++) {
+    result.tensors.items[i].assigned = moved(map, result.tensors.items[i].assigned);
+  }
+  for (int i = 0; i < result.lags.count; i++)
+    result.lags.items[i].source = map[result.lags.items[i].source];
+  return result;
+}
+
+// ---- dead values -------------------------------------------------------------------------------------------------------------
+
+// Calls `visit` for every reference from outside the list of values.
+typedef void root_function(value_id *id, void *context);
+
+static void for_all_roots(recurrence *r, root_function *visit, void *context) {
+  for (int i = 0; i < r->body.tensors.count; i++)
+    visit(&r->body.tensors.items[i].assigned, context);
+  for (int i = 0; i < r->body.lags.count; i++) visit(&r->body.lags.items[i].source, context);
+  for (int i = 0; i < r->states.count; i++) {
+    state_structure *s = &r->states.items[i];
+    visit(&s->decay, context);
+    visit(&s->log_decay, context);
+    visit(&s->increment, context);
+    visit(&s->limit, context);
+  }
+}
+
+static void mark_root(value_id *id, void *context) {
+  bool *live = context;
+  if (*id >= 0) live[*id] = true;
+}
+
+static void renumber_root(value_id *id, void *context) {
+  const value_id *map = context;
+  *id = moved(map, *id);
+}
+
+void remove_dead_values(arena *memory, recurrence *r) {
+  int count = r->body.values.count, kept = 0;
+  typed_value *values = r->body.values.items;
+  bool *live = ARENA_ARRAY(memory, bool, count);
+  value_id *map = ARENA_ARRAY(memory, value_id, count);
+  for_all_roots(r, mark_root, live);
+  for (int i = count - 1; i >= 0; i--) {
+    for (int k = 0; k < value_arity(values[i].op) && live[i]; k++) live[values[i].args[k]] = true;
+  }
+  for (int i = 0; i < count; i++) {
+    if (!live[i]) continue;
+    typed_value v = values[i];
+    for (int k = 0; k < value_arity(v.op); k++) v.args[k] = map[v.args[k]];
+    map[i] = kept;
+    values[kept++] = v;
+  }
+  r->body.values.count = kept;
+  for_all_roots(r, renumber_root, map);
+}
+
+bool *recurrence_needed(arena *a, const recurrence *r) {
+  bool *needed = ARENA_ARRAY(a, bool, r->body.values.count);
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    if (r->body.tensors.items[i].assigned >= 0) needed[r->body.tensors.items[i].assigned] = true;
+  }
+  for (int i = 0; i < r->body.lags.count; i++) needed[r->body.lags.items[i].source] = true;
+  for (int i = r->body.values.count - 1; i >= 0; i--) {
+    const typed_value *v = &r->body.values.items[i];
+    for (int k = 0; k < value_arity(v->op) && needed[i]; k++) needed[v->args[k]] = true;
+  }
+  return needed;
+}

@@ -1,0 +1,133 @@
+// The report for people: what the analysis found for each state, and which term prevents more.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/recurrence/text.h"
+
+enum { EXCERPT = 60 };  // longest piece of source text that is shown
+
+// The source text of a value in one line; NULL if it has no place.
+static const char *excerpt(arena *a, const sources *all, span where) {
+  const source *s = all ? sources_get(all, where.source) : NULL;
+  if (!s || where.end > s->size || where.begin >= where.end) return NULL;
+  char *text = arena_alloc(a, where.end - where.begin + 4);
+  size_t length = 0;
+  for (uint32_t i = where.begin; i < where.end; i++) {
+    bool space = isspace((unsigned char)s->text[i]);
+    if (space && length && text[length - 1] == ' ') continue;
+    text[length++] = space ? ' ' : s->text[i];
+  }
+  while (length && text[length - 1] == ' ') length--;
+  if (length > EXCERPT) {
+    length = EXCERPT;
+    while (length && ((unsigned char)text[length] & 0xC0) == 0x80)
+      length--;  // not inside a character
+    strcpy(text + length, "...");
+  } else {
+    text[length] = '\0';
+  }
+  return text;
+}
+
+static void print_term(FILE *out, arena *a, const sources *all, const typed_body *body,
+                       value_id id) {
+  const typed_value *v = &body->values.items[id];
+  const char *text = excerpt(a, all, v->span);
+  fprintf(out, "'%s' ", v->name ? v->name : text ? text : value_op_text(v->op));
+  if (!text) return;
+  source_position at = source_locate(sources_get(all, v->span.source), v->span.begin);
+  fprintf(out, "at %d:%d ", at.line, at.column);
+}
+
+static void print_decay(FILE *out, const state_structure *s) {
+  if (s->decay == NO_VALUE) {
+    fputs(" 1", out);
+  } else {
+    fputs(s->log_decay != NO_VALUE ? " kept as a logarithm" : " kept as products", out);
+  }
+}
+
+static void print_axes(FILE *out, const typed_body *body, const state_structure *s) {
+  if (s->key_axes) {
+    fputs(", keys ", out);
+    print_axis_list(out, body, s->key_axes);
+  }
+  if (s->value_axes) {
+    fputs(", values ", out);
+    print_axis_list(out, body, s->value_axes);
+  }
+}
+
+static void print_class(FILE *out, const typed_body *body, const state_structure *s) {
+  switch (s->class) {
+    case STATE_DELAY:
+      fputs("a delay: the value of the step before", out);
+      break;
+    case STATE_SCALAR_DECAY:
+      fputs("linear, scalar decay", out);
+      print_decay(out, s);
+      print_axes(out, body, s);
+      break;
+    case STATE_AXIS_DECAY:
+      fputs("linear, decay per axis", out);
+      print_decay(out, s);
+      print_axes(out, body, s);
+      break;
+    case STATE_ELEMENTWISE:
+      fputs("linear, element by element, decay", out);
+      print_decay(out, s);
+      break;
+    case STATE_LOW_RANK:
+      fputs("linear, decay", out);
+      print_decay(out, s);
+      fputs(" plus a low-rank term", out);
+      print_axes(out, body, s);
+      break;
+    case STATE_MAX_PLUS:
+      fputs("the maximum of a shifted state and a value", out);
+      break;
+    case STATE_LINEAR:
+      fputs("linear, but neither diagonal nor of low rank: a sequential loop", out);
+      break;
+    case STATE_NONLINEAR:
+      fputs("not linear: a sequential loop with exact backward through time", out);
+      break;
+  }
+}
+
+static void print_state(FILE *out, arena *a, const sources *all, const recurrence *r,
+                        const typed_tensor *state, const state_structure *s) {
+  fprintf(out, "  state %s", state->name);
+  if (state->axis_set) print_axis_list(out, &r->body, state->axis_set);
+  if (r->stratum_count > 1) fprintf(out, " (stratum %d)", s->stratum);
+  fputs(": ", out);
+  print_class(out, &r->body, s);
+  fputc('\n', out);
+  if (!s->limit_reason) return;
+  fputs("    because ", out);
+  if (s->limit != NO_VALUE) {
+    print_term(out, a, all, &r->body, s->limit);
+  } else {
+    fputs("it ", out);
+  }
+  fprintf(out, "%s\n", s->limit_reason);
+}
+
+char *recurrence_report(arena *a, const sources *all, const recurrence *r) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) return arena_strdup(a, "");
+  int count = r->states.count;
+  fprintf(out, "recurrence %s: %d state%s\n", r->body.name, count, count == 1 ? "" : "s");
+  int next = 0;
+  for (int i = 0; i < r->body.tensors.count && next < count; i++) {
+    if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
+    print_state(out, a, all, r, &r->body.tensors.items[i], &r->states.items[next++]);
+  }
+  fclose(out);
+  char *copy = arena_strdup(a, text);
+  free(text);
+  return copy;
+}

@@ -1,0 +1,301 @@
+// Rewrites that keep what a formula means and remove how it could overflow or lose digits.
+//
+//   sigmoid(x)^p, sqrt(sigmoid(x))    ->  exp(p * log_sigmoid(x))       powers of gates through their logarithms
+//   exp(a) * k * exp(b)               ->  k * exp(a + b)                products of exponentials too
+//   1 - sigmoid(x), 1 - exp(g)        ->  sigmoid(-x), -expm1(g)        what remains of a gate keeps its digits
+//   1 - (c + (1 - c) * gate)          ->  (1 - c) * (1 - gate)
+//   log(sigmoid(x)), log(1 + x)       ->  log_sigmoid(x), log1p(x)
+//   exp(z) - 1, log1p(exp(x))         ->  expm1(z), softplus(x)         z real or complex
+//   1 / (1 + exp(-x))                 ->  sigmoid(x)
+//
+// Operands are looked at by what they are, not by how they were written: a let in between changes nothing. Constants
+// are folded. Nothing is rewritten to a value with other axes.
+#include "compiler/recurrence/simplify.h"
+
+#include <math.h>
+
+#include "compiler/recurrence/reference_ops.h"
+
+enum { SEARCH_DEPTH = 12 };  // levels of products that are searched for exponentials
+
+static bool is(const builder *b, value_id id, value_op op) { return value_at(b, id)->op == op; }
+
+static value_id operand(const builder *b, value_id id, int k) { return value_at(b, id)->args[k]; }
+
+static value_id negate(builder *b, value_id x) { return make_unary(b, VALUE_NEG, x); }
+
+static value_id multiply(builder *b, value_id x, value_id y) {
+  return make_binary(b, VALUE_MUL, x, y);
+}
+
+// x if `v` would have the very axes and element kind of x.
+static value_id unless_shape_differs(builder *b, const typed_value *v, value_id x) {
+  typed_value shaped = *v;
+  value_set_shape(b->body, &shaped);
+  const typed_value *same = value_at(b, x);
+  return shaped.axes == same->axes && shaped.complex == same->complex ? x : NO_VALUE;
+}
+
+// ---- constants -------------------------------------------------------------------------------------------------------------
+
+static value_id fold_constants(builder *b, const typed_value *v) {
+  value_class class = value_op_class(v->op);
+  if (v->op == VALUE_AXIS_SIZE) {
+    int64_t size = b->body->axes.items[v->index].size;
+    return size == TYPED_RUNTIME_SIZE ? NO_VALUE : make_number(b, (double)size);
+  }
+  if (class != CLASS_REAL && class != CLASS_FIELD && class != CLASS_COMPARE) return NO_VALUE;
+  double x[3];
+  for (int k = 0; k < value_arity(v->op); k++) {
+    if (!is(b, v->args[k], VALUE_NUMBER)) return NO_VALUE;
+    x[k] = value_at(b, v->args[k])->number;
+  }
+  return make_number(b, real_value(v, x));
+}
+
+// ---- gates -----------------------------------------------------------------------------------------------------------------
+
+static value_id gate_log(builder *b, value_id id, bool constants, int depth) {
+  typed_value v = *value_at(b, id);
+  if (depth == SEARCH_DEPTH) return NO_VALUE;
+  if (v.op == VALUE_EXP) return v.args[0];
+  if (v.op == VALUE_SIGMOID) return make_unary(b, VALUE_LOG_SIGMOID, v.args[0]);
+  if (v.op == VALUE_NUMBER)
+    return constants && v.number > 0 ? make_number(b, log(v.number)) : NO_VALUE;
+  if (v.op == VALUE_POLAR) {
+    value_id radius = gate_log(b, v.args[0], true, depth + 1);
+    return radius == NO_VALUE ? NO_VALUE : make_binary(b, VALUE_COMPLEX, radius, v.args[1]);
+  }
+  if (v.op != VALUE_MUL) return NO_VALUE;
+  value_id left = gate_log(b, v.args[0], constants, depth + 1);
+  if (left == NO_VALUE) return NO_VALUE;
+  value_id right = gate_log(b, v.args[1], constants, depth + 1);
+  return right == NO_VALUE ? NO_VALUE : make_binary(b, VALUE_ADD, left, right);
+}
+
+value_id make_gate_log(builder *b, value_id x, bool constants) {
+  return gate_log(b, x, constants, 0);
+}
+
+// gate^p for a power that is a value.
+static value_id gate_power(builder *b, value_id gate, value_id power) {
+  if (is(b, gate, VALUE_NUMBER)) return NO_VALUE;
+  value_id logarithm = gate_log(b, gate, true, 0);
+  if (logarithm == NO_VALUE) return NO_VALUE;
+  return make_unary(b, VALUE_EXP, multiply(b, power, logarithm));
+}
+
+// Is m the value 1 - c?
+static bool completes_to_one(builder *b, value_id c, value_id m) {
+  if (is(b, c, VALUE_NUMBER) && is(b, m, VALUE_NUMBER)) {
+    return fabs(value_at(b, c)->number + value_at(b, m)->number - 1) < 1e-15;
+  }
+  const typed_value *v = value_at(b, m);
+  return v->op == VALUE_SUB && is_the_number(b, v->args[0], 1) && v->args[1] == c;
+}
+
+static value_id one_minus(builder *b, value_id x);
+
+// 1 - (c + (1 - c) * gate) for the four orders in which that can be written.
+static value_id one_minus_bounded(builder *b, value_id sum) {
+  for (int k = 0; k < 4; k++) {
+    value_id c = operand(b, sum, k & 1), product = operand(b, sum, 1 - (k & 1));
+    if (!is(b, product, VALUE_MUL)) continue;
+    value_id m = operand(b, product, k >> 1), gate = operand(b, product, 1 - (k >> 1));
+    if (!completes_to_one(b, c, m)) continue;
+    value_id rest = one_minus(b, gate);
+    if (rest != NO_VALUE) return multiply(b, m, rest);
+  }
+  return NO_VALUE;
+}
+
+static value_id one_minus(builder *b, value_id x) {
+  if (is(b, x, VALUE_SIGMOID)) return make_unary(b, VALUE_SIGMOID, negate(b, operand(b, x, 0)));
+  if (is(b, x, VALUE_ADD)) return one_minus_bounded(b, x);
+  if (is(b, x, VALUE_POLAR) || is(b, x, VALUE_NUMBER)) return NO_VALUE;
+  value_id logarithm = gate_log(b, x, false, 0);
+  return logarithm == NO_VALUE ? NO_VALUE : negate(b, make_unary(b, VALUE_EXPM1, logarithm));
+}
+
+// ---- products of exponentials ------------------------------------------------------------------------------------------------
+
+// A product with its first exponential (or sigmoid) taken out.
+typedef struct taken {
+  value_id gate;  // NO_VALUE if the product has none
+  value_id rest;  // NO_VALUE if nothing remains
+} taken;
+
+static taken take_gate(builder *b, value_id id, bool exponential, axis_set beside, int depth) {
+  typed_value v = *value_at(b, id);
+  bool nested = (v.axes & ~beside) == 0 || (beside & ~v.axes) == 0;
+  if (v.op == VALUE_EXP || (v.op == VALUE_SIGMOID && !exponential)) {
+    return nested ? (taken){id, NO_VALUE} : (taken){NO_VALUE, id};
+  }
+  if (v.op != VALUE_MUL || depth == SEARCH_DEPTH) return (taken){NO_VALUE, id};
+  for (int k = 0; k < 2; k++) {
+    taken t = take_gate(b, v.args[k], exponential, beside, depth + 1);
+    if (t.gate == NO_VALUE) continue;
+    value_id other = v.args[1 - k];
+    if (t.rest != NO_VALUE)
+      other = k == 0 ? multiply(b, t.rest, other) : multiply(b, other, t.rest);
+    return (taken){t.gate, other};
+  }
+  return (taken){NO_VALUE, id};
+}
+
+static value_id joined(builder *b, taken x, taken y) {
+  value_id sum =
+      make_binary(b, VALUE_ADD, make_gate_log(b, x.gate, false), make_gate_log(b, y.gate, false));
+  value_id gate = make_unary(b, VALUE_EXP, sum);
+  if (x.rest == NO_VALUE && y.rest == NO_VALUE) return gate;
+  if (x.rest == NO_VALUE) return multiply(b, gate, y.rest);
+  if (y.rest == NO_VALUE) return multiply(b, x.rest, gate);
+  return multiply(b, multiply(b, x.rest, y.rest), gate);
+}
+
+// Exponentials over different axes stay apart: exp(a)[K] * exp(b)[V] is an outer product, and cheaper so.
+static value_id join_gates(builder *b, const typed_value *v) {
+  const axis_set any = ~(axis_set)0;
+  for (int k = 0; k < 2;
+       k++) {  // one of the two must be an exponential, the other may be a sigmoid
+    taken x = take_gate(b, v->args[k], true, any, 0);
+    if (x.gate == NO_VALUE) continue;
+    taken y = take_gate(b, v->args[1 - k], false, value_at(b, x.gate)->axes, 0);
+    if (y.gate == NO_VALUE) continue;
+    return k == 0 ? joined(b, x, y) : joined(b, y, x);
+  }
+  return NO_VALUE;
+}
+
+// ---- one rule set per operation ------------------------------------------------------------------------------------------------
+
+static value_id simplify_neg(builder *b, const typed_value *v) {
+  typed_value x = *value_at(b, v->args[0]);
+  if (x.op == VALUE_NEG) return x.args[0];
+  if (x.op == VALUE_SUB) return make_binary(b, VALUE_SUB, x.args[1], x.args[0]);
+  if (x.op == VALUE_SOFTPLUS) return make_unary(b, VALUE_LOG_SIGMOID, negate(b, x.args[0]));
+  return NO_VALUE;
+}
+
+static value_id simplify_add(builder *b, const typed_value *v) {
+  for (int k = 0; k < 2; k++) {
+    value_id x = v->args[k], y = v->args[1 - k];
+    if (is_the_number(b, x, 0)) return unless_shape_differs(b, v, y);
+    if (is_the_number(b, x, -1) && is(b, y, VALUE_EXP))
+      return make_unary(b, VALUE_EXPM1, operand(b, y, 0));
+    if (is_the_number(b, x, 1) && is(b, y, VALUE_EXPM1))
+      return make_unary(b, VALUE_EXP, operand(b, y, 0));
+    if (is(b, x, VALUE_NEG)) return make_binary(b, VALUE_SUB, y, operand(b, x, 0));
+  }
+  return NO_VALUE;
+}
+
+static value_id simplify_sub(builder *b, const typed_value *v) {
+  value_id x = v->args[0], y = v->args[1];
+  if (is_the_number(b, y, 0)) return unless_shape_differs(b, v, x);
+  if (is_the_number(b, x, 0)) return negate(b, y);
+  if (is(b, y, VALUE_NEG)) return make_binary(b, VALUE_ADD, x, operand(b, y, 0));
+  if (is_the_number(b, x, 1)) {
+    if (is(b, y, VALUE_SUB) && is_the_number(b, operand(b, y, 0), 1)) return operand(b, y, 1);
+    return one_minus(b, y);
+  }
+  if (is_the_number(b, y, 1)) {
+    value_id rest = one_minus(b, x);
+    if (rest != NO_VALUE) return negate(b, rest);
+  }
+  return NO_VALUE;
+}
+
+static value_id simplify_mul(builder *b, const typed_value *v) {
+  for (int k = 0; k < 2; k++) {
+    if (is_the_number(b, v->args[k], 1)) return unless_shape_differs(b, v, v->args[1 - k]);
+    if (is_the_number(b, v->args[k], -1)) return negate(b, v->args[1 - k]);
+  }
+  return join_gates(b, v);
+}
+
+// The exponent e if x is 1 + exp(e).
+static value_id one_plus_exponential(const builder *b, value_id x) {
+  if (!is(b, x, VALUE_ADD)) return NO_VALUE;
+  for (int k = 0; k < 2; k++) {
+    value_id e = operand(b, x, 1 - k);
+    if (is_the_number(b, operand(b, x, k), 1) && is(b, e, VALUE_EXP)) return operand(b, e, 0);
+  }
+  return NO_VALUE;
+}
+
+static value_id simplify_div(builder *b, const typed_value *v) {
+  if (is_the_number(b, v->args[1], 1)) return unless_shape_differs(b, v, v->args[0]);
+  value_id e = one_plus_exponential(b, v->args[1]);
+  if (e == NO_VALUE || value_at(b, e)->complex) return NO_VALUE;
+  if (is_the_number(b, v->args[0], 1)) return make_unary(b, VALUE_SIGMOID, negate(b, e));
+  if (is(b, v->args[0], VALUE_EXP) && operand(b, v->args[0], 0) == e)
+    return make_unary(b, VALUE_SIGMOID, e);
+  return NO_VALUE;
+}
+
+static value_id simplify_whole_power(builder *b, const typed_value *v) {
+  if (v->index == 1) return v->args[0];
+  if (v->index == 0) return NO_VALUE;
+  return gate_power(b, v->args[0], make_number(b, v->index));
+}
+
+static value_id simplify_power(builder *b, const typed_value *v) {
+  if (is(b, v->args[0], VALUE_NUMBER) && value_at(b, v->args[0])->number > 0) {
+    return make_unary(
+        b, VALUE_EXP,
+        multiply(b, v->args[1], make_number(b, log(value_at(b, v->args[0])->number))));
+  }
+  return gate_power(b, v->args[0], v->args[1]);
+}
+
+static value_id simplify_log(builder *b, const typed_value *v) {
+  value_id x = v->args[0];
+  if (!is(b, x, VALUE_NUMBER)) {
+    value_id logarithm = gate_log(b, x, true, 0);
+    if (logarithm != NO_VALUE) return logarithm;
+  }
+  if (is(b, x, VALUE_SUB) && is_the_number(b, operand(b, x, 0), 1)) {
+    return make_unary(b, VALUE_LOG1P, negate(b, operand(b, x, 1)));
+  }
+  for (int k = 0; k < 2 && is(b, x, VALUE_ADD); k++) {
+    if (is_the_number(b, operand(b, x, k), 1))
+      return make_unary(b, VALUE_LOG1P, operand(b, x, 1 - k));
+  }
+  return NO_VALUE;
+}
+
+value_id simplify(builder *b, typed_value *v) {
+  value_id folded = fold_constants(b, v);
+  if (folded != NO_VALUE) return folded;
+  value_id x = v->args[0];
+  switch (v->op) {
+    case VALUE_NEG:
+      return simplify_neg(b, v);
+    case VALUE_ADD:
+      return simplify_add(b, v);
+    case VALUE_SUB:
+      return simplify_sub(b, v);
+    case VALUE_MUL:
+      return simplify_mul(b, v);
+    case VALUE_DIV:
+      return simplify_div(b, v);
+    case VALUE_WHOLE_POWER:
+      return simplify_whole_power(b, v);
+    case VALUE_POWER:
+      return simplify_power(b, v);
+    case VALUE_SQRT:
+      return gate_power(b, x, make_number(b, 0.5));
+    case VALUE_RSQRT:
+      return gate_power(b, x, make_number(b, -0.5));
+    case VALUE_EXP:
+      return is(b, x, VALUE_LOG_SIGMOID) ? make_unary(b, VALUE_SIGMOID, operand(b, x, 0))
+                                         : NO_VALUE;
+    case VALUE_LOG:
+      return simplify_log(b, v);
+    case VALUE_LOG1P:
+      return is(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, operand(b, x, 0)) : NO_VALUE;
+    default:
+      return NO_VALUE;
+  }
+}

@@ -1,0 +1,11 @@
+// The rewrites of normalisation, applied to one value whose operands are normalised.
+#ifndef REC_RECURRENCE_SIMPLIFY_H
+#define REC_RECURRENCE_SIMPLIFY_H
+
+#include "compiler/recurrence/make.h"
+
+// A simpler value that means the same, with the same axes and element kind; NO_VALUE if `v` stays as it is.
+// May instead change `v` in place to an equal form.
+value_id simplify(builder *b, typed_value *v);
+
+#endif

@@ -1,0 +1,97 @@
+// A value as a sum of products of factors, opened only as far as the axes of two sets must be told apart.
+//
+//   dt * (k1 + k2) * (v - u) / n        left [K], right [V]:   + dt * (k1 + k2), v, /n      - dt * (k1 + k2), u, /n
+#include "compiler/recurrence/recurrence.h"
+
+enum { TERMS_MAX = 256 };  // a product of sums with more terms than this stays one factor
+
+typedef struct opening {
+  arena *memory;
+  const typed_body *body;
+  axis_set left, right;
+} opening;
+
+static recurrence_terms open_value(const opening *o, value_id id);
+
+static recurrence_terms single(const opening *o, double scale, value_id id, bool divides) {
+  recurrence_terms terms = {0};
+  recurrence_term term = {.scale = scale};
+  if (id != NO_VALUE) vec_push(o->memory, &term.factors, ((recurrence_factor){id, divides}));
+  vec_push(o->memory, &terms, term);
+  return terms;
+}
+
+static void append_factors(const opening *o, recurrence_term *to, const recurrence_term *from) {
+  for (int i = 0; i < from->factors.count; i++)
+    vec_push(o->memory, &to->factors, from->factors.items[i]);
+}
+
+static void append_terms(const opening *o, recurrence_terms *to, const recurrence_terms *from,
+                         double scale) {
+  for (int i = 0; i < from->count; i++) {
+    recurrence_term term = from->items[i];
+    term.scale *= scale;
+    vec_push(o->memory, to, term);
+  }
+}
+
+static recurrence_terms product(const opening *o, value_id id, const typed_value *v) {
+  recurrence_terms x = open_value(o, v->args[0]), y = open_value(o, v->args[1]), terms = {0};
+  if (x.count * y.count > TERMS_MAX) return single(o, 1, id, false);
+  for (int i = 0; i < x.count; i++) {
+    for (int k = 0; k < y.count; k++) {
+      recurrence_term term = {.scale = x.items[i].scale * y.items[k].scale};
+      append_factors(o, &term, &x.items[i]);
+      append_factors(o, &term, &y.items[k]);
+      vec_push(o->memory, &terms, term);
+    }
+  }
+  return terms;
+}
+
+static recurrence_terms quotient(const opening *o, const typed_value *v) {
+  recurrence_terms x = open_value(o, v->args[0]), terms = {0};
+  for (int i = 0; i < x.count; i++) {
+    recurrence_term term = {.scale = x.items[i].scale};
+    append_factors(o, &term, &x.items[i]);
+    vec_push(o->memory, &term.factors, ((recurrence_factor){v->args[1], true}));
+    vec_push(o->memory, &terms, term);
+  }
+  return terms;
+}
+
+static recurrence_terms sum(const opening *o, value_id id, const typed_value *v) {
+  recurrence_terms terms = {0}, x = open_value(o, v->args[0]), y = open_value(o, v->args[1]);
+  if (x.count + y.count > TERMS_MAX) return single(o, 1, id, false);
+  append_terms(o, &terms, &x, 1);
+  append_terms(o, &terms, &y, v->op == VALUE_SUB ? -1 : 1);
+  return terms;
+}
+
+static recurrence_terms open_value(const opening *o, value_id id) {
+  const typed_value *v = &o->body->values.items[id];
+  if (v->op == VALUE_NUMBER) return single(o, v->number, NO_VALUE, false);
+  if (v->op == VALUE_NEG) {
+    recurrence_terms terms = {0}, x = open_value(o, v->args[0]);
+    append_terms(o, &terms, &x, -1);
+    return terms;
+  }
+  if (!(v->axes & o->left) || !(v->axes & o->right)) return single(o, 1, id, false);
+  switch (v->op) {
+    case VALUE_MUL:
+      return product(o, id, v);
+    case VALUE_DIV:
+      return quotient(o, v);
+    case VALUE_ADD:
+    case VALUE_SUB:
+      return sum(o, id, v);
+    default:
+      return single(o, 1, id, false);
+  }
+}
+
+recurrence_terms recurrence_split_terms(arena *a, const typed_body *body, value_id value,
+                                        axis_set left, axis_set right) {
+  opening o = {a, body, left, right};
+  return open_value(&o, value);
+}
