@@ -290,7 +290,7 @@ static void widen(double *worst, const double *x, const double *y, int64_t count
   }
 }
 
-double trial_difference(const trial *a, const trial *b) {
+double trial_distance(const trial *a, const trial *b) {
   const typed_body *body = &a->recurrence->body;
   double worst = 0;
   for (int i = 0; i < body->tensors.count; i++) {
@@ -315,5 +315,5 @@ double fixture_difference(fixture *s, const recurrence *a, const recurrence *b, 
   trial first = trial_new(s->memory, a, 2, 5, NULL, 0, seed);
   trial second = trial_new(s->memory, b, 2, 5, NULL, 0, seed);
   if (!reference_execute(a, &first.run, true) || !reference_execute(b, &second.run, true)) abort();
-  return trial_difference(&first, &second);
+  return trial_distance(&first, &second);
 }

@@ -59,6 +59,6 @@ double trial_loss(trial *t);
 double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, const char **where);
 
 // The largest difference between the results and gradients of two runs of recurrences with equal declarations.
-double trial_difference(const trial *a, const trial *b);
+double trial_distance(const trial *a, const trial *b);
 
 #endif
