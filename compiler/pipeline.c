@@ -21,7 +21,7 @@ typedef struct compilation {
   const source *source;
   ast_file *syntax;
   typed_program *typed;
-  graph_program *graph;          /* NULL: the file has no layer, model, train .. */
+  graph_program *graph;          /* NULL: no models */
   VEC(recurrence *) recurrences;
   tile_program *tile;            /* --from=tile */
 } compilation;
@@ -41,6 +41,35 @@ static bool parse(compilation *c) {
 static bool check(compilation *c) {
   sema_options options = {c->options->overrides.items, c->options->overrides.count, embedded_stdlib};
   c->typed = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
+  return true;
+}
+
+static bool build_graph(compilation *c) {
+  c->graph = graph_build(c->memory, c->names, c->messages, c->typed);
+  return true;
+}
+
+static bool is_own(const compilation *c, const typed_body *body) { return body->span.source == c->source->id; }
+
+/* Whether the file declares a recurrence, layer or model; then its imports are not exported again. */
+static bool declares_something(const compilation *c) {
+  for (int i = 0; i < c->syntax->items.count; i++) {
+    ast_item_kind kind = c->syntax->items.items[i]->kind;
+    if (kind == AST_RECURRENCE || kind == AST_LAYER || kind == AST_MODEL) return true;
+  }
+  return false;
+}
+
+static bool analyse(compilation *c) {
+  bool own_only = declares_something(c);
+  VEC(const typed_body *) bodies = {0};
+  for (int i = 0; i < c->typed->recurrences.count; i++)
+    if (!own_only || is_own(c, c->typed->recurrences.items[i]))
+      vec_push(c->memory, &bodies, c->typed->recurrences.items[i]);
+  for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
+    vec_push(c->memory, &bodies, c->graph->kernels.items[i].body);
+  for (int i = 0; i < bodies.count; i++)
+    vec_push(c->memory, &c->recurrences, recurrence_analyse(c->memory, c->messages, bodies.items[i]));
   return true;
 }
 
@@ -77,12 +106,6 @@ static const char *verify_program(compilation *c, const tile_program *program) {
 
 static const char *verify_tile(compilation *c) { return verify_program(c, c->tile); }
 
-/* Layers and models see only recurrences that are free of errors. */
-static bool build_graph(compilation *c) {
-  c->graph = graph_build(c->memory, c->names, c->messages, c->typed);
-  return true;
-}
-
 /* ---- dumps --------------------------------------------------------------------------------------------------------------- */
 
 static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
@@ -93,18 +116,21 @@ static void dump_types(compilation *c, FILE *out) {
     fprintf(out, "%s%s", i ? "\n" : "", typed_print_body(c->memory, c->typed->recurrences.items[i]));
 }
 
+static void dump_graph(compilation *c, FILE *out) {
+  if (c->graph) fputs(graph_print(c->memory, c->graph), out);
+}
+
 static void dump_recurrences(compilation *c, FILE *out) {
   for (int i = 0; i < c->recurrences.count; i++)
     fprintf(out, "%s%s", i ? "\n" : "", recurrence_print(c->memory, c->recurrences.items[i]));
 }
 
-static void dump_tile(compilation *c, FILE *out) {
-  fputs(tile_print(c->memory, c->tile), out);
+static void dump_report(compilation *c, FILE *out) {
+  for (int i = 0; i < c->recurrences.count; i++)
+    fputs(recurrence_report(c->memory, c->files, c->recurrences.items[i]), out);
 }
 
-static void dump_graph(compilation *c, FILE *out) {
-  if (c->graph) fputs(graph_print(c->memory, c->graph), out);
-}
+static void dump_tile(compilation *c, FILE *out) { fputs(tile_print(c->memory, c->tile), out); }
 
 static void dump_backward(compilation *c, FILE *out) {
   tile_gradient gradient = tile_differentiate(c->memory, c->tile);
@@ -126,7 +152,11 @@ static const pass program_passes[] = {
     {"parse", parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
     /* Names and axes are checked only in a file without syntax errors: a partial tree would give false messages. */
     {"check", check, LAYER_SYNTAX, LAYER_TYPED, NULL},
+    /* After check: layers call recurrences with sizes. Before analyse: what layers compute between their calls becomes
+     * recurrences like those of the user. */
     {"graph", build_graph, LAYER_TYPED, LAYER_TYPED, NULL},
+    /* Normalises before it looks for structure, so that a decay is found as a logarithm however it was written. */
+    {"analyse", analyse, LAYER_TYPED, LAYER_RECURRENCE, verify_recurrences},
 };
 
 static const pass recurrence_passes[] = {
@@ -169,12 +199,13 @@ typedef struct emission {
 
 static const emission emissions[] = {
     {"tokens", LAYER_SOURCE, dump_tokens},       {"ast", LAYER_SYNTAX, dump_syntax},
-    {"types", LAYER_TYPED, dump_types},
-    {"graph", LAYER_TYPED, dump_graph},
+    {"types", LAYER_TYPED, dump_types},          {"graph", LAYER_TYPED, dump_graph},
     {"recurrence", LAYER_RECURRENCE, dump_recurrences},
     {"tile", LAYER_KERNEL, dump_tile},           {"backward", LAYER_KERNEL, dump_backward},
+
+    {"report", LAYER_RECURRENCE, dump_report},
 };
-const char compile_emit_list[] = "tokens, ast, types, graph, recurrence, tile, backward";
+const char compile_emit_list[] = "tokens, ast, types, graph, recurrence, tile, backward, report";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)
@@ -250,7 +281,7 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   c.messages = diag_new(a, c.files);
   const pass_list *list = find_list(options->from);
   const emission *what = options->emit ? find_emission(options->emit) : NULL;
-  pipeline_layer target = what ? what->layer : options->check_only ? LAYER_TYPED : LAYER_LIBRARY;
+  pipeline_layer target = what ? what->layer : options->check_only ? LAYER_RECURRENCE : LAYER_LIBRARY;
   int last = last_pass(list, target);
   if (last < 0) {
     fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n", options->from ? options->from : "program",
