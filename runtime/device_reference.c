@@ -22,15 +22,13 @@ static rec_status front_of(rec_module *module, rec_front **front) {
   return status;
 }
 
-static rec_status program_of(const rec_recurrence *r, const recurrence **program) {
+rec_status rec_program_of(const rec_recurrence *r, const recurrence **program) {
   rec_front *front;
   rec_status status = front_of(r->module, &front);
   if (status) return status;
   *program = rec_front_find(front, r->signature.name);
   if (!*program) {
-    return rec_fail(REC_ERROR_UNSUPPORTED,
-                    "%s: not a recurrence of the embedded source, which is all that "
-                    "`reference` runs",
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: not among the recurrences of the embedded source",
                     r->signature.name);
   }
   return REC_OK;
@@ -62,7 +60,7 @@ static void fill(reference_tensor *tensors, reference_tensor *lags, void **buffe
 rec_status rec_reference_run(const rec_recurrence *r, const rec_call *call,
                              const rec_run_options *options) {
   const recurrence *program;
-  rec_status status = program_of(r, &program);
+  rec_status status = rec_program_of(r, &program);
   if (!status) status = check_sizes(r, program, call);
   if (status) return status;
   int tensors = program->body.tensors.count, all = r->signature.variable_count;

@@ -13,6 +13,9 @@ rec_status rec_front_new(const char *path, const rec_source_text *texts, int tex
                          const char *const *defines, int define_count, FILE *messages,
                          rec_front **front);
 
+// The program of a recurrence, read from what its library carries.
+rec_status rec_program_of(const rec_recurrence *r, const recurrence **program);
+
 int rec_front_count(const rec_front *front);
 const recurrence *rec_front_recurrence(const rec_front *front, int index);
 const recurrence *rec_front_find(const rec_front *front, const char *name);  // NULL: none

@@ -298,8 +298,8 @@ static rec_status map_file(const char *path, void **mapping, size_t *size) {
 
 rec_status rec_file_open(const char *path, rec_file **out) {
   *out = NULL;
-  void *mapping;
-  size_t size;
+  void *mapping = NULL;
+  size_t size = 0;
   rec_status status = map_file(path, &mapping, &size);
   if (status) return status;
   status = rec_file_from_memory(path, mapping, size, out);

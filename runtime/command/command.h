@@ -11,9 +11,10 @@
 enum { EXIT_USAGE = 2 };
 
 int command_apply(int count, char **words);
+int command_bench(int count, char **words);
 int command_info(int count, char **words);
 int command_format(int count, char **words);
-extern const char apply_usage[], info_usage[], format_usage[];
+extern const char apply_usage[], bench_usage[], info_usage[], format_usage[];
 
 // ---- Words -------------------------------------------------------------------------------------------------
 
@@ -48,7 +49,8 @@ typedef struct module_request {
   const char *dtype;        // NULL: not asked for
   const char **recc_words;  // further words for recc
   int recc_word_count;
-  bool reference;  // no machine code wanted: a .rec file is only read
+  bool run_time_defines;  // -D may also size the run-time axes of a library
+  bool reference;         // no machine code wanted: a .rec file is only read
 } module_request;
 
 // Takes -D, --dtype and --chunk into the request. `defines` and `recc_words` have room for `words` many.

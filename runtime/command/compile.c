@@ -136,7 +136,8 @@ static bool is_source(const char *file) {
 int open_module(const module_request *request, rec_module **module) {
   *module = NULL;
   if (!is_source(request->file)) {
-    if (request->define_count || request->dtype || request->recc_word_count) {
+    if ((request->define_count && !request->run_time_defines) || request->dtype ||
+        request->recc_word_count) {
       fprintf(stderr,
               "rec %s: expected a .rec file with %s, found `%s`, which is compiled already\n",
               request->command,

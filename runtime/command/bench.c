@@ -1,0 +1,370 @@
+// rec bench: how fast a recurrence runs, beside what this machine could do.
+//
+// Machine and recurrence are measured in turns, because a machine's speed drifts: peak, forward, backward, peak, ..; each
+// fraction is the median over the turns of (limit in this turn / time in this turn).
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/command/command.h"
+#include "runtime/device.h"
+#include "runtime/front.h"
+#include "runtime/limit.h"
+#include "runtime/machine.h"
+
+const char bench_usage[] =
+    "rec bench FILE [NAME]\n"
+    "\n"
+    "Measures a recurrence of a compiled library, or of a .rec file, on random tensors: forward, "
+    "backward and one step,\n"
+    "beside the multiply-adds and the memory speed that this machine reaches.\n"
+    "\n"
+    "  -D axis=size        size of an axis; those known at run time need one\n"
+    "  --time T            steps (2048)\n"
+    "  --batch B           sequences (1)\n"
+    "  --threads N         threads (all processors)\n"
+    "  --rounds N          turns; medians are shown (9 or more, for about two seconds)\n"
+    "  --forward           forward only\n"
+    "  --dtype f32|f64     element type for a .rec file\n"
+    "  --chunk N           steps in a chunk for a .rec file\n"
+    "  --json              one JSON object\n";
+
+enum { ROUNDS_LEAST = 9, ROUNDS_MOST = 199 };
+
+typedef struct bench {
+  module_request module;
+  const char *name;
+  int64_t time, batch, threads, rounds;
+  bool forward_only, json;
+  const rec_recurrence *recurrence;
+  const rec_signature *signature;
+  int64_t *axis_sizes;
+  rec_call call;
+  double forward_fma;  // multiply-adds of one forward, at least
+  double forward_bytes;
+} bench;
+
+// Medians of one bench.
+typedef struct figures {
+  double peak, bandwidth;
+  double forward, backward, both, step;  // seconds
+  double forward_limit, forward_fraction, both_fraction, ratio;
+} figures;
+
+// ---- Sizes and tensors -------------------------------------------------------------------------------------------
+
+// `-D G=4` or `-D ssd.G=4` for an axis of this recurrence.
+static int64_t defined_size(const bench *b, const char *axis) {
+  for (int i = b->module.define_count - 1; i >= 0; i--) {
+    const char *text = b->module.defines[i], *equals = strchr(text, '='), *dot = strchr(text, '.');
+    if (!equals) continue;
+    if (dot && dot < equals) {
+      if ((size_t)(dot - text) != strlen(b->signature->name) ||
+          strncmp(text, b->signature->name, (size_t)(dot - text)) != 0) {
+        continue;
+      }
+      text = dot + 1;
+    }
+    if ((size_t)(equals - text) == strlen(axis) && strncmp(text, axis, strlen(axis)) == 0)
+      return strtoll(equals + 1, NULL, 10);
+  }
+  return -1;
+}
+
+static int choose_sizes(bench *b) {
+  b->axis_sizes = calloc((size_t)b->signature->axis_count + 1, sizeof *b->axis_sizes);
+  if (!b->axis_sizes) return EXIT_USAGE;
+  const recurrence *program;
+  if (rec_program_of(b->recurrence, &program)) return report_failure("bench");
+  for (int i = 0; i < b->signature->axis_count; i++) {
+    const rec_axis *axis = &b->signature->axes[i];
+    int64_t size = axis->size >= 0 ? axis->size : defined_size(b, axis->name);
+    if (size < 0 && axis->expression) rec_front_size(program, i, b->axis_sizes, &size);
+    if (size <= 0) {
+      fprintf(stderr, "rec bench: %s: expected a size for the axis %s; give one by -D %s=..\n",
+              b->signature->name, axis->name, axis->name);
+      return EXIT_USAGE;
+    }
+    b->axis_sizes[i] = size;
+  }
+  b->forward_fma = rec_limit_forward(program, b->axis_sizes) * (double)(b->time * b->batch);
+  return 0;
+}
+
+static bool is_token(const rec_variable *v) {
+  return v->kind == REC_INPUT || v->kind == REC_OUTPUT;
+}
+static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
+
+// A buffer of small numbers of both signs, the same in each run.
+static void *make_tensor(const bench *b, int variable, uint64_t *state) {
+  const rec_variable *v = &b->signature->variables[variable];
+  rec_dtype type = is_token(v) ? b->signature->token_type : b->signature->carried_type;
+  int64_t numbers = rec_variable_numbers(b->signature, variable, b->axis_sizes);
+  int64_t entries = is_token(v) ? b->time * b->batch : is_carried(v) ? b->batch : 1;
+  if (!rec_multiply(numbers, entries, &numbers) || numbers > INT64_MAX / 16) return NULL;
+  size_t size = rec_dtype_size(type);
+  char *buffer = malloc((size_t)numbers * size + 1);
+  for (int64_t i = 0; buffer && i < numbers; i++) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    double value = (double)(*state >> 40) * 0x1p-23 - 1;
+    float single = (float)value;
+    memcpy(buffer + (size_t)i * size, size == 8 ? (void *)&value : (void *)&single, size);
+  }
+  return buffer;
+}
+
+static bool make_call(bench *b) {
+  int count = b->signature->variable_count;
+  uint64_t state = 1;
+  void **tables = calloc(4 * (size_t)count + 1, sizeof *tables);
+  if (!tables) return false;
+  b->call = (rec_call){.batch = b->batch,
+                       .time = b->time,
+                       .axis_sizes = b->axis_sizes,
+                       .value = tables,
+                       .final = tables + count,
+                       .gradient = tables + 2 * count,
+                       .d_final = tables + 3 * count};
+  for (int i = 0; i < count; i++) {
+    const rec_variable *v = &b->signature->variables[i];
+    bool carried = is_carried(v);
+    void **kept = carried ? &b->call.final[i] : &b->call.value[i];
+    *kept = make_tensor(b, i, &state);
+    if (!*kept || !(b->call.gradient[i] = make_tensor(b, i, &state))) return false;
+    if (!is_token(v)) continue;
+    b->forward_bytes += (double)rec_variable_numbers(b->signature, i, b->axis_sizes) *
+                        (double)(b->time * b->batch) *
+                        (double)rec_dtype_size(b->signature->token_type);
+  }
+  return true;
+}
+
+static void free_call(bench *b) {
+  for (int i = 0; b->call.value && i < 4 * b->signature->variable_count; i++)
+    free(b->call.value[i]);
+  free(b->call.value);
+  free(b->axis_sizes);
+}
+
+// ---- Measuring ---------------------------------------------------------------------------------------------------
+
+typedef struct turns {
+  double peak[ROUNDS_MOST], forward[ROUNDS_MOST], backward[ROUNDS_MOST], scratch[ROUNDS_MOST];
+  int count;
+} turns;
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(turns *t, const double *list) {
+  memcpy(t->scratch, list, (size_t)t->count * sizeof *list);
+  qsort(t->scratch, (size_t)t->count, sizeof *list, by_size);
+  return t->count % 2 ? t->scratch[t->count / 2]
+                      : (t->scratch[t->count / 2 - 1] + t->scratch[t->count / 2]) / 2;
+}
+
+// The time of one run; short ones are repeated until there is something to measure.
+static rec_status time_run(const rec_host_session *s, rec_status (*run)(const rec_host_session *),
+                           double *seconds) {
+  double begin = rec_seconds(), end = begin;
+  int64_t runs = 0;
+  while (end - begin < 0.004) {
+    rec_status status = run(s);
+    if (status) return status;
+    runs++;
+    end = rec_seconds();
+  }
+  *seconds = (end - begin) / (double)runs;
+  return REC_OK;
+}
+
+static rec_status take_turn(const bench *b, const rec_host_session *s, turns *t) {
+  int i = t->count++;
+  t->peak[i] = rec_machine_peak((int)b->threads, 0.02);
+  rec_status status = time_run(s, rec_host_forward, &t->forward[i]);
+  if (!status && !b->forward_only) status = time_run(s, rec_host_backward, &t->backward[i]);
+  return status;
+}
+
+static double forward_limit(const bench *b, double peak, double bandwidth) {
+  double arithmetic = 2 * b->forward_fma / peak,
+         memory = bandwidth > 0 ? b->forward_bytes / bandwidth : 0;
+  return arithmetic > memory ? arithmetic : memory;
+}
+
+static void summarize(const bench *b, turns *t, figures *f) {
+  double fractions[ROUNDS_MOST], both_fractions[ROUNDS_MOST], ratios[ROUNDS_MOST],
+      both[ROUNDS_MOST];
+  double scale = rec_dtype_size(b->signature->carried_type) == 8 ? 2 : 1;  // half as many lanes
+  for (int i = 0; i < t->count; i++) {
+    double limit = scale * forward_limit(b, t->peak[i], f->bandwidth);
+    both[i] = t->forward[i] + t->backward[i];
+    fractions[i] = limit / t->forward[i];
+    both_fractions[i] = REC_LIMIT_BOTH * limit / both[i];
+    ratios[i] = both[i] / t->forward[i];
+  }
+  f->peak = median(t, t->peak);
+  f->forward = median(t, t->forward);
+  f->backward = median(t, t->backward);
+  f->both = median(t, both);
+  f->forward_fraction = median(t, fractions);
+  f->both_fraction = median(t, both_fractions);
+  f->ratio = median(t, ratios);
+  f->forward_limit = scale * forward_limit(b, f->peak, f->bandwidth);
+}
+
+static rec_status measure_step(const bench *b, figures *f) {
+  rec_call one = b->call;
+  one.time = 1;
+  rec_host_session s;
+  rec_run_options options = {.threads = b->threads};
+  rec_status status = rec_host_open(b->recurrence, &one, &options, &s);
+  if (status) return status;
+  turns t = {0};
+  for (; t.count < ROUNDS_LEAST && !status; t.count++)
+    status = time_run(&s, rec_host_step, &t.forward[t.count]);
+  f->step = median(&t, t.forward);
+  rec_host_close(&s);
+  return status;
+}
+
+static rec_status measure(const bench *b, figures *f) {
+  static turns t;
+  rec_host_session s;
+  rec_run_options options = {.threads = b->threads, .backward = !b->forward_only};
+  f->bandwidth = rec_machine_bandwidth((int)b->threads);
+  rec_status status = rec_host_open(b->recurrence, &b->call, &options, &s);
+  if (status) return status;
+  status = take_turn(b, &s, &t);  // the first one finds everything cold
+  t.count = 0;
+  double begin = rec_seconds();
+  int64_t most = b->rounds > 0 ? b->rounds : ROUNDS_MOST;
+  while (!status && t.count < most &&
+         (t.count < ROUNDS_LEAST || b->rounds > 0 || rec_seconds() - begin < 2)) {
+    status = take_turn(b, &s, &t);
+  }
+  rec_host_close(&s);
+  if (status) return status;
+  summarize(b, &t, f);
+  return measure_step(b, f);
+}
+
+// ---- Showing -----------------------------------------------------------------------------------------------------
+
+static void show_text(const bench *b, const figures *f) {
+  double tokens = (double)(b->time * b->batch);
+  printf(
+      "machine             %d thread(s): %.1f GFLOP/s multiply-add (%d bit, f32), %.1f GB/s read\n",
+      (int)b->threads, f->peak / 1e9, rec_machine_vector_bits(), f->bandwidth / 1e9);
+  printf("%-19s B=%lld T=%lld", b->signature->name, (long long)b->batch, (long long)b->time);
+  for (int i = 0; i < b->signature->axis_count; i++) {
+    printf(" %s=%lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
+  }
+  printf(", %s\n", b->signature->token_type == REC_F64 ? "f64" : "f32");
+  printf(
+      "limit               %.2f ms forward: %.3f GFLOP of the cheapest algorithm, %.1f MB of "
+      "tokens\n",
+      1e3 * f->forward_limit, 2 * b->forward_fma / 1e9, b->forward_bytes / 1e6);
+  printf("forward             %.3f ms, %.0f tokens/s, %.1f %% of the limit\n", 1e3 * f->forward,
+         tokens / f->forward, 100 * f->forward_fraction);
+  if (!b->forward_only) {
+    printf("backward            %.3f ms\n", 1e3 * f->backward);
+    printf(
+        "forward + backward  %.3f ms, %.0f tokens/s, %.2f times forward, %.1f %% of the limit "
+        "(%.1f times forward's)\n",
+        1e3 * f->both, tokens / f->both, f->ratio, 100 * f->both_fraction, REC_LIMIT_BOTH);
+  }
+  printf("step                %.4f ms\n", 1e3 * f->step);
+}
+
+static void show_json(const bench *b, const figures *f) {
+  printf("{\"recurrence\": \"%s\", \"batch\": %lld, \"time\": %lld, \"threads\": %lld",
+         b->signature->name, (long long)b->batch, (long long)b->time, (long long)b->threads);
+  for (int i = 0; i < b->signature->axis_count; i++) {
+    printf(", \"axis_%s\": %lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
+  }
+  printf(
+      ", \"peak_gflops\": %.3f, \"read_gb_per_s\": %.3f, \"forward_gflop\": %.6f, "
+      "\"forward_limit_ms\": %.4f",
+      f->peak / 1e9, f->bandwidth / 1e9, 2 * b->forward_fma / 1e9, 1e3 * f->forward_limit);
+  printf(", \"forward_ms\": %.4f, \"forward_fraction\": %.4f", 1e3 * f->forward,
+         f->forward_fraction);
+  if (!b->forward_only) {
+    printf(
+        ", \"backward_ms\": %.4f, \"both_ms\": %.4f, \"both_over_forward\": %.4f, "
+        "\"both_fraction\": %.4f",
+        1e3 * f->backward, 1e3 * f->both, f->ratio, f->both_fraction);
+  }
+  printf(", \"step_ms\": %.5f}\n", 1e3 * f->step);
+}
+
+// ---- The command -------------------------------------------------------------------------------------------------
+
+static int read_words(words *w, bench *b) {
+  const char *word;
+  while (w->next < w->count && !w->failed) {
+    if (take_number(w, "--time", 1, &b->time) || take_number(w, "--batch", 1, &b->batch) ||
+        take_number(w, "--threads", 1, &b->threads) ||
+        take_number(w, "--rounds", ROUNDS_LEAST, &b->rounds)) {
+      continue;
+    }
+    if (take_flag(w, "--forward"))
+      b->forward_only = true;
+    else if (take_flag(w, "--json"))
+      b->json = true;
+    else if (take_module_option(w, &b->module))
+      continue;
+    else if (!w->failed && take_word(w, &word)) {
+      if (!b->module.file)
+        b->module.file = word;
+      else if (!b->name)
+        b->name = word;
+      else
+        usage_error(w, "expected options behind FILE NAME, found `%s`", word);
+    } else if (!w->failed) {
+      usage_error(w, "unknown option `%s`", w->list[w->next]);
+    }
+  }
+  if (!w->failed && !b->module.file) usage_error(w, "expected FILE");
+  if (b->rounds > ROUNDS_MOST) b->rounds = ROUNDS_MOST;
+  return w->failed ? EXIT_USAGE : 0;
+}
+
+static int run_bench(bench *b) {
+  figures f = {0};
+  int status = choose_sizes(b);
+  if (!status && !make_call(b)) {
+    fprintf(stderr, "rec bench: out of memory\n");
+    status = EXIT_USAGE;
+  }
+  if (!status && measure(b, &f)) status = report_failure("bench");
+  if (!status && b->json) show_json(b, &f);
+  if (!status && !b->json) show_text(b, &f);
+  free_call(b);
+  return status;
+}
+
+int command_bench(int count, char **list) {
+  words w = {.command = "bench", .count = count, .list = list};
+  bench b = {.time = 2048, .batch = 1, .threads = rec_machine_threads(), .module.command = "bench"};
+  b.module.defines = calloc(2 * (size_t)count + 1, sizeof *b.module.defines);
+  b.module.recc_words = calloc(2 * (size_t)count + 1, sizeof *b.module.recc_words);
+  int status = EXIT_USAGE;
+  rec_module *module = NULL;
+  if (b.module.defines && b.module.recc_words) status = read_words(&w, &b);
+  b.module.run_time_defines = true;
+  if (!status) status = open_module(&b.module, &module);
+  if (!status && !(b.recurrence = choose_recurrence("bench", b.module.file, module, b.name)))
+    status = EXIT_USAGE;
+  if (!status) {
+    b.signature = rec_recurrence_signature(b.recurrence);
+    status = run_bench(&b);
+  }
+  rec_module_close(module);
+  free(b.module.defines);
+  free(b.module.recc_words);
+  return status;
+}

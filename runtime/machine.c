@@ -1,0 +1,169 @@
+#include "runtime/machine.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+double rec_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+int rec_machine_threads(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// ---- Multiply-adds -----------------------------------------------------------------------------------------
+
+// Twelve independent chains: two units of latency four to six, never waiting. Results are returned so that nothing is
+// optimised away. Each kernel does `count` rounds of its chains and tells the operations of one round.
+enum { CHAINS = 12 };
+
+typedef struct fma_kernel {
+  float (*run)(int64_t count);
+  int bits;
+} fma_kernel;
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) static float fma_512(int64_t count) {
+  __m512 a[CHAINS], x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
+  for (int i = 0; i < CHAINS; i++) a[i] = _mm512_set1_ps((float)i);
+  for (int64_t k = 0; k < count; k++) {
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++) a[i] = _mm512_fmadd_ps(a[i], x, y);
+  }
+  for (int i = 1; i < CHAINS; i++) a[0] = _mm512_add_ps(a[0], a[i]);
+  return _mm512_cvtss_f32(a[0]);
+}
+
+__attribute__((target("avx2,fma"))) static float fma_256(int64_t count) {
+  __m256 a[CHAINS], x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
+  for (int i = 0; i < CHAINS; i++) a[i] = _mm256_set1_ps((float)i);
+  for (int64_t k = 0; k < count; k++) {
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++) a[i] = _mm256_fmadd_ps(a[i], x, y);
+  }
+  for (int i = 1; i < CHAINS; i++) a[0] = _mm256_add_ps(a[0], a[i]);
+  return _mm256_cvtss_f32(a[0]);
+}
+#endif
+
+typedef float vector4 __attribute__((vector_size(16)));
+
+// Without a fused instruction: a product and a sum.
+static float fma_128(int64_t count) {
+  vector4 a[CHAINS], x = {0.999f, 0.999f, 0.999f, 0.999f}, y = {1e-3f, 1e-3f, 1e-3f, 1e-3f};
+  for (int i = 0; i < CHAINS; i++) a[i] = (vector4){(float)i, 1, 2, 3};
+  for (int64_t k = 0; k < count; k++) {
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++) a[i] = a[i] * x + y;
+  }
+  for (int i = 1; i < CHAINS; i++) a[0] += a[i];
+  return a[0][0];
+}
+
+static fma_kernel best_kernel(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return (fma_kernel){fma_512, 512};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return (fma_kernel){fma_256, 256};
+#endif
+  return (fma_kernel){fma_128, 128};
+}
+
+int rec_machine_vector_bits(void) { return best_kernel().bits; }
+
+// ---- Threads -----------------------------------------------------------------------------------------------
+
+// One worker: how much it did in how long.
+typedef struct worker {
+  double seconds, done, sum;
+  const uint64_t *memory;
+  int64_t words;
+} worker;
+
+static void *count_fma(void *argument) {
+  worker *w = argument;
+  fma_kernel kernel = best_kernel();
+  double begin = rec_seconds(), end = begin;
+  int64_t rounds = 0;
+  while (end - begin < w->seconds) {
+    w->sum += (double)kernel.run(4096);
+    rounds += 4096;
+    end = rec_seconds();
+  }
+  w->done = (double)rounds * CHAINS * (kernel.bits / 32) * 2 / (end - begin);
+  return NULL;
+}
+
+typedef uint64_t vector_of_words __attribute__((vector_size(64), may_alias));
+
+static void *read_memory(void *argument) {
+  worker *w = argument;
+  const vector_of_words *at = (const vector_of_words *)w->memory;
+  vector_of_words sums[4] = {{0}};
+  double begin = rec_seconds();
+  for (int64_t i = 0; i + 4 <= w->words / 8; i += 4) {
+    for (int k = 0; k < 4; k++) sums[k] += at[i + k];
+  }
+  w->done = (double)w->words * 8 / (rec_seconds() - begin);
+  sums[0] += sums[1] + sums[2] + sums[3];
+  w->sum = (double)sums[0][0];
+  return NULL;
+}
+
+// Runs the workers at the same time and adds what they did per second.
+static double run_workers(worker *workers, int count, void *(*function)(void *)) {
+  pthread_t *threads = malloc((size_t)count * sizeof *threads);
+  if (!threads) return 0;
+  int started = 0;
+  while (started + 1 < count &&
+         pthread_create(&threads[started], NULL, function, &workers[started + 1]) == 0)
+    started++;
+  function(&workers[0]);
+  double sum = workers[0].done;
+  for (int i = 0; i < started; i++) {
+    pthread_join(threads[i], NULL);
+    sum += workers[i + 1].done;
+  }
+  free(threads);
+  return sum;
+}
+
+double rec_machine_peak(int threads, double seconds) {
+  worker *workers = calloc((size_t)threads, sizeof *workers);
+  if (!workers) return 0;
+  for (int i = 0; i < threads; i++) workers[i].seconds = seconds;
+  double peak = run_workers(workers, threads, count_fma);
+  free(workers);
+  return peak;
+}
+
+double rec_machine_bandwidth(int threads) {
+  const int64_t words = (int64_t)32 << 20;  // 256 MiB: beyond every cache
+  worker *workers = calloc((size_t)threads, sizeof *workers);
+  uint64_t *memory = aligned_alloc(64, (size_t)words * 8);
+  double best = 0;
+  if (workers && memory) {
+    memset(memory, 1, (size_t)words * 8);
+    for (int i = 0; i < threads; i++) {
+      workers[i].words = words / threads / 32 * 32;
+      workers[i].memory = memory + i * workers[i].words;
+    }
+    for (int round = 0; round < 5; round++) {
+      double rate = run_workers(workers, threads, read_memory);
+      if (rate > best) best = rate;
+    }
+  }
+  free(memory);
+  free(workers);
+  return best;
+}

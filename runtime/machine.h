@@ -1,0 +1,15 @@
+// What this machine can do at most: the yardstick of `rec bench`.
+#ifndef REC_RUNTIME_MACHINE_H
+#define REC_RUNTIME_MACHINE_H
+
+#include <stdint.h>
+
+// Multiply-adds of float, two operations each, in operations per second; all `threads` busy for about `seconds`.
+double rec_machine_peak(int threads, double seconds);
+// Bytes per second read from memory by `threads`; 0 if there is no memory to measure with.
+double rec_machine_bandwidth(int threads);
+int rec_machine_vector_bits(void);  // of the instructions that rec_machine_peak uses
+int rec_machine_threads(void);      // processors that this process may use
+double rec_seconds(void);           // of a clock that only runs forward
+
+#endif

@@ -1,0 +1,59 @@
+// The `rec` command: one row per subcommand.
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/command/command.h"
+
+typedef struct command {
+  const char *name, *usage, *purpose;
+  int (*run)(int count, char **words);
+} command;
+
+static const command commands[] = {
+    {"apply", apply_usage, "runs a recurrence on tensors from a file", command_apply},
+    {"bench", bench_usage, "measures a recurrence beside what the machine can do", command_bench},
+    {"info", info_usage, "shows what a compiled library holds", command_info},
+    {"fmt", format_usage, "lays out .rec files in the standard way", command_format},
+    {NULL, NULL, NULL, NULL},
+};
+
+static void print_help(FILE *out) {
+  fprintf(out, "rec: runs recurrences and models compiled by recc\n\n");
+  for (const command *c = commands; c->name; c++)
+    fprintf(out, "  rec %-9s %s\n", c->name, c->purpose);
+  fprintf(out,
+          "\n`rec COMMAND --help` tells the words of a command; `rec --version` the version.\n");
+}
+
+static int unknown_command(const char *name) {
+  fprintf(stderr, "rec: unknown command `%s`; the commands are", name);
+  for (const command *c = commands; c->name; c++)
+    fprintf(stderr, "%s %s", c == commands ? "" : ",", c->name);
+  fprintf(stderr, "\n");
+  return 2;
+}
+
+int main(int count, char **list) {
+  if (count < 2) {
+    print_help(stderr);
+    return 2;
+  }
+  if (strcmp(list[1], "--help") == 0 || strcmp(list[1], "-h") == 0 ||
+      strcmp(list[1], "help") == 0) {
+    print_help(stdout);
+    return 0;
+  }
+  if (strcmp(list[1], "--version") == 0) {
+    printf("rec %s\n", REC_VERSION);
+    return 0;
+  }
+  for (const command *c = commands; c->name; c++) {
+    if (strcmp(c->name, list[1]) != 0) continue;
+    if (count > 2 && (strcmp(list[2], "--help") == 0 || strcmp(list[2], "-h") == 0)) {
+      printf("%s", c->usage);
+      return 0;
+    }
+    return c->run(count - 2, list + 2);
+  }
+  return unknown_command(list[1]);
+}
