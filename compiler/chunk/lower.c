@@ -350,3 +350,73 @@ tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int 
   }
   return place;
 }
+
+// Every tensor gets its argument, read or not, so that the backward has a gradient for each.
+void lower_declare(tile_program *p, const typed_body *body) {
+  for (int i = 0; i < body->tensors.count; i++) {
+    switch (body->tensors.items[i].kind) {
+      case TENSOR_INPUT:
+        lower_tensor(p, body, TILE_INPUT, i);
+        break;
+      case TENSOR_PARAM:
+        lower_tensor(p, body, TILE_PARAM, i);
+        break;
+      case TENSOR_STATE:
+        lower_tensor(p, body, TILE_STATE, i);
+        break;
+      case TENSOR_OUTPUT:
+        break;
+    }
+  }
+  for (int lag = 0; lag < body->lags.count; lag++) {
+    for (int slot = 0; slot < body->lags.items[lag].depth; slot++) {
+      for (int c = 0; c < (body->lags.items[lag].complex ? 2 : 1); c++) {
+        lower_lag_argument(p, body, lag, slot, c);
+      }
+    }
+  }
+}
+
+// ---- padded rows ------------------------------------------------------------------------------------------------------
+
+static bool finite_for_zeros(tile_op op) {
+  switch (op) {
+    case TILE_LOG:
+    case TILE_LOG1P:
+    case TILE_SQRT:
+    case TILE_SQRT_KINK:
+    case TILE_RSQRT:
+    case TILE_DIV:
+    case TILE_POWER:
+      return false;
+    default:
+      return true;
+  }
+}
+
+static bool finite_on_padding(const program *p, tile_id id) {
+  bool *needed = ARENA_ARRAY(p->arena, bool, id + 1);
+  needed[id] = true;
+  for (tile_id i = id; i >= 0; i--) {
+    const tile_value *v = &p->values.items[i];
+    if (!needed[i] || !axis_in(v->axes, p->time_axis)) continue;
+    if (!finite_for_zeros(v->op)) return false;
+    if (v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_VALID) continue;
+    for (int k = 0; k < tile_arity(v->op); k++) needed[v->args[k]] = true;
+  }
+  return true;
+}
+
+tile_id lower_valid(tile_program *p, tile_id x) {
+  return tile_select(p, tile_leaf(p, TILE_VALID, 0), x, tile_number(p, 0));
+}
+
+tile_id lower_valid_if_unsafe(tile_program *p, tile_id x) {
+  return finite_on_padding(p, x) ? x : lower_valid(p, x);
+}
+
+void lower_output(tile_program *p, const typed_body *body, int tensor, tile_pair value) {
+  value.re = lower_valid_if_unsafe(p, value.re);
+  if (is_complex(value)) value.im = lower_valid_if_unsafe(p, value.im);
+  lower_result(p, body, TILE_OUTPUT, tensor, value);
+}

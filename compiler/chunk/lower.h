@@ -36,4 +36,14 @@ tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int 
 tile_id lower_lag_argument(tile_program *program, const typed_body *body, int lag, int slot,
                            int component);
 
+// Arguments for every input, parameter and state, read or not, so that the backward has a gradient for each.
+void lower_declare(tile_program *program, const typed_body *body);
+
+// Chunk form. On padded rows inputs are 0; what follows from them may be infinite there, or no number.
+tile_id lower_valid(tile_program *program, tile_id x);  // 0 on padded rows
+tile_id lower_valid_if_unsafe(tile_program *program,
+                              tile_id x);  // the same where x may not be finite there
+// The result of an output. Its padded rows are not stored, but no derivative may become NaN there.
+void lower_output(tile_program *program, const typed_body *body, int tensor, tile_pair value);
+
 #endif

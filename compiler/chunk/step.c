@@ -41,37 +41,11 @@ static void add_lag_results(lowering *l) {
   }
 }
 
-// Every tensor gets its argument, read or not, so that the backward has a gradient for each.
-static void declare(tile_program *p, const typed_body *body) {
-  for (int i = 0; i < body->tensors.count; i++) {
-    switch (body->tensors.items[i].kind) {
-      case TENSOR_INPUT:
-        lower_tensor(p, body, TILE_INPUT, i);
-        break;
-      case TENSOR_PARAM:
-        lower_tensor(p, body, TILE_PARAM, i);
-        break;
-      case TENSOR_STATE:
-        lower_tensor(p, body, TILE_STATE, i);
-        break;
-      case TENSOR_OUTPUT:
-        break;
-    }
-  }
-  for (int lag = 0; lag < body->lags.count; lag++) {
-    for (int slot = 0; slot < body->lags.items[lag].depth; slot++) {
-      for (int c = 0; c < (body->lags.items[lag].complex ? 2 : 1); c++) {
-        lower_lag_argument(p, body, lag, slot, c);
-      }
-    }
-  }
-}
-
 tile_program *chunk_build_step(arena *a, const recurrence *from) {
   const typed_body *body = &from->body;
   tile_program *p =
       tile_program_new(a, arena_printf(a, "%s.forward", body->name), body, TILE_STEP, 1);
-  declare(p, body);
+  lower_declare(p, body);
   lowering l = lowering_new(p, body);
   for (int i = 0; i < body->values.count; i++) {
     const typed_value *v = &body->values.items[i];

@@ -111,7 +111,8 @@ static const char gated_unit[] =
     "  let z = sigmoid(x + sum[E](W * before{D -> E}))\n"
     "  h = (1 - z) * before + z * tanh(x + sum[E](U * (before * z){D -> E}))\n"
     "  y = softmax[D](h) + gelu(h) * silu(x) + clamp(h, -0.2, 0.3) + relu(h)\n"
-    "  s = max[D](h) - min[D](x) + sqrt(1 + h[D = 1]^2) + log(2 + x[D = 0]) + max(reset, x[D = 2])\n"
+    "  s = max[D](h) - min[D](x) + sqrt(1 + h[D = 1]^2) + log(2 + x[D = 0]) + max(reset, x[D = "
+    "2])\n"
     "}\n";
 
 static const char micro_steps[] =
@@ -148,15 +149,89 @@ static const char parameters_alone[] =
     "  y = n + exp(a) * b^2\n"
     "}\n";
 
+static const char linear_attention[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V]\n"
+    "  state S[H,K,V], n[H,K]\n"
+    "  output y[H,V], z[H,V], norm_[H]\n"
+    "  S = S[t-1] + k * v\n"
+    "  n = n[t-1] + k^2\n"
+    "  y = K^-0.5 * sum[K](q * S) + v\n"
+    "  z = sum[K](q * S) / (5 + abs(sum[K](q * n)))\n"
+    "  norm_ = log(5 + sum[K](q^2 * n[t-1]))\n"
+    "}\n";
+
+static const char retention[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  S = exp(log1p(-2^(-5 - index[H]))) * S[t-1] + k * v\n"
+    "  y = K^-0.5 * sum[K](q * S)\n"
+    "}\n";
+
+// Read before and after the write, a bonus, two products in the increment, a reset that enters the logarithm.
+static const char shifted_reads[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H], reset\n"
+    "  param u[H,K], scale[V]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V], z[H,V]\n"
+    "  let a = exp(where(reset > 0.5, log(0), log_sigmoid(g)))\n"
+    "  y = sum[K](q * (S[t-1] + u * k * v)) * scale\n"
+    "  S = a * S[t-1] + k * (v - w) + sigmoid(g) * u * w / (2 + g)\n"
+    "  z = sum[K](q * scale * S - k * S[t-1]) + silu(v)\n"
+    "}\n";
+
+// A second state fed by the first one's read.
+static const char chained[] =
+    "recurrence r(H, K = 4, V = 3, W = 2) {\n"
+    "  input q[H,K], k[H,K], v[H,V], x[H,W], g[H], f[H]\n"
+    "  param A[H]\n"
+    "  state S[H,K,V], C[H,V,W]\n"
+    "  output y[H,W], z[H,V]\n"
+    "  S = exp(-exp(A) * softplus(g)) * S[t-1] + k * v\n"
+    "  let read = tanh(sum[K](q * S))\n"
+    "  C = sigmoid(f)^0.25 * C[t-1] + read * x\n"
+    "  y = sum[V](v * C)\n"
+    "  z = read + v * sum[V](C[t-1] * v^2)[W = 1]\n"
+    "}\n";
+
+static const char pointwise[] =
+    "recurrence r(D = 2, N = 3) {\n"
+    "  input x[D], z[D,N] : complex\n"
+    "  param w[N], b[D]\n"
+    "  output y[D], s[N] : complex\n"
+    "  y = silu(b * x) * sum[N](w * re(z)) / (x + 3 + b) + log(3 + x)^2\n"
+    "  s = z[D = 0] * w\n"
+    "}\n";
+
 static const struct {
   const char *name, *source;
 } programs[] = {
-    {"elementwise", elementwise},   {"scalar decay", scalar_decay},
-    {"per key", per_key},           {"delta rule", delta_rule},
-    {"complex", complex_diagonal},  {"lags", lags},
-    {"stabilised", stabilised},     {"gated unit", gated_unit},
-    {"micro steps", micro_steps},   {"branches", branches},
+    {"elementwise", elementwise},
+    {"scalar decay", scalar_decay},
+    {"per key", per_key},
+    {"delta rule", delta_rule},
+    {"complex", complex_diagonal},
+    {"lags", lags},
+    {"stabilised", stabilised},
+    {"gated unit", gated_unit},
+    {"micro steps", micro_steps},
+    {"branches", branches},
     {"parameters", parameters_alone},
+    {"linear attention", linear_attention},
+    {"retention", retention},
+    {"shifted reads", shifted_reads},
+    {"chained", chained},
+};
+
+static const struct {
+  const char *name, *source;
+} chunked[] = {
+    {"scalar decay", scalar_decay}, {"linear attention", linear_attention},
+    {"retention", retention},       {"shifted reads", shifted_reads},
+    {"chained", chained},
 };
 
 static recurrence *from_source(fixture *s, const char *text) {
@@ -170,9 +245,7 @@ static recurrence *from_source(fixture *s, const char *text) {
     diag_print(s->messages, stderr);
     abort();
   }
-  recurrence *r = ARENA_NEW(s->memory, recurrence);
-  r->body = *program->recurrences.items[0];
-  return r;
+  return recurrence_analyse(s->memory, s->messages, program->recurrences.items[0]);
 }
 
 // ---- comparison -----------------------------------------------------------------------------------------------------------
@@ -202,16 +275,20 @@ static double trial_difference(const trial *t, const trial *u, arena *a, const c
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *tensor = &body->tensors.items[i];
     int64_t n = t->tensor_numbers[i];
-#define NOTE(group, what)                                                                        \
-  note(tensor->name, what, difference(t->run.group[i].data, u->run.group[i].data, n), &worst,    \
+#define NOTE(group, what)                                                                     \
+  note(tensor->name, what, difference(t->run.group[i].data, u->run.group[i].data, n), &worst, \
        where, a)
     switch (tensor->kind) {
-      case TENSOR_OUTPUT: NOTE(tensors, ""); break;
+      case TENSOR_OUTPUT:
+        NOTE(tensors, "");
+        break;
       case TENSOR_STATE:
         NOTE(final_states, "hT.");
         NOTE(d_initial_states, "d.h0.");
         break;
-      default: NOTE(d_tensors, "d."); break;
+      default:
+        NOTE(d_tensors, "d.");
+        break;
     }
 #undef NOTE
   }
@@ -220,7 +297,8 @@ static double trial_difference(const trial *t, const trial *u, arena *a, const c
     note(body->lags.items[i].name, "lag ",
          difference(t->run.final_lags[i].data, u->run.final_lags[i].data, n), &worst, where, a);
     note(body->lags.items[i].name, "d.lag ",
-         difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data, n), &worst, where, a);
+         difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data, n), &worst, where,
+         a);
   }
   return worst;
 }
@@ -270,9 +348,63 @@ static void steps_agree_with_the_reference(void **state) {
   }
 }
 
+static void chunks_agree_with_the_reference(void **state) {
+  (void)state;
+  static const int64_t times[] = {0, 1, 2, 37};
+  static const int lengths[] = {4, 16, 64};
+  for (size_t i = 0; i < sizeof chunked / sizeof *chunked; i++) {
+    fixture s = fixture_open();
+    recurrence *r = from_source(&s, chunked[i].source);
+    for (int c = 0; c < 3; c++) {
+      const char *reason = NULL;
+      tile_program *forward = chunk_build_scalar_decay(s.memory, r, lengths[c], &reason);
+      if (!forward) fail_msg("%s: %s\n%s", chunked[i].name, reason, recurrence_print(s.memory, r));
+      for (int k = 0; k < 4; k++) {
+        assert_agrees(chunked[i].name, r, forward, 2, times[k], false);
+        assert_agrees(chunked[i].name, r, forward, 1, times[k], true);
+      }
+    }
+    fixture_close(&s);
+  }
+}
+
+static void pointwise_programs_agree(void **state) {
+  (void)state;
+  fixture s = fixture_open();
+  recurrence *r = from_source(&s, pointwise);
+  assert_agrees("pointwise", r, chunk_build_pointwise(s.memory, r, 8), 2, 13, false);
+  recurrence *with_state = from_source(&s, retention);
+  assert_null(chunk_build_pointwise(s.memory, with_state, 8));
+  fixture_close(&s);
+}
+
+// What has no chunked form here says why, and has its step program.
+static void other_structures_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *source, *reason;
+  } cases[] = {
+      {per_key, "S has no scalar decay"},
+      {lags, "values of earlier steps are read"},
+      {pointwise, "there is no state"},
+      {gated_unit, "h has no scalar decay"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fixture s = fixture_open();
+    recurrence *r = from_source(&s, cases[i].source);
+    const char *reason = NULL;
+    assert_null(chunk_build_scalar_decay(s.memory, r, 16, &reason));
+    assert_string_equal(reason, cases[i].reason);
+    fixture_close(&s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree_with_the_reference),
+      cmocka_unit_test(chunks_agree_with_the_reference),
+      cmocka_unit_test(pointwise_programs_agree),
+      cmocka_unit_test(other_structures_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
