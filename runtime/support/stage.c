@@ -27,19 +27,38 @@ typedef struct run_slot {
 
 /* ---- the cut ------------------------------------------------------------------------------------------------------- */
 
-static int64_t count_instances(const call *c, const rec_table_kernel *kernel) {
+/* Instances of the nest from the first of the axes `from` inwards; of all if `from` is every axis. */
+static int64_t count_instances(const call *c, const rec_table_kernel *kernel, uint64_t from) {
   const int32_t *grid = table_at(c->table, kernel->grid_at);
   int64_t instances = 1;
-  for (int i = 0; i < kernel->grid_count; i++)
-    if (grid[i] != kernel->lane_axis) instances *= c->axis_size[grid[i]];
-  if (kernel->lane_axis >= 0)
-    instances *= (c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) / kernel->lane_block;
-  return instances;
+  bool inside = false;
+  for (int i = 0; i < kernel->grid_count; i++) {
+    if (grid[i] == kernel->lane_axis) continue;
+    inside |= from >> grid[i] & 1;
+    if (inside) instances *= c->axis_size[grid[i]];
+  }
+  if (kernel->lane_axis < 0) return instances;
+  inside |= from >> kernel->lane_axis & 1; /* lane blocks are the innermost */
+  return inside ? instances * ((c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) / kernel->lane_block) : instances;
+}
+
+/* The largest block of instances that can be kept together while there are groups enough: instances of a block that add
+ * to the same entries then do so one after another, without copies. */
+static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_t instances, int64_t groups) {
+  int64_t unit = 1;
+  for (int i = 0; i < kernel->slot_count; i++) {
+    const rec_table_slot *slot = table_slot(c->table, kernel, i);
+    if (!slot->accumulated || slot->summed == 0) continue;
+    int64_t block = count_instances(c, kernel, slot->summed);
+    if (block > unit && instances / block >= groups) unit = block;
+  }
+  return unit;
 }
 
 stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
-  stage_cut cut = {.instances = count_instances(c, kernel)};
+  stage_cut cut = {.instances = count_instances(c, kernel, UINT64_MAX)};
   cut.groups = smaller(cut.instances, smaller(GROUPS_MAX, larger(1, TASKS_WANTED / larger(1, c->batch))));
+  cut.unit = choose_unit(c, kernel, cut.instances, cut.groups);
   cut.strips = smaller(c->batch, STRIPS_MAX);
   cut.parts = 1;
   cut.part_steps = c->time;
@@ -51,15 +70,22 @@ stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
   }
   cut.tasks = cut.strips * cut.groups * cut.parts;
   cut.lanes = smaller(cut.tasks, LANES_MAX);
-  int64_t largest_group = (cut.instances + cut.groups - 1) / cut.groups;
+  int64_t units = cut.instances / cut.unit, largest_group = (units + cut.groups - 1) / cut.groups * cut.unit;
   cut.scratch_bytes = round_up(call_count(c, &kernel->scratch, largest_group), REC_ALIGNMENT);
   cut.lane_bytes = cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
   return cut;
 }
 
-int64_t stage_copies(const stage_cut *cut, const rec_table_memory *memory, const rec_table_slot *slot) {
+/* Whether two groups may add to the same entries. The blocks are nested, so a unit holds whole smaller ones. */
+static bool groups_collide(const call *c, const rec_table_kernel *kernel, const stage_cut *cut,
+                           const rec_table_slot *slot) {
+  return cut->groups > 1 && slot->summed != 0 && count_instances(c, kernel, slot->summed) > cut->unit;
+}
+
+int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot) {
   if (!slot->accumulated) return 1;
-  int64_t copies = slot->summed != 0 ? cut->groups : 1;
+  const rec_table_memory *memory = table_memory(c->table, slot->memory);
+  int64_t copies = groups_collide(c, kernel, cut, slot) ? cut->groups : 1;
   if (!memory->token) copies *= cut->parts;
   return memory->per_batch ? copies : copies * cut->strips;
 }
@@ -78,7 +104,7 @@ int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
   for (int i = 0; i < kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
-    int64_t copies = stage_copies(&cut, memory, slot);
+    int64_t copies = stage_copies(c, kernel, &cut, slot);
     if (copies > 1) bytes += copies_bytes(c, memory, copies);
   }
   return bytes;
@@ -102,7 +128,7 @@ static int64_t cut_at(int64_t total, int64_t parts, int64_t i) { return total * 
 /* Position of a task's copy: of the batch entry where the memory is per batch. */
 static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot, int64_t strip,
                           int64_t group, int64_t part) {
-  int64_t index = slot->summed != 0 ? group : 0;
+  int64_t index = groups_collide(r->call, r->kernel, &r->cut, slot) ? group : 0;
   if (!memory->token) index = index * r->cut.parts + part;
   return memory->per_batch ? index : index * r->cut.strips + strip;
 }
@@ -117,15 +143,19 @@ static void zero_steps(const call *c, rec_slot slot, int64_t batch, int64_t step
            (size_t)(numbers * c->table->number_bytes));
 }
 
-/* Groups share the copies of a result that has all grid axes: each adds to entries of its own. Other results that a
- * task adds to, or their copies, are the task's alone. */
-static bool is_shared(const run *r, const rec_table_slot *slot) { return slot->summed == 0 && r->cut.groups > 1; }
+/* Groups that do not collide share a copy: each adds to entries of its own. Other results that a task adds to, or their
+ * copies, are the task's alone. */
+static bool is_shared(const run *r, const rec_table_slot *slot) {
+  return r->cut.groups > 1 && !groups_collide(r->call, r->kernel, &r->cut, slot);
+}
 
 static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
   const call *c = r->call;
   int64_t part = task % r->cut.parts, group = task / r->cut.parts % r->cut.groups;
   int64_t strip = task / r->cut.parts / r->cut.groups;
-  int64_t first = cut_at(r->cut.instances, r->cut.groups, group), last = cut_at(r->cut.instances, r->cut.groups, group + 1);
+  int64_t units = r->cut.instances / r->cut.unit;
+  int64_t first = cut_at(units, r->cut.groups, group) * r->cut.unit;
+  int64_t last = cut_at(units, r->cut.groups, group + 1) * r->cut.unit;
   int64_t start = part * r->cut.part_steps, steps = smaller(r->cut.part_steps, c->time - start);
   int64_t begin = cut_at(c->batch, r->cut.strips, strip), end = cut_at(c->batch, r->cut.strips, strip + 1);
   for (int i = 0; i < r->kernel->slot_count; i++) {
@@ -263,7 +293,7 @@ static run_slot place_slot(run *r, int index, bool states_only, char **free_memo
   run_slot s = {.slot = call_slot(c, memory), .copies = 1, .numbers = call_numbers(c, memory)};
   if (slot->written && states_only) s.slot.data = NULL;
   if (!s.slot.data) return s;
-  s.copies = stage_copies(&r->cut, memory, slot);
+  s.copies = stage_copies(c, r->kernel, &r->cut, slot);
   if (s.copies <= 1) return s;
   int64_t copy_numbers = s.numbers * (memory->token ? c->time : 1);
   s.slot = (rec_slot){.data = *free_memory,

@@ -11,6 +11,7 @@
 
 typedef struct stage_cut {
   int64_t instances;          /* of one batch entry */
+  int64_t unit;               /* groups begin at multiples of it, so that fewer of them add to the same entries */
   int64_t groups, strips, parts, tasks;
   int64_t part_steps;         /* steps of a part: a multiple of the chunk */
   int64_t lanes;              /* tasks that may run at one time, each with a scratch of its own */
@@ -22,7 +23,7 @@ stage_cut stage_plan(const call *call, const rec_table_kernel *kernel);
 
 /* Copies of a memory that the kernel adds to: 1 means that it adds in place. per_batch memories have that many for
  * each batch entry. */
-int64_t stage_copies(const stage_cut *cut, const rec_table_memory *memory, const rec_table_slot *slot);
+int64_t stage_copies(const call *call, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot);
 
 /* Bytes of workspace, as if every result were wanted. */
 int64_t stage_bytes(const call *call, const rec_table_kernel *kernel);
