@@ -1,0 +1,338 @@
+// From the manifest's JSON to the structures of program.h. Numbers out of range are refused here, so that nothing later asks.
+#include "runtime/train/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct block_of_memory {
+  struct block_of_memory *next;
+  max_align_t bytes[];
+} block_of_memory;
+
+typedef struct reader {
+  block_of_memory *blocks;
+  rec_status status;
+  const char *what;  // the object being read, for the message
+} reader;
+
+static void *take(reader *r, size_t count, size_t size) {
+  block_of_memory *block = calloc(1, sizeof *block + (count ? count : 1) * size);
+  if (!block) {
+    if (!r->status) r->status = rec_no_memory();
+    return NULL;
+  }
+  block->next = r->blocks;
+  r->blocks = block;
+  return block->bytes;
+}
+
+static void wrong(reader *r, const char *key) {
+  if (!r->status)
+    r->status = rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose %s has no proper '%s'", r->what, key);
+}
+
+static const cJSON *get(const cJSON *object, const char *key) { return cJSON_GetObjectItemCaseSensitive(object, key); }
+
+static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least, int64_t most) {
+  if (cJSON_IsNumber(item) && item->valuedouble >= (double)least && item->valuedouble <= (double)most)
+    return (int64_t)item->valuedouble;
+  wrong(r, key);
+  return least;
+}
+
+enum { ANY_INT = 0x7fffffff };
+static const int64_t most_elements = (int64_t)1 << 48;
+
+static int64_t whole(reader *r, const cJSON *object, const char *key, int64_t least, int64_t most) {
+  return whole_item(r, get(object, key), key, least, most);
+}
+
+static double number(reader *r, const cJSON *object, const char *key) {
+  const cJSON *item = get(object, key);
+  if (!cJSON_IsNumber(item)) wrong(r, key);
+  return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+static const char *text(reader *r, const cJSON *object, const char *key, bool optional) {
+  const cJSON *item = get(object, key);
+  if (cJSON_IsString(item)) return item->valuestring;
+  if (!optional) wrong(r, key);
+  return optional ? NULL : "";
+}
+
+static bool flag(const cJSON *object, const char *key) { return cJSON_IsTrue(get(object, key)); }
+
+// The list `key`, its length in *count; room for `size` bytes an entry.
+static void *list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items, int *count) {
+  *items = get(object, key);
+  *count = 0;
+  if (!cJSON_IsArray(*items)) {
+    wrong(r, key);
+    return NULL;
+  }
+  int length = cJSON_GetArraySize(*items);
+  void *memory = take(r, (size_t)length, size);
+  if (memory) *count = length;
+  return memory;
+}
+
+static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most, int *count) {
+  const cJSON *items, *item;
+  int *numbers = list(r, object, key, sizeof *numbers, &items, count), i = 0;
+  if (numbers) cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
+  return numbers;
+}
+
+// ---- models ------------------------------------------------------------------------------------------------
+
+static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
+  const cJSON *items, *item;
+  model_part *parts = list(r, object, "parts", sizeof *parts, &items, &p->part_count);
+  int64_t expected = 0;
+  if (!parts) return;
+  p->parts = parts;
+  cJSON_ArrayForEach(item, items) {
+    *parts = (model_part){whole(r, item, "first", 0, most_elements), whole(r, item, "count", 0, most_elements), get(item, "default"),
+                          get(item, "start")};
+    if (parts->first != expected) wrong(r, "first");
+    expected = parts->first + parts->count;
+    parts++;
+  }
+  if (expected != p->elements) wrong(r, "parts");
+}
+
+static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
+  const cJSON *items, *item;
+  int64_t *shape = list(r, object, "shape", sizeof *shape, &items, &p->rank);
+  const char *kind = text(r, object, "kind", false);
+  p->name = text(r, object, "name", false);
+  p->decays = !strcmp(kind, "linear") || !strcmp(kind, "embedding") || !strcmp(kind, "convolution");
+  p->elements = 1;
+  p->shape = shape;
+  if (shape)
+    cJSON_ArrayForEach(item, items) {
+      *shape = whole_item(r, item, "shape", 0, most_elements);
+      if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements) wrong(r, "shape"), p->elements = 0;
+      shape++;
+    }
+  read_parts(r, object, p);
+}
+
+static int64_t aligned(int64_t elements) { return (elements + 15) / 16 * 16; }
+
+static void read_parameters(reader *r, const cJSON *object, train_model *m) {
+  const cJSON *items, *item;
+  model_parameter *p = list(r, object, "parameters", sizeof *p, &items, &m->parameter_count);
+  m->parameters = p;
+  if (!p) return;
+  cJSON_ArrayForEach(item, items) {
+    read_parameter(r, item, p);
+    p->place = m->parameter_elements;
+    m->parameter_elements += aligned(p->elements);
+    m->weight_count += p->elements;
+    if (p->elements > m->largest_parameter) m->largest_parameter = p->elements;
+    p++;
+  }
+}
+
+static void read_states(reader *r, const cJSON *object, train_model *m) {
+  const cJSON *items, *item;
+  model_state *s = list(r, object, "states", sizeof *s, &items, &m->state_count);
+  m->states = s;
+  if (!s) return;
+  cJSON_ArrayForEach(item, items) {
+    *s = (model_state){.name = text(r, item, "name", false), .elements = whole(r, item, "elements", 0, most_elements),
+                       .place = m->state_elements, .lag = flag(item, "lag"), .layer = (int)whole(r, item, "layer", -1, ANY_INT)};
+    m->state_elements += aligned(s->elements);
+    s++;
+  }
+}
+
+static void read_tensors(reader *r, const cJSON *object, train_model *m) {
+  const cJSON *items, *item;
+  model_tensor *t = list(r, object, "tensors", sizeof *t, &items, &m->tensor_count);
+  m->tensors = t;
+  if (!t) return;
+  cJSON_ArrayForEach(item, items) {
+    int64_t n[4];
+    for (int i = 0; i < 4; i++) n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
+    *t++ = (model_tensor){n[0], n[1], n[2], n[3]};
+    if (n[2] + n[3] > n[1] || n[0] + n[1] > m->row) wrong(r, "tensors");
+  }
+}
+
+static void read_uses(reader *r, const cJSON *object, const train_model *m, model_op *op) {
+  const cJSON *items, *item;
+  model_use *u = list(r, object, "use", sizeof *u, &items, &op->use_count);
+  op->uses = u;
+  if (!u) return;
+  cJSON_ArrayForEach(item, items) {
+    u->parameter = (int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, m->parameter_count - 1);
+    u->first = whole_item(r, cJSON_GetArrayItem(item, 1), "use", 0, most_elements);
+    u++;
+  }
+}
+
+static void read_op(reader *r, const cJSON *object, const train_model *m, int kernel_count, model_op *op) {
+  static const char *const kinds[] = {"embed", "linear", "call", "loss"};
+  const char *kind = text(r, object, "op", false);
+  int k = 0;
+  while (k < 4 && strcmp(kinds[k], kind) != 0) k++;
+  if (k == 4) wrong(r, "op"), k = 0;
+  op->kind = (model_op_kind)k;
+  op->kernel = (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, kernel_count - 1);
+  op->in = int_list(r, object, "in", 0, m->tensor_count - 1, &op->in_count);
+  op->out = int_list(r, object, "out", 0, m->tensor_count - 1, &op->out_count);
+  op->row = (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
+  op->states = int_list(r, object, "states", 0, m->state_count - 1, &op->state_count);
+  read_uses(r, object, m, op);
+  static const int least[][2] = {[OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
+  if (op->in_count < least[k][0] || op->use_count < least[k][1] || (op->kind == OP_EMBED && op->out_count < 1)) wrong(r, "op");
+}
+
+static void read_step(reader *r, const cJSON *object, const train_model *m, model_step *step) {
+  const cJSON *add = get(object, "add"), *zero = get(object, "zero");
+  if (cJSON_IsArray(add)) {
+    step->kind = STEP_ADD;
+    step->to = (int)whole_item(r, cJSON_GetArrayItem(add, 0), "add", 0, m->tensor_count - 1);
+    step->from = (int)whole_item(r, cJSON_GetArrayItem(add, 1), "add", 0, m->tensor_count - 1);
+    return;
+  }
+  if (zero) {
+    step->kind = STEP_ZERO;
+    step->to = (int)whole_item(r, zero, "zero", 0, m->tensor_count - 1);
+    return;
+  }
+  step->kind = STEP_OF;
+  step->op = (int)whole(r, object, "of", 0, m->op_count - 1);
+  step->d_in = int_list(r, object, "din", NO_TENSOR, m->tensor_count - 1, &step->in_count);
+  step->d_out = int_list(r, object, "dout", NO_TENSOR, m->tensor_count - 1, &step->out_count);
+  step->add_use = int_list(r, object, "add_use", 0, 1, &step->use_count);
+  step->add = flag(object, "add");
+  if (r->status) return;
+  const model_op *op = &m->ops[step->op];
+  bool call = op->kind == OP_CALL;
+  if (step->in_count != op->in_count || step->out_count != (call ? op->out_count : 1) || step->use_count != (call ? op->use_count : 0))
+    wrong(r, "backward");
+}
+
+static void read_model(reader *r, const cJSON *object, int kernel_count, train_model *m) {
+  const cJSON *items, *item;
+  r->what = "model";
+  m->name = text(r, object, "name", false);
+  m->text = text(r, object, "text", false);
+  m->vocabulary = (int)whole(r, object, "vocabulary", 1, 65535);
+  m->row = whole(r, object, "row", 0, most_elements);
+  read_parameters(r, object, m);
+  read_states(r, object, m);
+  read_tensors(r, object, m);
+  m->logits = (int)whole(r, object, "logits", 0, m->tensor_count - 1);
+  model_op *op = list(r, object, "ops", sizeof *op, &items, &m->op_count);
+  m->ops = op;
+  if (op) cJSON_ArrayForEach(item, items) read_op(r, item, m, kernel_count, op++);
+  model_step *step = list(r, object, "backward", sizeof *step, &items, &m->step_count);
+  m->steps = step;
+  if (step && !r->status) cJSON_ArrayForEach(item, items) read_step(r, item, m, step++);
+}
+
+// ---- blocks ------------------------------------------------------------------------------------------------
+
+static void read_intervention(reader *r, const cJSON *object, intervention *v) {
+  const cJSON *items, *item;
+  v->from = whole(r, object, "from", 0, ANY_INT);
+  v->to = whole(r, object, "to", 0, ANY_INT);
+  v->first_layer = (int)whole(r, object, "first_layer", 0, ANY_INT);
+  v->last_layer = (int)whole(r, object, "last_layer", 0, ANY_INT);
+  state_choice *c = list(r, object, "mix", sizeof *c, &items, &v->choice_count);
+  v->choices = c;
+  if (c) cJSON_ArrayForEach(item, items) {
+      const cJSON *kind = cJSON_GetArrayItem(item, 0), *weight = cJSON_GetArrayItem(item, 1);
+      bool zero = cJSON_IsString(kind) && !strcmp(kind->valuestring, "zero");
+      bool last = cJSON_IsString(kind) && !strcmp(kind->valuestring, "state_passing");
+      if ((!zero && !last) || !cJSON_IsNumber(weight)) wrong(r, "mix");
+      else *c = (state_choice){zero ? FROM_ZERO : FROM_LAST_BATCH, weight->valuedouble};
+      c++;
+    }
+}
+
+static void read_block(reader *r, const cJSON *object, int model_count, train_block *b) {
+  const cJSON *items, *item;
+  r->what = "train block";
+  *b = (train_block){.name = text(r, object, "name", false), .after = text(r, object, "after", true),
+                     .init = text(r, object, "init", true), .file = text(r, object, "file", false),
+                     .model = (int)whole(r, object, "model", 0, model_count - 1), .split = number(r, object, "split"),
+                     .context = whole(r, object, "context", 1, ANY_INT), .batch = whole(r, object, "batch", 1, ANY_INT),
+                     .steps = whole(r, object, "steps", 1, ANY_INT), .warmup = whole(r, object, "warmup", 0, ANY_INT),
+                     .seed = (uint64_t)whole(r, object, "seed", 0, most_elements), .rate = number(r, object, "lr"),
+                     .beta1 = number(r, object, "beta1"), .beta2 = number(r, object, "beta2"), .epsilon = number(r, object, "eps"),
+                     .weight_decay = number(r, object, "weight_decay"), .clip = number(r, object, "clip"),
+                     .floor = number(r, object, "floor")};
+  intervention *v = list(r, object, "initial_state", sizeof *v, &items, &b->intervention_count);
+  b->interventions = v;
+  if (v) cJSON_ArrayForEach(item, items) read_intervention(r, item, v++);
+}
+
+static void read_lists(reader *r, const cJSON *json, train_program *p) {
+  const cJSON *items, *item;
+  r->what = "program";
+  p->kernels = list(r, json, "kernels", sizeof *p->kernels, &items, &p->kernel_count);
+  int i = 0;
+  if (p->kernels) cJSON_ArrayForEach(item, items) {
+      if (!cJSON_IsString(item)) wrong(r, "kernels");
+      else p->kernels[i++] = item->valuestring;
+    }
+  train_model *m = list(r, json, "models", sizeof *m, &items, &p->model_count);
+  p->models = m;
+  if (m) cJSON_ArrayForEach(item, items) read_model(r, item, p->kernel_count, m++);
+  r->what = "program";
+  train_block *b = list(r, json, "trains", sizeof *b, &items, &p->block_count);
+  p->blocks = b;
+  if (b) cJSON_ArrayForEach(item, items) read_block(r, item, p->model_count, b++);
+  r->what = "evaluate block";
+  evaluate_block *e = list(r, json, "evaluates", sizeof *e, &items, &p->evaluate_count);
+  p->evaluates = e;
+  if (e) cJSON_ArrayForEach(item, items)
+      *e++ = (evaluate_block){text(r, item, "name", false), text(r, item, "after", false), whole(r, item, "perplexity", 0, ANY_INT)};
+}
+
+const train_block *train_program_block(const train_program *program, const char *name) {
+  for (int i = 0; i < program->block_count; i++)
+    if (!strcmp(program->blocks[i].name, name)) return &program->blocks[i];
+  return NULL;
+}
+
+// A block or evaluation must refer to an earlier block.
+static void check_order(reader *r, const train_program *p) {
+  for (int i = 0; i < p->block_count; i++) {
+    const train_block *before = p->blocks[i].after ? train_program_block(p, p->blocks[i].after) : NULL;
+    if (p->blocks[i].after && (!before || before >= &p->blocks[i])) wrong(r, "after");
+  }
+  for (int i = 0; i < p->evaluate_count; i++)
+    if (!train_program_block(p, p->evaluates[i].after)) wrong(r, "after");
+}
+
+rec_status train_program_read(const cJSON *json, train_program **program) {
+  reader r = {0};
+  *program = NULL;
+  train_program *p = take(&r, 1, sizeof *p);
+  if (p) read_lists(&r, json, p);
+  if (p && !r.status) check_order(&r, p);
+  if (!r.status) {
+    p->memory = r.blocks;
+    *program = p;
+    return REC_OK;
+  }
+  for (block_of_memory *next; r.blocks; r.blocks = next) {
+    next = r.blocks->next;
+    free(r.blocks);
+  }
+  return r.status;
+}
+
+void train_program_free(train_program *program) {
+  block_of_memory *block = program ? program->memory : NULL;
+  for (block_of_memory *next; block; block = next) {
+    next = block->next;
+    free(block);
+  }
+}

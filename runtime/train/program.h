@@ -1,0 +1,129 @@
+// The "program" of a manifest (compiler/graph/json.c says what it holds) as C structures.
+#ifndef REC_TRAIN_PROGRAM_H
+#define REC_TRAIN_PROGRAM_H
+
+#include <cjson/cJSON.h>
+
+#include "runtime/internal.h"
+
+enum { NO_TENSOR = -1 };
+
+// Part of the rows of a buffer: the row of token i of n starts at place * n + i * stride + offset.
+typedef struct model_tensor {
+  int64_t place, stride, offset, elements;
+} model_tensor;
+
+typedef struct model_part {
+  int64_t first, count;
+  const cJSON *by_default, *start;  // start expressions; JSON null: none
+} model_part;
+
+typedef struct model_parameter {
+  const char *name;
+  bool decays;           // a matrix: weight decay acts on it
+  int rank;
+  const int64_t *shape;
+  int64_t elements, place;  // place: in the block of all parameters
+  int part_count;
+  const model_part *parts;
+} model_parameter;
+
+// Carried from one window to the next. In a block for B sequences its numbers start at place * B, sequence after sequence.
+typedef struct model_state {
+  const char *name;
+  int64_t elements, place;
+  bool lag;
+  int layer;  // of the outermost repeat, -1 outside
+} model_state;
+
+typedef struct model_use {
+  int parameter;
+  int64_t first;
+} model_use;
+
+typedef enum model_op_kind { OP_EMBED, OP_LINEAR, OP_CALL, OP_LOSS } model_op_kind;
+
+typedef struct model_op {
+  model_op_kind kind;
+  int kernel;  // OP_CALL: position in program.kernels
+  int in_count, out_count, use_count, state_count;
+  const int *in, *out, *states;
+  const model_use *uses;
+  int row;  // OP_LINEAR: the tensor of the whole row
+} model_op;
+
+typedef enum model_step_kind { STEP_OF, STEP_ADD, STEP_ZERO } model_step_kind;
+
+typedef struct model_step {
+  model_step_kind kind;
+  int op;
+  int in_count, out_count, use_count;
+  const int *d_in, *d_out, *add_use;
+  bool add;
+  int to, from;
+} model_step;
+
+typedef struct train_model {
+  const char *name, *text;
+  int vocabulary;
+  int64_t row;                 // elements per token of all buffers
+  int logits;
+  int parameter_count, state_count, tensor_count, op_count, step_count;
+  const model_parameter *parameters;
+  const model_state *states;
+  const model_tensor *tensors;
+  const model_op *ops;
+  const model_step *steps;     // the backward pass
+  int64_t parameter_elements;  // of the block of all parameters, gaps included
+  int64_t weight_count;        // without gaps
+  int64_t state_elements;      // of all states of one sequence
+  int64_t largest_parameter;
+} train_model;
+
+typedef enum start_kind_of_state { FROM_ZERO, FROM_LAST_BATCH } start_kind_of_state;
+
+typedef struct state_choice {
+  start_kind_of_state kind;
+  double weight;
+} state_choice;
+
+// What sequences start from, in steps from .. to - 1, for the states of the layers first_layer .. last_layer - 1.
+typedef struct intervention {
+  int64_t from, to;
+  int first_layer, last_layer;
+  int choice_count;
+  const state_choice *choices;
+} intervention;
+
+typedef struct train_block {
+  const char *name, *after, *init, *file;  // after, init may be NULL
+  int model;
+  double split;
+  int64_t context, batch, steps, warmup;
+  uint64_t seed;
+  double rate, beta1, beta2, epsilon, weight_decay, clip, floor;
+  int intervention_count;
+  const intervention *interventions;
+} train_block;
+
+typedef struct evaluate_block {
+  const char *name, *after;
+  int64_t until;
+} evaluate_block;
+
+typedef struct train_program {
+  int kernel_count, model_count, block_count, evaluate_count;
+  const char **kernels;  // names of the module's recurrences
+  const train_model *models;
+  const train_block *blocks;
+  const evaluate_block *evaluates;
+  void *memory;          // of everything above
+} train_program;
+
+// `json` must outlive the program. The text comes from a library, which may be damaged: everything is checked.
+rec_status train_program_read(const cJSON *json, train_program **program);
+void train_program_free(train_program *program);  // NULL is allowed
+
+const train_block *train_program_block(const train_program *program, const char *name);  // NULL: none
+
+#endif
