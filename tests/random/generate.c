@@ -120,12 +120,12 @@ static expr need(maker *m, unsigned axes, bool complex, bool param) {
 
 // An earlier value of an input or a let.
 static expr lagged(maker *m, unsigned allowed, bool complex) {
-  expr now = need(m, subset(m, allowed), complex, false);
-  for (int i = 0; i < m->lets.count; i++) {
+  expr now = {0};
+  for (int i = 0; i < m->lets.count && !now.text; i++) {
     leaf *let = &m->lets.items[i];
-    if ((let->axes & ~allowed) || let->complex != complex || !chance(m, 30)) continue;
-    now = use(m, let);
+    if (!(let->axes & ~allowed) && let->complex == complex && chance(m, 30)) now = use(m, let);
   }
+  if (!now.text) now = need(m, subset(m, allowed), complex, false);
   return make(m, now.axes, complex, TEXT("%s[t-%d]", now.text, 1 + below(m, 3)));
 }
 
@@ -358,40 +358,26 @@ static void add_let(maker *m, unsigned axes) {
   vec_push(m->memory, &m->lets, (leaf){name, e.axes, complex, false, false});
 }
 
-// A factor of the state's own previous value.
+// A factor of the state's own previous value. It reads no state: that would make the update nonlinear, which is another form.
 static expr real_gate(maker *m, unsigned axes) {
+  static const char *const of_inputs[] = {
+      "sigmoid(%s)",    "sigmoid(%s)^(1/4)",  "(1 - sigmoid(%s))",       "tanh(%s)",
+      "(-sigmoid(%s))", "exp(-softplus(%s))", "(1.1 * sigmoid(3 + %s))", "where(%s > 0.8, 0, 0.7)",
+  };
+  static const char *const of_both[] = {"exp(-exp(%s) * softplus(%s))",
+                                        "(sigmoid(%s) * exp(-softplus(%s)))",
+                                        "(tanh(%s) * sigmoid(%s))"};
+  int kind = below(m, 14);
+  if (kind == 12) return make(m, 0, false, "1");
+  if (kind == 13) return make(m, 0, false, "0.5");
   bool saved = m->reads_states;
-  m->reads_states =
-      false;  // gates that read a state make the update nonlinear: another form does that
-  expr x = real(m, axes, 2), p = need(m, subset(m, axes), false, true);
+  m->reads_states = false;
+  expr x = real(m, axes, 2);
   m->reads_states = saved;
-  switch (below(m, 12)) {
-    case 0:
-      return make(m, x.axes, false, TEXT("sigmoid(%s)", x.text));
-    case 1:
-      return make(m, x.axes, false, TEXT("sigmoid(%s)^(1/4)", x.text));
-    case 2:
-      return make(m, x.axes | p.axes, false, TEXT("exp(-exp(%s) * softplus(%s))", p.text, x.text));
-    case 3:
-      return make(m, x.axes, false, TEXT("(1 - sigmoid(%s))", x.text));
-    case 4:
-      return make(m, x.axes, false, TEXT("tanh(%s)", x.text));
-    case 5:
-      return make(m, x.axes, false, TEXT("(-sigmoid(%s))", x.text));
-    case 6:
-      return make(m, 0, false, "1");
-    case 7:
-      return make(m, 0, false, "0.5");
-    case 8:
-      return make(m, x.axes, false, TEXT("where(%s > 0.8, 0, sigmoid(%s))", x.text, x.text));
-    case 9:
-      return make(m, x.axes, false, TEXT("(1.1 * sigmoid(3 + %s))", x.text));
-    case 10:
-      return make(m, p.axes, false, TEXT("tanh(%s)", p.text));
-    default:
-      return make(m, x.axes | p.axes, false,
-                  TEXT("(sigmoid(%s) * exp(-softplus(%s)))", x.text, p.text));
-  }
+  if (kind < 8) return make(m, x.axes, false, TEXT(of_inputs[kind], x.text));
+  if (kind == 11) return make(m, x.axes, false, x.text);
+  expr p = need(m, subset(m, axes), false, true);
+  return make(m, x.axes | p.axes, false, TEXT(of_both[kind - 8], p.text, x.text));
 }
 
 static expr complex_gate(maker *m, unsigned axes) {

@@ -1,0 +1,163 @@
+// Random recurrences: what the compiled code makes of a program that nobody wrote must be what the interpreter makes of it, values
+// and all gradients.
+//
+//   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
+//   REC_PROGRAMS=N   so many programs (320)
+//
+// Programs are compiled many to a file, in float64, where the comparison is sharp, and in float32. Tolerances follow from how far
+// tiny changes of the inputs move the results. In float32 a program may stand at a kink (max, where) where rounding picks the other
+// branch: it fails only if it does so for three draws of the inputs.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "tests/random/generate.h"
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/problem.h"
+
+enum { BATCH = 20 };
+
+static double largest_number(const problem *p, bool backward) {
+  double largest = 0;
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    double *lists[] = {p->value[i], p->final[i], backward ? p->gradient[i] : NULL};
+    for (int l = 0; l < 3; l++) {
+      for (int64_t k = 0; lists[l] && k < problem_numbers(p, i); k++) {
+        if (!(fabs(lists[l][k]) <= largest)) largest = fabs(lists[l][k]);
+        if (isnan(largest)) return INFINITY;
+      }
+    }
+  }
+  return largest;
+}
+
+static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
+  static const int64_t lengths[] = {0, 1, 2, 3, 5, 8, 15, 16, 17, 20, 33};
+  bool packed = next_random(seed) % 4 == 0;
+  int64_t time = lengths[next_random(seed) % 11],
+          batch = packed ? 1 : 1 + (int64_t)(next_random(seed) % 3);
+  problem *p = problem_new(signature, batch, time, 1 + (int64_t)(next_random(seed) % 3));
+  if (packed) {
+    p->sequences = 3;
+    p->cu_seqlens = calloc(4, sizeof *p->cu_seqlens);
+    if (!p->cu_seqlens) abort();
+    p->cu_seqlens[1] = (int32_t)(next_random(seed) % (uint64_t)(time + 1));
+    p->cu_seqlens[2] =
+        p->cu_seqlens[1] + (int32_t)(next_random(seed) % (uint64_t)(time - p->cu_seqlens[1] + 1));
+    p->cu_seqlens[3] = (int32_t)time;
+  }
+  problem_draw(p, next_random(seed), 0.8);
+  return p;
+}
+
+typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
+
+static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, char *text,
+                            size_t size) {
+  const rec_signature *signature = rec_recurrence_signature(recurrence);
+  bool f64 = signature->token_type == REC_F64;
+  problem *inputs = random_problem(signature, seed), *exact = problem_copy(inputs),
+          *host = problem_copy(inputs);
+  rec_run_options plain = {.backward = true}, options = {.backward = true};
+  int way = (int)(next_random(seed) % 6);
+  if (way == 0) plain.backward = options.backward = false, options.step = true;
+  options.recompute = way == 1;
+  options.threads = 1 + way % 3;
+  outcome result = DIFFERENT;
+  if (!problem_run(exact, recurrence, "reference", &plain) ||
+      !problem_run(host, recurrence, "host", &options)) {
+    snprintf(text, size, "%s", rec_message());
+  } else if (!(largest_number(exact, plain.backward) < 1e6)) {
+    result = WILD;
+  } else {
+    char where[256];
+    double tolerance = problem_tolerance(inputs, exact, recurrence, f64 ? 1e-9 : 5e-5,
+                                         f64 ? 1e-12 : 1e-7, plain.backward);
+    double error = problem_compare(exact, host, plain.backward, where, sizeof where);
+    if (error <= tolerance) result = SAME;
+    snprintf(text, size, "%s%s B=%lld T=%lld%s: error %.2e > %.2e at %s", f64 ? "f64" : "f32",
+             options.step ? " step by step" : "", (long long)inputs->batch, (long long)inputs->time,
+             inputs->cu_seqlens ? " packed" : "", error, tolerance, where);
+  }
+  problem_free(inputs);
+  problem_free(exact);
+  problem_free(host);
+  return result;
+}
+
+static outcome compare(const rec_recurrence *recurrence, uint64_t seed, char *text, size_t size) {
+  bool f64 = rec_recurrence_signature(recurrence)->token_type == REC_F64;
+  for (int draws = f64 ? 1 : 3; draws > 0; draws--) {
+    outcome result = compare_once(recurrence, &seed, text, size);
+    if (result != DIFFERENT) return result;
+  }
+  return DIFFERENT;
+}
+
+typedef struct tally {
+  uint64_t seed;
+  int compared, wild;
+} tally;
+
+// One program alone, to say which of a batch recc does not compile.
+static void blame(arena *memory, uint64_t seed) {
+  const char *text = random_recurrence(memory, seed, "r");
+  rec_module *module = compile_text(text, NULL);
+  if (!module)
+    check(false, "recc fails on the program of REC_SEED=%llu REC_PROGRAMS=1:\n%s",
+          (unsigned long long)seed, text);
+  rec_module_close(module);
+}
+
+static void run_batch(tally *t, uint64_t seed, int count, const char *dtype) {
+  arena *memory = arena_new();
+  const char *text = "", *const options[] = {"--dtype", dtype, NULL};
+  for (int i = 0; i < count; i++) {
+    text =
+        arena_printf(memory, "%s%s\n", text,
+                     random_recurrence(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i)));
+  }
+  rec_module *module = compile_text(text, options);
+  for (int i = 0; !module && i < count; i++) blame(memory, seed + (uint64_t)i);
+  for (int i = 0; module && i < count; i++) {
+    char message[1024];
+    uint64_t own = seed + (uint64_t)i;
+    outcome result = compare(rec_module_find(module, arena_printf(memory, "r%d", i)), own, message,
+                             sizeof message);
+    t->wild += result == WILD;
+    if (result == WILD) continue;
+    t->compared++;
+    check(result == SAME, "REC_SEED=%llu REC_PROGRAMS=1, %s\n%s", (unsigned long long)own, message,
+          random_recurrence(memory, own, "r"));
+  }
+  rec_module_close(module);
+  arena_free(memory);
+}
+
+static uint64_t chosen_seed(void) {
+  uint64_t seed = 1;
+  const char *text = getenv("REC_SEED");
+  if (text) return strtoull(text, NULL, 10);
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
+  return seed >> 20;
+}
+
+int main(void) {
+  const char *wanted = getenv("REC_PROGRAMS");
+  int count = wanted ? atoi(wanted) : 320;
+  tally t = {.seed = chosen_seed()};
+  printf("seed %llu\n", (unsigned long long)t.seed);
+  fflush(stdout);
+  for (int done = 0; done < count; done += BATCH) {
+    int batch = count - done < BATCH ? count - done : BATCH;
+    run_batch(&t, t.seed + (uint64_t)done, batch, "f64");
+    run_batch(&t, t.seed + (uint64_t)done, batch, "f32");
+  }
+  printf("%d comparisons, %d programs set aside because their numbers grow beyond 1e6\n",
+         t.compared, t.wild);
+  check(t.compared + t.wild == 2 * count || count == 0, "not every program was compared");
+  check(t.wild <= count / 5, "too many programs grow: they test little");
+  return checked();
+}
