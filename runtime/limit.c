@@ -5,7 +5,7 @@
 // values. c is what makes the sum smallest. A low-rank state reads itself once more and solves the triangle.
 //   ssd, 24 heads x 64, N = 128:   8192 (2 + 1/c) + c/2 (64 + 128/24) a head and step -> 1.71 GFLOP for 2048 steps
 //
-// Everything else is counted entry by entry, a product followed by a sum being one multiply-add, an exponential five
+// Other states are counted entry by entry, a product followed by a sum being one multiply-add, an exponential five
 // (argument scaled beforehand, polynomial of degree five), what depends on parameters alone nothing.
 //   selective_scan, 16 states:     9 a state entry and step -> 0.91 GFLOP for 1536 channels and 2048 steps
 #include "runtime/limit.h"
@@ -121,27 +121,33 @@ static bool is_free_product(const counter *c, const typed_value *v) {
   return false;
 }
 
-// Is the value made entry by entry although it has all axes of a state that chunks treat by matrix products?
-static bool is_covered(const counter *c, const typed_value *v) {
-  for (int i = 0, state = 0; i < c->body->tensors.count; i++) {
+static bool is_chunked(const state_structure *s) {
+  return s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
+         s->class == STATE_LOW_RANK;
+}
+
+// Is this value made once for each entry of a state, and not by the matrix products of a chunk? What is smaller than the
+// states (gates of channels, activations) is left out, as it is where kernels are compared.
+static bool is_counted(const counter *c, const typed_value *v) {
+  bool counted = false;
+  int state = 0;
+  for (int i = 0; i < c->body->tensors.count; i++) {
     if (c->body->tensors.items[i].kind != TENSOR_STATE) continue;
     const state_structure *s = &c->program->states.items[state++];
-    bool chunked = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
-                   s->class == STATE_LOW_RANK;
-    axis_set axes = c->body->tensors.items[i].axis_set,
-             own = v->op == VALUE_SUM ? v->axes | v->over : v->axes;
-    if (chunked && (own & axes) == axes) return true;
+    axis_set axes = c->body->tensors.items[i].axis_set;
+    bool every_entry = ((v->axes | v->over) & axes) == axes;
+    if (every_entry && is_chunked(s)) return false;
+    counted |= every_entry;
   }
-  return false;
+  return counted || state == 0;
 }
 
 static double elementwise_cost(const counter *c) {
   double sum = 0;
   for (int i = 0; i < c->body->values.count; i++) {
     const typed_value *v = &c->body->values.items[i];
-    if (c->constant[i] || !c->needed[i] || is_covered(c, v) || is_fused(c, v) ||
-        is_free_product(c, v))
-      continue;
+    if (c->constant[i] || !c->needed[i] || !is_counted(c, v)) continue;
+    if (is_fused(c, v) || is_free_product(c, v)) continue;
     sum += operation_cost(v) * entries(c, v->axes | v->over);
   }
   return sum;
@@ -181,10 +187,7 @@ double rec_limit_forward(const recurrence *program, const int64_t *axis_sizes) {
     const typed_tensor *t = &program->body.tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
     const state_structure *s = &program->states.items[state++];
-    if (s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
-        s->class == STATE_LOW_RANK) {
-      sum += chunked_cost(&c, s, t);
-    }
+    if (is_chunked(s)) sum += chunked_cost(&c, s, t);
   }
   free(marks);
   return sum;

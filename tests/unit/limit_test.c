@@ -1,0 +1,52 @@
+// The multiply-adds that `rec bench` measures against: those of the best hand-written kernels.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/front.h"
+#include "runtime/limit.h"
+
+// GFLOP of 2048 steps with these sizes, by the order of the header.
+static double gflop(const char *file, const char *name, const int64_t *sizes) {
+  char path[512];
+  rec_front *front;
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/stdlib/%s.rec", file);
+  assert_int_equal(rec_front_new(path, NULL, 0, NULL, 0, stderr, &front), REC_OK);
+  const recurrence *program = rec_front_find(front, name);
+  assert_non_null(program);
+  double result = 2 * rec_limit_forward(program, sizes) * 2048 / 1e9;
+  rec_front_free(front);
+  return result;
+}
+
+static void mamba2_is_counted_by_chunks(void **state) {
+  (void)state;
+  double found = gflop("mamba2", "ssd", (int64_t[]){1, 24, 64, 128});
+  assert_true(found > 1.70 && found < 1.72);
+}
+
+static void mamba1_is_counted_by_entries(void **state) {
+  (void)state;
+  double found = gflop("mamba1", "selective_scan", (int64_t[]){1536, 16});
+  assert_true(found > 0.90 && found < 0.92);
+}
+
+static void gla_is_counted_by_chunks(void **state) {
+  (void)state;
+  double found = gflop("gla", "gla", (int64_t[]){8, 128, 128});
+  assert_true(found > 1.16 && found < 1.20);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(mamba2_is_counted_by_chunks),
+      cmocka_unit_test(mamba1_is_counted_by_entries),
+      cmocka_unit_test(gla_is_counted_by_chunks),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
