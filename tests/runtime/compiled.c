@@ -54,10 +54,15 @@ rec_module *compile_file(const char *path, const char *const *options) {
   return module;
 }
 
-rec_module *compile_text(const char *text, const char *const *options) {
-  char path[64];
-  make_folder();
+const char *compiled_path(void) {
+  static char path[64];
   snprintf(path, sizeof path, "%s/program.rec", folder);
+  return path;
+}
+
+rec_module *compile_text(const char *text, const char *const *options) {
+  make_folder();
+  const char *path = compiled_path();
   FILE *file = fopen(path, "w");
   if (!file || fputs(text, file) < 0 || fclose(file)) abort();
   return compile_file(path, options);

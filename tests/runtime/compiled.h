@@ -9,6 +9,8 @@
 rec_module *compile_file(const char *path, const char *const *options);
 // The same for text.
 rec_module *compile_text(const char *text, const char *const *options);
+// The file that compile_text wrote last.
+const char *compiled_path(void);
 
 // Counts a check; a failed one prints its text. Returns `passed`.
 bool check(bool passed, const char *format, ...) __attribute__((format(printf, 2, 3)));
