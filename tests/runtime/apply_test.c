@@ -1,6 +1,7 @@
 // `rec apply` from the outside: what fits runs; what does not costs one line, exit status 2 and no output file.
+#include <dirent.h>
 #include <fcntl.h>
-#include <math.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -350,6 +351,77 @@ static void check_old_output(void) {
   if (file) fclose(file);
 }
 
+// ---- Compiling on the fly ------------------------------------------------------------------------------------------
+
+static char beside_path[64], recc_path[64], temporary_path[64];
+
+static void copy_program(const char *from, const char *to) {
+  int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0700);
+  char bytes[65536];
+  ssize_t size;
+  if (in < 0 || out < 0) abort();
+  while ((size = read(in, bytes, sizeof bytes)) > 0) {
+    if (write(out, bytes, (size_t)size) != size) abort();
+  }
+  close(in);
+  close(out);
+}
+
+static int entries_of(const char *path) {
+  int count = 0;
+  DIR *list = opendir(path);
+  for (struct dirent *entry; list && (entry = readdir(list));) count += entry->d_name[0] != '.';
+  if (list) closedir(list);
+  return count;
+}
+
+static pid_t start_beside(const char *script) {
+  FILE *file = fopen(recc_path, "w");
+  if (!file || fputs(script, file) < 0 || fclose(file) || chmod(recc_path, 0700)) abort();
+  const char *list[] = {beside_path, "apply",     source_path, "small", "--inputs",
+                        input_path,  "--outputs", output_path, NULL};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 2, error_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  setenv("TMPDIR", temporary_path, 1);
+  pid_t child;
+  if (posix_spawn(&child, list[0], &actions, NULL, (char **)list, environ)) abort();
+  posix_spawn_file_actions_destroy(&actions);
+  return child;
+}
+
+// The folder that a .rec file is compiled in goes: on success, on errors, on signals.
+static void check_temporary_folder(void) {
+  snprintf(beside_path, sizeof beside_path, "%s/rec", folder);
+  snprintf(recc_path, sizeof recc_path, "%s/recc", folder);
+  snprintf(temporary_path, sizeof temporary_path, "%s/tmp", folder);
+  copy_program(REC_BINARY_DIR "/bin/rec", beside_path);
+  mkdir(temporary_path, 0700);
+  write_input(NULL, 0);
+  int status;
+  waitpid(start_beside("#!/bin/sh\necho no >\"$3\".part; exit 3\n"), &status, 0);
+  check(WIFEXITED(status) && WEXITSTATUS(status) == 3, "recc's exit status is not handed on");
+  check(entries_of(temporary_path) == 0, "a failure of recc leaves files");
+  waitpid(start_beside("#!/bin/sh\necho no library >\"$3\"\n"), &status, 0);
+  check(WIFEXITED(status) && WEXITSTATUS(status) == 2, "a file that is no library is not refused");
+  check(entries_of(temporary_path) == 0, "a library that does not load leaves files");
+  const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+  for (int i = 0; i < 3; i++) {
+    pid_t child = start_beside("#!/bin/sh\necho part >\"$3\".part; exec sleep 20\n");
+    for (int wait = 0; wait < 1000 && entries_of(temporary_path) == 0; wait++) usleep(5000);
+    usleep(20000);
+    kill(child, signals[i]);
+    waitpid(child, &status, 0);
+    check(WIFSIGNALED(status) && WTERMSIG(status) == signals[i],
+          "signal %d did not end the program", signals[i]);
+    check(entries_of(temporary_path) == 0, "signal %d leaves files", signals[i]);
+  }
+  unsetenv("TMPDIR");
+  unlink(beside_path);
+  unlink(recc_path);
+  rmdir(temporary_path);
+}
+
 static void check_bad_program(void) {
   FILE *file = fopen(source_path, "w");
   if (!file || fputs("recurrence small(G) { input x[G] output y[G] y = z }\n", file) < 0 ||
@@ -376,6 +448,7 @@ int main(void) {
   check_empty();
   check_types();
   check_old_output();
+  check_temporary_folder();
   check_bad_program();
   const char *const paths[] = {source_path, input_path, output_path, error_path};
   for (int i = 0; i < 4; i++) unlink(paths[i]);
