@@ -58,6 +58,13 @@ double trial_loss(trial *t);
 // Probes at most `probes` numbers of each tensor. `where` tells the worst one.
 double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, const char **where);
 
+// A run of its own of `time` steps of entry `entry` from token `begin` on (tokens of a batch entry of one, or of packed
+// sequences): what it reads is copied, the entry's states, lag buffers and their cotangents included.
+trial trial_part(const trial *whole, arena *memory, int64_t entry, int64_t begin, int64_t time);
+// The largest difference between the results of such a part and those of the whole: outputs and gradients of inputs;
+// with `states` also final states and gradients of initial states.
+double trial_part_distance(const trial *whole, const trial *part, int64_t entry, int64_t begin, bool states);
+
 // The largest difference between the results and gradients of two runs of recurrences with equal declarations.
 double trial_distance(const trial *a, const trial *b);
 
