@@ -1,7 +1,7 @@
 // A program is made from the inside out: whoever needs a value of certain axes makes an expression for it, and an
 // expression that lacks a leaf declares an input or a parameter. So everything declared is used, and every axis comes
 // from somewhere. Declarations are printed at the end.
-#include "tests/random/generate.h"
+#include "tests/recurrence/structured.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -202,7 +202,7 @@ static expression kinked(generator *g, axes within) {
     case 7:
       return (expression){TEXT(g, "abs(%s) * %s", x.text, y.text), both};
     default:
-      return (expression){TEXT(g, "clamp(%s, -0.75, abs(%s))", x.text, y.text), both};
+      return (expression){TEXT(g, "clamp(%s, -0.75, 0.5 + 0.25 * abs(%s))", x.text, y.text), both};
   }
 }
 
@@ -335,43 +335,38 @@ static void add_read(generator *g, const char *text, axes set) {
 }
 
 // A factor for a state's previous value: below 1 or not much above it.
+static expression constant_decay(generator *g) {
+  static const char *const numbers[] = {"0", "1", "-0.8", "1.02", "0.9"};
+  return (expression){numbers[below(g, 5)], 0};
+}
+
+static expression gate(generator *g, axes within) {
+  static const char *const forms[][2] = {{"tanh(", ")"},           {"sigmoid(", ")"},
+                                         {"(1 - sigmoid(", "))"},  {"(1 - 0.5 * tanh(", ")^2)"},
+                                         {"sigmoid(", ")^(1/4)"},  {"exp(-softplus(", "))"},
+                                         {"exp(-exp(tanh(", ")))"}};
+  int form = below(g, (int)(sizeof forms / sizeof *forms));
+  return wrap(g, forms[form][0], expr(g, within, 1), forms[form][1]);
+}
+
 static expression decay(generator *g, axes within) {
-  expression x = expr(g, within, 1);
-  switch (below(g, 14)) {
-    case 0:
-      return (expression){"0", 0};
-    case 1:
-      return (expression){"1", 0};
-    case 2:
-      return (expression){"-0.8", 0};
-    case 3:
-      return (expression){"1.02", 0};
-    case 4:
-      return wrap(g, "tanh(", x, ")");
-    case 5:
-      return leaf(g, some_of(g, within));
-    case 6: {
+  if (chance(g, 15)) return constant_decay(g);
+  if (chance(g, 10)) return leaf(g, some_of(g, within));
+  expression x = gate(g, within);
+  if (chance(g, 60)) return x;
+  expression y = expr(g, within, 1);
+  axes both = x.axes | y.axes;
+  switch (below(g, 3)) {
+    case 0: {
       expression reset = input_leaf(g, some_of(g, within));
-      return (expression){TEXT(g, "where(%s > 0.6, 0, sigmoid(%s))", reset.text, x.text),
-                          reset.axes | x.axes};
+      return (expression){
+          TEXT(g, "where(%s > 0.6, sigmoid(%s) * 0, %s)", reset.text, y.text, x.text),
+          reset.axes | both};
     }
-    case 7: {
-      expression p = expr(g, within, 1);
-      return (expression){TEXT(g, "sigmoid(%s)^softplus(%s)", x.text, p.text), x.axes | p.axes};
-    }
-    case 8: {
-      expression y = expr(g, within, 1);
-      return (expression){TEXT(g, "sigmoid(%s) * exp(-exp(tanh(%s)))", x.text, y.text),
-                          x.axes | y.axes};
-    }
-    case 9:
-      return wrap(g, "(1 - sigmoid(", x, "))");
-    case 10:
-      return wrap(g, "(1 - 0.5 * tanh(", x, ")^2)");
-    case 11:
-      return wrap(g, "sigmoid(", x, ")^(1/4)");
+    case 1:
+      return (expression){TEXT(g, "sigmoid(%s)^softplus(%s) * %s", y.text, y.text, x.text), both};
     default:
-      return wrap(g, "exp(-softplus(", x, "))");
+      return (expression){TEXT(g, "sigmoid(%s) * %s", y.text, x.text), both};
   }
 }
 
@@ -402,26 +397,26 @@ static void elementwise_state(generator *g) {
   }
 }
 
+static const char *complex_decay(generator *g, axes within, const char *z) {
+  expression radius = expr(g, within, 1), angle = expr(g, within, 1);
+  switch (below(g, 3)) {
+    case 0:
+      return TEXT(g, "polar(sigmoid(%s), %s)", radius.text, angle.text);
+    case 1:
+      return TEXT(g, "exp(complex(-softplus(%s), %s))", radius.text, angle.text);
+    default:
+      return TEXT(g, "(0.5 * %s * tanh(%s) * cos(%s))", z, radius.text, angle.text);
+  }
+}
+
 static void complex_state(generator *g) {
   axes all = some_of(g, bit(H)) | bit(K);
   char *name = declare_state(g, all, true);
-  expression radius = expr(g, all, 1), angle = expr(g, all, 1), x = exact(g, all, 1),
-             z = complex_leaf(g, all);
-  switch (below(g, 3)) {
-    case 0:
-      assign(
-          g, name,
-          TEXT(g, "polar(sigmoid(%s), %s) * %s[t-1] + %s", radius.text, angle.text, name, x.text));
-      break;
-    case 1:
-      assign(g, name,
-             TEXT(g, "exp(complex(-softplus(%s), %s)) * %s[t-1] + %s * %s", radius.text, angle.text,
-                  name, z.text, x.text));
-      break;
-    default:
-      assign(g, name, TEXT(g, "(0.5 * %s) * %s[t-1] + %s", z.text, name, x.text));
-      break;
-  }
+  expression x = exact(g, all, 1), z = complex_leaf(g, all);
+  const char *a = complex_decay(g, all, z.text);
+  assign(g, name,
+         TEXT(g, "%s * %s[t-1] + %s%s", a, name, x.text,
+              chance(g, 50) ? TEXT(g, " * %s", z.text) : ""));
   add_read(g, TEXT(g, "re(sum[K](%s * %s))", z.text, name), all & ~bit(K));
 }
 
@@ -592,7 +587,7 @@ static char *print_program(generator *g) {
   if (!out) abort();
   if (g->has_unit) fputs("fn unit[K](x) = x / (1 + norm[K](x))\n", out);
   if (g->has_soft) fputs("fn soft(x) = x / sqrt(1 + x^2)\n", out);
-  fprintf(out, "recurrence random%s {\n", header(g));
+  fprintf(out, "recurrence structured%s {\n", header(g));
   for (int i = 0; i < g->tensors.count; i++) print_tensor(g, out, &g->tensors.items[i]);
   for (int i = 0; i < g->declarations.count; i++) fputs(g->declarations.items[i], out);
   for (int i = 0; i < g->body.count; i++) fputs(g->body.items[i], out);
@@ -603,7 +598,7 @@ static char *print_program(generator *g) {
   return copy;
 }
 
-char *generate_recurrence(arena *memory, uint64_t seed) {
+char *structured_recurrence(arena *memory, uint64_t seed) {
   generator g = {.memory = memory, .random = seed};
   input_leaf(&g, some_of(&g, bit(H) | bit(K)));
   for (int i = below(&g, 4); i > 0; i--) let(&g, expr(&g, bit(H) | bit(K) | bit(V), 3));

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "tests/random/generate.h"
 #include "tests/recurrence/fixture.h"
+#include "tests/recurrence/structured.h"
 
 typedef struct subject {
   fixture fixture;
@@ -90,7 +90,7 @@ static void check_packed(subject *s) {
 
 static void check_seed(uint64_t seed) {
   subject s = {.fixture = fixture_open(), .seed = seed};
-  s.text = generate_recurrence(s.fixture.memory, seed);
+  s.text = structured_recurrence(s.fixture.memory, seed);
   const typed_body *body = fixture_source(&s.fixture, s.text);
   s.raw = fixture_raw(&s.fixture, body);
   s.analysed = recurrence_analyse(s.fixture.memory, s.fixture.messages, body);
