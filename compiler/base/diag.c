@@ -116,6 +116,7 @@ static void choose_window(const char *line, uint32_t length, uint32_t at, uint32
 static void print_line_and_caret(const source *s, span where, source_position at, FILE *out) {
   uint32_t length;
   const char *line = source_line(s, at.line, &length);
+  if (length == 0) return;  // the end of the file, mostly
   uint32_t begin = where.begin - s->line_starts[at.line - 1];
   if (begin > length) begin = length;
   uint32_t width = where.end > where.begin ? where.end - where.begin : 1;

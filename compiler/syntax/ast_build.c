@@ -458,7 +458,7 @@ ast_expr *indexed_expr(builder *b, const token *name, axes_list *axes) {
 ast_expr *lag_expr(builder *b, const token *name, const token *time, const token *steps,
                    const token *end) {
   ast_expr *e = new_expr(b, AST_LAG, span_to(name->span, end));
-  if (strcmp(time->text, "t") != 0) {
+  if (strcmp(time->text, "t") != 0 && strcmp(time->text, "?") != 0) {  // "?": a repair put it there
     diag_error(b->diag, time->span, "expected 't' before '-', found '%s'; an earlier step is %s[t-%s]",
                time->text, name->text, steps->text);
   }

@@ -146,13 +146,22 @@ const char *found_text(const parse *p, const token *t) {
   return arena_printf(p->memory, "'%.*s...'", length, text);
 }
 
-void say_text(parse *p, span where, const char *text) {
-  if (p->fed >= SILENCE || diag_error_count(p->diag) == 0) diag_error(p->diag, where, "%s", text);
+void say_always(parse *p, span where, const char *text) {
+  diag_error(p->diag, where, "%s", text);
   p->fed = 0;
 }
 
+void say_text(parse *p, span where, const char *text) {
+  if (p->fed >= SILENCE || diag_error_count(p->diag) == 0) say_always(p, where, text);
+  p->fed = 0;
+}
+
+const char *expected_found(const parse *p, const char *expected, const char *found,
+                           const char *hint) {
+  return arena_printf(p->memory, "expected %s, found %s%s%s", expected, found, hint ? "; " : "",
+                      hint ? hint : "");
+}
+
 void say(parse *p, span where, const char *expected, const char *found, const char *hint) {
-  say_text(p, where,
-           arena_printf(p->memory, "expected %s, found %s%s%s", expected, found, hint ? "; " : "",
-                        hint ? hint : ""));
+  say_text(p, where, expected_found(p, expected, found, hint));
 }

@@ -29,6 +29,18 @@ static const char *text_to_entry_end(const parse *p, const token *from) {
   return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
 }
 
+// Index of the token behind the bracket that opens at `index`, or of the end.
+static int after_bracket(const parse *p, int index) {
+  int depth = 0;
+  for (; p->tokens.items[index].kind != 0; index++) {
+    int kind = p->tokens.items[index].kind;
+    if (kind == TK_LP || kind == TK_LB || kind == TK_LC) depth++;
+    if (kind == TK_RP || kind == TK_RB || kind == TK_RC) depth--;
+    if (depth <= 0) return index + 1;
+  }
+  return index;
+}
+
 // ---- edit distance, for "did you mean" ------------------------------------------------------------------------------------
 
 static int edit_distance(const char *a, const char *b) {
@@ -94,24 +106,15 @@ static bool unfinished_line(parse *p) {
   return true;
 }
 
-// Index of the token behind the bracket that opens at `index`, or of the end.
-static int after_bracket(const parse *p, int index) {
-  int depth = 0;
-  for (; p->tokens.items[index].kind != 0; index++) {
-    int kind = p->tokens.items[index].kind;
-    if (kind == TK_LP || kind == TK_LB || kind == TK_LC) depth++;
-    if (kind == TK_RP || kind == TK_RB || kind == TK_RC) depth--;
-    if (depth <= 0) return index + 1;
-  }
-  return index;
-}
-
 // let a = if q > 0 { 1 }       if (q > 0) { ... }
 static bool branch(parse *p) {
   const token *t = peek(p, 0), *next = peek(p, 1);
   if (t->kind != TK_NAME || strcmp(t->text, "if") != 0 || !fits(p, TK_NAME)) return false;
-  bool condition = is_expression_start(next->kind) && !next->first_on_line;
-  if (next->kind == TK_LP) {
+  int item = current_item(p);
+  if (item == TK_TRAIN || item == TK_EVALUATE) return false;
+  bool condition = is_expression_start(next->kind) && !next->first_on_line &&
+                   peek(p, 2)->kind != TK_ASSIGN;
+  if (next->kind == TK_LP && peek(p, -1)->kind != TK_REPEAT) {
     int behind = after_bracket(p, p->at + 1);
     condition = p->tokens.items[behind].kind == TK_LC &&
                 peek(p, behind + 2 - p->at)->kind != TK_ARROW;
@@ -120,6 +123,7 @@ static bool branch(parse *p) {
   if (!condition || (!statement && !fits(p, TK_INT))) return false;
   say(p, t->span, statement ? "a statement" : "an expression", found_text(p, t),
       "there are no branches: write where(condition, a, b)");
+  p->at++;
   skip_to_recovery_point(p);
   return true;
 }
@@ -133,7 +137,7 @@ static bool name_where_statement_starts(parse *p) {
   return true;
 }
 
-// a[G] = ...         S[t] = ...
+// a[G] = ...         S[t] = ...         S[G], T[G]
 static bool assigned_axes(parse *p) {
   const token *t = peek(p, 0);
   if (!at_statement_name(p) || peek(p, 1)->kind != TK_LB) return false;
@@ -141,6 +145,14 @@ static bool assigned_axes(parse *p) {
   if (inside->kind == TK_NAME && strcmp(inside->text, "t") == 0) {
     say(p, peek(p, 1)->span, "'='", "'['",
         arena_printf(p->memory, "a state is assigned its new value by %s = ...", t->text));
+    p->at++;
+    skip_to_recovery_point(p);
+    return true;
+  }
+  if (p->tokens.items[after_bracket(p, p->at + 1)].kind != TK_ASSIGN) {
+    say(p, t->span, "a statement", arena_printf(p->memory, "'%s['", t->text),
+        "a declaration starts with input, param, state or output");
+    p->at++;
     skip_to_recovery_point(p);
     return true;
   }
@@ -172,6 +184,7 @@ static bool misspelled_statement(parse *p) {
   }
   say(p, t->span, "a statement", found_text(p, t),
       next->kind == TK_LP ? "a value is given a name: let a = ..." : NULL);
+  p->at++;
   skip_to_recovery_point(p);
   return true;
 }

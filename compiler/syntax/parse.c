@@ -14,6 +14,7 @@
 
 enum {
   NESTING_MAX = 200,       // brackets inside each other
+  ROUNDS_MAX = 64,         // at one token
   STACK_DEPTH_MAX = 8000,  // chains of prefix operators, which need no bracket
 };
 
@@ -211,7 +212,7 @@ void unexpected(parse *p) {
 // A lexeme outside the language becomes the nearest token, or nothing.
 static void foreign_lexeme(parse *p) {
   const token *t = peek(p, 0);
-  say(p, t->span, expected_text(p), found_text(p, t), t->hint);
+  say_always(p, t->span, expected_found(p, expected_text(p), found_text(p, t), t->hint));
   token *plain = ARENA_NEW(p->memory, token);
   *plain = *t;
   plain->hint = NULL;
@@ -237,11 +238,24 @@ static bool too_deep(parse *p) {
   return deep;
 }
 
+// Every round consumes a token or, a few times at most, invents one; this makes it certain for every input.
+static void enforce_progress(parse *p, int *furthest, int *rounds) {
+  if (p->at > *furthest) {
+    *furthest = p->at;
+    *rounds = 0;
+  } else if (++*rounds > ROUNDS_MAX) {
+    if (peek(p, 0)->kind == 0) p->stopped = true;
+    p->at++;
+  }
+}
+
 static void parse_tokens(parse *p) {
-  while (!p->builder.accepted && !p->stopped && !too_deep(p)) {
+  for (int furthest = -1, rounds = 0; !p->builder.accepted && !p->stopped && !too_deep(p);) {
+    enforce_progress(p, &furthest, &rounds);
+    if (p->stopped) return;
     const token *t = peek(p, 0);
     if (t->complaint) {
-      say_text(p, t->span, t->complaint);
+      say_always(p, t->span, t->complaint);
       p->tokens.items[p->at].complaint = NULL;
     } else if (t->hint) {
       foreign_lexeme(p);

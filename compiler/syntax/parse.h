@@ -99,6 +99,10 @@ const char *kind_text(const parse *p, int kind);
 void say(parse *p, span where, const char *expected, const char *found, const char *hint);
 // The same for a message that is not built from expected and found.
 void say_text(parse *p, span where, const char *text);
+// A mistake that is no echo of another, whatever was said before: a lexeme outside the language.
+void say_always(parse *p, span where, const char *text);
+const char *expected_found(const parse *p, const char *expected, const char *found,
+                           const char *hint);
 
 // ---- mistakes.c -------------------------------------------------------------------------------------------------------------
 

@@ -27,19 +27,27 @@ static const int missing_inside[] = {TK_STAR, TK_COMMA, TK_ASSIGN, TK_COLON, TK_
 static const int missing_at_end[] = {TK_RP, TK_RB, TK_RC, TK_STAR, TK_COMMA, TK_ASSIGN,
                                      TK_COLON, TK_LC, TK_NAME};
 static const int marks[] = {TK_ASSIGN, TK_ARROW, TK_DOTDOT, TK_COLON, TK_TILDE, TK_COMMA,
-                            TK_RP, TK_RB, TK_RC, TK_LP, TK_LB, TK_LC, TK_DOT, TK_STAR,
-                            TK_EQ, TK_MINUS};
+                            TK_RP, TK_RB, TK_RC, TK_DOT, TK_STAR, TK_EQ, TK_MINUS};
+static const int openers[] = {TK_LP, TK_LB, TK_LC};
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
 static void consider(repair *best, repair_action action, int kind, int score) {
   if (score > best->score) *best = (repair){.action = action, .kind = kind, .score = score};
 }
 
+// f( + 1): that nothing was meant to stand in the brackets is the least likely reading.
+static bool closes_at_once(const parse *p, int kind) {
+  int before = peek(p, -1)->kind;
+  return (kind == TK_RP || kind == TK_RB || kind == TK_RC) &&
+         (before == TK_LP || before == TK_LB || before == TK_LC);
+}
+
 static void try_kinds(const parse *p, repair *best, repair_action action, const int *kinds,
-                      int count) {
+                      int count, bool ends) {
   int next = action == REPAIR_INSERT ? p->at : p->at + 1;
   for (int i = 0; i < count; i++) {
     trial t = parser_try(p->parser);
+    if (action == REPAIR_INSERT && !ends && closes_at_once(p, kinds[i])) continue;
     if (trial_accepts(&t, kinds[i])) consider(best, action, kinds[i], count_fitting(p, t, next));
   }
 }
@@ -50,16 +58,18 @@ repair find_repair(const parse *p) {
   bool ends = found->kind == 0 || found->kind == TK_RC || is_item_word(found->kind) ||
               starts_statement(p, p->at);
   if (ends) {
-    try_kinds(p, &best, REPAIR_INSERT, missing_at_end, COUNT(missing_at_end));
+    try_kinds(p, &best, REPAIR_INSERT, missing_at_end, COUNT(missing_at_end), ends);
   } else {
-    try_kinds(p, &best, REPAIR_INSERT, missing_inside, COUNT(missing_inside));
+    try_kinds(p, &best, REPAIR_INSERT, missing_inside, COUNT(missing_inside), ends);
   }
   if (found->kind == 0) return best;
   if (is_punctuation(found->kind)) {
-    try_kinds(p, &best, REPAIR_REPLACE, marks, COUNT(marks));
+    bool opens = found->kind == TK_LP || found->kind == TK_LB || found->kind == TK_LC;
+    if (opens) try_kinds(p, &best, REPAIR_REPLACE, openers, COUNT(openers), ends);
+    try_kinds(p, &best, REPAIR_REPLACE, marks, COUNT(marks), ends);
   } else if (token_kind_spelling(found->kind)) {
     static const int name[] = {TK_NAME};
-    try_kinds(p, &best, REPAIR_REPLACE, name, 1);
+    try_kinds(p, &best, REPAIR_REPLACE, name, 1, ends);
   }
   consider(&best, REPAIR_REMOVE, TK_NONE, count_fitting(p, parser_try(p->parser), p->at + 1));
   return best;
