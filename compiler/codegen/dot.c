@@ -1,0 +1,301 @@
+/* Products of tiles: register blocks of rows x vectors, one multiply-add per element and step of k.
+ *
+ *   %12 [t,P] = dot %10 %11 over s      for each block of 4 rows and 4 vectors of P:
+ *                                         for s: c[row] += broadcast(a[row, s]) * b[s, P..]
+ *
+ * One function per shape and clone, shared by all products of that shape; strides are its arguments. A factor that is
+ * zero above the diagonal of (t, s) shortens the loop over k, block by block.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "../base/ice.h"
+#include "lower.h"
+
+typedef enum k_range {
+  K_ALL,
+  K_TO_ROW,     /* k <= i */
+  K_FROM_ROW,   /* k >= i */
+  K_TO_COLUMN,  /* k <= j */
+  K_FROM_COLUMN /* k >= j */
+} k_range;
+
+typedef struct shape {
+  int64_t rows, columns, depth;
+  bool add;
+  k_range range;
+} shape;
+
+typedef struct product {
+  emitter *e;
+  shape s;
+  ir a, a_i, a_k, b, b_k, c, c_i;
+} product;
+
+enum { MOST_ROWS = 8, MOST_VECTORS = 4 };
+
+/* Rows and vectors of a block: as many accumulators as the registers hold beside the operands. */
+static void block_of(const emitter *e, const shape *s, int *rows, int *vectors) {
+  int registers = clone_targets[e->clone].vector_registers;
+  int64_t wide = (s->columns + e->lanes - 1) / e->lanes;
+  *vectors = registers >= 32 ? 4 : 2;
+  if (*vectors > wide) *vectors = (int)wide;
+  int most = (registers - 1 - *vectors) / *vectors;
+  if (most > MOST_ROWS) most = MOST_ROWS;
+  if (most > s->rows) most = (int)s->rows;
+  *rows = most;
+  for (int r = most; 4 * r > 3 * most && r > 1; r--) { /* a divisor saves the rest block */
+    if (s->rows % r == 0) {
+      *rows = r;
+      break;
+    }
+  }
+}
+
+typedef struct block {
+  int rows, vectors;
+  int lanes[MOST_VECTORS];
+  ir i, j;
+} block;
+
+static ir c_address(product *p, const block *b, int row, int64_t column) {
+  emitter *e = p->e;
+  ir offset = int_mul(e, int_add(e, b->i, integer(e, row)), p->c_i);
+  return element(e, e->real, p->c, int_add(e, int_add(e, offset, b->j), integer(e, column)));
+}
+
+static void k_bounds(product *p, const block *b, int64_t columns, ir *begin, ir *end) {
+  emitter *e = p->e;
+  *begin = integer(e, 0);
+  *end = integer(e, p->s.depth);
+  switch (p->s.range) {
+    case K_ALL:
+      break;
+    case K_TO_ROW:
+      *end = int_min(e, *end, int_add(e, b->i, integer(e, b->rows)));
+      break;
+    case K_FROM_ROW:
+      *begin = b->i;
+      break;
+    case K_TO_COLUMN:
+      *end = int_min(e, *end, int_add(e, b->j, integer(e, columns)));
+      break;
+    case K_FROM_COLUMN:
+      *begin = b->j;
+      break;
+  }
+}
+
+static void one_block(product *p, const block *b) {
+  emitter *e = p->e;
+  ir sums[MOST_ROWS][MOST_VECTORS];
+  int64_t columns = 0;
+  for (int v = 0; v < b->vectors; v++) {
+    for (int r = 0; r < b->rows; r++) {
+      sums[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
+      ir start = p->s.add ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
+                          : real_number(e, 0, b->lanes[v]);
+      store_real(e, start, sums[r][v]);
+    }
+    columns += b->lanes[v];
+  }
+  ir begin, end;
+  k_bounds(p, b, columns, &begin, &end);
+  emit_loop loop = loop_begin(e, begin, end, 1, "k");
+  ir factor[MOST_VECTORS];
+  ir b_row = element(e, e->real, p->b, int_add(e, int_mul(e, loop.index, p->b_k), b->j));
+  int64_t column = 0;
+  for (int v = 0; v < b->vectors; v++) {
+    factor[v] = load_real(e, element(e, e->real, b_row, integer(e, column)), b->lanes[v]);
+    column += b->lanes[v];
+  }
+  for (int r = 0; r < b->rows; r++) {
+    ir row = int_mul(e, int_add(e, b->i, integer(e, r)), p->a_i);
+    ir x =
+        load_real(e, element(e, e->real, p->a, int_add(e, row, int_mul(e, loop.index, p->a_k))), 0);
+    for (int v = 0; v < b->vectors; v++) {
+      ir sum = load_real(e, sums[r][v], b->lanes[v]);
+      store_real(e, real_fma(e, x, factor[v], sum), sums[r][v]);
+    }
+  }
+  loop_end(e, &loop, false);
+  column = 0;
+  for (int v = 0; v < b->vectors; v++) {
+    for (int r = 0; r < b->rows; r++) {
+      store_real(e, load_real(e, sums[r][v], b->lanes[v]), c_address(p, b, r, column));
+    }
+    column += b->lanes[v];
+  }
+}
+
+static void row_blocks(product *p, block b, int rows) {
+  emitter *e = p->e;
+  int64_t whole = p->s.rows / rows * rows;
+  b.rows = rows;
+  if (whole) {
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), rows, "i");
+    b.i = loop.index;
+    one_block(p, &b);
+    loop_end(e, &loop, false);
+  }
+  if (p->s.rows > whole) {
+    b.rows = (int)(p->s.rows - whole);
+    b.i = integer(e, whole);
+    one_block(p, &b);
+  }
+}
+
+static void product_body(product *p) {
+  emitter *e = p->e;
+  int rows, vectors;
+  block_of(e, &p->s, &rows, &vectors);
+  int64_t wide = (int64_t)vectors * e->lanes, whole = p->s.columns / wide * wide;
+  block b = {.vectors = vectors};
+  for (int v = 0; v < vectors; v++) b.lanes[v] = e->lanes;
+  if (whole) {
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), wide, "j");
+    b.j = loop.index;
+    row_blocks(p, b, rows);
+    loop_end(e, &loop, false);
+  }
+  int64_t rest = p->s.columns - whole;
+  if (!rest) return;
+  b.vectors = 0;
+  b.j = integer(e, whole);
+  while (rest > 0) {
+    int lanes = rest < e->lanes ? (int)rest : e->lanes;
+    b.lanes[b.vectors++] = lanes;
+    rest -= lanes;
+  }
+  row_blocks(p, b, rows);
+}
+
+static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
+  char name[128];
+  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s", (long long)s.rows,
+           (long long)s.columns, (long long)s.depth, s.add, s.range,
+           clone_targets[e->clone].suffix);
+  LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64, e->pointer, e->i64};
+  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 7, 0);
+  ir function = LLVMGetNamedFunction(e->m->module, name);
+  if (function) return function;
+  function = llvm_function(e->m, name, *type, e->clone);
+  LLVMSetVisibility(function, LLVMDefaultVisibility);
+  LLVMSetLinkage(function, LLVMInternalLinkage);
+  llvm_flag(e->m, function, "noinline");
+  emitter inner = *e;
+  inner.b = LLVMCreateBuilderInContext(e->context);
+  emit_open(&inner, function);
+  ir args[7];
+  LLVMGetParams(function, args);
+  product p = {&inner, s, args[0], args[1], args[2], args[3], args[4], args[5], args[6]};
+  product_body(&p);
+  LLVMBuildRetVoid(inner.b);
+  LLVMDisposeBuilder(inner.b);
+  return function;
+}
+
+/* ---- a product of the plan ---- */
+
+static view operand_view(lower *l, tile_id id, int pack) {
+  if (pack < 0) return value_view(l, id);
+  return buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
+}
+
+static k_range range_of(const lower *l, const plan_dot *d) {
+  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
+  const plan_value *a = &l->p->values[d->a], *b = &l->p->values[d->b];
+  if (a->zero_above && d->i == t && d->k == s) return K_TO_ROW;
+  if (a->zero_above && d->i == s && d->k == t) return K_FROM_ROW;
+  if (b->zero_above && d->j == t && d->k == s) return K_TO_COLUMN;
+  if (b->zero_above && d->j == s && d->k == t) return K_FROM_COLUMN;
+  return K_ALL;
+}
+
+typedef struct dot_data {
+  const plan_nest *nest;
+  view a, b, c;
+  axis_set a_axes, b_axes, c_axes;
+  axis_set free, summed; /* loops around the blocked kernel */
+  k_range range;
+} dot_data;
+
+static ir stride_of(lower *l, const view *v, int axis) {
+  return v->stride[axis] ? v->stride[axis] : integer(l->e, 0);
+}
+
+static void call_product(lower *l, const place_in_loops *at, const dot_data *d, bool add) {
+  emitter *e = l->e;
+  const plan_dot *dot = &d->nest->dot;
+  const tile_program *program = l->p->program;
+  shape s = {.rows = plan_axis_size(l->m, program, dot->i),
+             .columns = plan_axis_size(l->m, program, dot->j)};
+  s.depth = plan_axis_size(l->m, program, dot->k);
+  s.add = add;
+  s.range = d->range;
+  LLVMTypeRef type;
+  ir function = product_function(e, s, &type);
+  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  ir args[] = {
+      view_address(l, &d->a, at, d->a_axes & ~inner),
+      stride_of(l, &d->a, dot->i),
+      stride_of(l, &d->a, dot->k),
+      view_address(l, &d->b, at, d->b_axes & ~inner),
+      stride_of(l, &d->b, dot->k),
+      view_address(l, &d->c, at, d->c_axes & ~inner),
+      stride_of(l, &d->c, dot->i),
+  };
+  LLVMBuildCall2(e->b, type, function, args, 7, "");
+}
+
+/* Loops over axes that the blocked kernel does not take; the first product of a sum may start it, the others add. */
+static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_set axes,
+                          bool add) {
+  if (!axes) {
+    call_product(l, at, d, add);
+    return;
+  }
+  emitter *e = l->e;
+  int axis = 0;
+  axis_set first = axes & d->free ? axes & d->free : axes; /* sums innermost */
+  while (!axis_in(first, axis)) axis++;
+  int64_t size = plan_axis_size(l->m, l->p->program, axis);
+  int64_t begin = 0;
+  if (axis_in(d->summed, axis) && !add) {
+    at->index[axis] = integer(e, 0);
+    product_loops(l, at, d, axes & ~axis_bit(axis), false);
+    add = true;
+    begin = 1;
+  }
+  if (begin < size) {
+    emit_loop loop = loop_begin(e, integer(e, begin), integer(e, size), 1, "outer");
+    at->index[axis] = loop.index;
+    product_loops(l, at, d, axes & ~axis_bit(axis), add);
+    loop_end(e, &loop, false);
+  }
+  at->index[axis] = NULL;
+}
+
+void lower_dot(lower *l, const plan_nest *nest) {
+  const tile_program *program = l->p->program;
+  tile_id id = nest->values.items[0];
+  const tile_value *v = &program->values.items[id];
+  const plan_value *pv = &l->p->values[id];
+  const plan_dot *dot = &nest->dot;
+  dot_data d = {.nest = nest};
+  d.a = operand_view(l, dot->a, dot->pack_a);
+  d.b = operand_view(l, dot->b, dot->pack_b);
+  bool add = pv->into != NO_TILE;
+  int buffer = add ? l->p->values[pv->into].buffer : pv->buffer;
+  const plan_buffer *c = &l->p->buffers.items[buffer];
+  d.c = c->carried >= 0 ? l->carried[c->carried] : buffer_view(l, c, l->buffers[buffer]);
+  d.a_axes = program->values.items[dot->a].axes;
+  d.b_axes = program->values.items[dot->b].axes;
+  d.c_axes = v->axes;
+  d.range = range_of(l, dot);
+  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  d.summed = plan_tile_axes(l->m, v->over) & ~inner;
+  d.free = nest->axes & ~inner & ~d.summed;
+  place_in_loops at = l->outside;
+  product_loops(l, &at, &d, d.free | d.summed, add);
+}

@@ -1,0 +1,15 @@
+/* One kernel for one clone: instances, time, states around the nests of a plan. Internal to compiler/codegen. */
+#ifndef REC_CODEGEN_HOST_H
+#define REC_CODEGEN_HOST_H
+
+#include "emit.h"
+#include "plan.h"
+
+/* Slots and flags of a kernel, the same for all clones. */
+codegen_kernel host_describe(arena *a, const kernel *k);
+/* Adds the functions of the clone to the module; returns the bytes of scratch it needs. */
+codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol);
+/* Scratch alone. */
+codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, bool f64);
+
+#endif

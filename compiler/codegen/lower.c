@@ -1,0 +1,925 @@
+/* Loop nests from a plan.
+ *
+ *   nest over N: %4 = mul, %5 = exp, %6 = sum over N
+ *
+ *     acc = 0
+ *     for n: x4 = x2[n] * x3; x5 = exp(x4); acc += x5      the lane axis, or the contiguous axis, in vectors
+ *     x6 = acc
+ *
+ * Vectors along an axis whose size is no multiple of their width end with one shorter vector: sizes are known.
+ */
+#include "lower.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "../base/ice.h"
+
+static const tile_value *value(const lower *l, tile_id id) {
+  return &l->p->program->values.items[id];
+}
+
+static int64_t known_size(const lower *l, int axis) {
+  return plan_axis_size(l->m, l->p->program, axis);
+}
+
+/* ---- memory ---- */
+
+view buffer_view(lower *l, const plan_buffer *b, ir base) {
+  view v = {.base = base, .internal = true};
+  for (int i = 0; i < b->axis_count; i++)
+    v.stride[b->axes[i]] = integer(l->e, b->stride[b->axes[i]]);
+  if (b->lane) v.stride[l->m->lane_axis] = integer(l->e, 1);
+  return v;
+}
+
+ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  ir offset = integer(e, 0);
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
+    if (v->internal && axis == l->m->lane_axis) continue;
+    if (!at->index[axis])
+      ICE("codegen", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
+    offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
+  }
+  return element(e, e->real, v->base, offset);
+}
+
+static bool is_vector(const view *v, const place_in_loops *at, axis_set axes) {
+  return at->lanes && axis_in(axes, at->vector_axis) && v->stride[at->vector_axis];
+}
+
+static ir mask_for(lower *l, const view *v, const place_in_loops *at) {
+  return v->internal && at->vector_axis == l->m->lane_axis ? NULL : at->mask;
+}
+
+ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  ir address = view_address(l, v, at, axes);
+  int lanes = is_vector(v, at, axes) ? at->lanes : 0;
+  ir stride = lanes ? v->stride[at->vector_axis] : NULL;
+  if (v->present) {
+    ir zeros = stack_slot(e, real_type(e, lanes ? lanes : 1), "zeros");
+    store_real(e, real_number(e, 0, lanes ? lanes : 1), zeros);
+    address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
+    int64_t known;
+    bool dense = lanes && int_known(stride, &known) && known == 1;
+    if (lanes && !dense) stride = LLVMBuildSelect(e->b, v->present, stride, integer(e, 0), "");
+  }
+  if (!lanes) return load_real(e, address, 0);
+  return gather(e, address, stride, mask_for(l, v, at), lanes);
+}
+
+void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
+  ir address = view_address(l, v, at, axes);
+  if (!is_vector(v, at, axes)) {
+    store_real(l->e, x, address);
+    return;
+  }
+  scatter(l->e, spread(l->e, x, at->lanes), address, v->stride[at->vector_axis],
+          mask_for(l, v, at));
+}
+
+static view buffer_of(lower *l, int buffer) {
+  const plan_buffer *b = &l->p->buffers.items[buffer];
+  if (b->carried >= 0) return l->carried[b->carried];
+  return buffer_view(l, b, l->buffers[buffer]);
+}
+
+/* Operands of products: memory under index maps. */
+view value_view(lower *l, tile_id id) {
+  const tile_value *v = value(l, id);
+  switch (v->op) {
+    case TILE_ARGUMENT:
+      return l->arguments[v->index];
+    case TILE_STOP:
+      return value_view(l, v->args[0]);
+    case TILE_RENAME: {
+      view x = value_view(l, v->args[0]);
+      x.stride[v->index2] = x.stride[v->index];
+      x.stride[v->index] = NULL;
+      return x;
+    }
+    case TILE_SLICE: {
+      view x = value_view(l, v->args[0]);
+      ir offset = int_mul(l->e, integer(l->e, v->index2), x.stride[v->index]);
+      x.base = element(l->e, l->e->real, x.base, offset);
+      x.stride[v->index] = NULL;
+      return x;
+    }
+    case TILE_EXPAND: {
+      view x = value_view(l, v->args[0]);
+      for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+        if (axis_in(v->over, axis)) x.stride[axis] = NULL;
+      }
+      return x;
+    }
+    default:
+      return buffer_of(l, l->p->values[id].buffer);
+  }
+}
+
+/* ---- values at a point ---- */
+
+static ir real_of_index(lower *l, const place_in_loops *at, int axis) {
+  emitter *e = l->e;
+  ir index = at->index[axis];
+  if (at->lanes && at->vector_axis == axis) {
+    ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
+    for (int i = 0; i < at->lanes; i++) lane[i] = integer(e, i);
+    index = LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes),
+                            LLVMConstVector(lane, (unsigned)at->lanes), "");
+    return LLVMBuildSIToFP(e->b, index, real_type(e, at->lanes), "");
+  }
+  return LLVMBuildSIToFP(e->b, index, e->real, "");
+}
+
+static ir one_if(lower *l, ir condition) {
+  int lanes = ir_lanes(condition);
+  return choose(l->e, condition, real_number(l->e, 1, lanes), real_number(l->e, 0, lanes));
+}
+
+static ir value_at(lower *l, const place_in_loops *at, tile_id id);
+
+static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
+  place_in_loops from = *at;
+  from.moved = true;
+  from.index[v->index] = at->index[v->index2];
+  if (at->vector_axis == v->index2) {
+    from.vector_axis = v->index;
+  } else if (at->vector_axis == v->index) {
+    from.vector_axis = -1;
+    from.lanes = 0;
+    from.mask = NULL;
+  }
+  return value_at(l, &from, v->args[0]);
+}
+
+static ir sliced_at(lower *l, const place_in_loops *at, const tile_value *v) {
+  place_in_loops from = *at;
+  from.moved = true;
+  from.index[v->index] = integer(l->e, v->index2);
+  if (at->vector_axis == v->index) {
+    from.vector_axis = -1;
+    from.lanes = 0;
+    from.mask = NULL;
+  }
+  return value_at(l, &from, v->args[0]);
+}
+
+/* x where the index of the new axis is the entry, else 0 */
+static ir placed_at(lower *l, const place_in_loops *at, const tile_value *v) {
+  emitter *e = l->e;
+  place_in_loops from = *at;
+  from.moved = true;
+  ir here;
+  if (at->lanes && at->vector_axis == v->index) {
+    from.vector_axis = -1;
+    from.lanes = 0;
+    from.mask = NULL;
+    ir entry = real_number(e, v->index2, at->lanes);
+    here = real_compare(e, LLVMRealOEQ, real_of_index(l, at, v->index), entry);
+  } else {
+    here = LLVMBuildICmp(e->b, LLVMIntEQ, at->index[v->index], integer(e, v->index2), "");
+  }
+  ir x = value_at(l, &from, v->args[0]);
+  if (ir_lanes(x)) here = spread(e, here, ir_lanes(x));
+  return choose(e, here, x, real_number(e, 0, ir_lanes(x)));
+}
+
+static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  const tile_program *program = l->p->program;
+  switch (v->op) {
+    case TILE_NUMBER:
+      return real_number(e, v->number, 0);
+    case TILE_AXIS_SIZE:
+      return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
+    case TILE_INDEX:
+      return real_of_index(l, at, v->index);
+    case TILE_VALID: {
+      ir rows = LLVMBuildSIToFP(e->b, l->rows, e->real, "");
+      return one_if(l,
+                    real_compare(e, LLVMRealOLT, real_of_index(l, at, program->time_axis), rows));
+    }
+    case TILE_CAUSAL: {
+      ir t = real_of_index(l, at, program->time_axis), s = real_of_index(l, at, program->pair_axis);
+      return one_if(l, real_compare(e, v->index ? LLVMRealOGT : LLVMRealOGE, t, s));
+    }
+    case TILE_ARGUMENT:
+      return view_load(l, &l->arguments[v->index], at, v->axes);
+    case TILE_STOP:
+    case TILE_EXPAND:
+      return value_at(l, at, v->args[0]);
+    case TILE_RENAME:
+      return renamed_at(l, at, v);
+    case TILE_SLICE:
+      return sliced_at(l, at, v);
+    case TILE_PLACE:
+      return placed_at(l, at, v);
+    default:
+      ICE("codegen", "%%%d (%s) is not at hand", id, tile_op_text(v->op));
+  }
+}
+
+static ir value_at(lower *l, const place_in_loops *at, tile_id id) {
+  if (!at->moved && l->memo[id]) return l->memo[id];
+  const plan_value *pv = &l->p->values[id];
+  ir x;
+  if (pv->held == HELD_BUFFER) {
+    view v = buffer_of(l, pv->buffer);
+    x = view_load(l, &v, at, value(l, id)->axes);
+  } else if (pv->held == HELD_SCALAR) {
+    x = load_real(l->e, l->variables[id], pv->lane ? l->m->lanes : 0);
+  } else {
+    x = inline_at(l, at, id);
+  }
+  if (!at->moved) l->memo[id] = x;
+  return x;
+}
+
+static void forget(lower *l) {
+  memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo);
+}
+
+static void keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
+  const plan_value *pv = &l->p->values[id];
+  if (pv->held == HELD_BUFFER) {
+    view v = buffer_of(l, pv->buffer);
+    view_store(l, &v, at, value(l, id)->axes, x);
+  } else if (pv->held == HELD_SCALAR) {
+    store_real(l->e, pv->lane ? spread(l->e, x, l->m->lanes) : x, l->variables[id]);
+  }
+}
+
+/* ---- results ---- */
+
+static void add_or_store(lower *l, const result_target *target, const place_in_loops *at,
+                         axis_set axes, ir x) {
+  if (target->add) {
+    ir old = view_load(l, &target->at, at, axes);
+    x = real_add(l->e, old, x);
+  }
+  view_store(l, &target->at, at, axes, x);
+}
+
+static void store_result(lower *l, const place_in_loops *at, int index) {
+  emitter *e = l->e;
+  const tile_result *r = &l->p->program->results.items[index];
+  const result_target *target = &l->results[index];
+  const tile_program *program = l->p->program;
+  ir x = value_at(l, at, r->value);
+  axis_set axes = tile_place_axes(program, &r->place);
+  if (r->place.role == TILE_KEEP) axes = value(l, r->value)->axes;
+  place_in_loops where = *at;
+  int lane = l->m->lane_axis;
+  if (lane >= 0 && at->vector_axis == lane && !axis_in(axes, lane)) {
+    if (ir_lanes(x)) {
+      if (at->mask) x = choose(e, at->mask, x, real_number(e, 0, at->lanes));
+      x = sum_of_lanes(e, x);
+    }
+    where.vector_axis = -1;
+    where.lanes = 0;
+    where.mask = NULL;
+  }
+  int t = program->time_axis;
+  if (!target->limit) {
+    emit_branch branch = branch_begin(e, target->active);
+    add_or_store(l, target, &where, axes, x);
+    branch_end(e, &branch);
+  } else if (where.vector_axis == t && t >= 0) {
+    where.mask = lane_mask(e, int_sub(e, target->limit, at->index[t]), at->lanes);
+    add_or_store(l, target, &where, axes, x);
+  } else {
+    emit_branch branch =
+        branch_begin(e, LLVMBuildICmp(e->b, LLVMIntSLT, at->index[t], target->limit, ""));
+    add_or_store(l, target, &where, axes, x);
+    branch_end(e, &branch);
+  }
+}
+
+/* ---- loops ---- */
+
+typedef struct loop_axes {
+  int count;
+  int axes[PLAN_MAX_AXES];
+} loop_axes;
+
+static loop_axes by_rank(const lower *l, axis_set axes) {
+  loop_axes list = {0};
+  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    int at = list.count++;
+    while (at > 0 && l->m->rank[list.axes[at - 1]] > l->m->rank[axis]) {
+      list.axes[at] = list.axes[at - 1];
+      at--;
+    }
+    list.axes[at] = axis;
+  }
+  return list;
+}
+
+enum { UNROLLED_POINTS = 32 };
+
+static bool unrolls(const lower *l, axis_set axes, bool lane) {
+  if (!lane) return false;
+  int64_t points = 1;
+  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
+    if (axis_in(axes, axis)) points *= known_size(l, axis);
+  }
+  return points <= UNROLLED_POINTS;
+}
+
+typedef void nest_function(lower *l, const place_in_loops *at, void *data);
+
+/* Scalar loops over `axes` from position `from` on, then `inner`. */
+static void loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at, bool unroll,
+                       nest_function *inner, void *data) {
+  if (from == axes->count) {
+    inner(l, at, data);
+    return;
+  }
+  int axis = axes->axes[from];
+  emit_loop loop = loop_begin(l->e, integer(l->e, 0), integer(l->e, known_size(l, axis)), 1,
+                              l->p->program->axes.items[axis].name);
+  at->index[axis] = loop.index;
+  loops_over(l, axes, from + 1, at, unroll, inner, data);
+  at->index[axis] = NULL;
+  loop_end(l->e, &loop, unroll);
+}
+
+/* Vectors along `axis`: whole ones in a loop, then the rest as one shorter vector. */
+static void vectors_along(lower *l, int axis, place_in_loops *at, nest_function *inner,
+                          void *data) {
+  emitter *e = l->e;
+  int64_t size = known_size(l, axis), width = l->m->width, whole = size / width * width;
+  if (size <= 2 * width) whole = 0;
+  at->vector_axis = axis;
+  if (whole) {
+    at->lanes = (int)width;
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), width,
+                                l->p->program->axes.items[axis].name);
+    at->index[axis] = loop.index;
+    inner(l, at, data);
+    loop_end(e, &loop, false);
+  }
+  if (size > whole) {
+    at->lanes = (int)(size - whole);
+    at->index[axis] = integer(e, whole);
+    inner(l, at, data);
+  }
+  at->vector_axis = -1;
+  at->lanes = 0;
+  at->index[axis] = NULL;
+}
+
+/* ---- elementwise values and reductions ---- */
+
+typedef struct points {
+  const plan_nest *nest;
+  loop_axes outer, reduced;
+  int vector; /* axis in vectors, or -1 */
+  bool vector_reduced, unroll;
+  ir *sums;       /* accumulators by position in nest->values, for vectors of `sum_lanes` */
+  ir *short_sums; /* for the shorter vector at the end */
+  int sum_lanes;
+} points;
+
+static double identity_of(tile_op op) {
+  return op == TILE_MAX_OVER ? -INFINITY : op == TILE_MIN_OVER ? INFINITY : 0;
+}
+
+static bool reduces(tile_op op) {
+  return op == TILE_SUM || op == TILE_DOT || op == TILE_MAX_OVER || op == TILE_MIN_OVER;
+}
+
+static ir combine(emitter *e, tile_op op, ir x, ir y) {
+  if (op == TILE_MAX_OVER || op == TILE_MIN_OVER) {
+    return expr_apply(e, op == TILE_MAX_OVER ? TILE_MAX : TILE_MIN, (ir[]){x, y});
+  }
+  return real_add(e, x, y);
+}
+
+/* Lanes of the accumulator of a value. */
+static int sum_lanes_of(const lower *l, const points *n, tile_id id, int lanes) {
+  if (n->nest->lane) return l->p->values[id].lane ? l->m->lanes : 0;
+  return n->vector >= 0 ? lanes : 0;
+}
+
+static void reduce_point(lower *l, const place_in_loops *at, const points *n, int position,
+                         tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  bool whole = !n->vector_reduced || at->lanes == n->sum_lanes;
+  ir slot = whole ? n->sums[position] : n->short_sums[position];
+  int lanes = sum_lanes_of(l, n, id, at->lanes);
+  ir sum = load_real(e, slot, lanes);
+  if (v->op == TILE_DOT) {
+    sum = real_fma(e, value_at(l, at, v->args[0]), value_at(l, at, v->args[1]), sum);
+  } else {
+    sum = combine(e, v->op, sum, value_at(l, at, v->args[0]));
+  }
+  store_real(e, sum, slot);
+}
+
+static void compute_point(lower *l, const place_in_loops *at, tile_id id) {
+  const tile_value *v = value(l, id);
+  const plan_value *pv = &l->p->values[id];
+  if (v->op == TILE_ACCUMULATE) {
+    view sum = buffer_of(l, pv->buffer);
+    ir x = value_at(l, at, v->args[0]);
+    view_store(l, &sum, at, v->axes, real_add(l->e, view_load(l, &sum, at, v->axes), x));
+    return;
+  }
+  if (pv->dot != NO_TILE) {
+    tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+    if (l->p->values[x].buffer == pv->buffer) return;
+    view sum = buffer_of(l, pv->buffer);
+    view_store(l, &sum, at, v->axes, value_at(l, at, x));
+    return;
+  }
+  ir args[3];
+  for (int k = 0; k < tile_arity(v->op); k++) args[k] = value_at(l, at, v->args[k]);
+  ir x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0])
+                                                 : expr_apply(l->e, v->op, args);
+  l->memo[id] = x;
+  keep_value(l, at, id, x);
+}
+
+/* The old state must be read before the new one takes its place. */
+static void read_states_first(lower *l, const place_in_loops *at, const plan_nest *nest) {
+  for (int i = 0; i < nest->values.count; i++) {
+    int buffer = l->p->values[nest->values.items[i]].buffer;
+    if (buffer < 0 || l->p->buffers.items[buffer].carried < 0) continue;
+    int argument = l->p->carried[l->p->buffers.items[buffer].carried].argument;
+    for (tile_id id = 0; argument >= 0 && id < l->p->program->values.count; id++) {
+      const tile_value *v = value(l, id);
+      if (v->op == TILE_ARGUMENT && v->index == argument && l->p->values[id].needed)
+        value_at(l, at, id);
+    }
+  }
+}
+
+static void point_body(lower *l, const place_in_loops *at, void *data) {
+  const points *n = data;
+  forget(l);
+  read_states_first(l, at, n->nest);
+  for (int i = 0; i < n->nest->values.count; i++) {
+    tile_id id = n->nest->values.items[i];
+    if (reduces(value(l, id)->op)) {
+      reduce_point(l, at, n, i, id);
+    } else {
+      compute_point(l, at, id);
+    }
+  }
+  for (int i = 0; i < n->nest->results.count; i++) store_result(l, at, n->nest->results.items[i]);
+  forget(l);
+}
+
+static void start_sums(lower *l, const points *n, ir *slots, int lanes) {
+  for (int i = 0; i < n->nest->values.count; i++) {
+    tile_id id = n->nest->values.items[i];
+    if (!reduces(value(l, id)->op)) continue;
+    int own = sum_lanes_of(l, n, id, lanes);
+    slots[i] = stack_slot(l->e, real_type(l->e, own), "sum");
+    store_real(l->e, real_number(l->e, identity_of(value(l, id)->op), own), slots[i]);
+  }
+}
+
+static ir lanes_together(emitter *e, tile_op op, ir x) {
+  if (op == TILE_SUM || op == TILE_DOT) return sum_of_lanes(e, x);
+  ir all = LLVMBuildExtractElement(e->b, x, integer(e, 0), "");
+  for (int i = 1; i < ir_lanes(x); i++)
+    all = combine(e, op, all, LLVMBuildExtractElement(e->b, x, integer(e, i), ""));
+  return all;
+}
+
+static void finish_sums(lower *l, const place_in_loops *at, const points *n, int lanes,
+                        int short_lanes) {
+  for (int i = 0; i < n->nest->values.count; i++) {
+    tile_id id = n->nest->values.items[i];
+    tile_op op = value(l, id)->op;
+    if (!reduces(op)) continue;
+    ir x = NULL;
+    if (!n->vector_reduced) {
+      x = load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, lanes));
+    } else {
+      if (lanes) x = lanes_together(l->e, op, load_real(l->e, n->sums[i], lanes));
+      if (short_lanes) {
+        ir rest = lanes_together(l->e, op, load_real(l->e, n->short_sums[i], short_lanes));
+        x = x ? combine(l->e, op, x, rest) : rest;
+      }
+    }
+    keep_value(l, at, id, x);
+  }
+}
+
+static void reduced_loops(lower *l, const place_in_loops *at, void *data) {
+  points *n = data;
+  place_in_loops inner = *at;
+  if (n->vector >= 0 && n->vector_reduced) {
+    vectors_along(l, n->vector, &inner, point_body, data);
+  } else {
+    point_body(l, &inner, data);
+  }
+}
+
+/* At one point of the outer axes: start sums, loop over what is reduced, finish. */
+static void outer_point(lower *l, const place_in_loops *at, void *data) {
+  points *n = data;
+  if (!n->nest->over) {
+    point_body(l, at, data);
+    return;
+  }
+  place_in_loops inner = *at;
+  int lanes = at->lanes, short_lanes = 0;
+  if (n->vector_reduced) {
+    int64_t size = known_size(l, n->vector), width = l->m->width;
+    int64_t whole = size <= 2 * width ? 0 : size / width * width;
+    lanes = whole ? (int)width : 0;
+    short_lanes = (int)(size - whole);
+    n->sum_lanes = lanes ? lanes : -1;
+    if (short_lanes) start_sums(l, n, n->short_sums, short_lanes);
+  }
+  if (lanes || !n->vector_reduced) start_sums(l, n, n->sums, lanes);
+  loops_over(l, &n->reduced, 0, &inner, n->unroll, reduced_loops, data);
+  finish_sums(l, at, n, lanes, short_lanes);
+}
+
+static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
+  points *n = data;
+  place_in_loops inner = *at;
+  if (n->vector >= 0 && !n->vector_reduced) {
+    vectors_along(l, n->vector, &inner, outer_point, data);
+  } else {
+    outer_point(l, &inner, data);
+  }
+}
+
+static bool has_work(const lower *l, const plan_nest *nest) {
+  if (nest->results.count) return true;
+  for (int i = 0; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    const plan_value *pv = &l->p->values[id];
+    const tile_value *v = value(l, id);
+    if (pv->dot == NO_TILE) return true;
+    tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+    if (l->p->values[x].buffer != pv->buffer) return true;
+  }
+  return false;
+}
+
+static place_in_loops start_place(lower *l, bool lane) {
+  place_in_loops at = l->outside;
+  if (!lane) {
+    at.vector_axis = -1;
+    at.lanes = 0;
+    at.mask = NULL;
+  }
+  return at;
+}
+
+static void lower_point_nest(lower *l, const plan_nest *nest) {
+  if (!has_work(l, nest)) return;
+  points n = {.nest = nest, .vector = -1};
+  n.sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
+  n.short_sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
+  axis_set outer = nest->axes & ~nest->over, reduced = nest->over;
+  n.unroll = unrolls(l, nest->axes, nest->lane);
+  if (!nest->lane && nest->axes) {
+    loop_axes all = by_rank(l, nest->axes);
+    n.vector = all.axes[all.count - 1];
+    n.vector_reduced = axis_in(reduced, n.vector);
+    outer &= ~axis_bit(n.vector);
+    reduced &= ~axis_bit(n.vector);
+  }
+  n.outer = by_rank(l, outer);
+  n.reduced = by_rank(l, reduced);
+  place_in_loops at = start_place(l, nest->lane);
+  loops_over(l, &n.outer, 0, &at, n.unroll, outer_vectors, &n);
+}
+
+typedef struct free_points {
+  int vector;
+  point_function *body;
+  void *data;
+} free_points;
+
+static void free_point(lower *l, const place_in_loops *at, void *data) {
+  free_points *f = data;
+  place_in_loops inner = *at;
+  if (f->vector >= 0) {
+    vectors_along(l, f->vector, &inner, f->body, f->data);
+  } else {
+    f->body(l, &inner, f->data);
+  }
+}
+
+void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
+  free_points f = {.vector = -1, .body = body, .data = data};
+  loop_axes all = by_rank(l, axes);
+  bool unroll = unrolls(l, axes, lane);
+  if (!lane && all.count) f.vector = all.axes[--all.count];
+  place_in_loops at = start_place(l, lane);
+  loops_over(l, &all, 0, &at, unroll, free_point, &f);
+}
+
+/* ---- copies ---- */
+
+typedef struct pack_data {
+  tile_id from;
+  view to;
+} pack_data;
+
+static void pack_point(lower *l, const place_in_loops *at, void *data) {
+  const pack_data *p = data;
+  forget(l);
+  view_store(l, &p->to, at, value(l, p->from)->axes, value_at(l, at, p->from));
+  forget(l);
+}
+
+static void lower_pack(lower *l, const plan_nest *nest) {
+  pack_data p = {.from = nest->packed, .to = buffer_of(l, nest->pack)};
+  const plan_buffer *b = &l->p->buffers.items[nest->pack];
+  loop_axes all = {.count = b->axis_count};
+  memcpy(all.axes, b->axes, sizeof all.axes);
+  free_points f = {.vector = -1, .body = pack_point, .data = &p};
+  if (all.count) f.vector = all.axes[--all.count];
+  place_in_loops at = start_place(l, false);
+  loops_over(l, &all, 0, &at, false, free_point, &f);
+}
+
+/* ---- sums along time ---- */
+
+typedef struct along_time {
+  const plan_nest *nest;
+  tile_id id;
+} along_time;
+
+static ir operand_at(lower *l, const place_in_loops *at, tile_id id) {
+  place_in_loops elsewhere = *at;
+  elsewhere.moved = true;
+  return value_at(l, &elsewhere, id);
+}
+
+static int lanes_at(const lower *l, const place_in_loops *at, tile_id id) {
+  return at->lanes && at->vector_axis >= 0 && axis_in(value(l, id)->axes, at->vector_axis)
+             ? at->lanes
+             : 0;
+}
+
+/* The row number of iteration `i`: from the start or from the end. */
+static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
+  return from_end ? int_sub(l->e, integer(l->e, size - 1), i) : i;
+}
+
+static void prefix_point(lower *l, const place_in_loops *at, void *data) {
+  const along_time *n = data;
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  int t = l->p->program->time_axis, lanes = lanes_at(l, at, n->id);
+  int64_t size = known_size(l, t);
+  place_in_loops row = *at;
+  ir sum = stack_slot(e, real_type(e, lanes), "prefix");
+  store_real(e, real_number(e, 0, lanes), sum);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
+  row.index[t] = row_of(l, loop.index, v->index & 2, size);
+  ir before = load_real(e, sum, lanes);
+  ir after = real_add(e, before, operand_at(l, &row, v->args[0]));
+  store_real(e, after, sum);
+  keep_value(l, &row, n->id, v->index & 1 ? before : after);
+  loop_end(e, &loop, false);
+}
+
+static void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body) {
+  along_time n = {.nest = nest, .id = nest->values.items[0]};
+  forget(l);
+  lower_points(l, axes & ~axis_bit(l->p->program->time_axis), nest->lane, body, &n);
+  forget(l);
+}
+
+/* [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s. */
+static void segment_point(lower *l, const place_in_loops *at, void *data) {
+  const along_time *n = data;
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  int t = l->p->program->time_axis, s = l->p->program->pair_axis, lanes = lanes_at(l, at, n->id);
+  place_in_loops row = *at;
+  ir sum = stack_slot(e, real_type(e, lanes), "segment");
+  ir late = stack_slot(e, real_type(e, lanes), "late");
+  store_real(e, real_number(e, 0, lanes), sum);
+  store_real(e, real_number(e, 0, lanes), late);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, known_size(l, t)), 1, "t");
+  row.index[t] = loop.index;
+  ir zero = real_number(e, 0, lanes);
+  ir below = real_compare(e, LLVMRealOGT, real_of_index(l, &row, t), real_of_index(l, &row, s));
+  if (lanes) below = spread(e, below, lanes);
+  ir before = load_real(e, sum, lanes);
+  ir x = spread(e, operand_at(l, &row, v->args[0]), lanes);
+  if (v->index) {
+    /* sum over s < j < t: x[t] enters at the next row */
+    keep_value(l, &row, n->id, choose(e, below, before, zero));
+    store_real(e, choose(e, below, real_add(e, before, x), zero), sum);
+  } else {
+    ir after = choose(e, below, real_add(e, before, x), zero);
+    store_real(e, after, sum);
+    keep_value(l, &row, n->id, after);
+  }
+  loop_end(e, &loop, false);
+}
+
+/* dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up, then over s < j. */
+static void segment_adjoint_point(lower *l, const place_in_loops *at, void *data) {
+  const along_time *n = data;
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
+  int64_t size = known_size(l, t);
+  tile_id g = v->args[0];
+  /* column sums live in vectors of a whole row when s is in the lanes */
+  bool vector = at->vector_axis < 0;
+  int lanes = vector ? (int)size : lanes_at(l, at, g);
+  ir columns = stack_slot(
+      e, vector ? real_type(e, lanes) : LLVMArrayType2(real_type(e, lanes), (uint64_t)size),
+      "columns");
+  place_in_loops row = *at;
+  if (vector) {
+    row.vector_axis = s;
+    row.lanes = lanes;
+    row.index[s] = integer(e, 0);
+    store_real(e, real_number(e, 0, lanes), columns);
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
+    row.index[t] = row_of(l, loop.index, true, size);
+    ir below = real_compare(e, LLVMRealOGT, spread(e, real_of_index(l, &row, t), lanes),
+                            real_of_index(l, &row, s));
+    ir zero = real_number(e, 0, lanes);
+    ir before = load_real(e, columns, lanes);
+    ir after = real_add(e, before, spread(e, operand_at(l, &row, g), lanes));
+    store_real(e, after, columns);
+    ir sum = sum_of_lanes(e, choose(e, below, v->index ? before : after, zero));
+    place_in_loops out = *at;
+    out.index[t] = row.index[t];
+    keep_value(l, &out, n->id, sum);
+    loop_end(e, &loop, false);
+    return;
+  }
+  ir total = stack_slot(e, real_type(e, lanes), "total");
+  emit_loop clear = loop_begin(e, integer(e, 0), integer(e, size), 1, "s");
+  store_real(e, real_number(e, 0, lanes), element(e, real_type(e, lanes), columns, clear.index));
+  loop_end(e, &clear, false);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
+  row.index[t] = row_of(l, loop.index, true, size);
+  store_real(e, real_number(e, 0, lanes), total);
+  emit_loop pair = loop_begin(e, integer(e, 0), row.index[t], 1, "s");
+  row.index[s] = pair.index;
+  ir address = element(e, real_type(e, lanes), columns, pair.index);
+  ir before = load_real(e, address, lanes);
+  ir after = real_add(e, before, operand_at(l, &row, g));
+  store_real(e, after, address);
+  store_real(e, real_add(e, load_real(e, total, lanes), v->index ? before : after), total);
+  loop_end(e, &pair, false);
+  place_in_loops out = *at;
+  out.index[t] = row.index[t];
+  keep_value(l, &out, n->id, load_real(e, total, lanes));
+  loop_end(e, &loop, false);
+}
+
+/* ---- the first entry that equals the extreme one ---- */
+
+static void first_equal_inner(lower *l, const place_in_loops *at, void *data);
+
+typedef struct first_equal {
+  tile_id id;
+  ir found;
+  int lanes;
+  loop_axes over;
+} first_equal;
+
+static void first_equal_outer(lower *l, const place_in_loops *at, void *data) {
+  first_equal *f = data;
+  store_real(l->e, real_number(l->e, 0, f->lanes), f->found);
+  place_in_loops inner = *at;
+  loops_over(l, &f->over, 0, &inner, false, first_equal_inner, data);
+}
+
+static void first_equal_inner(lower *l, const place_in_loops *at, void *data) {
+  emitter *e = l->e;
+  first_equal *f = data;
+  const tile_value *v = value(l, f->id);
+  ir x = spread(e, operand_at(l, at, v->args[0]), f->lanes), y = operand_at(l, at, v->args[1]);
+  ir found = load_real(e, f->found, f->lanes);
+  ir open = real_sub(e, real_number(e, 1, f->lanes), found);
+  ir here = real_mul(e, one_if(l, real_compare(e, LLVMRealOEQ, x, y)), open);
+  store_real(e, real_add(e, found, here), f->found);
+  keep_value(l, at, f->id, here);
+}
+
+static void lower_first_equal(lower *l, const plan_nest *nest) {
+  first_equal f = {.id = nest->values.items[0]};
+  f.lanes = nest->lane ? l->m->lanes : 0;
+  f.found = stack_slot(l->e, real_type(l->e, f.lanes), "found");
+  axis_set over = plan_tile_axes(l->m, value(l, f.id)->over);
+  f.over = by_rank(l, over);
+  loop_axes outer = by_rank(l, nest->axes & ~over);
+  place_in_loops at = start_place(l, nest->lane);
+  forget(l);
+  loops_over(l, &outer, 0, &at, false, first_equal_outer, &f);
+}
+
+/* ---- regions ---- */
+
+static void lower_nest(lower *l, const plan_nest *nest) {
+  const tile_program *program = l->p->program;
+  switch (nest->kind) {
+    case NEST_POINTS:
+      lower_point_nest(l, nest);
+      break;
+    case NEST_PACK:
+      lower_pack(l, nest);
+      break;
+    case NEST_DOT:
+      lower_dot(l, nest);
+      break;
+    case NEST_PREFIX:
+      lower_along_time(l, nest, nest->axes, prefix_point);
+      break;
+    case NEST_SEGMENT:
+      lower_along_time(l, nest, nest->axes, segment_point);
+      break;
+    case NEST_SEGMENT_ADJOINT:
+      lower_along_time(l, nest, nest->axes & ~axis_bit(program->pair_axis), segment_adjoint_point);
+      break;
+    case NEST_FIRST_EQUAL:
+      lower_first_equal(l, nest);
+      break;
+  }
+}
+
+void lower_region(lower *l, region r) {
+  for (int n = 0; n < l->p->nests.count; n++) {
+    const plan_nest *nest = &l->p->nests.items[n];
+    if (nest->region == r) lower_nest(l, nest);
+  }
+}
+
+/* ---- states ---- */
+
+typedef struct commit_data {
+  view from, to;
+  axis_set axes;
+} commit_data;
+
+static void commit_point(lower *l, const place_in_loops *at, void *data) {
+  const commit_data *c = data;
+  view_store(l, &c->to, at, c->axes, view_load(l, &c->from, at, c->axes));
+}
+
+typedef struct stage_data {
+  tile_id id;
+  view to;
+  axis_set axes;
+} stage_data;
+
+static void stage_point(lower *l, const place_in_loops *at, void *data) {
+  const stage_data *s = data;
+  forget(l);
+  view_store(l, &s->to, at, s->axes, value_at(l, at, s->id));
+  forget(l);
+}
+
+/* All new states are read before one is written: they may be index maps of each other's old values. */
+void lower_commit(lower *l) {
+  int count = l->p->carried_count;
+  view *staged = ARENA_ARRAY(l->e->a, view, count);
+  for (int c = 0; c < count; c++) {
+    const carried_pair *pair = &l->p->carried[c];
+    if (pair->in_place || pair->result < 0) continue;
+    const tile_result *r = &l->p->program->results.items[pair->result];
+    const plan_value *pv = &l->p->values[r->value];
+    axis_set axes = tile_place_axes(l->p->program, &r->place);
+    axis_set tile = plan_tile_axes(l->m, axes);
+    bool lane = l->m->lane_axis >= 0 && axis_in(axes, l->m->lane_axis);
+    if (pv->held == HELD_BUFFER) {
+      staged[c] = buffer_of(l, pv->buffer);
+      continue;
+    }
+    plan_buffer b = plan_buffer_for(l->m, l->p->program, tile, lane, -1);
+    stage_data s = {.id = r->value, .axes = axes};
+    s.to = buffer_view(l, &b,
+                       stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)b.numbers), "next"));
+    lower_points(l, tile, lane, stage_point, &s);
+    staged[c] = s.to;
+  }
+  for (int c = 0; c < count; c++) {
+    const carried_pair *pair = &l->p->carried[c];
+    if (pair->in_place || pair->result < 0) continue;
+    const tile_result *r = &l->p->program->results.items[pair->result];
+    commit_data d = {
+        .from = staged[c], .to = l->carried[c], .axes = tile_place_axes(l->p->program, &r->place)};
+    axis_set tile = plan_tile_axes(l->m, d.axes);
+    bool lane = l->m->lane_axis >= 0 && axis_in(d.axes, l->m->lane_axis);
+    lower_points(l, tile, lane, commit_point, &d);
+  }
+}

@@ -1,0 +1,67 @@
+/* Lowering: nests of a plan become LLVM loops. Internal to compiler/codegen.
+ *
+ * The kernel (host.c) says where arguments and results lie and which instance runs; `lower_region` emits the nests of
+ * one region for one run.
+ */
+#ifndef REC_CODEGEN_LOWER_H
+#define REC_CODEGEN_LOWER_H
+
+#include "emit.h"
+#include "plan.h"
+
+/* A tensor in memory: address = base + sum of index * stride over the axes whose stride is set. */
+typedef struct view {
+  ir base;
+  ir stride[PLAN_MAX_AXES];
+  ir present;    /* i1: false reads zeros; NULL: there */
+  bool internal; /* scratch: holds only the lanes at hand, so the lane index does not count */
+} view;
+
+/* Where the loops are. */
+typedef struct place_in_loops {
+  ir index[PLAN_MAX_AXES];
+  int vector_axis; /* its index is that of lane 0; -1: none */
+  int lanes;       /* 0: scalars */
+  ir mask;         /* lanes that exist, for memory outside; NULL: all */
+  bool moved;      /* not the point of the nest at hand: an index map is being followed */
+} place_in_loops;
+
+typedef struct result_target {
+  view at;
+  ir active; /* i1: the result is wanted, and this instance is the one that stores it */
+  ir limit;  /* chunk form with time: rows to store (0 unless active) */
+  bool add;  /* instances add up */
+} result_target;
+
+typedef struct lower {
+  emitter *e;
+  const mapping *m;
+  const plan *p;
+  ir axis_size[PLAN_MAX_AXES];
+  place_in_loops outside; /* instance axes and lanes */
+  view *arguments;        /* by argument of the program */
+  result_target *results; /* by result */
+  view *carried;          /* by carried value */
+  ir *buffers;            /* base addresses by buffer */
+  ir *variables;          /* HELD_SCALAR, by value */
+  ir rows;                /* chunk form: rows inside the sequence */
+  ir *memo;               /* values at the point at hand */
+} lower;
+
+view buffer_view(lower *l, const plan_buffer *b, ir base);
+ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes);
+/* Reads or writes a tensor with the given axes at a place: a scalar, or a vector if the vector axis is among them. */
+ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
+void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
+view value_view(lower *l, tile_id id);
+void lower_region(lower *l, region r);
+/* After all nests of a run: next states that were not made in place take the place of the old ones. */
+void lower_commit(lower *l);
+/* Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it has lanes. */
+typedef void point_function(lower *l, const place_in_loops *at, void *data);
+void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data);
+
+/* dot.c */
+void lower_dot(lower *l, const plan_nest *nest);
+
+#endif

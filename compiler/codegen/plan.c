@@ -1,0 +1,972 @@
+/* Planning: values of a tile program become loop nests over buffers.
+ *
+ *   %4 [N] = mul %2 %3          nest over N: %4, %5 live in registers, %6 is a sum that ends with the nest
+ *   %5 [N] = exp %4       ->    (leaves, renames and slices cost nothing: they are index maps)
+ *   %6 []  = sum %5 over N      nest over nothing: %7
+ *   %7 []  = add %6 %1
+ *
+ * A value joins the earliest nest with the same loops in which its operands are at hand: values of earlier nests, or of
+ * the same nest at the same point. What a later nest reads gets a buffer. Products over large spaces are nests of their
+ * own (dot.c), and a sum `x + dot` is made by adding the product to x in place. A state is updated in place where nobody
+ * reads its old value afterwards.
+ */
+#include "plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../base/ice.h"
+
+typedef struct planner {
+  arena *a;
+  const mapping *m;
+  const carried_list *carried;
+  tile_program *program;
+  tile_section *sections;
+  plan *p;
+  tile_id *order; /* needed computed values, operands first */
+  int order_count;
+  bool *visited;
+} planner;
+
+/* ---- axes and buffers ---- */
+
+axis_set plan_tile_axes(const mapping *m, axis_set axes) {
+  axes &= ~m->instance;
+  if (m->lane_axis >= 0) axes &= ~axis_bit(m->lane_axis);
+  return axes;
+}
+
+int64_t plan_axis_size(const mapping *m, const tile_program *program, int axis) {
+  (void)m;
+  return program->axes.items[axis].size;
+}
+
+static bool has_lane(const mapping *m, axis_set axes) {
+  return m->lane_axis >= 0 && axis_in(axes, m->lane_axis);
+}
+
+/* Axes by rank, `last_axis` (if any) behind all others. */
+plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
+                            int last_axis) {
+  plan_buffer b = {.lane = lane, .carried = -1, .first = 0x7fffffff, .last = -1, .offset = -1};
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    int at = b.axis_count++;
+    while (at > 0 && axis != last_axis &&
+           (b.axes[at - 1] == last_axis || m->rank[b.axes[at - 1]] > m->rank[axis])) {
+      b.axes[at] = b.axes[at - 1];
+      at--;
+    }
+    b.axes[at] = axis;
+  }
+  int64_t stride = lane ? m->lanes : 1;
+  for (int i = b.axis_count - 1; i >= 0; i--) {
+    int64_t size = plan_axis_size(m, program, b.axes[i]);
+    if (size == TILE_RUNTIME_SIZE)
+      ICE("codegen", "axis %s has no size", program->axes.items[b.axes[i]].name);
+    b.stride[b.axes[i]] = stride;
+    stride *= size;
+  }
+  b.numbers = stride;
+  return b;
+}
+
+bool plan_same_state(const tile_place *x, const tile_place *y) {
+  return x->tensor == y->tensor && x->lag == y->lag && x->component == y->component &&
+         (x->lag < 0 || x->slot == y->slot);
+}
+
+static axis_set place_axes(const tile_place *place) {
+  axis_set axes = 0;
+  for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
+  return axes;
+}
+
+static void carry(arena *a, const mapping *m, const tile_program *program, carried_list *list,
+                  const tile_place *place) {
+  for (int i = 0; i < list->count; i++) {
+    if (plan_same_state(&list->items[i].place, place)) return;
+  }
+  carried_value *grown = ARENA_ARRAY(a, carried_value, list->count + 1);
+  if (list->count) memcpy(grown, list->items, (size_t)list->count * sizeof *grown);
+  list->items = grown;
+  carried_value *v = &list->items[list->count++];
+  v->place = *place;
+  axis_set axes = place_axes(place);
+  v->memory = plan_buffer_for(m, program, plan_tile_axes(m, axes), has_lane(m, axes), -1);
+  v->memory.persistent = true;
+}
+
+carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward) {
+  carried_list list = {0};
+  tile_role read = backward ? TILE_D_NEXT_STATE : TILE_STATE,
+            written = backward ? TILE_D_STATE : TILE_NEXT_STATE;
+  for (int i = 0; i < program->results.count; i++) {
+    if (program->results.items[i].place.role == written)
+      carry(a, m, program, &list, &program->results.items[i].place);
+  }
+  for (int i = 0; i < program->arguments.count; i++) {
+    if (program->arguments.items[i].role == read)
+      carry(a, m, program, &list, &program->arguments.items[i]);
+  }
+  return list;
+}
+
+/* ---- what a value is ---- */
+
+static const tile_value *value(const planner *q, tile_id id) {
+  return &q->program->values.items[id];
+}
+
+static bool is_inline(tile_op op) {
+  switch (op) {
+    case TILE_NUMBER:
+    case TILE_AXIS_SIZE:
+    case TILE_INDEX:
+    case TILE_VALID:
+    case TILE_ARGUMENT:
+    case TILE_CAUSAL:
+    case TILE_STOP:
+    case TILE_EXPAND:
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_PLACE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+static bool moves_index(tile_op op) {
+  return op == TILE_RENAME || op == TILE_SLICE || op == TILE_PLACE;
+}
+
+static bool is_reduction(tile_op op) {
+  return op == TILE_SUM || op == TILE_MAX_OVER || op == TILE_MIN_OVER || op == TILE_DOT;
+}
+
+bool plan_viewable(const plan *p, tile_id id) {
+  const tile_value *v = &p->program->values.items[id];
+  switch (v->op) {
+    case TILE_ARGUMENT:
+      return true;
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_EXPAND:
+    case TILE_STOP:
+      return plan_viewable(p, v->args[0]);
+    default:
+      return p->values[id].held == HELD_BUFFER;
+  }
+}
+
+int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
+  const tile_program *program = p->program;
+  const tile_value *v = &program->values.items[id];
+  if (v->op == TILE_ARGUMENT) {
+    const tile_place *place = &program->arguments.items[v->index];
+    bool state =
+        place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
+    if (state) {
+      plan_buffer b = plan_buffer_for(m, program, plan_tile_axes(m, v->axes), false, -1);
+      return b.axis_count ? b.axes[b.axis_count - 1] : -1;
+    }
+    bool is_complex = false;
+    const typed_body *body = &m->kernel->recurrence->body;
+    if (place->tensor >= 0) is_complex = body->tensors.items[place->tensor].complex;
+    if (place->lag >= 0) is_complex = body->lags.items[place->lag].complex;
+    return place->axis_count && !is_complex ? place->axes[place->axis_count - 1] : -1;
+  }
+  if (v->op == TILE_RENAME) {
+    int axis = plan_contiguous_axis(m, p, v->args[0]);
+    return axis == v->index ? v->index2 : axis;
+  }
+  if (v->op == TILE_SLICE) {
+    int axis = plan_contiguous_axis(m, p, v->args[0]);
+    return axis == v->index ? -1 : axis;
+  }
+  if (v->op == TILE_EXPAND || v->op == TILE_STOP) return plan_contiguous_axis(m, p, v->args[0]);
+  int buffer = p->values[id].buffer;
+  if (buffer < 0 || !p->buffers.items[buffer].axis_count) return -1;
+  const plan_buffer *b = &p->buffers.items[buffer];
+  return b->axes[b->axis_count - 1];
+}
+
+static double space_size(const planner *q, axis_set axes) {
+  double size = 1;
+  for (int axis = 0; axis < q->program->axes.count; axis++) {
+    if (axis_in(axes, axis)) size *= (double)plan_axis_size(q->m, q->program, axis);
+  }
+  return size;
+}
+
+/* A product of two tiles that is worth the blocked kernel. */
+static bool is_blocked_dot(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (v->op != TILE_DOT) return false;
+  axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
+  if (has_lane(q->m, value(q, v->args[0])->axes | value(q, v->args[1])->axes)) return false;
+  axis_set over = plan_tile_axes(q->m, v->over);
+  return over && (a & ~b) && (b & ~a) && space_size(q, a | b) >= 256;
+}
+
+/* Operands of these are read along their own loops: they must be in memory, or cost nothing. */
+static bool has_own_nest(const planner *q, tile_id id) {
+  switch (value(q, id)->op) {
+    case TILE_PREFIX:
+    case TILE_SEGMENT:
+    case TILE_SEGMENT_ADJOINT:
+    case TILE_FIRST_EQUAL:
+      return true;
+    default:
+      return is_blocked_dot(q, id);
+  }
+}
+
+static bool zero_above(const planner *q, const tile_value *v) {
+  const plan_value *values = q->p->values;
+  int t = q->program->time_axis, s = q->program->pair_axis;
+  if (t < 0 || !axis_in(v->axes, t) || !axis_in(v->axes, s)) return false;
+  switch (v->op) {
+    case TILE_CAUSAL:
+    case TILE_SEGMENT:
+      return true;
+    case TILE_MUL:
+      return values[v->args[0]].zero_above || values[v->args[1]].zero_above;
+    case TILE_ADD:
+    case TILE_SUB:
+      return values[v->args[0]].zero_above && values[v->args[1]].zero_above;
+    case TILE_NEG:
+    case TILE_DIV:
+    case TILE_STOP:
+      return values[v->args[0]].zero_above;
+    case TILE_SUM:
+      return values[v->args[0]].zero_above;
+    case TILE_EXPAND:
+      return values[v->args[0]].zero_above;
+    case TILE_SELECT: {
+      bool otherwise = values[v->args[2]].zero_above || tile_is_number(q->program, v->args[2], 0);
+      return values[v->args[0]].zero_above && otherwise;
+    }
+    default:
+      return false;
+  }
+}
+
+static void describe_values(planner *q) {
+  for (tile_id id = 0; id < q->program->values.count; id++) {
+    const tile_value *v = value(q, id);
+    plan_value *pv = &q->p->values[id];
+    *pv = (plan_value){.nest = -1, .start = -1, .buffer = -1, .into = NO_TILE, .dot = NO_TILE};
+    pv->tile = plan_tile_axes(q->m, v->axes);
+    pv->lane = has_lane(q->m, v->axes);
+    pv->space = pv->tile;
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (is_reduction(v->op) || v->op == TILE_FIRST_EQUAL || v->op == TILE_SEGMENT_ADJOINT) {
+        pv->space |= q->p->values[v->args[k]].tile;
+      }
+    }
+    pv->zero_above = zero_above(q, v);
+    pv->region = q->sections[id] == TILE_PROLOGUE   ? REGION_PROLOGUE
+                 : q->sections[id] == TILE_EPILOGUE ? REGION_EPILOGUE
+                                                    : REGION_BODY;
+    if (v->op == TILE_ACCUMULATE) pv->region = REGION_BODY;
+    if (q->m->chunks_outside && pv->region <= REGION_BODY) {
+      bool shared = !axis_in(v->axes, q->m->shared_axis) && v->op != TILE_ACCUMULATE;
+      for (int k = 0; k < tile_arity(v->op); k++) {
+        const plan_value *arg = &q->p->values[v->args[k]];
+        bool leaf = is_inline(value(q, v->args[k])->op) && !tile_arity(value(q, v->args[k])->op);
+        if (arg->region != REGION_SHARED && !leaf) shared = false;
+        if (leaf && axis_in(value(q, v->args[k])->axes, q->m->shared_axis)) shared = false;
+      }
+      if (is_inline(v->op) && v->op == TILE_ARGUMENT) {
+        tile_role role = q->program->arguments.items[v->index].role;
+        if (role == TILE_STATE || role == TILE_D_NEXT_STATE) shared = false;
+      }
+      pv->region = shared ? REGION_SHARED : REGION_BODY;
+    }
+  }
+}
+
+/* ---- which values, in which order ---- */
+
+static void count_uses(planner *q) {
+  for (int i = 0; i < q->program->results.count; i++)
+    q->p->values[q->program->results.items[i].value].uses++;
+  for (tile_id id = 0; id < q->program->values.count; id++) {
+    if (!q->p->values[id].needed) continue;
+    for (int k = 0; k < tile_arity(value(q, id)->op); k++)
+      q->p->values[value(q, id)->args[k]].uses++;
+  }
+}
+
+static void visit(planner *q, tile_id id) {
+  if (q->visited[id]) return;
+  q->visited[id] = true;
+  q->p->values[id].needed = true;
+  const tile_value *v = value(q, id);
+  for (int k = 0; k < tile_arity(v->op); k++) visit(q, v->args[k]);
+  if (!is_inline(v->op)) q->order[q->order_count++] = id;
+}
+
+static bool is_carried_role(tile_role role) {
+  return role == TILE_NEXT_STATE || role == TILE_D_STATE;
+}
+
+/* Results first, states last: then a state is often updated when its old value has been read by all. */
+static void order_values(planner *q) {
+  int count = q->program->values.count;
+  q->order = ARENA_ARRAY(q->a, tile_id, count);
+  q->visited = ARENA_ARRAY(q->a, bool, count);
+  for (int pass = 0; pass < 2; pass++) {
+    for (int i = 0; i < q->program->results.count; i++) {
+      const tile_result *r = &q->program->results.items[i];
+      if (is_carried_role(r->place.role) == (pass == 1)) visit(q, r->value);
+    }
+  }
+  count_uses(q);
+}
+
+/* Tile axes that a result's memory lacks are summed here; instances and lanes are summed where it is stored. */
+static void sum_extra_axes(planner *q) {
+  for (int i = 0; i < q->program->results.count; i++) {
+    tile_result *r = &q->program->results.items[i];
+    if (r->place.role == TILE_KEEP) continue;
+    axis_set extra = q->program->values.items[r->value].axes & ~place_axes(&r->place);
+    if (q->program->time_axis >= 0 && r->place.time) extra &= ~axis_bit(q->program->time_axis);
+    extra = plan_tile_axes(q->m, extra);
+    if (!extra) continue;
+    tile_value sum = {.op = TILE_SUM, .args = {r->value, NO_TILE, NO_TILE}, .over = extra};
+    r->value = tile_append_exact(q->program, sum);
+  }
+}
+
+/* ---- nests ---- */
+
+static int new_buffer(planner *q, plan_buffer b) {
+  vec_push(q->a, &q->p->buffers, b);
+  return q->p->buffers.count - 1;
+}
+
+static int new_nest(planner *q, plan_nest nest) {
+  vec_push(q->a, &q->p->nests, nest);
+  return q->p->nests.count - 1;
+}
+
+/* The latest nest that `id` needs, and whether it may stand in that nest at the same point. */
+typedef struct need {
+  int nest;
+  bool same_point; /* every need in `nest` is for the value at the same point */
+} need;
+
+static void add_need(planner *q, tile_id id, bool moved, need *n) {
+  const tile_value *v = value(q, id);
+  plan_value *pv = &q->p->values[id];
+  if (is_inline(v->op)) {
+    for (int k = 0; k < tile_arity(v->op); k++)
+      add_need(q, v->args[k], moved || moves_index(v->op), n);
+    return;
+  }
+  if (pv->nest < n->nest) return;
+  bool same = !moved && !is_reduction(v->op) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
+  same = same && q->p->nests.items[pv->nest].axes == pv->tile && pv->dot == NO_TILE;
+  if (pv->nest > n->nest) n->same_point = true;
+  n->nest = pv->nest;
+  n->same_point = n->same_point && same;
+}
+
+static need needs_of(planner *q, tile_id id) {
+  need n = {.nest = -1, .same_point = true};
+  const tile_value *v = value(q, id);
+  for (int k = 0; k < tile_arity(v->op); k++) {
+    if (v->args[k] != q->p->values[id].dot) add_need(q, v->args[k], false, &n);
+  }
+  return n;
+}
+
+static axis_set reduced_axes(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  return is_reduction(v->op) ? plan_tile_axes(q->m, v->over) : 0;
+}
+
+static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
+  const plan_value *pv = &q->p->values[id];
+  if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
+    return false;
+  axis_set over = reduced_axes(q, id);
+  if (over && nest->over && over != nest->over) return false;
+  return true;
+}
+
+static bool uses_lane(planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  bool lane = q->p->values[id].lane;
+  for (int k = 0; k < tile_arity(v->op); k++) lane = lane || q->p->values[v->args[k]].lane;
+  return lane;
+}
+
+static void join_points(planner *q, tile_id id) {
+  plan_value *pv = &q->p->values[id];
+  need n = needs_of(q, id);
+  bool lane = uses_lane(q, id);
+  int from = n.nest < 0 ? 0 : n.same_point ? n.nest : n.nest + 1;
+  for (int i = from; i < q->p->nests.count; i++) {
+    plan_nest *nest = &q->p->nests.items[i];
+    if (!nest_takes(q, nest, id) || nest->lane != lane) continue;
+    nest->over |= reduced_axes(q, id);
+    vec_push(q->a, &nest->values, id);
+    pv->nest = pv->start = i;
+    return;
+  }
+  plan_nest nest = {
+      .kind = NEST_POINTS, .region = pv->region, .axes = pv->space, .lane = lane, .pack = -1};
+  nest.over = reduced_axes(q, id);
+  vec_push(q->a, &nest.values, id);
+  pv->nest = pv->start = new_nest(q, nest);
+}
+
+static nest_kind own_kind(tile_op op) {
+  switch (op) {
+    case TILE_PREFIX:
+      return NEST_PREFIX;
+    case TILE_SEGMENT:
+      return NEST_SEGMENT;
+    case TILE_SEGMENT_ADJOINT:
+      return NEST_SEGMENT_ADJOINT;
+    case TILE_FIRST_EQUAL:
+      return NEST_FIRST_EQUAL;
+    default:
+      return NEST_DOT;
+  }
+}
+
+static int highest_rank(const planner *q, axis_set axes) {
+  int best = -1;
+  for (int axis = 0; axis < q->program->axes.count; axis++) {
+    if (axis_in(axes, axis) && (best < 0 || q->m->rank[axis] > q->m->rank[best])) best = axis;
+  }
+  return best;
+}
+
+static int largest(const planner *q, axis_set axes) {
+  int best = -1;
+  for (int axis = 0; axis < q->program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    if (best < 0 || plan_axis_size(q->m, q->program, axis) > plan_axis_size(q->m, q->program, best))
+      best = axis;
+  }
+  return best;
+}
+
+static void force_buffer(planner *q, tile_id id, int last_axis) {
+  plan_value *pv = &q->p->values[id];
+  if (pv->buffer >= 0) return;
+  pv->held = HELD_BUFFER;
+  pv->buffer = new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis));
+}
+
+/* Memory under the operand: values behind index maps get buffers. */
+static void force_memory(planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (!is_inline(v->op)) {
+    force_buffer(q, id, -1);
+    return;
+  }
+  for (int k = 0; k < tile_arity(v->op); k++) force_memory(q, v->args[k]);
+}
+
+static int pack_operand(planner *q, tile_id id, int last_axis, region r) {
+  plan_value *pv = &q->p->values[id];
+  for (int i = 0; i < q->p->nests.count; i++) {
+    const plan_nest *other = &q->p->nests.items[i];
+    if (other->kind != NEST_PACK || other->packed != id || other->region > r) continue;
+    const plan_buffer *b = &q->p->buffers.items[other->pack];
+    if (last_axis < 0 || b->axes[b->axis_count - 1] == last_axis) return other->pack;
+  }
+  if (pv->region == REGION_SHARED || pv->region == REGION_PROLOGUE) r = pv->region;
+  plan_nest nest = {.kind = NEST_PACK, .region = r, .axes = pv->tile, .packed = id};
+  nest.pack = new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, false, last_axis));
+  new_nest(q, nest);
+  return nest.pack;
+}
+
+/* Chooses j: an axis that is contiguous in one operand already, else the operand that is cheaper to copy. */
+static void plan_product(planner *q, tile_id id, plan_nest *nest) {
+  const tile_value *v = value(q, id);
+  tile_id a = v->args[0], b = v->args[1];
+  axis_set ta = q->p->values[a].tile, tb = q->p->values[b].tile;
+  axis_set over = plan_tile_axes(q->m, v->over);
+  int ja = highest_rank(q, ta & ~tb), jb = highest_rank(q, tb & ~ta);
+  bool fits_a = plan_viewable(q->p, a) && plan_contiguous_axis(q->m, q->p, a) == ja;
+  bool fits_b = plan_viewable(q->p, b) && plan_contiguous_axis(q->m, q->p, b) == jb;
+  bool swap = fits_a == fits_b ? q->m->rank[ja] > q->m->rank[jb] : fits_a;
+  if (!fits_a && !fits_b && space_size(q, ta) * 2 < space_size(q, tb)) swap = true;
+  if (!fits_a && !fits_b && space_size(q, tb) * 2 < space_size(q, ta)) swap = false;
+  if (swap) {
+    tile_id other = a;
+    a = b, b = other;
+    axis_set t = ta;
+    ta = tb, tb = t;
+    jb = ja;
+    fits_b = fits_a;
+  }
+  nest->dot = (plan_dot){.a = a, .b = b, .pack_a = -1, .pack_b = -1, .j = jb};
+  nest->dot.i = largest(q, ta & ~tb);
+  nest->dot.k = largest(q, over);
+  if (!plan_viewable(q->p, a)) nest->dot.pack_a = pack_operand(q, a, -1, nest->region);
+  if (!fits_b) nest->dot.pack_b = pack_operand(q, b, jb, nest->region);
+}
+
+static void plan_own_nest(planner *q, tile_id id) {
+  plan_value *pv = &q->p->values[id];
+  const tile_value *v = value(q, id);
+  for (int k = 0; k < tile_arity(v->op); k++) force_memory(q, v->args[k]);
+  plan_nest nest = {.kind = own_kind(v->op),
+                    .region = pv->region,
+                    .axes = pv->space,
+                    .lane = uses_lane(q, id),
+                    .pack = -1};
+  vec_push(q->a, &nest.values, id);
+  if (nest.kind == NEST_DOT) {
+    plan_product(q, id, &nest);
+    if (pv->into != NO_TILE) {
+      force_buffer(q, pv->into, nest.dot.j);
+    } else {
+      force_buffer(q, id, nest.dot.j);
+    }
+  } else {
+    force_buffer(q, id, -1);
+  }
+  pv->nest = pv->start = new_nest(q, nest);
+}
+
+/* x + dot: x is computed into the buffer of the sum (join_points), then the product is added to it. */
+static bool plan_added_product(planner *q, tile_id id) {
+  plan_value *pv = &q->p->values[id];
+  const tile_value *v = value(q, id);
+  if (v->op != TILE_ADD) return false;
+  for (int k = 1; k >= 0; k--) {
+    tile_id dot = v->args[k];
+    const plan_value *d = &q->p->values[dot];
+    if (!is_blocked_dot(q, dot) || d->uses != 1 || d->tile != pv->tile || d->region != pv->region)
+      continue;
+    pv->dot = dot;
+    q->p->values[dot].into = id;
+    return true;
+  }
+  return false;
+}
+
+static void plan_nests(planner *q) {
+  for (int i = 0; i < q->order_count; i++) plan_added_product(q, q->order[i]);
+  for (region r = 0; r < REGION_COUNT; r++) {
+    for (int i = 0; i < q->order_count; i++) {
+      tile_id id = q->order[i];
+      plan_value *pv = &q->p->values[id];
+      if (pv->region != r || pv->into != NO_TILE) continue;
+      if (pv->dot != NO_TILE) {
+        tile_id dot = pv->dot;
+        const tile_value *d = value(q, dot);
+        for (int k = 0; k < 2; k++) force_memory(q, d->args[k]);
+        join_points(q, id);
+        plan_own_nest(q, dot);
+        pv->nest = q->p->values[dot].nest;
+      } else if (has_own_nest(q, id)) {
+        plan_own_nest(q, id);
+      } else {
+        join_points(q, id);
+      }
+    }
+  }
+}
+
+/* ---- results ---- */
+
+static void plan_result(planner *q, int index) {
+  tile_result *r = &q->program->results.items[index];
+  plan_value *pv = &q->p->values[r->value];
+  const tile_value *v = value(q, r->value);
+  region where = pv->region;
+  if (r->place.role == TILE_D_PARAM) {
+    where = REGION_EPILOGUE;
+  } else if (where == REGION_PROLOGUE) {
+    where = REGION_BODY;
+  }
+  if (!is_inline(v->op) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
+    plan_nest *nest = &q->p->nests.items[pv->nest];
+    if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
+        !is_reduction(v->op)) {
+      vec_push(q->a, &nest->results, index);
+      return;
+    }
+  }
+  plan_nest nest = {
+      .kind = NEST_POINTS, .region = where, .axes = pv->tile, .lane = pv->lane, .pack = -1};
+  if (!is_inline(v->op) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
+    force_buffer(q, r->value, -1);
+  vec_push(q->a, &nest.results, index);
+  new_nest(q, nest);
+}
+
+static void plan_results(planner *q) {
+  for (int i = 0; i < q->program->results.count; i++) {
+    if (!is_carried_role(q->program->results.items[i].place.role)) plan_result(q, i);
+  }
+}
+
+/* ---- where values are held ---- */
+
+static void note_use(planner *q, tile_id id, int nest, bool moved) {
+  const tile_value *v = value(q, id);
+  plan_value *pv = &q->p->values[id];
+  if (is_inline(v->op)) {
+    for (int k = 0; k < tile_arity(v->op); k++)
+      note_use(q, v->args[k], nest, moved || moves_index(v->op));
+    return;
+  }
+  if (pv->nest == nest && !moved && !is_reduction(v->op)) return;
+  if (!pv->tile) {
+    if (pv->held != HELD_BUFFER) pv->held = HELD_SCALAR;
+  } else {
+    force_buffer(q, id, -1);
+  }
+}
+
+static void hold_values(planner *q) {
+  for (int i = 0; i < q->order_count; i++) {
+    plan_value *pv = &q->p->values[q->order[i]];
+    if (pv->held == HELD_BUFFER) continue;
+    pv->held = HELD_NEST;
+    if (value(q, q->order[i])->op == TILE_ACCUMULATE) {
+      force_buffer(q, q->order[i], -1);
+      q->p->buffers.items[pv->buffer].persistent = true;
+    } else if (is_reduction(value(q, q->order[i])->op) && pv->tile) {
+      force_buffer(q, q->order[i], -1);
+    } else if (is_reduction(value(q, q->order[i])->op)) {
+      pv->held = HELD_SCALAR;
+    }
+  }
+  for (int i = 0; i < q->order_count; i++) {
+    tile_id id = q->order[i];
+    const tile_value *v = value(q, id);
+    const plan_value *pv = &q->p->values[id];
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (v->args[k] != pv->dot) note_use(q, v->args[k], pv->start, false);
+    }
+  }
+  for (int n = 0; n < q->p->nests.count; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    for (int i = 0; i < nest->results.count; i++) {
+      note_use(q, q->program->results.items[nest->results.items[i]].value, n, false);
+    }
+    if (nest->kind == NEST_PACK) note_use(q, nest->packed, n, false);
+  }
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *r = &q->program->results.items[i];
+    if (is_carried_role(r->place.role)) note_use(q, r->value, -1, false);
+  }
+}
+
+/* ---- states in place ---- */
+
+static bool reads_argument(planner *q, tile_id id, int argument, bool moved, bool *at_other_point) {
+  const tile_value *v = value(q, id);
+  if (v->op == TILE_ARGUMENT) {
+    if (v->index != argument) return false;
+    if (moved) *at_other_point = true;
+    return true;
+  }
+  if (!is_inline(v->op)) return false;
+  bool reads = false;
+  for (int k = 0; k < tile_arity(v->op); k++) {
+    reads |= reads_argument(q, v->args[k], argument, moved || moves_index(v->op), at_other_point);
+  }
+  return reads;
+}
+
+/* The nest that starts to overwrite the memory of `id`. */
+static int writing_nest(planner *q, tile_id id) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    for (int i = 0; i < nest->values.count; i++) {
+      if (nest->values.items[i] == id) return n;
+    }
+  }
+  return -1;
+}
+
+static bool nest_reads(planner *q, int n, int argument, bool *at_other_point) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  bool reads = false;
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    const plan_value *pv = &q->p->values[nest->values.items[i]];
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (v->args[k] == pv->dot) continue;
+      reads |= reads_argument(q, v->args[k], argument, false, at_other_point);
+    }
+  }
+  for (int i = 0; i < nest->results.count; i++) {
+    reads |= reads_argument(q, q->program->results.items[nest->results.items[i]].value, argument,
+                            false, at_other_point);
+  }
+  if (nest->kind == NEST_PACK)
+    reads |= reads_argument(q, nest->packed, argument, false, at_other_point);
+  return reads;
+}
+
+static bool may_update_in_place(planner *q, const carried_pair *pair) {
+  tile_id id = q->program->results.items[pair->result].value;
+  const plan_value *pv = &q->p->values[id];
+  if (is_inline(value(q, id)->op) || pv->held != HELD_BUFFER || pv->region != REGION_BODY)
+    return false;
+  const plan_buffer *b = &q->p->buffers.items[pv->buffer];
+  if (b->carried >= 0 || b->persistent) return false;
+  int written = writing_nest(q, id);
+  if (written < 0) return false;
+  const plan_nest *w = &q->p->nests.items[written];
+  bool points = w->kind == NEST_POINTS && !(is_reduction(value(q, id)->op)) && w->axes == pv->tile;
+  for (int n = written; pair->argument >= 0 && n < q->p->nests.count; n++) {
+    bool other_point = false;
+    if (!nest_reads(q, n, pair->argument, &other_point)) continue;
+    if (n > written || !points || other_point) return false;
+  }
+  /* other states' next values that are only an index map of this state are read after all nests */
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *r = &q->program->results.items[i];
+    bool other_point = false;
+    if (is_carried_role(r->place.role) && pair->argument >= 0 &&
+        reads_argument(q, r->value, pair->argument, false, &other_point)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static void plan_states(planner *q) {
+  plan *p = q->p;
+  p->carried_count = q->carried->count;
+  p->carried = ARENA_ARRAY(q->a, carried_pair, q->carried->count);
+  for (int c = 0; c < q->carried->count; c++) {
+    carried_pair *pair = &p->carried[c];
+    *pair = (carried_pair){-1, -1, false};
+    for (int i = 0; i < q->program->arguments.count; i++) {
+      const tile_place *place = &q->program->arguments.items[i];
+      bool carried = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
+      bool backward = q->carried->items[c].place.role == TILE_D_STATE ||
+                      q->carried->items[c].place.role == TILE_D_NEXT_STATE;
+      if (carried && (place->role == TILE_D_NEXT_STATE) == backward &&
+          plan_same_state(place, &q->carried->items[c].place)) {
+        pair->argument = i;
+      }
+    }
+    for (int i = 0; i < q->program->results.count; i++) {
+      const tile_place *place = &q->program->results.items[i].place;
+      if (is_carried_role(place->role) && plan_same_state(place, &q->carried->items[c].place))
+        pair->result = i;
+    }
+    if (pair->result < 0 || !may_update_in_place(q, pair)) continue;
+    plan_buffer *b =
+        &p->buffers.items[p->values[q->program->results.items[pair->result].value].buffer];
+    const plan_buffer *memory = &q->carried->items[c].memory;
+    if (memcmp(b->stride, memory->stride, sizeof b->stride)) continue;
+    b->carried = c;
+    pair->in_place = true;
+  }
+}
+
+/* A sum whose first operand is itself such a sum, used nowhere else, shares the memory: the whole chain adds in place. */
+static void share_sum_buffers(planner *q) {
+  for (int i = q->order_count - 1; i >= 0; i--) {
+    const plan_value *pv = &q->p->values[q->order[i]];
+    if (pv->dot == NO_TILE) continue;
+    const tile_value *v = value(q, q->order[i]);
+    tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+    plan_value *xv = &q->p->values[x];
+    bool product = xv->dot != NO_TILE || (is_blocked_dot(q, x) && xv->into == NO_TILE);
+    if (xv->uses == 1 && product && xv->tile == pv->tile && xv->region == pv->region &&
+        !memcmp(q->p->buffers.items[xv->buffer].stride, q->p->buffers.items[pv->buffer].stride,
+                sizeof q->p->buffers.items[0].stride)) {
+      xv->buffer = pv->buffer;
+    }
+  }
+}
+
+/* ---- memory ---- */
+
+static void note_life(plan *p, int buffer, int nest) {
+  plan_buffer *b = &p->buffers.items[buffer];
+  if (nest < b->first) b->first = nest;
+  if (nest > b->last) b->last = nest;
+}
+
+static void live_operand(planner *q, tile_id id, int nest) {
+  const tile_value *v = value(q, id);
+  if (is_inline(v->op)) {
+    for (int k = 0; k < tile_arity(v->op); k++) live_operand(q, v->args[k], nest);
+    return;
+  }
+  if (q->p->values[id].buffer >= 0) note_life(q->p, q->p->values[id].buffer, nest);
+}
+
+static void find_lives(planner *q) {
+  plan *p = q->p;
+  int end = p->nests.count;
+  for (int n = 0; n < end; n++) {
+    const plan_nest *nest = &p->nests.items[n];
+    for (int i = 0; i < nest->values.count; i++) {
+      tile_id id = nest->values.items[i];
+      live_operand(q, id, n);
+      if (p->values[id].into != NO_TILE) live_operand(q, p->values[id].into, n);
+      for (int k = 0; k < tile_arity(value(q, id)->op); k++)
+        live_operand(q, value(q, id)->args[k], n);
+    }
+    for (int i = 0; i < nest->results.count; i++) {
+      live_operand(q, q->program->results.items[nest->results.items[i]].value, n);
+    }
+    if (nest->kind == NEST_PACK) live_operand(q, nest->packed, n);
+    if (nest->pack >= 0 && nest->kind == NEST_PACK) note_life(p, nest->pack, n);
+    if (nest->kind == NEST_DOT && nest->dot.pack_a >= 0) note_life(p, nest->dot.pack_a, n);
+    if (nest->kind == NEST_DOT && nest->dot.pack_b >= 0) note_life(p, nest->dot.pack_b, n);
+  }
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *r = &q->program->results.items[i];
+    if (is_carried_role(r->place.role)) live_operand(q, r->value, end);
+  }
+  /* what the prologue or a shared region made is read in every later run */
+  for (int n = 0; n < end; n++) {
+    const plan_nest *nest = &p->nests.items[n];
+    if (nest->region != REGION_PROLOGUE && nest->region != REGION_SHARED) continue;
+    if (nest->kind == NEST_PACK) note_life(p, nest->pack, end);
+    for (int i = 0; i < nest->values.count; i++) {
+      if (p->values[nest->values.items[i]].buffer >= 0)
+        note_life(p, p->values[nest->values.items[i]].buffer, end);
+    }
+  }
+}
+
+enum { STACK_VECTORS = 32 };
+
+static void place_buffers(planner *q) {
+  plan *p = q->p;
+  for (int i = 0; i < p->buffers.count; i++) {
+    plan_buffer *b = &p->buffers.items[i];
+    if (b->last < 0 || b->carried >= 0) continue;
+    int64_t vectors = b->numbers / (b->lane ? q->m->width : 1);
+    b->stack = !q->m->chunks_outside && b->lane && vectors <= STACK_VECTORS;
+    if (b->persistent || b->stack) continue;
+    b->offset = 0;
+    for (int k = 0; k < i; k++) { /* first fit behind the buffers that live at the same time */
+      const plan_buffer *other = &p->buffers.items[k];
+      if (other->offset < 0 || other->last < b->first || b->last < other->first) continue;
+      int64_t end = other->offset + other->numbers;
+      if (other->offset < b->offset + b->numbers && b->offset < end) {
+        b->offset = (end + 15) / 16 * 16;
+        k = -1;
+      }
+    }
+    if (b->offset + b->numbers > p->scratch) p->scratch = b->offset + b->numbers;
+  }
+  p->scratch = (p->scratch + 15) / 16 * 16;
+}
+
+/* A sum over an axis that is cut into instances or lanes adds up one entry: the value is partial, keeps the axis here, and
+ * is summed where it is stored. */
+static tile_program *copy_program(arena *a, const mapping *m, const tile_program *program) {
+  tile_program *copy = tile_program_like(a, program->name, program);
+  tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
+  axis_set cut = m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0);
+  for (int i = 0; i < program->values.count; i++) {
+    tile_value v = program->values.items[i];
+    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    if (v.op == TILE_SUM || v.op == TILE_DOT) v.over &= ~cut;
+    if (v.op == TILE_EXPAND) v.over &= ~copy->values.items[v.args[0]].axes;
+    if ((v.op == TILE_SUM || v.op == TILE_EXPAND) && !v.over) {
+      image[i] = v.args[0];
+      continue;
+    }
+    if (v.op == TILE_DOT && !v.over) v.op = TILE_MUL;
+    image[i] = tile_append_exact(copy, v);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    tile_result r = program->results.items[i];
+    r.value = image[r.value];
+    vec_push(a, &copy->results, r);
+  }
+  return copy;
+}
+
+/* Nests are made region by region, but results and packs of a region come late: bring them into order. */
+static void sort_nests(planner *q) {
+  plan *p = q->p;
+  int count = p->nests.count, next = 0;
+  int *position = ARENA_ARRAY(q->a, int, count);
+  plan_nest *sorted = ARENA_ARRAY(q->a, plan_nest, count);
+  for (region r = 0; r < REGION_COUNT; r++) {
+    for (int n = 0; n < count; n++) {
+      if (p->nests.items[n].region != r) continue;
+      position[n] = next;
+      sorted[next++] = p->nests.items[n];
+    }
+  }
+  if (count) memcpy(p->nests.items, sorted, (size_t)count * sizeof *sorted);
+  for (int id = 0; id < q->program->values.count; id++) {
+    if (p->values[id].nest < 0) continue;
+    p->values[id].nest = position[p->values[id].nest];
+    p->values[id].start = position[p->values[id].start];
+  }
+}
+
+plan *plan_program(arena *a, const mapping *m, const tile_program *program,
+                   const carried_list *carried) {
+  planner q = {.a = a, .m = m, .carried = carried};
+  q.program = copy_program(a, m, program);
+  q.p = ARENA_NEW(a, plan);
+  q.p->program = q.program;
+  sum_extra_axes(&q);
+  q.sections = tile_sections(a, q.program);
+  q.p->values = ARENA_ARRAY(a, plan_value, q.program->values.count);
+  describe_values(&q);
+  order_values(&q);
+  plan_nests(&q);
+  plan_results(&q);
+  sort_nests(&q);
+  hold_values(&q);
+  share_sum_buffers(&q);
+  plan_states(&q);
+  find_lives(&q);
+  place_buffers(&q);
+  return q.p;
+}
+
+/* ---- for people ---- */
+
+char *plan_print(arena *a, const plan *p) {
+  static const char *const kinds[] = {"points",          "pack",       "dot", "prefix", "segment",
+                                      "segment_adjoint", "first_equal"};
+  static const char *const regions[] = {"prologue", "shared", "body", "epilogue"};
+  char *text = arena_strdup(a, "");
+  for (int n = 0; n < p->nests.count; n++) {
+    const plan_nest *nest = &p->nests.items[n];
+    text = arena_printf(a, "%s%s %s [", text, regions[nest->region], kinds[nest->kind]);
+    for (int axis = 0; axis < p->program->axes.count; axis++) {
+      if (axis_in(nest->axes, axis))
+        text = arena_printf(a, "%s %s", text, p->program->axes.items[axis].name);
+    }
+    text = arena_printf(a, "%s ]%s", text, nest->lane ? " lane" : "");
+    for (int i = 0; i < nest->values.count; i++) {
+      tile_id id = nest->values.items[i];
+      static const char *const where[] = {"", "", "=", "@"};
+      text = arena_printf(a, "%s %%%d%s%s", text, id, tile_op_text(p->program->values.items[id].op),
+                          where[p->values[id].held]);
+    }
+    for (int i = 0; i < nest->results.count; i++) {
+      const tile_place *place = &p->program->results.items[nest->results.items[i]].place;
+      text = arena_printf(a, "%s ->%s %s", text, tile_role_text(place->role),
+                          place->name ? place->name : "");
+    }
+    text = arena_printf(a, "%s\n", text);
+  }
+  return text;
+}

@@ -1,0 +1,143 @@
+/* Plans: how a tile program becomes loop nests over buffers, for one clone. Internal to compiler/codegen. */
+#ifndef REC_CODEGEN_PLAN_H
+#define REC_CODEGEN_PLAN_H
+
+#include "llvm.h"
+
+#define PLAN_MAX_AXES 64
+
+/* How the axes of a kernel are used. Every axis is one of: an instance axis (one index per instance), the lane axis,
+ * or a tile axis (a loop inside a run). */
+typedef struct mapping {
+  const kernel *kernel;
+  bool f64;
+  int width;     /* elements in a machine vector */
+  int registers; /* machine vectors in the register file */
+  axis_set instance;
+  int lane_axis, lanes; /* -1; else `lanes` entries of it are computed together */
+  bool
+      chunks_outside; /* loop over chunks around the loop over instances: shared values are computed once */
+  int shared_axis;         /* chunks_outside: values that lack this instance axis are shared */
+  int rank[PLAN_MAX_AXES]; /* order of axes in memory: the highest rank is contiguous */
+} mapping;
+
+typedef enum held {
+  HELD_INLINE, /* computed at each use: leaves and index maps */
+  HELD_NEST,   /* lives inside the body of its nest */
+  HELD_SCALAR, /* no tile axes: a variable of the function */
+  HELD_BUFFER
+} held;
+
+typedef enum region {
+  REGION_PROLOGUE,
+  REGION_SHARED,
+  REGION_BODY,
+  REGION_EPILOGUE,
+  REGION_COUNT
+} region;
+
+/* An array over tile axes; with `lane` every element is `lanes` numbers wide. */
+typedef struct plan_buffer {
+  int axis_count;
+  int axes[PLAN_MAX_AXES];       /* outermost first */
+  int64_t stride[PLAN_MAX_AXES]; /* by axis, in numbers */
+  int64_t numbers;               /* in all */
+  bool lane;
+  bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
+  bool persistent; /* lives through all runs of an instance */
+  int carried;     /* in place of this carried value's memory, or -1 */
+  int first, last; /* nests between which it is alive */
+  int64_t offset;  /* in scratch, in numbers */
+} plan_buffer;
+
+typedef struct plan_value {
+  bool needed;
+  axis_set tile;  /* its tile axes */
+  axis_set space; /* tile axes of its computation */
+  bool lane;
+  region region;
+  held held;
+  int nest;   /* that ends its computation; -1: none */
+  int start;  /* that begins it: another one for a sum to which a product is added */
+  int buffer; /* -1: none */
+  int uses;
+  bool zero_above; /* 0 where s > t */
+  tile_id into;    /* DOT: added to the buffer of this ADD; NO_TILE */
+  tile_id dot;     /* ADD: the operand that is a DOT added in place; NO_TILE */
+} plan_value;
+
+typedef enum nest_kind {
+  NEST_POINTS, /* elementwise values and reductions over one space */
+  NEST_PACK,   /* a copy of an operand with another axis contiguous */
+  NEST_DOT,
+  NEST_PREFIX,
+  NEST_SEGMENT,
+  NEST_SEGMENT_ADJOINT,
+  NEST_FIRST_EQUAL
+} nest_kind;
+
+/* DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. */
+typedef struct plan_dot {
+  tile_id a, b;
+  int pack_a, pack_b; /* buffers of copies, or -1 */
+  int i, j, k;
+} plan_dot;
+
+typedef struct plan_nest {
+  nest_kind kind;
+  region region;
+  axis_set axes, over;
+  bool lane;
+  VEC(tile_id)
+  values;
+  VEC(int)
+  results; /* of the program, stored at each point */
+  plan_dot dot;
+  tile_id packed; /* PACK: the value, and its copy */
+  int pack;
+} plan_nest;
+
+typedef struct carried_pair {
+  int argument, result; /* of the program, or -1 */
+  bool in_place;
+} carried_pair;
+
+typedef struct plan {
+  const tile_program *program; /* with sums over tile axes that results lack written out */
+  plan_value *values;
+  VEC(plan_nest)
+  nests; /* in order, by region */
+  VEC(plan_buffer)
+  buffers;
+  carried_pair *carried; /* by the kernel's carried values */
+  int carried_count;
+  int64_t scratch; /* numbers, without persistent buffers */
+} plan;
+
+/* Memory that lives from run to run: a state (forward) or the cotangent of one (backward). */
+typedef struct carried_value {
+  tile_place place; /* axes, tensor, lag, slot, component */
+  plan_buffer memory;
+} carried_value;
+
+typedef struct carried_list {
+  carried_value *items;
+  int count;
+} carried_list;
+
+int64_t plan_axis_size(const mapping *m, const tile_program *program,
+                       int axis); /* TILE_RUNTIME_SIZE: at run time */
+axis_set plan_tile_axes(const mapping *m, axis_set axes);
+plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
+                            int last_axis);
+/* Whether two places name the same state memory. */
+bool plan_same_state(const tile_place *x, const tile_place *y);
+carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
+plan *plan_program(arena *a, const mapping *m, const tile_program *program,
+                   const carried_list *carried);
+/* The axis along which the value at hand lies contiguously in memory, or -1. */
+int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
+bool plan_viewable(const plan *p, tile_id id);
+char *plan_print(arena *a, const plan *p);
+
+#endif

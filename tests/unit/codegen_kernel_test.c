@@ -1,0 +1,478 @@
+// Compiled kernels against the reference interpreter: values and all gradients, f64 and f32, every clone that this
+// machine runs, instances in several calls, initial states and cotangents absent or there.
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "compiler/base/arena.h"
+#include "compiler/codegen/target.h"
+#include "runtime/support/frame.h"
+#include "tests/recurrence/fixture.h"
+
+#define PROGRAM(name, text) \
+  { name, "recurrence r" text }
+
+static const struct {
+  const char *name, *source;
+} programs[] = {
+    PROGRAM("elementwise",
+            "(D, N = 3) {\n"
+            "  input x[D], dt[D], B[N], C[N]\n"
+            "  param A_log[D,N], bias[D], D_skip[D]\n"
+            "  state h[D,N]\n"
+            "  output y[D]\n"
+            "  let delta = softplus(dt + bias)\n"
+            "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * x * B\n"
+            "  y = sum[N](C * h) + D_skip * x\n"
+            "}\n"),
+    PROGRAM("many channels",
+            "(D = 70, N = 16) {\n"
+            "  input x[D], dt[D], B[N], C[N]\n"
+            "  param A_log[D,N], bias[D]\n"
+            "  state h[D,N]\n"
+            "  output y[D]\n"
+            "  let delta = softplus(dt + bias)\n"
+            "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * x * B\n"
+            "  y = sum[N](C * h)\n"
+            "}\n"),
+    PROGRAM("scalar decay",
+            "(G, R, P = 3, N = 4) {\n"
+            "  input  x[G,R,P], dt[G,R], B[G,N], C[G,N]\n"
+            "  param  A_log[G,R], dt_bias[G,R], D[G,R]\n"
+            "  state  h[G,R,P,N]\n"
+            "  output y[G,R,P]\n"
+            "  let delta = softplus(dt + dt_bias)\n"
+            "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * B * x\n"
+            "  y = sum[N](C * h) + D * x\n"
+            "}\n"),
+    PROGRAM("large heads",
+            "(G, R, P = 24, N = 40) {\n"
+            "  input  x[G,R,P], dt[G,R], B[G,N], C[G,N]\n"
+            "  param  A_log[G,R], dt_bias[G,R], D[G,R]\n"
+            "  state  h[G,R,P,N]\n"
+            "  output y[G,R,P]\n"
+            "  let delta = softplus(dt + dt_bias)\n"
+            "  h = exp(-exp(A_log) * delta) * h[t-1] + delta * B * x\n"
+            "  y = sum[N](C * h) + D * x\n"
+            "}\n"),
+    PROGRAM("per key",
+            "(H, K = 4, V = 3) {\n"
+            "  input q[H,K], k[H,K], v[H,V], g[H,K]\n"
+            "  param u[H,K]\n"
+            "  state S[H,K,V]\n"
+            "  output y[H,V]\n"
+            "  y = sum[K](q * (S[t-1] + u * k * v))\n"
+            "  S = exp(log_sigmoid(g) / 16) * S[t-1] + k * v\n"
+            "}\n"),
+    PROGRAM("delta rule",
+            "(H, K = 20, V = 33) {\n"
+            "  input q[H,K], k[H,K], v[H,V], beta[H], a[H]\n"
+            "  state S[H,K,V]\n"
+            "  output y[H,V]\n"
+            "  let kn = normalize[K](k)\n"
+            "  let decayed = sigmoid(a) * S[t-1]\n"
+            "  let e = v - sum[K](kn * decayed)\n"
+            "  S = decayed + 2 * sigmoid(beta) * kn * e\n"
+            "  y = sum[K](q * K^-0.5 * S)\n"
+            "}\n"),
+    PROGRAM("complex",
+            "(D = 2, P = 3) {\n"
+            "  input x[D]\n"
+            "  param re[D,P], angle[D,P], C[P] : complex, w[D]\n"
+            "  state h[D,P] : complex\n"
+            "  output y[D], z[D,P] : complex, r[D]\n"
+            "  let lambda = complex(-exp(re), angle)\n"
+            "  let decay = exp(lambda)\n"
+            "  h = decay * h[t-1] + expm1(lambda) / lambda * x * polar(w, w)\n"
+            "  y = 2 * re(sum[P](C * h)) + abs(sum[P](conj(C) * h^-2))\n"
+            "  z = where(x > 0, h^3, conj(h)) - mean[D](h)\n"
+            "  r = im(h[P = 1]) + norm[P](h)\n"
+            "}\n"),
+    PROGRAM("lags",
+            "(D, c) {\n"
+            "  input x[D], z[D,c] : complex\n"
+            "  param w[D]\n"
+            "  state h[D]\n"
+            "  output y[D], u[D,c] : complex\n"
+            "  let mixed = w * x + x[t-1] - 0.5 * x[t-3]\n"
+            "  h = tanh(mixed + mixed[t-2] * h[t-1])\n"
+            "  y = h * x[t-1]\n"
+            "  u = z * z[t-2] + z[t-1]\n"
+            "}\n"),
+    PROGRAM("stabilised",
+            "(H, K = 3, V = 2) {\n"
+            "  input q[H,K], k[H,K], v[H,V], f[H], i[H]\n"
+            "  state C[H,K,V], n[H,K], m[H]\n"
+            "  output y[H,V]\n"
+            "  m = stop_gradient(max(log_sigmoid(f) + m[t-1], i))\n"
+            "  let decay = exp(log_sigmoid(f) + m[t-1] - m)\n"
+            "  let write = exp(i - m)\n"
+            "  C = decay * C[t-1] + write * k * v\n"
+            "  n = decay * n[t-1] + write * k\n"
+            "  y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m))\n"
+            "}\n"),
+    PROGRAM("gated unit",
+            "(D = 35, E = D) {\n"
+            "  input x[D], reset\n"
+            "  param U[D,E], W[D,E]\n"
+            "  state h[D]\n"
+            "  output y[D], s\n"
+            "  let before = where(reset > 0.4, 0, h[t-1])\n"
+            "  let z = sigmoid(x + sum[E](W * before{D -> E}))\n"
+            "  h = (1 - z) * before + z * tanh(x + sum[E](U * (before * z){D -> E}))\n"
+            "  y = softmax[D](h) + gelu(h) * silu(x) + clamp(h, -0.2, 0.3) + relu(h)\n"
+            "  s = max[D](h) - min[D](x) + sqrt(1 + h[D = 1]^2) + log(2 + x[D = 0]) + max(reset, "
+            "x[D = 2])\n"
+            "}\n"),
+    PROGRAM("micro steps",
+            "(H, K = 3, V = 2, M = 2) {\n"
+            "  input q[H,K], k[H,M,K], v[H,M,V], beta[H,M], g[H]\n"
+            "  state S[H,K,V]\n"
+            "  output y[H,V]\n"
+            "  S = fold[M](s = exp(-softplus(g)) * S[t-1], s + sigmoid(beta) * k * (v - sum[K](k * "
+            "s)))\n"
+            "  y = sum[K](q * S) + index[V] * H\n"
+            "}\n"),
+    PROGRAM("branches",
+            "(D) {\n"
+            "  input x[D]\n"
+            "  param p[D]\n"
+            "  state h[D]\n"
+            "  output y[D]\n"
+            "  let zero = x - x\n"
+            "  let bad = log(zero) + p / zero + sqrt(zero) + zero^0.5\n"
+            "  let big = exp(1e6 * (2 + x)) * p^2\n"
+            "  h = where(x > 5, bad, x) * 0.5 + where(big < 1, big * x, 0) + 0.9 * h[t-1]\n"
+            "  y = h + where(x < 5, p, bad * big)\n"
+            "}\n"),
+    PROGRAM("parameters",
+            "(H, K = 3) {\n"
+            "  input k[H,K]\n"
+            "  param a[H], b[K], c\n"
+            "  state n[H,K], still[K]\n"
+            "  output y[H,K]\n"
+            "  n = (1 - 2^(-5 - index[H]) * c) * n[t-1] + k\n"
+            "  still = 0.5 * still[t-1] + sum[K](b) * b\n"
+            "  y = n + exp(a) * b^2\n"
+            "}\n"),
+    PROGRAM("no state",
+            "(D = 37, G) {\n"
+            "  input x[G,D], z[G,D]\n"
+            "  param w[D]\n"
+            "  output y[G,D]\n"
+            "  let v = x * silu(z)\n"
+            "  y = v * rsqrt(mean[D](v^2) + 1e-5) * w\n"
+            "}\n"),
+};
+enum { PROGRAMS = sizeof programs / sizeof *programs };
+
+// ---- a library of kernels -----------------------------------------------------------------------------------------------
+
+typedef struct library {
+  void *handle;
+  codegen_object *object;
+} library;
+
+static library compile(arena *a, const recurrence_kernels *kernels, codegen_options options) {
+  const kernel **list = ARENA_ARRAY(a, const kernel *, kernels->kernels.count);
+  for (int i = 0; i < kernels->kernels.count; i++) list[i] = &kernels->kernels.items[i];
+  codegen_input input = {.kernels = list, .kernel_count = kernels->kernels.count};
+  // the kernels are hidden symbols: a table of their addresses leads to them
+  VEC(codegen_address)
+  addresses = {0};
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    codegen_kernel k = codegen_describe(a, list[i], options);
+    for (int clone = 0; clone < CLONE_COUNT; clone++) {
+      int64_t offset = 8 * (i * CLONE_COUNT + clone);
+      vec_push(a, &addresses, (codegen_address){offset, k.symbols[clone]});
+    }
+  }
+  int64_t size = 8 * addresses.count;
+  codegen_blob table = {
+      "kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
+  input.blobs = &table;
+  input.blob_count = 1;
+  library lib = {.object = codegen_compile(a, input, options)};
+  char path[] = "/tmp/codegen_kernel_testXXXXXX";
+  close(mkstemp(path));
+  link_object object = {"kernels.o", lib.object->bytes, lib.object->size};
+  const char *error = link_shared_library(a, &object, 1, "libkernels.so", path);
+  if (error) fail_msg("%s", error);
+  lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  unlink(path);
+  if (!lib.handle) fail_msg("%s", dlerror());
+  return lib;
+}
+
+static bool clone_runs(codegen_clone clone) {
+  if (clone == CLONE_V4) return __builtin_cpu_supports("x86-64-v4");
+  if (clone == CLONE_V3) return __builtin_cpu_supports("x86-64-v3");
+  return __builtin_cpu_supports("x86-64-v2");
+}
+
+// ---- running kernels on the tensors of a trial ------------------------------------------------------------------------
+
+typedef struct launch {
+  arena *a;
+  const library *lib;
+  codegen_clone clone;
+  trial *t;
+  bool f64, bare;
+  int64_t saved_elements;
+  void *saved;
+} launch;
+
+static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *numbers) {
+  reference_run *run = &t->run;
+  if (slot->lag >= 0) {
+    *numbers = t->lag_numbers[slot->lag];
+    reference_tensor *lags[] = {[TILE_STATE] = run->lags,
+                                [TILE_NEXT_STATE] = run->final_lags,
+                                [TILE_D_NEXT_STATE] = run->d_final_lags,
+                                [TILE_D_STATE] = run->d_initial_lags};
+    return &lags[slot->role][slot->lag];
+  }
+  *numbers = t->tensor_numbers[slot->tensor];
+  reference_tensor *tensors[] = {[TILE_INPUT] = run->tensors,
+                                 [TILE_PARAM] = run->tensors,
+                                 [TILE_STATE] = run->tensors,
+                                 [TILE_OUTPUT] = run->tensors,
+                                 [TILE_NEXT_STATE] = run->final_states,
+                                 [TILE_D_OUTPUT] = run->d_tensors,
+                                 [TILE_D_NEXT_STATE] = run->d_final_states,
+                                 [TILE_D_INPUT] = run->d_tensors,
+                                 [TILE_D_PARAM] = run->d_tensors,
+                                 [TILE_D_STATE] = run->d_initial_states};
+  return &tensors[slot->role][slot->tensor];
+}
+
+static int64_t step_numbers(const launch *l, const codegen_slot *slot, int64_t numbers) {
+  int64_t copies = 1;
+  if (slot->per_batch) copies *= l->t->run.batch;
+  if (slot->time) copies *= l->t->run.time;
+  return copies ? numbers / copies : 0;
+}
+
+static void *to_kernel(const launch *l, const double *from, int64_t n) {
+  char *memory = arena_alloc(l->a, (size_t)(n + 1) * 8);
+  for (int64_t i = 0; i < n; i++) {
+    if (l->f64) {
+      ((double *)memory)[i] = from[i];
+    } else {
+      ((float *)memory)[i] = (float)from[i];
+    }
+  }
+  return memory;
+}
+
+static void from_kernel(const launch *l, const void *from, double *to, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    to[i] = l->f64 ? ((const double *)from)[i] : ((const float *)from)[i];
+}
+
+static int64_t instances_of(const kernel *k, const int64_t *sizes) {
+  int64_t n = 1;
+  for (int i = 0; i < k->grid_count; i++) n *= sizes[k->grid_axes[i]];
+  if (k->lane_axis >= 0) n *= (sizes[k->lane_axis] + k->lane_block - 1) / k->lane_block;
+  return n;
+}
+
+static void run_kernel(launch *l, kernel_kind kind) {
+  const codegen_kernel *k = NULL;
+  int number = 0;
+  for (int i = 0; i < l->lib->object->kernels.count; i++) {
+    if (l->lib->object->kernels.items[i].kernel->kind == kind)
+      k = &l->lib->object->kernels.items[i], number = i;
+  }
+  assert_non_null(k);
+  reference_run *run = &l->t->run;
+  rec_slot *slots = ARENA_ARRAY(l->a, rec_slot, k->slots.count);
+  for (int i = 0; i < k->slots.count; i++) {
+    const codegen_slot *slot = &k->slots.items[i];
+    int64_t numbers;
+    reference_tensor *tensor = tensor_of(l->t, slot, &numbers);
+    int64_t step = step_numbers(l, slot, numbers);
+    slots[i].time_stride = slot->time ? step : 0;
+    slots[i].batch_stride = slot->per_batch ? (slot->time ? step * run->time : step) : 0;
+    bool absent = l->bare && (slot->role == TILE_STATE || slot->role == TILE_D_NEXT_STATE);
+    if (kind == KERNEL_STATES && slot->written) absent = true;
+    if (absent) continue;
+    slots[i].data = slot->written ? arena_alloc(l->a, (size_t)(numbers + 1) * 8)
+                                  : to_kernel(l, tensor->data, numbers);
+    if (slot->written && !slot->accumulated) memset(slots[i].data, 0xFF, (size_t)(numbers + 1) * 8);
+  }
+  rec_frame frame = {run->batch, run->time, run->axis_sizes, slots, NULL, 0, 0};
+  if (k->reads_saved || k->writes_saved) {
+    frame.saved = l->saved;
+    frame.saved_chunk_stride = l->saved_elements;
+    frame.saved_batch_stride = l->saved_elements * (run->time / k->chunk + 1);
+  }
+  int64_t instances = instances_of(k->kernel, run->axis_sizes);
+  int64_t bytes = k->scratch.constant + k->scratch.per_instance * instances;
+  void *scratch = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+  memset(scratch, 0xFF, (size_t)bytes);
+  void **table = dlsym(l->lib->handle, "kernel_table");
+  assert_non_null(table);
+  rec_kernel_function call;
+  memcpy(&call, &table[number * CLONE_COUNT + (int)l->clone], sizeof call);
+  int64_t half = instances / 2;  // two calls: instances do not depend on their company
+  for (int64_t b = 0; b < run->batch; b++) {
+    if (half) call(&frame, b, 0, half, scratch);
+    if (instances > half) call(&frame, b, half, instances, scratch);
+  }
+  free(scratch);
+  for (int i = 0; i < k->slots.count; i++) {
+    int64_t numbers;
+    reference_tensor *tensor = tensor_of(l->t, &k->slots.items[i], &numbers);
+    if (k->slots.items[i].written && slots[i].data)
+      from_kernel(l, slots[i].data, tensor->data, numbers);
+  }
+}
+
+// ---- comparison -----------------------------------------------------------------------------------------------------------
+
+static double difference(const double *x, const double *y, int64_t count) {
+  double scale = 1, worst = 0;
+  for (int64_t i = 0; i < count; i++) scale = fmax(scale, fabs(x[i]));
+  for (int64_t i = 0; i < count; i++) {
+    double d = fabs(x[i] - y[i]) / scale;
+    if (!(d <= worst)) worst = isnan(d) ? INFINITY : d;
+  }
+  return worst;
+}
+
+static void assert_equal_runs(trial *t, trial *u, double allowed, const char *what) {
+  const typed_body *body = &t->recurrence->body;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *tensor = &body->tensors.items[i];
+    int64_t n = t->tensor_numbers[i];
+    const struct {
+      const char *prefix;
+      const double *x, *y;
+    } pairs[] = {
+        {"", t->run.tensors[i].data, u->run.tensors[i].data},
+        {"d.", t->run.d_tensors[i].data, u->run.d_tensors[i].data},
+        {"hT.", t->run.final_states[i].data, u->run.final_states[i].data},
+        {"d.h0.", t->run.d_initial_states[i].data, u->run.d_initial_states[i].data},
+    };
+    for (int k = 0; k < 4; k++) {
+      if (k >= 2 && tensor->kind != TENSOR_STATE) continue;
+      if (!pairs[k].x || !pairs[k].y) continue;
+      double error = difference(pairs[k].x, pairs[k].y, n);
+      if (!(error <= allowed))
+        fail_msg("%s: %s%s differs by %g", what, pairs[k].prefix, tensor->name, error);
+    }
+  }
+  for (int i = 0; i < body->lags.count; i++) {
+    double error =
+        difference(t->run.final_lags[i].data, u->run.final_lags[i].data, t->lag_numbers[i]);
+    error = fmax(error, difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data,
+                                   t->lag_numbers[i]));
+    if (!(error <= allowed))
+      fail_msg("%s: lag buffer %s differs by %g", what, body->lags.items[i].name, error);
+  }
+}
+
+static void compare(const recurrence *r, const library *lib, codegen_clone clone, int64_t time,
+                    bool f64, bool bare, const char *what) {
+  arena *a = arena_new();
+  trial t = trial_new(a, r, 2, time, NULL, 0, 5), u = trial_new(a, r, 2, time, NULL, 0, 5);
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    if (!bare || r->body.tensors.items[i].kind != TENSOR_STATE) continue;
+    t.run.tensors[i].data = t.run.d_final_states[i].data = NULL;
+  }
+  for (int i = 0; bare && i < r->body.lags.count; i++)
+    t.run.lags[i].data = t.run.d_final_lags[i].data = NULL;
+  if (!f64) {  // the same numbers for both
+    for (int i = 0; i < r->body.tensors.count; i++) {
+      for (int64_t n = 0; n < t.tensor_numbers[i]; n++) {
+        if (t.run.tensors[i].data) t.run.tensors[i].data[n] = (float)t.run.tensors[i].data[n];
+      }
+    }
+  }
+  assert_true(reference_execute(r, &t.run, true));
+  launch l = {.a = a, .lib = lib, .clone = clone, .t = &u, .f64 = f64, .bare = bare};
+  l.saved_elements = codegen_saved_elements(r, u.run.axis_sizes);
+  l.saved = arena_alloc(a, (size_t)(l.saved_elements * 2 * (time + 1) + 1) * 8);
+  run_kernel(&l, KERNEL_FORWARD);
+  run_kernel(&l, KERNEL_BACKWARD);
+  assert_equal_runs(&t, &u, f64 ? 1e-11 : 3e-5, what);
+  memset(l.saved, 0, (size_t)(l.saved_elements * 2 * (time + 1)) * 8);
+  run_kernel(&l, KERNEL_STATES);
+  run_kernel(&l, KERNEL_BACKWARD);
+  assert_equal_runs(&t, &u, f64 ? 1e-11 : 3e-5, arena_printf(a, "%s, states made again", what));
+  if (time == 1) {
+    run_kernel(&l, KERNEL_STEP);
+    assert_equal_runs(&t, &u, f64 ? 1e-11 : 3e-5, arena_printf(a, "%s, step", what));
+  }
+  arena_free(a);
+}
+
+static int largest_function;
+static char largest_name[128];
+
+static void compare_program(int number, bool f64) {
+  const char *only = getenv("ONLY");
+  if (only && !strstr(programs[number].name, only)) return;
+  static const int64_t times[] = {0, 1, 37, 70};
+  fixture s = fixture_open();
+  recurrence *r = fixture_analyse(&s, programs[number].source);
+  recurrence_kernels *kernels = schedule_recurrence(s.memory, r, (schedule_options){.f64 = f64});
+  library lib = compile(s.memory, kernels, (codegen_options){.level = 2, .f64 = f64});
+  printf("%-14s %s: build %.0f ms, passes %.0f ms, emission %.0f ms\n", programs[number].name,
+         f64 ? "f64" : "f32", 1e3 * lib.object->build_seconds, 1e3 * lib.object->passes_seconds,
+         1e3 * lib.object->emit_seconds);
+  for (int i = 0; i < lib.object->functions.count; i++) {
+    if (lib.object->functions.items[i].instructions <= largest_function) continue;
+    largest_function = lib.object->functions.items[i].instructions;
+    snprintf(largest_name, sizeof largest_name, "%s of '%s'", lib.object->functions.items[i].symbol,
+             programs[number].name);
+  }
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    if (!clone_runs(clone)) continue;
+    for (int k = 0; k < 4; k++) {
+      for (int bare = 0; bare < 2; bare++) {
+        const char *what = arena_printf(s.memory, "%s, %s, %s, T = %d%s", programs[number].name,
+                                        f64 ? "f64" : "f32", codegen_clone_name(clone),
+                                        (int)times[k], bare ? ", bare" : "");
+        compare(r, &lib, clone, times[k], f64, bare, what);
+      }
+    }
+  }
+  dlclose(lib.handle);
+  fixture_close(&s);
+}
+
+static void kernels_agree_with_the_reference_in_f64(void **state) {
+  (void)state;
+  for (int i = 0; i < PROGRAMS; i++) compare_program(i, true);
+}
+
+static void kernels_agree_with_the_reference_in_f32(void **state) {
+  (void)state;
+  for (int i = 0; i < PROGRAMS; i++) compare_program(i, false);
+}
+
+static void functions_are_small(void **state) {
+  (void)state;
+  printf("largest function: %d instructions, %s\n", largest_function, largest_name);
+  assert_true(largest_function <= 5000);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kernels_agree_with_the_reference_in_f64),
+      cmocka_unit_test(kernels_agree_with_the_reference_in_f32),
+      cmocka_unit_test(functions_are_small),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
