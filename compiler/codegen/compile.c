@@ -77,7 +77,7 @@ static void add_blob(arena *a, llvm_module *m, const codegen_blob *blob) {
   LLVMSetInitializer(defined, value);
   LLVMSetGlobalConstant(defined, 1);
   LLVMSetAlignment(defined, 64);
-  LLVMSetVisibility(defined, blob->exported ? LLVMProtectedVisibility : LLVMHiddenVisibility);
+  LLVMSetVisibility(defined, blob->exported ? LLVMDefaultVisibility : LLVMHiddenVisibility);
 }
 
 static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
@@ -91,7 +91,7 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
     LLVMSetVisibility(callee, LLVMHiddenVisibility);
   }
   LLVMValueRef f = llvm_function(m, thunk->symbol, LLVMFunctionType(i32, pointers, 2, 0), CLONE_V2);
-  LLVMSetVisibility(f, LLVMProtectedVisibility);
+  LLVMSetVisibility(f, LLVMDefaultVisibility);
   LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
   LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->context, f, "entry"));
   LLVMValueRef args[] = {symbol_named(m, thunk->data), LLVMGetParam(f, 0), LLVMGetParam(f, 1)};
