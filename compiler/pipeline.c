@@ -23,7 +23,11 @@ typedef struct compilation {
   typed_program *typed;
   graph_program *graph;          /* NULL: no models */
   VEC(recurrence *) recurrences;
+  VEC(recurrence_kernels *) kernels;
   tile_program *tile;            /* --from=tile */
+  artifact library;
+  codegen_input contents;
+  codegen_object *object;
 } compilation;
 
 /* ---- passes ------------------------------------------------------------------------------------------------------------ */
@@ -89,6 +93,81 @@ static bool simplify(compilation *c) {
   return true;
 }
 
+static bool schedule(compilation *c) {
+  schedule_options options = {.chunk = c->options->chunk, .f64 = c->options->f64};
+  for (int i = 0; i < c->recurrences.count; i++)
+    vec_push(c->memory, &c->kernels, schedule_recurrence(c->memory, c->recurrences.items[i], options));
+  return true;
+}
+
+static codegen_options code_options(const compilation *c) {
+  const char *emit = c->options->emit;
+  return (codegen_options){.level = c->options->level,
+                           .f64 = c->options->f64,
+                           .text = emit && (strcmp(emit, "llvm") == 0 || strcmp(emit, "asm") == 0)};
+}
+
+static const char *report_text(compilation *c, int index) {
+  const recurrence_kernels *kernels = c->kernels.items[index];
+  return arena_printf(c->memory, "%s%s: %s, %d steps between saved states; %s\n",
+                      recurrence_report(c->memory, c->files, c->recurrences.items[index]), kernels->recurrence->body.name,
+                      kernels->form, kernels->chunk, kernels->why);
+}
+
+/* mamba2 for any/path/mamba2.rec */
+static const char *base_name(arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *name = arena_strdup(a, slash ? slash + 1 : path);
+  char *dot = strrchr(name, '.');
+  if (dot && dot != name) *dot = 0;
+  return name;
+}
+
+static const char *library_path(const compilation *c) {
+  if (c->options->output) return c->options->output;
+  const char *path = c->options->path, *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+  size_t length = dot && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
+  return arena_printf(c->memory, "%.*s.so", (int)length, path);
+}
+
+static bool lay_out(compilation *c) {
+  artifact *library = &c->library;
+  library->name = base_name(c->memory, library_path(c));
+  library->f64 = c->options->f64;
+  library->level = c->options->level;
+  library->chunk = c->options->chunk;
+  for (int i = 0; i < c->options->defines.count; i++)
+    vec_push(c->memory, &library->defines, c->options->defines.items[i]);
+  if (c->typed) {
+    for (int i = 0; i < c->typed->files.count; i++)
+      vec_push(c->memory, &library->sources, c->typed->files.items[i]->file->source);
+  } else {
+    vec_push(c->memory, &library->sources, c->source);
+  }
+  for (int i = 0; i < c->recurrences.count; i++) {
+    const abi_recurrence *abi = abi_layout(c->memory, &c->recurrences.items[i]->body, library);
+    vec_push(c->memory, &library->recurrences,
+             (artifact_recurrence){.abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i)});
+  }
+  if (c->graph) library->program = graph_to_json(c->memory, c->graph);
+  c->contents = artifact_contents(c->memory, library, code_options(c));
+  return true;
+}
+
+static bool generate(compilation *c) {
+  c->object = codegen_compile(c->memory, c->contents, code_options(c));
+  return true;
+}
+
+static bool link_library(compilation *c) {
+  const char *path = library_path(c);
+  const char *dot = strrchr(path, '.');
+  bool shared = dot && strcmp(dot, ".so") == 0;
+  const char *header = arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
+  c->failure = artifact_write(c->memory, &c->library, c->object, path, header);
+  return c->failure == NULL;
+}
+
 /* ---- verifiers: NULL, or what is wrong --------------------------------------------------------------------------------- */
 
 static const char *verify_recurrences(compilation *c) {
@@ -105,6 +184,18 @@ static const char *verify_program(compilation *c, const tile_program *program) {
 }
 
 static const char *verify_tile(compilation *c) { return verify_program(c, c->tile); }
+
+static const char *verify_kernels(compilation *c) {
+  for (int i = 0; i < c->kernels.count; i++) {
+    for (int n = 0; n < c->kernels.items[i]->kernels.count; n++) {
+      const kernel *k = &c->kernels.items[i]->kernels.items[n];
+      const char *wrong = verify_program(c, k->program);
+      if (!wrong) wrong = verify_program(c, k->recompute);
+      if (wrong) return wrong;
+    }
+  }
+  return NULL;
+}
 
 /* ---- dumps --------------------------------------------------------------------------------------------------------------- */
 
@@ -125,17 +216,56 @@ static void dump_recurrences(compilation *c, FILE *out) {
     fprintf(out, "%s%s", i ? "\n" : "", recurrence_print(c->memory, c->recurrences.items[i]));
 }
 
-static void dump_report(compilation *c, FILE *out) {
-  for (int i = 0; i < c->recurrences.count; i++)
-    fputs(recurrence_report(c->memory, c->files, c->recurrences.items[i]), out);
+/* Programs of the kernels, backward ones or the others, each text once: kernels share programs. */
+static void dump_kernels(compilation *c, FILE *out, bool backward) {
+  VEC(const char *) printed = {0};
+  for (int i = 0; i < c->kernels.count; i++) {
+    for (int n = 0; n < c->kernels.items[i]->kernels.count; n++) {
+      const kernel *k = &c->kernels.items[i]->kernels.items[n];
+      if ((k->kind == KERNEL_BACKWARD) != backward) continue;
+      const tile_program *programs[] = {k->recompute, k->program};
+      for (int p = 0; p < 2; p++) {
+        const char *text = programs[p] ? tile_print(c->memory, programs[p]) : NULL;
+        for (int earlier = 0; text && earlier < printed.count; earlier++)
+          if (strcmp(printed.items[earlier], text) == 0) text = NULL;
+        if (!text) continue;
+        fprintf(out, "%s%s", printed.count ? "\n" : "", text);
+        vec_push(c->memory, &printed, text);
+      }
+    }
+  }
 }
 
-static void dump_tile(compilation *c, FILE *out) { fputs(tile_print(c->memory, c->tile), out); }
+static void dump_tile(compilation *c, FILE *out) {
+  if (c->tile)
+    fputs(tile_print(c->memory, c->tile), out);
+  else
+    dump_kernels(c, out, false);
+}
 
 static void dump_backward(compilation *c, FILE *out) {
+  if (!c->tile) {
+    dump_kernels(c, out, true);
+    return;
+  }
   tile_gradient gradient = tile_differentiate(c->memory, c->tile);
   if (gradient.recompute) fprintf(out, "%s\n", tile_print(c->memory, gradient.recompute));
   fputs(tile_print(c->memory, gradient.backward), out);
+}
+
+static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->memory, &c->library), out); }
+static void dump_manifest(compilation *c, FILE *out) { fputs(artifact_manifest(c->memory, &c->library, true), out); }
+
+static void dump_report(compilation *c, FILE *out) {
+  for (int i = 0; i < c->recurrences.count; i++) fprintf(out, "%s%s", i ? "\n" : "", report_text(c, i));
+}
+
+static void dump_llvm(compilation *c, FILE *out) { fputs(c->object->llvm, out); }
+static void dump_assembly(compilation *c, FILE *out) { fputs(c->object->assembly, out); }
+
+static void dump_functions(compilation *c, FILE *out) {
+  for (int i = 0; i < c->object->functions.count; i++)
+    fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions, c->object->functions.items[i].symbol);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------------- */
@@ -157,11 +287,21 @@ static const pass program_passes[] = {
     {"graph", build_graph, LAYER_TYPED, LAYER_TYPED, NULL},
     /* Normalises before it looks for structure, so that a decay is found as a logarithm however it was written. */
     {"analyse", analyse, LAYER_TYPED, LAYER_RECURRENCE, verify_recurrences},
+    /* Builds step and chunk programs and derives the backward from them: a new structure needs no backward of its own. */
+    {"schedule", schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
+    /* Before generate: tables name the kernels' symbols, and all become one object. */
+    {"lay out", lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
+    {"generate", generate, LAYER_CONTENTS, LAYER_OBJECT, NULL},
+    {"link", link_library, LAYER_OBJECT, LAYER_LIBRARY, NULL},
 };
 
 static const pass recurrence_passes[] = {
     {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"read", read_recurrence, LAYER_SOURCE, LAYER_RECURRENCE, verify_recurrences},
+    {"schedule", schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
+    {"lay out", lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
+    {"generate", generate, LAYER_CONTENTS, LAYER_OBJECT, NULL},
+    {"link", link_library, LAYER_OBJECT, LAYER_LIBRARY, NULL},
 };
 
 static const pass tile_passes[] = {
@@ -202,10 +342,11 @@ static const emission emissions[] = {
     {"types", LAYER_TYPED, dump_types},          {"graph", LAYER_TYPED, dump_graph},
     {"recurrence", LAYER_RECURRENCE, dump_recurrences},
     {"tile", LAYER_KERNEL, dump_tile},           {"backward", LAYER_KERNEL, dump_backward},
-
-    {"report", LAYER_RECURRENCE, dump_report},
+    {"report", LAYER_KERNEL, dump_report},       {"header", LAYER_CONTENTS, dump_header},
+    {"manifest", LAYER_CONTENTS, dump_manifest},  {"functions", LAYER_OBJECT, dump_functions},
+    {"llvm", LAYER_OBJECT, dump_llvm},           {"asm", LAYER_OBJECT, dump_assembly},
 };
-const char compile_emit_list[] = "tokens, ast, types, graph, recurrence, tile, backward, report";
+const char compile_emit_list[] = "tokens, ast, types, graph, recurrence, tile, backward, report, header, manifest, functions, llvm, asm";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)
@@ -224,37 +365,46 @@ static int last_pass(const pass_list *list, pipeline_layer layer) {
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------------ */
 
-static double seconds(void) {
+static double seconds(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 typedef struct timing {
-  double passes[16];
+  struct {
+    double wall, processor;
+  } passes[16];
   int count;
 } timing;
 
-static void report_times(const pass_list *list, const timing *times, FILE *out) {
-  double total = 0;
+static void report_times(const compilation *c, const pass_list *list, const timing *times, FILE *out) {
+  double wall = 0, processor = 0;
+  fprintf(out, "pass             time  processor time\n");
   for (int i = 0; i < times->count; i++) {
-    fprintf(out, "%-10s %9.2f ms\n", list->passes[i].name, 1e3 * times->passes[i]);
-    total += times->passes[i];
+    fprintf(out, "%-10s %7.1f ms %7.1f ms\n", list->passes[i].name, 1e3 * times->passes[i].wall,
+            1e3 * times->passes[i].processor);
+    wall += times->passes[i].wall;
+    processor += times->passes[i].processor;
+    if (strcmp(list->passes[i].name, "generate") != 0 || !c->object) continue;
+    fprintf(out, "  build    %7.1f ms\n  optimise %7.1f ms\n  emit     %7.1f ms\n", 1e3 * c->object->build_seconds,
+            1e3 * c->object->passes_seconds, 1e3 * c->object->emit_seconds);
   }
-  fprintf(out, "%-10s %9.2f ms\n", "total", 1e3 * total);
+  fprintf(out, "%-10s %7.1f ms %7.1f ms\n", "total", 1e3 * wall, 1e3 * processor);
 }
 
 /* Runs the passes up to and with `last`. False: messages or a failure say why not. */
 static bool run_passes(compilation *c, const pass_list *list, int last, timing *times) {
   for (int i = 0; i <= last; i++) {
     const pass *p = &list->passes[i];
-    double start = seconds();
+    double wall = seconds(CLOCK_MONOTONIC), processor = seconds(CLOCK_PROCESS_CPUTIME_ID);
     bool good = p->run(c);
     if (good && !diag_has_errors(c->messages) && p->verify) {
       const char *wrong = p->verify(c);
       if (wrong) ICE(p->name, "%s", wrong);
     }
-    times->passes[times->count++] = seconds() - start;
+    times->passes[times->count].wall = seconds(CLOCK_MONOTONIC) - wall;
+    times->passes[times->count++].processor = seconds(CLOCK_PROCESS_CPUTIME_ID) - processor;
     if (!good || diag_has_errors(c->messages)) return false;
   }
   return true;
@@ -276,6 +426,21 @@ static bool emit(compilation *c, const emission *what, FILE *out) {
   return c->failure == NULL;
 }
 
+/* OUT.d: a rule for make, names with spaces escaped. */
+static bool write_dependencies(compilation *c) {
+  const char *rule = arena_printf(c->memory, "%s:", library_path(c));
+  for (int i = 0; i < c->library.sources.count; i++) {
+    const char *path = c->library.sources.items[i]->path;
+    if (strncmp(path, "std/", 4) == 0) continue; /* inside recc */
+    rule = arena_printf(c->memory, "%s ", rule);
+    for (const char *p = path; *p; p++)
+      rule = arena_printf(c->memory, "%s%s%c", rule, *p == ' ' || *p == '#' ? "\\" : *p == '$' ? "$" : "", *p);
+  }
+  rule = arena_printf(c->memory, "%s\n", rule);
+  c->failure = write_file(c->memory, arena_printf(c->memory, "%s.d", library_path(c)), rule, strlen(rule), false);
+  return c->failure == NULL;
+}
+
 int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors) {
   compilation c = {.memory = a, .names = names, .options = options, .files = sources_new(a)};
   c.messages = diag_new(a, c.files);
@@ -291,8 +456,9 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   timing times = {0};
   bool good = run_passes(&c, list, last, &times);
   if (good && what) good = emit(&c, what, out) && !diag_has_errors(c.messages);
+  if (good && target == LAYER_LIBRARY && options->write_dependencies) good = write_dependencies(&c);
   diag_print(c.messages, errors);
   if (c.failure) fprintf(errors, "error: %s\n", c.failure);
-  if (options->time_report) report_times(list, &times, errors);
+  if (options->time_report) report_times(&c, list, &times, errors);
   return good ? 0 : 1;
 }

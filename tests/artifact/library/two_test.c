@@ -1,0 +1,46 @@
+/* Two libraries in one process, linked and opened: each answers for itself, and rec_error() for either. */
+#include "decay.h"
+#include "two.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int failures;
+
+static void expect(int condition, const char *what) {
+  if (condition) return;
+  printf("FAILED: %s (%s)\n", what, rec_error());
+  failures++;
+}
+
+int main(int argc, char **argv) {
+  (void)argc;
+  float x[3] = {1, 2, 4}, gate[3] = {0.5f, 0.5f, 0.5f}, y[3];
+  leaky_arguments f = {.size = sizeof f, .batch = 1, .time = 3, .D = 1};
+  f.x = x, f.double_ = gate, f.y = y;
+  rec_sizes sizes = {.size = sizeof sizes};
+  expect(leaky_sizes(&f, &sizes) == REC_OK, "sizes");
+  static _Alignas(REC_ALIGNMENT) char workspace[1 << 20];
+  rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR, .workspace = workspace,
+                       .workspace_bytes = sizeof workspace};
+  expect(sizes.workspace <= (int64_t)sizeof workspace, "workspace of a small problem");
+  expect(leaky_forward(&f, &launch) == REC_OK, "forward of the second library");
+  expect(fabsf(y[0] - 1) + fabsf(y[1] - 2.5f) + fabsf(y[2] - 5.25f) < 1e-6f, "its values");
+  expect(decay_forward(NULL, &launch) == REC_ERROR_ARGUMENT, "an error of the first library");
+  expect(strcmp(rec_error(), "decay_forward: expected arguments, found NULL") == 0, "its message");
+  expect(gru_forward(NULL, &launch) == REC_ERROR_ARGUMENT, "an error of the second library");
+  expect(strcmp(rec_error(), "gru_forward: expected arguments, found NULL") == 0, "its message");
+
+  /* The same file opened, as the rec command does. */
+  void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  expect(library != NULL, "dlopen");
+  if (!library) return 1;
+  const char *manifest = dlsym(library, "rec_manifest");
+  expect(manifest && strstr(manifest, "\"name\":\"leaky\"") && strstr(manifest, "\"name\":\"gru\""), "manifest");
+  expect(dlsym(library, "gru_backward") != NULL, "an entry point");
+  expect(dlsym(library, "rec_forward_entry") == NULL, "what is inside stays inside");
+  dlclose(library);
+  return failures != 0;
+}
