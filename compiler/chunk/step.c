@@ -62,5 +62,5 @@ tile_program *chunk_build_step(arena *a, const recurrence *from) {
   }
   add_lag_results(&l);
   tile_find_grid(p);
-  return tile_drop_unused(a, p);
+  return tile_simplify(a, tile_drop_unused(a, p));
 }

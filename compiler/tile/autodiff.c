@@ -71,7 +71,10 @@ static void find_guards(gradient *g) {
       if (!has_rule(v->op) || (v->op == TILE_SELECT && k == 0)) continue;  // no way back
       guard seen = g->guards[i];
       if (v->op == TILE_SELECT) {
-        guard own = f->values.items[v->args[0]].op == TILE_VALID ? GUARD_PADDING : GUARD_BRANCH;
+        // Above the diagonal the sums of pairs are 0, as inputs are on padded rows.
+        tile_op condition = f->values.items[v->args[0]].op;
+        bool padding = condition == TILE_VALID || condition == TILE_CAUSAL;
+        guard own = padding ? GUARD_PADDING : GUARD_BRANCH;
         if (own > seen) seen = own;
       }
       g->guards[v->args[k]] = weaker(g->guards[v->args[k]], seen);

@@ -246,6 +246,16 @@ static void table_grow(tile_program *program) {
   for (int i = 0; i < program->values.count; i++) table_insert(program, i);
 }
 
+tile_id tile_find(const tile_program *program, tile_value value) {
+  if (!program->table_size) return NO_TILE;
+  uint64_t mask = (uint64_t)program->table_size - 1;
+  for (uint64_t at = hash_value(&value) & mask; program->table[at]; at = (at + 1) & mask) {
+    tile_id found = program->table[at] - 1;
+    if (same_value(&program->values.items[found], &value)) return found;
+  }
+  return NO_TILE;
+}
+
 tile_id tile_append_exact(tile_program *program, tile_value value) {
   int arity = rows[value.op].arity;
   for (int i = 0; i < arity; i++) {
@@ -254,15 +264,13 @@ tile_id tile_append_exact(tile_program *program, tile_value value) {
     }
   }
   for (int i = arity; i < 3; i++) value.args[i] = NO_TILE;
-  if (2 * (program->values.count + 1) > program->table_size) table_grow(program);
-  uint64_t mask = (uint64_t)program->table_size - 1;
-  for (uint64_t at = hash_value(&value) & mask; program->table[at]; at = (at + 1) & mask) {
-    tile_id found = program->table[at] - 1;
+  tile_id found = tile_find(program, value);
+  if (found != NO_TILE) {
     tile_value *old = &program->values.items[found];
-    if (!same_value(old, &value)) continue;
     if (!old->name) old->name = value.name;
     return found;
   }
+  if (2 * (program->values.count + 1) > program->table_size) table_grow(program);
   value.axes = shape_of(program, &value);
   tile_id id = program->values.count;
   vec_push(program->arena, &program->values, value);

@@ -131,6 +131,8 @@ tile_program *tile_program_new(arena *a, const char *name, const typed_body *bod
 tile_id tile_append(tile_program *program, tile_value value);
 /* The same without simplification: shares equal values only. */
 tile_id tile_append_exact(tile_program *program, tile_value value);
+/* The value that tile_append_exact would find; NO_TILE if there is none. */
+tile_id tile_find(const tile_program *program, tile_value value);
 /* A new program with the same axes, form, grid and arguments, and neither values nor results. */
 tile_program *tile_program_like(arena *a, const char *name, const tile_program *program);
 

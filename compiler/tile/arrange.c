@@ -1,0 +1,328 @@
+// The cheapest order of products, and signs where they cost nothing.
+//
+//   mul (mul B dt) x      [D,N] twice       ->   mul (mul dt x) B          [D], then [D,N]
+//   sum (mul a b) over t, both with axes of their own   ->   dot a b over t
+//   exp (neg (segment (mul dt e)))          ->   exp (segment (mul dt (neg e))), e from the prologue
+//
+// A product is taken as the list of its factors and formed again pair by pair: a pair whose product is there already
+// first, then the pair with the smallest result for each product that can use it. Values of the prologue cost nothing.
+// Only what results need is formed; nothing is simplified on the way (a sign moved down would come up again).
+#include "compiler/base/ice.h"
+#include "compiler/tile/products.h"
+
+typedef VEC(bool)
+flags;
+
+typedef struct arranger {
+  arena *arena;
+  const tile_program *from;
+  tile_program *to;
+  const tile_section *sections;  // of `from`
+  tile_factors *factors;         // by value of `from`: MUL and NEG, and the operand of SUM
+  bool *wanted, *wanted_negative;
+  tile_id *image, *negative;
+  flags free_of_charge;   // by value of `to`: formed once
+  tile_factors products;  // wanted values of `from` that are formed from factors
+} arranger;
+
+// A factor on its way into a product: its value in `to`, and the factors of `from` that it is made of.
+typedef struct part {
+  tile_id value;
+  tile_factors made_of;
+} part;
+
+typedef VEC(part)
+parts;
+
+static const tile_value *value_of(const arranger *r, tile_id id) {
+  return &r->from->values.items[id];
+}
+
+// ---- what has to be formed --------------------------------------------------------------------------------------------
+
+// Can the sign go down to a value of the prologue, or a number?
+static bool sinks(const arranger *r, tile_id id) {
+  for (;;) {
+    const tile_value *v = value_of(r, id);
+    if (r->sections[id] == TILE_PROLOGUE) return true;
+    switch (v->op) {
+      case TILE_SEGMENT:
+      case TILE_PREFIX:
+      case TILE_SUM:
+      case TILE_RENAME:
+      case TILE_EXPAND:
+        id = v->args[0];
+        break;
+      case TILE_SELECT:
+        if (!tile_is_number(r->from, v->args[2], 0)) return false;
+        id = v->args[1];
+        break;
+      case TILE_MUL:
+        for (int i = 0; i < r->factors[id].count; i++) {
+          if (r->sections[r->factors[id].items[i]] == TILE_PROLOGUE) return true;
+        }
+        return false;
+      default:
+        return false;
+    }
+  }
+}
+
+static bool is_product(const tile_value *v) { return v->op == TILE_MUL || v->op == TILE_NEG; }
+
+static void want_factors(arranger *r, tile_id id) {
+  const tile_factors *factors = &r->factors[id];
+  for (int i = 0; i < factors->count; i++) r->wanted[factors->items[i]] = true;
+  vec_push(r->arena, &r->products, id);
+}
+
+// A lone negative factor takes the sign itself where it sinks.
+static bool lone_negative(const arranger *r, const tile_factors *factors, bool negative) {
+  return factors->count == 1 && negative && r->sections[factors->items[0]] != TILE_PROLOGUE &&
+         sinks(r, factors->items[0]);
+}
+
+static void want_operands(arranger *r, tile_id id, bool negative) {
+  const tile_value *v = value_of(r, id);
+  if (is_product(v)) {
+    bool sign = r->factors[id].negative != negative;
+    if (lone_negative(r, &r->factors[id], sign)) {
+      r->wanted_negative[r->factors[id].items[0]] = true;
+    } else {
+      want_factors(r, id);
+    }
+    return;
+  }
+  if (v->op == TILE_SUM && is_product(value_of(r, v->args[0])) && !negative) {
+    want_factors(r, id);
+    return;
+  }
+  for (int k = 0; k < tile_arity(v->op); k++) {
+    bool takes_sign = negative && !(v->op == TILE_SELECT && k != 1);
+    (takes_sign ? r->wanted_negative : r->wanted)[v->args[k]] = true;
+  }
+}
+
+static void find_wanted(arranger *r) {
+  for (int i = 0; i < r->from->results.count; i++)
+    r->wanted[r->from->results.items[i].value] = true;
+  for (int i = r->from->values.count - 1; i >= 0; i--) {
+    if (r->wanted[i]) want_operands(r, i, false);
+    if (!r->wanted_negative[i]) continue;
+    if (r->sections[i] == TILE_PROLOGUE) {
+      if (!r->wanted[i]) want_operands(r, i, false);
+      r->wanted[i] = true;
+    } else {
+      want_operands(r, i, true);
+    }
+  }
+}
+
+// ---- forming products -------------------------------------------------------------------------------------------------
+
+static bool is_free(arranger *r, tile_id id) {
+  for (int i = r->free_of_charge.count; i < r->to->values.count; i++) {
+    const tile_value *v = &r->to->values.items[i];
+    bool once = v->op != TILE_VALID && v->op != TILE_ACCUMULATE &&
+                (v->op != TILE_ARGUMENT || r->to->arguments.items[v->index].role == TILE_PARAM);
+    for (int k = 0; k < tile_arity(v->op); k++) once &= r->free_of_charge.items[v->args[k]];
+    vec_push(r->arena, &r->free_of_charge, once);
+  }
+  return r->free_of_charge.items[id];
+}
+
+enum { TYPICAL_SIZE = 64 };  // of an axis whose size is told at run time
+
+static double elements(const tile_program *p, axis_set axes) {
+  double count = 1;
+  for (int i = 0; i < p->axes.count; i++) {
+    if (!axis_in(axes, i)) continue;
+    count *=
+        p->axes.items[i].size == TILE_RUNTIME_SIZE ? TYPICAL_SIZE : (double)p->axes.items[i].size;
+  }
+  return count;
+}
+
+static tile_value product_value(tile_id x, tile_id y) {
+  tile_value v = {.op = TILE_MUL, .args = {x < y ? x : y, x < y ? y : x}};
+  return v;
+}
+
+static bool is_constant(const arranger *r, tile_id id) {
+  return r->to->values.items[id].op == TILE_NUMBER;
+}
+
+static bool contains_all(const tile_factors *product, const tile_factors *x) {
+  for (int i = 0; i < x->count; i++) {
+    bool found = false;
+    for (int k = 0; k < product->count && !found; k++) found = product->items[k] == x->items[i];
+    if (!found) return false;
+  }
+  return true;
+}
+
+static int uses_of_pair(const arranger *r, const part *x, const part *y) {
+  int uses = 0;
+  for (int i = 0; i < r->products.count; i++) {
+    const tile_factors *f = &r->factors[r->products.items[i]];
+    uses += contains_all(f, &x->made_of) && contains_all(f, &y->made_of);
+  }
+  return uses > 0 ? uses : 1;
+}
+
+// Cost of forming a pair, for each product that has it: nothing if it is there or does not depend on the run.
+static double pair_cost(arranger *r, const part *x, const part *y) {
+  if (tile_find(r->to, product_value(x->value, y->value)) != NO_TILE) return -1;
+  if (is_free(r, x->value) && is_free(r, y->value)) return 0;
+  axis_set axes = r->to->values.items[x->value].axes | r->to->values.items[y->value].axes;
+  return elements(r->to, axes) / uses_of_pair(r, x, y);
+}
+
+static tile_id form_pair(arranger *r, tile_id x, tile_id y) {
+  if (is_constant(r, y)) {
+    tile_id constant = y;
+    y = x;
+    x = constant;
+  }
+  tile_value v = {.op = TILE_MUL, .args = {x, y}};
+  if (!is_constant(r, x)) v = product_value(x, y);
+  return tile_append_exact(r->to, v);
+}
+
+// Replaces the best pair by its product until `left` factors remain.
+static void form_pairs(arranger *r, parts *f, int left) {
+  while (f->count > left) {
+    int best_i = 0, best_k = 1;
+    double best = 0;
+    for (int i = 0; i < f->count; i++) {
+      for (int k = i + 1; k < f->count; k++) {
+        double cost = f->count == 2 ? 0 : pair_cost(r, &f->items[i], &f->items[k]);
+        if ((i > 0 || k > 1) && cost >= best) continue;
+        best = cost;
+        best_i = i;
+        best_k = k;
+      }
+    }
+    part *x = &f->items[best_i], *y = &f->items[best_k];
+    x->value = form_pair(r, x->value, y->value);
+    for (int i = 0; i < y->made_of.count; i++) {
+      vec_push(r->arena, &x->made_of, y->made_of.items[i]);
+    }
+    *y = f->items[--f->count];
+  }
+}
+
+static tile_id negated(arranger *r, tile_id x) {
+  const tile_value *v = &r->to->values.items[x];
+  if (v->op == TILE_NUMBER) {
+    return tile_append_exact(r->to, (tile_value){.op = TILE_NUMBER, .number = -v->number});
+  }
+  if (v->op == TILE_NEG) return v->args[0];
+  return tile_append_exact(r->to, (tile_value){.op = TILE_NEG, .args = {x}});
+}
+
+// The sign goes to a factor that is formed once, else to the smallest.
+static void apply_sign(arranger *r, parts *f) {
+  int best = 0;
+  double best_cost = 0;
+  for (int i = 0; i < f->count; i++) {
+    tile_id x = f->items[i].value;
+    double cost = is_free(r, x) ? 0 : elements(r->to, r->to->values.items[x].axes);
+    if (i && cost >= best_cost) continue;
+    best = i;
+    best_cost = cost;
+  }
+  f->items[best].value = negated(r, f->items[best].value);
+}
+
+static parts parts_of(arranger *r, const tile_factors *old) {
+  parts f = {.items = NULL};
+  for (int i = 0; i < old->count; i++) {
+    part x = {.value = r->image[old->items[i]]};
+    vec_push(r->arena, &x.made_of, old->items[i]);
+    vec_push(r->arena, &f, x);
+  }
+  return f;
+}
+
+static tile_id form_product(arranger *r, tile_id id, bool negative) {
+  const tile_factors *old = &r->factors[id];
+  bool sign = old->negative != negative;
+  if (lone_negative(r, old, sign)) return r->negative[old->items[0]];
+  parts f = parts_of(r, old);
+  if (sign && f.count > 1) {
+    apply_sign(r, &f);
+    sign = false;
+  }
+  form_pairs(r, &f, 1);
+  return sign ? negated(r, f.items[0].value) : f.items[0].value;
+}
+
+// Both operands of a matrix product have axes that the other lacks.
+static bool is_matrix_product(const arranger *r, tile_id x, tile_id y, axis_set over) {
+  axis_set a = r->to->values.items[x].axes, b = r->to->values.items[y].axes;
+  bool contracts = (over & ~(a & b)) == 0;
+  return r->to->form == TILE_CHUNK && contracts && (a & ~b) && (b & ~a);
+}
+
+static tile_id form_sum(arranger *r, tile_id id) {
+  const tile_value *v = value_of(r, id);
+  parts f = parts_of(r, &r->factors[id]);
+  if (r->factors[id].negative) apply_sign(r, &f);
+  if (f.count > 2) form_pairs(r, &f, 2);
+  if (f.count == 2 && is_matrix_product(r, f.items[0].value, f.items[1].value, v->over)) {
+    tile_value dot = product_value(f.items[0].value, f.items[1].value);
+    dot.op = TILE_DOT;
+    dot.over = v->over;
+    return tile_append_exact(r->to, dot);
+  }
+  form_pairs(r, &f, 1);
+  tile_value sum = {.op = TILE_SUM, .args = {f.items[0].value}, .over = v->over};
+  return tile_append_exact(r->to, sum);
+}
+
+static tile_id form(arranger *r, tile_id id, bool negative) {
+  tile_value v = *value_of(r, id);
+  if (is_product(&v)) return form_product(r, id, negative);
+  if (v.op == TILE_SUM && is_product(value_of(r, v.args[0])) && !negative) return form_sum(r, id);
+  if (negative && r->sections[id] == TILE_PROLOGUE) return negated(r, r->image[id]);
+  for (int k = 0; k < tile_arity(v.op); k++) {
+    bool takes_sign = negative && !(v.op == TILE_SELECT && k != 1);
+    v.args[k] = (takes_sign ? r->negative : r->image)[v.args[k]];
+  }
+  return tile_append_exact(r->to, v);
+}
+
+static void name_value(arranger *r, tile_id id, tile_id image) {
+  const char *name = value_of(r, id)->name;
+  if (name && !r->to->values.items[image].name) r->to->values.items[image].name = name;
+}
+
+tile_program *tile_arrange(arena *a, const tile_program *program) {
+  int count = program->values.count;
+  arranger r = {.arena = a,
+                .from = program,
+                .to = tile_program_like(a, program->name, program),
+                .sections = tile_sections(a, program),
+                .factors = ARENA_ARRAY(a, tile_factors, count),
+                .wanted = ARENA_ARRAY(a, bool, count),
+                .wanted_negative = ARENA_ARRAY(a, bool, count),
+                .image = ARENA_ARRAY(a, tile_id, count),
+                .negative = ARENA_ARRAY(a, tile_id, count)};
+  for (int i = 0; i < count; i++) {
+    const tile_value *v = value_of(&r, i);
+    if (is_product(v)) tile_collect_factors(program, i, a, &r.factors[i]);
+    if (v->op == TILE_SUM) tile_collect_factors(program, v->args[0], a, &r.factors[i]);
+  }
+  find_wanted(&r);
+  for (int i = 0; i < count; i++) {
+    if (r.wanted[i]) name_value(&r, i, r.image[i] = form(&r, i, false));
+    if (r.wanted_negative[i]) r.negative[i] = form(&r, i, true);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    tile_result result = program->results.items[i];
+    result.value = r.image[result.value];
+    vec_push(a, &r.to->results, result);
+  }
+  return tile_drop_unused(a, r.to);
+}
