@@ -1075,6 +1075,7 @@ static void instances_inside(host *h, ir first, ir last) {
   place_instance(h, loop.index, first);
   open_instance(h, p);
   set_chunk(h, p, chunk);
+  lower_region(&p->l, REGION_PROLOGUE);
   ir new_group = LLVMBuildICmp(e->b, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0), "");
   new_group =
       LLVMBuildOr(e->b, new_group, LLVMBuildICmp(e->b, LLVMIntEQ, loop.index, first, ""), "");
@@ -1087,6 +1088,7 @@ static void instances_inside(host *h, ir first, ir last) {
   loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
   open_instance(h, p);
+  lower_region(&p->l, REGION_PROLOGUE);
   end_instance(h);
   loop_end(e, &loop, false);
 }

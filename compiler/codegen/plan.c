@@ -272,13 +272,13 @@ static void describe_values(planner *q) {
                  : q->sections[id] == TILE_EPILOGUE ? REGION_EPILOGUE
                                                     : REGION_BODY;
     if (v->op == TILE_ACCUMULATE) pv->region = REGION_BODY;
-    if (q->m->chunks_outside && pv->region <= REGION_BODY) {
+    if (q->m->chunks_outside && pv->region == REGION_BODY) {
       bool shared = !axis_in(v->axes, q->m->shared_axis) && v->op != TILE_ACCUMULATE;
       for (int k = 0; k < tile_arity(v->op); k++) {
         const plan_value *arg = &q->p->values[v->args[k]];
         bool leaf = is_inline(value(q, v->args[k])->op) && !tile_arity(value(q, v->args[k])->op);
-        if (arg->region != REGION_SHARED && !leaf) shared = false;
-        if (leaf && axis_in(value(q, v->args[k])->axes, q->m->shared_axis)) shared = false;
+        if (arg->region == REGION_BODY && !leaf) shared = false;
+        if (axis_in(value(q, v->args[k])->axes, q->m->shared_axis)) shared = false;
       }
       if (is_inline(v->op) && v->op == TILE_ARGUMENT) {
         tile_role role = q->program->arguments.items[v->index].role;

@@ -44,6 +44,7 @@ typedef struct recurrence_kernels {
 
 typedef struct schedule_options {
   int chunk;                     /* 0: the model's choice */
+  bool steps;                    /* the step form, whatever the structure allows */
   bool f64;
 } schedule_options;
 

@@ -118,15 +118,30 @@ static tile_program *checked(const scheduler *s, tile_program *program) {
   return program;
 }
 
-enum { STEP_CHUNK = 32 };
-
-static void step_kernels(scheduler *s, tile_program *forward) {
+static tile_gradient differentiated(const scheduler *s, tile_program *forward) {
   tile_gradient gradient = tile_differentiate(s->a, forward);
   checked(s, gradient.backward);
   checked(s, gradient.recompute);
-  axis_set grid = forward->grid & ~partial_axes(s->a, gradient.backward);
+  return gradient;
+}
+
+/* ---- step form ---- */
+
+enum { STEP_CHUNK = 32 };
+
+static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gradient) {
+  *gradient = differentiated(s, forward);
   kernel k = {.chunk = s->out->chunk, .program = forward};
-  map_axes(s, &k, grid, true);
+  map_axes(s, &k, forward->grid & ~partial_axes(s->a, gradient->backward), true);
+  return k;
+}
+
+static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
+  s->out->form = "step";
+  s->out->why = why;
+  s->out->chunk = s->options.chunk ? s->options.chunk : STEP_CHUNK;
+  tile_gradient gradient;
+  kernel k = step_kernel(s, forward, &gradient);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
   add_kernel(s, KERNEL_STEP, "step", k);
   add_kernel(s, KERNEL_STATES, "states", k);
@@ -135,13 +150,111 @@ static void step_kernels(scheduler *s, tile_program *forward) {
   add_kernel(s, KERNEL_BACKWARD, "backward", k);
 }
 
+/* ---- chunk form ---- */
+
+static bool runtime_axes(const scheduler *s, axis_set axes) {
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+    if (axis_in(axes, axis) && size_of(s, axis) == TYPED_RUNTIME_SIZE) return true;
+  }
+  return false;
+}
+
+/* One axis of the values stays in the tile, so that every product has long rows; pointwise programs keep all that can be
+ * looped over. */
+static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise) {
+  int kept = choose_lane(s, grid);
+  axis_set instances = 0;
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+    if (!axis_in(grid, axis)) continue;
+    bool runtime = size_of(s, axis) == TYPED_RUNTIME_SIZE;
+    if (runtime || (!pointwise && axis != kept)) instances |= axis_bit(axis);
+  }
+  return instances;
+}
+
+static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise,
+                          const char *why) {
+  checked(s, forward);
+  s->out->form = pointwise ? "pointwise" : "scalar decay chunk";
+  s->out->why = why;
+  s->out->chunk = forward->chunk;
+  tile_gradient gradient = differentiated(s, forward), step_gradient;
+  axis_set grid = forward->grid & ~partial_axes(s->a, gradient.backward);
+  kernel k = {.chunk = forward->chunk, .program = forward};
+  map_axes(s, &k, chunk_instances(s, grid, pointwise), false);
+  add_kernel(s, KERNEL_FORWARD, "forward", k);
+  add_kernel(s, KERNEL_STEP, "step", step_kernel(s, step, &step_gradient));
+  k.program = pointwise ? forward : gradient.recompute;
+  add_kernel(s, KERNEL_STATES, "states", k);
+  k.program = gradient.backward;
+  add_kernel(s, KERNEL_BACKWARD, "backward", k);
+}
+
+/* A chunk of pointwise steps and its intermediate values should stay in the first-level cache. */
+static int pointwise_chunk(const scheduler *s) {
+  int64_t row = 1;
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+    if (size_of(s, axis) > 0) row *= size_of(s, axis);
+  }
+  int chunk = 32;
+  while (chunk > 1 && chunk * row > 4096) chunk /= 2;
+  return chunk;
+}
+
+/* Products over fewer keys than this do not repay what a chunk computes for each pair of steps. */
+enum { SMALLEST_KEYS = 8 };
+
+static int64_t most_keys(const scheduler *s) {
+  int64_t most = 0;
+  int state = 0;
+  for (int i = 0; i < s->r->body.tensors.count; i++) {
+    if (s->r->body.tensors.items[i].kind != TENSOR_STATE) continue;
+    axis_set keys = s->r->states.items[state++].key_axes;
+    int64_t size = 1;
+    for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+      if (axis_in(keys, axis)) size *= size_of(s, axis);
+    }
+    if (keys && size > most) most = size;
+  }
+  return most;
+}
+
+static int decay_chunk(int64_t keys) { return keys >= 64 ? 32 : 16; }
+
+static bool try_pointwise(scheduler *s, tile_program *step) {
+  axis_set all = 0;
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) all |= axis_bit(axis);
+  if (s->r->states.count || s->r->body.lags.count) return false;
+  if (runtime_axes(s, all)) return false;
+  int chunk = s->options.chunk ? s->options.chunk : pointwise_chunk(s);
+  tile_program *program = chunk_build_pointwise(s->a, s->r, chunk);
+  if (!program) return false;
+  chunk_kernels(s, program, step, true, "no state: all steps at once");
+  return true;
+}
+
+static bool try_scalar_decay(scheduler *s, tile_program *step, const char **reason) {
+  int64_t keys = most_keys(s);
+  *reason = "no state is summed over keys";
+  if (!keys) return false;
+  *reason = arena_printf(s->a, "%lld keys are too few to compute chunks", (long long)keys);
+  if (keys < SMALLEST_KEYS) return false;
+  int chunk = s->options.chunk ? s->options.chunk : decay_chunk(keys);
+  tile_program *program = chunk_build_scalar_decay(s->a, s->r, chunk, reason);
+  if (!program) return false;
+  chunk_kernels(
+      s, program, step, false,
+      arena_printf(s->a, "%lld keys: products of chunks of %d steps", (long long)keys, chunk));
+  return true;
+}
+
 recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_options options) {
   scheduler s = {.a = a, .r = r, .options = options};
   s.out = ARENA_NEW(a, recurrence_kernels);
   s.out->recurrence = r;
-  s.out->chunk = options.chunk ? options.chunk : STEP_CHUNK;
-  s.out->form = "step";
-  s.out->why = "one step after another";
-  step_kernels(&s, checked(&s, chunk_build_step(a, r)));
+  tile_program *step = checked(&s, chunk_build_step(a, r));
+  const char *why = "asked for";
+  if (!options.steps && (try_pointwise(&s, step) || try_scalar_decay(&s, step, &why))) return s.out;
+  step_kernels(&s, step, why);
   return s.out;
 }
