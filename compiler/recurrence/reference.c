@@ -13,8 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/recurrence/reference_ops.h"
-#include "compiler/recurrence/reference_plan.h"
+#include "compiler/recurrence/reference_eval.h"
 
 // Carried numbers are kept at every step while they fit into this many; above it, at every sqrt(T)-th.
 static const int64_t kept_numbers_max = 16 * 1024 * 1024;
@@ -44,75 +43,6 @@ static double *at_element(double *data, int64_t index, const place *p) {
 }
 
 // ---- one value: forward ------------------------------------------------------------------------------------------------------
-
-static complex_number load(const node *n, int64_t i) {
-  if (n->value->complex) return (complex_number){n->numbers[2 * i], n->numbers[2 * i + 1]};
-  return (complex_number){n->numbers[i], 0};
-}
-
-static void gather_complex(const plan *p, const node *n, int64_t i, complex_number x[3]) {
-  for (int k = 0; k < value_arity(n->value->op); k++) {
-    x[k] = load(&p->nodes[n->value->args[k]], mapped(n->operand[k], i));
-  }
-}
-
-static void gather_real(const plan *p, const node *n, int64_t i, double x[3]) {
-  for (int k = 0; k < value_arity(n->value->op); k++) {
-    x[k] = p->nodes[n->value->args[k]].numbers[mapped(n->operand[k], i)];
-  }
-}
-
-static void evaluate_elementwise(const plan *p, node *n) {
-  for (int64_t i = 0; i < n->count; i++) {
-    if (!n->pairs) {
-      double x[3];
-      gather_real(p, n, i, x);
-      n->numbers[i] = real_value(n->value, x);
-      continue;
-    }
-    complex_number x[3], z;
-    gather_complex(p, n, i, x);
-    z = complex_value(n->value, x);
-    if (n->value->complex) {
-      n->numbers[2 * i] = z.re;
-      n->numbers[2 * i + 1] = z.im;
-    } else {
-      n->numbers[i] = z.re;
-    }
-  }
-}
-
-static void evaluate_sum(const node *operand, node *n) {
-  int width = n->value->complex ? 2 : 1;
-  memset(n->numbers, 0, (size_t)(n->count * width) * sizeof(double));
-  for (int64_t i = 0; i < operand->count; i++) {
-    int64_t to = mapped(n->result, i);
-    for (int w = 0; w < width; w++) n->numbers[to * width + w] += operand->numbers[i * width + w];
-  }
-}
-
-static void evaluate_extreme(const node *operand, node *n) {
-  bool largest = n->value->op == VALUE_MAX_OVER;
-  for (int64_t i = 0; i < n->count; i++) {
-    n->numbers[i] = largest ? -INFINITY : INFINITY;
-    n->extreme[i] = -1;
-  }
-  for (int64_t i = 0; i < operand->count; i++) {
-    int64_t to = mapped(n->result, i);
-    double x = operand->numbers[i];
-    if (n->extreme[to] >= 0 && !(largest ? x > n->numbers[to] : x < n->numbers[to])) continue;
-    n->numbers[to] = x;
-    n->extreme[to] = (int32_t)i;
-  }
-}
-
-static void copy_elements(const node *operand, node *n) {
-  int width = n->value->complex ? 2 : 1;
-  for (int64_t i = 0; i < n->count; i++) {
-    int64_t from = mapped(n->operand[0], i);
-    for (int w = 0; w < width; w++) n->numbers[i * width + w] = operand->numbers[from * width + w];
-  }
-}
 
 static void evaluate_index(const plan *p, node *n) {
   for (int64_t i = 0; i < p->sizes[n->value->index]; i++) n->numbers[i] = (double)i;
@@ -163,19 +93,8 @@ static void evaluate(machine *m, node *n, int64_t token) {
       memcpy(n->numbers, read_carry(p, v, m->carry),
              (size_t)(n->count * (v->complex ? 2 : 1)) * sizeof(double));
       break;
-    case VALUE_SUM:
-      evaluate_sum(&p->nodes[v->args[0]], n);
-      break;
-    case VALUE_MAX_OVER:
-    case VALUE_MIN_OVER:
-      evaluate_extreme(&p->nodes[v->args[0]], n);
-      break;
-    case VALUE_RENAME:
-    case VALUE_SLICE:
-      copy_elements(&p->nodes[v->args[0]], n);
-      break;
     default:
-      evaluate_elementwise(p, n);
+      evaluate_operation(p, n);
       break;
   }
 }
@@ -188,64 +107,6 @@ static void evaluate_all(machine *m, bool invariant, int64_t token) {
 }
 
 // ---- one value: backward -------------------------------------------------------------------------------------------------------
-
-static void add_complex(node *operand, int64_t i, complex_number d) {
-  if (operand->value->complex) {
-    operand->cotangent[2 * i] += d.re;
-    operand->cotangent[2 * i + 1] += d.im;
-  } else {
-    operand->cotangent[i] += d.re;
-  }
-}
-
-static void differentiate_pairs(const plan *p, const node *n, int64_t i) {
-  complex_number x[3], d[3], z = load(n, i), dz = {0, 0};
-  if (n->value->complex) {
-    dz = (complex_number){n->cotangent[2 * i], n->cotangent[2 * i + 1]};
-  } else {
-    dz.re = n->cotangent[i];
-  }
-  if (dz.re == 0 && dz.im == 0) return;
-  gather_complex(p, n, i, x);
-  complex_derivative(n->value, x, z, dz, d);
-  for (int k = 0; k < value_arity(n->value->op); k++) {
-    add_complex(&p->nodes[n->value->args[k]], mapped(n->operand[k], i), d[k]);
-  }
-}
-
-static void differentiate_elementwise(const plan *p, const node *n) {
-  for (int64_t i = 0; i < n->count; i++) {
-    if (n->pairs) {
-      differentiate_pairs(p, n, i);
-      continue;
-    }
-    if (n->cotangent[i] == 0) continue;
-    double x[3], d[3];
-    gather_real(p, n, i, x);
-    real_derivative(n->value, x, n->numbers[i], n->cotangent[i], d);
-    for (int k = 0; k < value_arity(n->value->op); k++) {
-      p->nodes[n->value->args[k]].cotangent[mapped(n->operand[k], i)] += d[k];
-    }
-  }
-}
-
-static void differentiate_sum(node *operand, const node *n) {
-  int width = n->value->complex ? 2 : 1;
-  for (int64_t i = 0; i < operand->count; i++) {
-    int64_t from = mapped(n->result, i);
-    for (int w = 0; w < width; w++)
-      operand->cotangent[i * width + w] += n->cotangent[from * width + w];
-  }
-}
-
-static void differentiate_copy(node *operand, const node *n) {
-  int width = n->value->complex ? 2 : 1;
-  for (int64_t i = 0; i < n->count; i++) {
-    int64_t to = mapped(n->operand[0], i);
-    for (int w = 0; w < width; w++)
-      operand->cotangent[to * width + w] += n->cotangent[i * width + w];
-  }
-}
 
 static void add_to_memory(const place *at, double *data, const double *numbers) {
   if (!data) return;
@@ -277,21 +138,8 @@ static void differentiate(machine *m, node *n, int64_t token) {
       for (int64_t i = 0; i < n->count * (v->complex ? 2 : 1); i++) to[i] += n->cotangent[i];
       break;
     }
-    case VALUE_SUM:
-      differentiate_sum(&p->nodes[v->args[0]], n);
-      break;
-    case VALUE_MAX_OVER:
-    case VALUE_MIN_OVER:
-      for (int64_t i = 0; i < n->count; i++) {
-        if (n->extreme[i] >= 0) p->nodes[v->args[0]].cotangent[n->extreme[i]] += n->cotangent[i];
-      }
-      break;
-    case VALUE_RENAME:
-    case VALUE_SLICE:
-      differentiate_copy(&p->nodes[v->args[0]], n);
-      break;
     default:
-      differentiate_elementwise(p, n);
+      differentiate_operation(p, n);
       break;
   }
 }
@@ -308,8 +156,12 @@ static void differentiate_all(machine *m, bool invariant, int64_t token) {
 // The assigned value, broadcast and promoted to the place's elements.
 static void read_assigned(const plan *p, const place *at, double *numbers, element_map order) {
   const node *assigned = &p->nodes[at->assigned];
+  if (!at->source && !order && assigned->value->complex == (at->width == 2)) {
+    memcpy(numbers, assigned->numbers, (size_t)(at->count * at->width) * sizeof(double));
+    return;
+  }
   for (int64_t i = 0; i < at->count; i++) {
-    complex_number x = load(assigned, mapped(at->source, i));
+    complex_number x = load_element(assigned, mapped(at->source, i));
     int64_t to = mapped(order, i) * at->width;
     numbers[to] = x.re;
     if (at->width == 2) numbers[to + 1] = x.im;
@@ -320,7 +172,8 @@ static void add_to_assigned(plan *p, const place *at, const double *cotangent, e
   node *assigned = &p->nodes[at->assigned];
   for (int64_t i = 0; i < at->count; i++) {
     const double *d = cotangent + mapped(order, i) * at->width;
-    add_complex(assigned, mapped(at->source, i), (complex_number){d[0], at->width == 2 ? d[1] : 0});
+    add_cotangent(assigned, mapped(at->source, i),
+                  (complex_number){d[0], at->width == 2 ? d[1] : 0});
   }
 }
 
