@@ -12,6 +12,8 @@ typedef struct command {
 static const command commands[] = {
     {"apply", apply_usage, "runs a recurrence on tensors from a file", command_apply},
     {"bench", bench_usage, "measures a recurrence beside what the machine can do", command_bench},
+    {"train", train_usage, "trains the models of a program", command_train},
+    {"evaluate", evaluate_usage, "judges trained models", command_evaluate},
     {"info", info_usage, "shows what a compiled library holds", command_info},
     {"fmt", format_usage, "lays out .rec files in the standard way", command_format},
     {NULL, NULL, NULL, NULL},

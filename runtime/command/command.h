@@ -12,8 +12,11 @@ enum { EXIT_USAGE = 2 };
 
 int command_apply(int count, char **words);
 int command_bench(int count, char **words);
+int command_train(int count, char **words);
+int command_evaluate(int count, char **words);
 int command_info(int count, char **words);
 int command_format(int count, char **words);
+extern const char train_usage[], evaluate_usage[];
 extern const char apply_usage[], bench_usage[], info_usage[], format_usage[];
 
 // ---- Words -------------------------------------------------------------------------------------------------

@@ -219,6 +219,7 @@ static void read_step(reader *r, const cJSON *object, const train_model *m, mode
 static void read_model(reader *r, const cJSON *object, int kernel_count, train_model *m) {
   const cJSON *items, *item;
   r->what = "model";
+  m->json = object;
   m->name = text(r, object, "name", false);
   m->text = text(r, object, "text", false);
   m->vocabulary = (int)whole(r, object, "vocabulary", 1, 65535);
@@ -258,7 +259,7 @@ static void read_intervention(reader *r, const cJSON *object, intervention *v) {
 static void read_block(reader *r, const cJSON *object, int model_count, train_block *b) {
   const cJSON *items, *item;
   r->what = "train block";
-  *b = (train_block){.name = text(r, object, "name", false), .after = text(r, object, "after", true),
+  *b = (train_block){.json = object, .name = text(r, object, "name", false), .after = text(r, object, "after", true),
                      .init = text(r, object, "init", true), .file = text(r, object, "file", false),
                      .model = (int)whole(r, object, "model", 0, model_count - 1), .split = number(r, object, "split"),
                      .context = whole(r, object, "context", 1, ANY_INT), .batch = whole(r, object, "batch", 1, ANY_INT),

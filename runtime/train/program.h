@@ -64,6 +64,7 @@ typedef struct model_step {
 } model_step;
 
 typedef struct train_model {
+  const cJSON *json;
   const char *name, *text;
   int vocabulary;
   int64_t row;                 // elements per token of all buffers
@@ -96,6 +97,7 @@ typedef struct intervention {
 } intervention;
 
 typedef struct train_block {
+  const cJSON *json;
   const char *name, *after, *init, *file;  // after, init may be NULL
   int model;
   double split;

@@ -1,0 +1,188 @@
+#include "runtime/train/checkpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+// A list of tensors to write, with their names.
+typedef struct tensor_list {
+  rec_tensor *tensors;
+  char (*names)[512];
+  int64_t (*shapes)[2];
+  int count, capacity;
+} tensor_list;
+
+static bool open_list(tensor_list *list, int capacity) {
+  *list = (tensor_list){.capacity = capacity};
+  list->tensors = calloc((size_t)capacity + 1, sizeof *list->tensors);
+  list->names = calloc((size_t)capacity + 1, sizeof *list->names);
+  list->shapes = calloc((size_t)capacity + 1, sizeof *list->shapes);
+  return list->tensors && list->names && list->shapes;
+}
+
+static void close_list(tensor_list *list) {
+  free(list->tensors);
+  free(list->names);
+  free(list->shapes);
+}
+
+static void add(tensor_list *list, const char *prefix, const char *name, const trained_model *of, int rank, const int64_t *shape,
+                const void *data, int64_t elements) {
+  snprintf(list->names[list->count], sizeof *list->names, "%s%s", prefix, name);
+  list->tensors[list->count] = (rec_tensor){list->names[list->count], of->dtype, rank, shape, (void *)data,
+                                            (size_t)(elements * of->n->element_size)};
+  list->count++;
+}
+
+static void add_parameters(tensor_list *list, const char *prefix, const trained_model *of, const void *block) {
+  for (int i = 0; i < of->model->parameter_count; i++) {
+    const model_parameter *p = &of->model->parameters[i];
+    add(list, prefix, p->name, of, p->rank, p->shape, (const char *)block + p->place * of->n->element_size, p->elements);
+  }
+}
+
+static void add_states(tensor_list *list, const trainer *t) {
+  for (int i = 0; i < t->of.model->state_count; i++) {
+    const model_state *s = &t->of.model->states[i];
+    int64_t *shape = list->shapes[list->count];
+    shape[0] = t->block->batch, shape[1] = s->elements;
+    add(list, "state.", s->name, &t->of, 2, shape, (const char *)t->carried + s->place * t->block->batch * t->of.n->element_size,
+        s->elements * t->block->batch);
+  }
+}
+
+// Sixteen digits that tell this model in this block from any other.
+static bool program_hash(const trained_model *of, const train_block *block, char digits[17]) {
+  char *model = cJSON_PrintUnformatted(of->model->json), *settings = cJSON_PrintUnformatted(block->json);
+  if (model && settings) {
+    uint64_t hash = XXH64(model, strlen(model), XXH64(settings, strlen(settings), 1));
+    snprintf(digits, 17, "%016llx", (unsigned long long)hash);
+  }
+  bool good = model && settings;
+  cJSON_free(model);
+  cJSON_free(settings);
+  return good;
+}
+
+rec_status checkpoint_save(const trainer *t, const char *path) {
+  tensor_list list;
+  char step[32], steps[32], program[17];
+  const rec_metadata metadata[] = {{"rec.block", t->block->name}, {"rec.step", step}, {"rec.steps", steps},
+                                   {"rec.model", t->of.model->text}, {"rec.program", program},
+                                   {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"}};
+  snprintf(step, sizeof step, "%lld", (long long)t->step);
+  snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
+  if (!open_list(&list, 3 * t->of.model->parameter_count + t->of.model->state_count) || !program_hash(&t->of, t->block, program)) {
+    close_list(&list);
+    return rec_no_memory();
+  }
+  add_parameters(&list, "", &t->of, t->weights);
+  add_parameters(&list, "optimizer.m.", &t->of, t->moment1);
+  add_parameters(&list, "optimizer.v.", &t->of, t->moment2);
+  if (t->carried && t->carried_valid) add_states(&list, t);
+  rec_status status = rec_file_write(path, list.tensors, list.count, metadata, sizeof metadata / sizeof *metadata);
+  close_list(&list);
+  return status;
+}
+
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path) {
+  tensor_list list;
+  const rec_metadata metadata[] = {{"format", "pt"}, {"rec.model", of->model->text}};
+  if (!open_list(&list, of->model->parameter_count)) {
+    close_list(&list);
+    return rec_no_memory();
+  }
+  add_parameters(&list, "", of, weights);
+  rec_status status = rec_file_write(path, list.tensors, list.count, metadata, 2);
+  close_list(&list);
+  return status;
+}
+
+// ---- reading -----------------------------------------------------------------------------------------------
+
+static rec_status read_tensor(const rec_file *file, const char *prefix, const char *name, const trained_model *of, int64_t elements,
+                              void *to) {
+  char full[512];
+  snprintf(full, sizeof full, "%s%s", prefix, name);
+  const rec_tensor *tensor = rec_file_find(file, full);
+  if (!tensor) return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none", rec_file_path(file), full);
+  if (rec_tensor_elements(tensor) != elements || !rec_dtype_is_real(tensor->dtype))
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld real numbers in '%s', found %lld of type %s", rec_file_path(file),
+                    (long long)elements, full, (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
+  return rec_convert(to, of->dtype, tensor->data, tensor->dtype, elements);
+}
+
+static rec_status read_parameters(const rec_file *file, const char *prefix, const trained_model *of, void *block) {
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < of->model->parameter_count; i++) {
+    const model_parameter *p = &of->model->parameters[i];
+    status = read_tensor(file, prefix, p->name, of, p->elements, (char *)block + p->place * of->n->element_size);
+  }
+  return status;
+}
+
+static rec_status read_states(const rec_file *file, trainer *t) {
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < t->of.model->state_count; i++) {
+    const model_state *s = &t->of.model->states[i];
+    status = read_tensor(file, "state.", s->name, &t->of, s->elements * t->block->batch,
+                         (char *)t->carried + s->place * t->block->batch * t->of.n->element_size);
+  }
+  return status;
+}
+
+static rec_status read_number(const rec_file *file, const char *key, int64_t *number) {
+  const char *text = rec_file_metadata(file, key);
+  char *end = NULL;
+  *number = text ? strtoll(text, &end, 10) : -1;
+  if (text && end != text && !*end && *number >= 0) return REC_OK;
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected a checkpoint with '%s', found none", rec_file_path(file), key);
+}
+
+rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) {
+  rec_file *file;
+  rec_status status = rec_file_open(path, &file);
+  if (status) return status;
+  status = read_number(file, "rec.step", step);
+  if (!status) status = read_number(file, "rec.steps", steps);
+  rec_file_close(file);
+  return status;
+}
+
+static rec_status load(trainer *t, const rec_file *file) {
+  char program[17];
+  const char *found = rec_file_metadata(file, "rec.program"), *carried = rec_file_metadata(file, "rec.carried");
+  if (!program_hash(&t->of, t->block, program)) return rec_no_memory();
+  if (!found || strcmp(found, program) != 0)
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a checkpoint of this program, found one of other settings; train without --resume",
+                    rec_file_path(file));
+  rec_status status = read_number(file, "rec.step", &t->step);
+  if (!status) status = read_parameters(file, "", &t->of, t->weights);
+  if (!status) status = read_parameters(file, "optimizer.m.", &t->of, t->moment1);
+  if (!status) status = read_parameters(file, "optimizer.v.", &t->of, t->moment2);
+  t->carried_valid = carried && !strcmp(carried, "yes");
+  if (!status && t->carried && t->carried_valid) status = read_states(file, t);
+  if (!t->carried) t->carried_valid = t->step > 0;
+  return status;
+}
+
+rec_status checkpoint_load(trainer *t, const char *path) {
+  rec_file *file;
+  rec_status status = rec_file_open(path, &file);
+  if (status) return status;
+  status = load(t, file);
+  rec_file_close(file);
+  return status;
+}
+
+rec_status checkpoint_load_weights(const trained_model *of, void *weights, const char *path) {
+  rec_file *file;
+  rec_status status = rec_file_open(path, &file);
+  if (status) return status;
+  status = read_parameters(file, "", of, weights);
+  rec_file_close(file);
+  return status;
+}

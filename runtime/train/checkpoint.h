@@ -1,0 +1,18 @@
+// What a run leaves on the disk, in safetensors: the weights under their paths; to continue, also the moments
+// (`optimizer.m.PATH`, `optimizer.v.PATH`) and the carried states (`state.NAME`). Files are written whole or not at all.
+#ifndef REC_TRAIN_CHECKPOINT_H
+#define REC_TRAIN_CHECKPOINT_H
+
+#include "runtime/train/trainer.h"
+
+rec_status checkpoint_save(const trainer *t, const char *path);
+// Continues where the checkpoint was written. It must be of the same program.
+rec_status checkpoint_load(trainer *t, const char *path);
+// Steps done according to a checkpoint, and how many its block has.
+rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps);
+
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path);
+// Any file that holds all weights of the model.
+rec_status checkpoint_load_weights(const trained_model *of, void *weights, const char *path);
+
+#endif

@@ -1,0 +1,184 @@
+// A train block from its first to its last step: log, checkpoints, signals, what the user sees.
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/progress.h"
+#include "runtime/train/session.h"
+#include "runtime/train/weights.h"
+
+static volatile sig_atomic_t asked_to_stop;
+
+static void on_signal(int number) {
+  (void)number;
+  asked_to_stop = 1;
+}
+
+typedef struct loop {
+  session *s;
+  trainer *t;
+  train_data data;
+  char *checkpoint, *weights, *log_path;
+  FILE *log;
+  double last_checkpoint;
+  struct sigaction old_interrupt, old_terminate;
+} loop;
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+// ---- the log -----------------------------------------------------------------------------------------------
+
+static int64_t step_of_line(const char *line) {
+  const char *key = strstr(line, "\"step\":");
+  return key ? strtoll(key + 7, NULL, 10) : -1;
+}
+
+// Keeps the lines of the steps that the checkpoint knows: the others are run again.
+static rec_status open_log(loop *l) {
+  char *kept = NULL, *line = NULL;
+  size_t size = 0, room = 0;
+  FILE *old = l->t->step ? fopen(l->log_path, "r") : NULL, *memory = open_memstream(&kept, &size);
+  if (!memory) return rec_no_memory();
+  while (old && getline(&line, &room, old) > 0)
+    if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step) fputs(line, memory);
+  if (old) fclose(old);
+  free(line);
+  fclose(memory);
+  l->log = fopen(l->log_path, "w");
+  bool good = l->log && fwrite(kept, 1, size, l->log) == size && !fflush(l->log);
+  free(kept);
+  return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+}
+
+static void write_log(loop *l, const step_report *r, double seconds) {
+  const train_block *b = l->t->block;
+  fprintf(l->log,
+          "{\"step\":%" PRId64 ",\"loss\":%.9g,\"bits_per_byte\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
+          ",\"tokens_per_second\":%.0f,\"carried\":%.4f}\n",
+          l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm, l->t->step * b->batch * b->context,
+          (double)(b->batch * b->context) / seconds, r->carried);
+}
+
+// ---- checkpoints -------------------------------------------------------------------------------------------
+
+// The log reaches the disk before the checkpoint that counts on its lines.
+static rec_status save(loop *l) {
+  if (fflush(l->log) || fsync(fileno(l->log))) return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  l->last_checkpoint = now();
+  return checkpoint_save(l->t, l->checkpoint);
+}
+
+static bool checkpoint_due(const loop *l) {
+  int64_t every = l->s->options.checkpoint_steps;
+  if (every > 0 && l->t->step % every == 0) return true;
+  return now() - l->last_checkpoint >= l->s->options.checkpoint_seconds;
+}
+
+// ---- a block -----------------------------------------------------------------------------------------------
+
+static rec_status start_weights(loop *l) {
+  const train_block *b = l->t->block;
+  const train_block *before = b->after ? train_program_block(l->s->program, b->after) : NULL;
+  if (before) return session_load_result(l->s, before, l->t->weights);
+  return train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
+}
+
+static rec_status start(loop *l) {
+  bool exists = !access(l->checkpoint, R_OK);
+  if (l->s->options.resume && exists) return checkpoint_load(l->t, l->checkpoint);
+  if (exists && unlink(l->checkpoint)) return rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
+  return start_weights(l);
+}
+
+static void announce(const loop *l) {
+  const trainer_memory *m = &l->t->memory;
+  const double mib = 1 << 20;
+  printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text, l->t->of.model->weight_count);
+  printf("  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states %.1f, text %.1f\n",
+         ((double)trainer_bytes(m) + (double)l->data.count * 2) / mib, (double)m->weights / mib, (double)m->gradients / mib,
+         (double)m->moments / mib, (double)m->activations / mib, (double)m->states / mib,
+         ((double)m->data + (double)l->data.count * 2) / mib);
+  if (l->t->step) printf("  continues at step %" PRId64 "\n", l->t->step);
+  fflush(stdout);
+}
+
+static rec_status run_steps(loop *l) {
+  const train_block *b = l->t->block;
+  progress bar;
+  rec_status status = REC_OK;
+  progress_open(&bar, b->name, l->t->step, b->steps, b->batch * b->context);
+  l->last_checkpoint = now();
+  while (!status && l->t->step < b->steps && !asked_to_stop) {
+    step_report report;
+    double began = now();
+    status = trainer_step(l->t, &l->data, &report);
+    if (status) break;
+    write_log(l, &report, now() - began);
+    progress_step(&bar, l->t->step, report.loss);
+    if (l->t->step < b->steps && checkpoint_due(l)) status = save(l);
+  }
+  progress_close(&bar);
+  return status;
+}
+
+static void catch_signals(loop *l, bool on) {
+  struct sigaction action = {.sa_handler = on_signal};
+  sigaction(SIGINT, on ? &action : &l->old_interrupt, on ? &l->old_interrupt : NULL);
+  sigaction(SIGTERM, on ? &action : &l->old_terminate, on ? &l->old_terminate : NULL);
+}
+
+static rec_status open_loop(loop *l, const train_block *block) {
+  session *s = l->s;
+  trained_model of = session_model(s, block);
+  l->checkpoint = session_path(s, block->name, "checkpoint.safetensors");
+  l->weights = session_path(s, block->name, "model.safetensors");
+  l->log_path = session_path(s, block->name, "log.jsonl");
+  char *data = session_data_path(s, block);
+  rec_status status = l->checkpoint && l->weights && l->log_path && data ? REC_OK : rec_no_memory();
+  if (!status) status = train_data_open(data, block->split, block->context, of.model->vocabulary, &l->data);
+  if (!status) status = session_make_folder(s, block->name);
+  if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
+  if (!status) status = start(l);
+  if (!status) status = open_log(l);
+  free(data);
+  return status;
+}
+
+static void close_loop(loop *l) {
+  if (l->log) fclose(l->log);
+  trainer_free(l->t);
+  train_data_close(&l->data);
+  free(l->checkpoint);
+  free(l->weights);
+  free(l->log_path);
+}
+
+rec_status session_train(session *s, const train_block *block, bool *stopped) {
+  loop l = {.s = s};
+  asked_to_stop = 0;
+  rec_status status = open_loop(&l, block);
+  if (!status && l.t->step >= block->steps) {
+    printf("train %s: all of its %" PRId64 " steps are done\n", block->name, block->steps);
+  } else if (!status) {
+    announce(&l);
+    catch_signals(&l, true);
+    status = run_steps(&l);
+    if (!status && l.t->step == block->steps) status = checkpoint_save_weights(&l.t->of, l.t->weights, l.weights);
+    if (!status) status = save(&l);
+    catch_signals(&l, false);
+  }
+  *stopped = asked_to_stop != 0;
+  close_loop(&l);
+  return status;
+}

@@ -1,0 +1,121 @@
+#include "runtime/train/session.h"
+
+#include <cblas.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/module.h"
+#include "runtime/train/checkpoint.h"
+
+static rec_status find_kernels(session *s) {
+  const train_program *p = s->program;
+  s->kernels = calloc((size_t)p->kernel_count + 1, sizeof *s->kernels);
+  if (!s->kernels) return rec_no_memory();
+  for (int i = 0; i < p->kernel_count; i++) {
+    const rec_recurrence *r = rec_module_find(s->module, p->kernels[i]);
+    if (!r || !r->forward) return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none", p->kernels[i]);
+    s->kernels[i] = execute_host_kernel(r);
+  }
+  for (int i = 0; i < p->model_count; i++) {
+    rec_status status = execute_check(&p->models[i], s->kernels);
+    if (status) return status;
+  }
+  return REC_OK;
+}
+
+rec_status session_open(const rec_module *module, const session_options *options, session **made) {
+  *made = NULL;
+  const cJSON *json = cJSON_GetObjectItemCaseSensitive(module->json, "program");
+  if (!cJSON_IsObject(json))
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none", module->path);
+  session *s = calloc(1, sizeof *s);
+  if (!s) return rec_no_memory();
+  *s = (session){.module = module, .options = *options};
+  if (!s->options.runs) s->options.runs = "runs";
+  if (s->options.threads <= 0) s->options.threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
+  if (s->options.checkpoint_seconds <= 0) s->options.checkpoint_seconds = 30;
+  s->source_path = module->source_count ? module->sources[0].path : "";
+  s->source_text = module->source_count ? module->sources[0].text : "";
+  openblas_set_num_threads(1); /* threads are ours: results must not depend on their number */
+  rec_status status = train_program_read(json, &s->program);
+  if (!status) status = find_kernels(s);
+  if (status) session_close(s);
+  else *made = s;
+  return status;
+}
+
+void session_close(session *s) {
+  if (!s) return;
+  train_program_free(s->program);
+  free(s->kernels);
+  free(s);
+}
+
+trained_model session_model(const session *s, const train_block *block) {
+  bool f64 = s->module->dtype == REC_F64;
+  return (trained_model){&s->program->models[block->model], s->kernels, f64 ? &numeric_f64 : &numeric_f32, f64 ? REC_F64 : REC_F32};
+}
+
+// ---- files -------------------------------------------------------------------------------------------------
+
+static char *joined(const char *folder, size_t length, const char *name, const char *file) {
+  size_t size = length + strlen(name) + strlen(file) + 4;
+  char *path = malloc(size);
+  if (path) snprintf(path, size, "%.*s%s%s%s%s", (int)length, folder, length ? "/" : "", name, *name ? "/" : "", file);
+  return path;
+}
+
+// Folder of a path without the last slash; 0 for none.
+static size_t folder_length(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return !slash ? 0 : slash == path ? 1 : (size_t)(slash - path);
+}
+
+char *session_data_path(const session *s, const train_block *block) {
+  if (s->options.data) return strdup(s->options.data);
+  if (block->file[0] == '/') return strdup(block->file);
+  char *beside_source = joined(s->source_path, folder_length(s->source_path), "", block->file);
+  if (!beside_source || !access(beside_source, R_OK)) return beside_source;
+  char *beside_library = joined(s->module->path, folder_length(s->module->path), "", block->file);
+  if (beside_library && !access(beside_library, R_OK)) {
+    free(beside_source);
+    return beside_library;
+  }
+  free(beside_library);
+  return beside_source;
+}
+
+char *session_path(const session *s, const char *name, const char *file) {
+  return joined(s->options.runs, strlen(s->options.runs), name ? name : "", file);
+}
+
+rec_status session_make_folder(const session *s, const char *name) {
+  char *path = session_path(s, NULL, name);
+  if (!path) return rec_no_memory();
+  bool good = (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path, 0777) || errno == EEXIST);
+  rec_status status = good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  free(path);
+  return status;
+}
+
+rec_status session_load_result(const session *s, const train_block *block, void *weights) {
+  int64_t step = 0, steps = 0;
+  char *path = session_path(s, block->name, "checkpoint.safetensors");
+  if (!path) return rec_no_memory();
+  rec_status status;
+  if (access(path, R_OK))
+    status = rec_fail(REC_ERROR_FILE, "expected the block '%s' to be trained, found no %s; run rec train first", block->name, path);
+  else
+    status = checkpoint_progress(path, &step, &steps);
+  if (!status && step < steps)
+    status = rec_fail(REC_ERROR_ARGUMENT, "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
+                      block->name, (long long)step, (long long)steps);
+  trained_model of = session_model(s, block);
+  if (!status) status = checkpoint_load_weights(&of, weights, path);
+  free(path);
+  return status;
+}

@@ -1,0 +1,52 @@
+// A model in training: its weights, their gradients and moments, the states carried between batches, and one step.
+#ifndef REC_TRAIN_TRAINER_H
+#define REC_TRAIN_TRAINER_H
+
+#include "runtime/train/data.h"
+#include "runtime/train/execute.h"
+#include "runtime/train/pool.h"
+
+// The model of a block with code for its kernels.
+typedef struct trained_model {
+  const train_model *model;
+  const train_kernel *kernels;
+  const numeric *n;
+  rec_dtype dtype;
+} trained_model;
+
+typedef struct trainer_memory {
+  int64_t weights, gradients, moments, activations, states, data;  // bytes
+} trainer_memory;
+
+typedef struct trainer {
+  trained_model of;
+  const train_block *block;
+  train_pool *pool;
+  int64_t step;             // steps done
+  int shard_count;
+  void *weights, *moment1, *moment2;
+  void *carried;            // states after the last batch; NULL: no step of the block passes them on
+  bool carried_valid;       // there was a last batch
+  trainer_memory memory;
+  struct trainer_internals *in;
+} trainer;
+
+typedef struct step_report {
+  double loss;              // nats a token, before the step
+  double gradient_norm;     // before clipping
+  double rate;
+  double carried;           // share of the sequences that started from the last batch
+} step_report;
+
+// Into how many shards a batch is cut: a function of sizes alone.
+int trainer_shards(const train_model *model, int64_t batch, int64_t context);
+
+rec_status trainer_new(trained_model of, const train_block *block, int threads, trainer **made);
+void trainer_free(trainer *t);  // NULL is allowed
+
+rec_status trainer_step(trainer *t, const train_data *data, step_report *report);
+
+double trainer_rate(const train_block *block, int64_t step);
+int64_t trainer_bytes(const trainer_memory *memory);
+
+#endif
