@@ -163,6 +163,10 @@ source_position source_locate(const source *s, uint32_t offset) {
   return (source_position){.line = line + 1, .column = column};
 }
 
+uint32_t source_indent(const source *s, uint32_t offset) {
+  return offset - s->line_starts[line_index(s, offset)];
+}
+
 const char *source_line(const source *s, int line, uint32_t *length) {
   uint32_t begin = s->line_starts[line - 1];
   uint32_t end = line < s->line_count ? s->line_starts[line] - 1 : s->size;

@@ -52,6 +52,9 @@ typedef struct source_position {
 } source_position;
 source_position source_locate(const source *s, uint32_t offset);
 
+// Bytes between the start of its line and the offset: cheap, for comparing indents.
+uint32_t source_indent(const source *s, uint32_t offset);
+
 // One line of text without its line end.
 const char *source_line(const source *s, int line, uint32_t *length);
 

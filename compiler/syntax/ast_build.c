@@ -10,9 +10,11 @@ static ast_name name_of(const token *t) {
   return t ? (ast_name){.text = t->text, .span = t->span} : (ast_name){0};
 }
 
-// The documentation before a token; it has found its declaration.
+// The documentation before a token; it has found its declaration. Tokens that a repair made have none.
 static const char *take_doc(builder *b, const token *t) {
-  if (t->doc) vec_push(b->memory, &b->used_docs, t->doc);
+  if (!t->doc) return NULL;
+  ptrdiff_t index = t - b->tokens->items;
+  if (index >= 0 && index < b->tokens->count) b->documented[index] = true;
   return t->doc;
 }
 

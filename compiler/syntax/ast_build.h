@@ -13,7 +13,7 @@ typedef struct builder {
   const tokens *tokens;  // of the file
   bool accepted;        // the whole file has been reduced
   bool height_reported;
-  VEC(const char *) used_docs;  // the `///` texts that found their declaration
+  bool *documented;      // [tokens->count]: the `///` text before this token found its declaration
 } builder;
 
 // Lists whose closing bracket matters for the span.

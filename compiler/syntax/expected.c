@@ -147,13 +147,18 @@ const char *found_text(const parse *p, const token *t) {
 }
 
 void say_always(parse *p, span where, const char *text) {
+  p->mistakes++;
   diag_error(p->diag, where, "%s", text);
   p->fed = 0;
 }
 
 void say_text(parse *p, span where, const char *text) {
-  if (p->fed >= SILENCE || diag_error_count(p->diag) == 0) say_always(p, where, text);
-  p->fed = 0;
+  if (p->fed >= SILENCE || diag_error_count(p->diag) == 0) {
+    say_always(p, where, text);
+  } else {
+    p->mistakes++;
+    p->fed = 0;
+  }
 }
 
 const char *expected_found(const parse *p, const char *expected, const char *found,

@@ -109,9 +109,10 @@ static token *add_token(lexer *lx, int kind, const unsigned char *from, const un
   vec_push(lx->memory, &lx->out.tokens,
            (token){.kind = kind,
                    .span = span_of(lx, from, to),
-                   .doc = lx->doc,
+                   .doc = lx->doc.count ? lx->doc.items : NULL,
                    .first_on_line = !lx->line_has_token});
-  lx->doc = NULL;
+  lx->doc.items = NULL;
+  lx->doc.count = lx->doc.capacity = 0;
   lx->line_has_token = true;
   return &lx->out.tokens.items[lx->out.tokens.count - 1];
 }
@@ -151,9 +152,9 @@ static void add_doc_line(lexer *lx, const unsigned char *from, const unsigned ch
   from += 3;
   if (from < to && *from == ' ') from++;
   while (to > from && isspace(to[-1])) to--;
-  int length = (int)(to - from);
-  lx->doc = lx->doc ? arena_printf(lx->memory, "%s\n%.*s", lx->doc, length, (const char *)from)
-                    : arena_printf(lx->memory, "%.*s", length, (const char *)from);
+  if (lx->doc.count) lx->doc.items[lx->doc.count - 1] = '\n';
+  for (; from < to; from++) vec_push(lx->memory, &lx->doc, (char)*from);
+  vec_push(lx->memory, &lx->doc, 0);
 }
 
 void lex_comment(lexer *lx, const unsigned char *from, const unsigned char *to, bool is_doc) {

@@ -11,8 +11,7 @@ typedef struct lexer {
   const source *source;
   const unsigned char *begin;
   token_stream out;
-  const char *doc;      // `///` text that waits for the next token
-  span doc_span;        // of its last line
+  VEC(char) doc;        // `///` text that waits for the next token, ended by a NUL; empty without
   bool line_has_token;  // since the last newline
 } lexer;
 

@@ -29,10 +29,11 @@ static const char *text_to_entry_end(const parse *p, const token *from) {
   return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
 }
 
-// Index of the token behind the bracket that opens at `index`, or of the end.
+// Index of the token behind the bracket that opens at `index`, if it closes within reach.
 static int after_bracket(const parse *p, int index) {
+  enum { REACH = 200 };
   int depth = 0;
-  for (; p->tokens.items[index].kind != 0; index++) {
+  for (int last = index + REACH; index < last && p->tokens.items[index].kind != 0; index++) {
     int kind = p->tokens.items[index].kind;
     if (kind == TK_LP || kind == TK_LB || kind == TK_LC) depth++;
     if (kind == TK_RP || kind == TK_RB || kind == TK_RC) depth--;

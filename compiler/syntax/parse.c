@@ -14,6 +14,7 @@
 
 enum {
   NESTING_MAX = 200,       // brackets inside each other
+  MISTAKES_MAX = 1000,     // reported or not: what has more is no program
   ROUNDS_MAX = 64,         // at one token
   STACK_DEPTH_MAX = 8000,  // chains of prefix operators, which need no bracket
 };
@@ -149,8 +150,8 @@ static void warn_of_continuation(parse *p, const token *t) {
   if (!t->first_on_line || (t->kind != TK_MINUS && t->kind != TK_LP) || p->statement < 0) return;
   const token *first = &p->tokens.items[p->statement];
   if (!first->first_on_line) return;
-  int column = source_locate(p->source, t->span.begin).column;
-  if (column != source_locate(p->source, first->span.begin).column) return;
+  uint32_t indent = source_indent(p->source, t->span.begin);
+  if (indent != source_indent(p->source, first->span.begin)) return;
   diag_warning(p->diag, t->span,
                "this line continues the statement above it; indent it to show that");
 }
@@ -238,7 +239,7 @@ static bool too_deep(parse *p) {
   return deep;
 }
 
-// Every round consumes a token or, a few times at most, invents one; this makes it certain for every input.
+// Every round consumes a token or, a few times at most, invents one; this makes sure of it for every input.
 static void enforce_progress(parse *p, int *furthest, int *rounds) {
   if (p->at > *furthest) {
     *furthest = p->at;
@@ -247,6 +248,7 @@ static void enforce_progress(parse *p, int *furthest, int *rounds) {
     if (peek(p, 0)->kind == 0) p->stopped = true;
     p->at++;
   }
+  if (p->mistakes > MISTAKES_MAX) p->stopped = true;
 }
 
 static void parse_tokens(parse *p) {
@@ -271,19 +273,11 @@ static void parse_tokens(parse *p) {
 
 // `///` lines that no declaration took.
 static void warn_of_lost_docs(parse *p) {
-  int used = 0;
   for (int i = 0; i < p->tokens.count; i++) {
     const token *t = &p->tokens.items[i];
-    if (!t->doc) continue;
-    bool found = false;
-    for (int k = 0; k < p->builder.used_docs.count && !found; k++) {
-      found = p->builder.used_docs.items[(used + k) % p->builder.used_docs.count] == t->doc;
-      if (found) used += k + 1;
-    }
-    if (!found) {
-      diag_warning(p->diag, t->span,
-                   "the '///' text above documents nothing: no declaration starts here");
-    }
+    if (!t->doc || p->builder.documented[i]) continue;
+    diag_warning(p->diag, t->span,
+                 "the '///' text above documents nothing: no declaration starts here");
   }
 }
 
@@ -299,6 +293,7 @@ parse parse_all(arena *a, interner *names, diag *d, const source *s, token_strea
   ast_file *file = ARENA_NEW(a, ast_file);
   file->source = s;
   p.builder = (builder){.memory = a, .diag = d, .file = file, .tokens = &p.tokens};
+  p.builder.documented = ARENA_ARRAY(a, bool, stream.tokens.count);
   p.starts = ARENA_ARRAY(a, bool, stream.tokens.count);
   p.parser = parser_new();
   int errors_before = diag_error_count(d);

@@ -17,6 +17,7 @@ typedef struct parse {
   builder builder;
   int at;             // the next token
   int fed;            // tokens taken since the last message
+  int mistakes;       // met so far, also those that were not reported
   int statement;      // first token of the statement that is being read, or -1
   int setting;        // the name of the setting that is being read, or -1
   bool stopped;       // the end of the file does not fit and nothing can be closed

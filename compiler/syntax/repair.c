@@ -91,8 +91,8 @@ void apply_repair(parse *p, repair r) {
 
 // ---- recovery points --------------------------------------------------------------------------------------------------------
 
-// Can reading go on at this token? `open` brackets are open since the statement that was given up, which starts in `column`.
-static bool is_recovery_point(const parse *p, int index, bracket_counts open, int column) {
+// Can reading go on at this token? `open` brackets are open since the statement that was given up, which is indented by `indent`.
+static bool is_recovery_point(const parse *p, int index, bracket_counts open, uint32_t indent) {
   const token *t = &p->tokens.items[index];
   if (t->kind == 0) return true;
   bool in_settings = fits(p, TK_MODEL) && !fits(p, TK_FN);
@@ -102,8 +102,7 @@ static bool is_recovery_point(const parse *p, int index, bracket_counts open, in
   if (t->kind == TK_NONE || !fits(p, t->kind)) return false;
   if (t->kind == TK_RC) return open.braces == 0;
   // A bracket that was never closed must not swallow the rest of the block.
-  bool outdented =
-      t->first_on_line && source_locate(p->source, t->span.begin).column <= column;
+  bool outdented = t->first_on_line && source_indent(p->source, t->span.begin) <= indent;
   if (is_statement_word(t->kind)) return open.braces == 0 || outdented;
   return t->kind == TK_NAME && t->first_on_line && (open.all == 0 || outdented);
 }
@@ -124,13 +123,13 @@ static void close_blocks(parse *p) {
 
 void skip_to_recovery_point(parse *p) {
   const token *first = peek(p, p->statement >= 0 ? p->statement - p->at : 0);
-  int column = source_locate(p->source, first->span.begin).column;
+  uint32_t indent = source_indent(p->source, first->span.begin);
   bracket_counts open = count_brackets(p);
   feed(p, TK_JUNK, peek(p, 0));
   bracket_counts kept = count_brackets(p);
   open.all -= kept.all;
   open.braces -= kept.braces;
-  while (!is_recovery_point(p, p->at, open, column)) {
+  while (!is_recovery_point(p, p->at, open, indent)) {
     int kind = peek(p, 0)->kind;
     open.all += bracket_step(kind);
     if (open.all < 0) open.all = 0;
