@@ -22,8 +22,10 @@ typedef struct body_check {
 // ---- names of the whole text --------------------------------------------------------------------------------------------
 
 static symbol_kind kind_of_statement(ast_stmt_kind kind) {
-  static const symbol_kind kinds[] = {[AST_INPUT] = SYMBOL_INPUT, [AST_PARAM] = SYMBOL_PARAM,
-                                      [AST_STATE] = SYMBOL_STATE, [AST_OUTPUT] = SYMBOL_OUTPUT};
+  static const symbol_kind kinds[] = {[AST_INPUT] = SYMBOL_INPUT,
+                                      [AST_PARAM] = SYMBOL_PARAM,
+                                      [AST_STATE] = SYMBOL_STATE,
+                                      [AST_OUTPUT] = SYMBOL_OUTPUT};
   return kinds[kind];
 }
 
@@ -40,7 +42,8 @@ static void declare_names(body_check *c, const ast_stmts *statements) {
     }
     for (int k = 0; k < stmt->decls.count; k++) {
       const ast_decl *decl = &stmt->decls.items[k];
-      symbol *s = scope_declare(c->scope, kind_of_statement(stmt->kind), decl->name.text, decl->name.span);
+      symbol *s =
+          scope_declare(c->scope, kind_of_statement(stmt->kind), decl->name.text, decl->name.span);
       if (s && decl->value) s->assigned_at = decl->name.span;
     }
   }
@@ -70,8 +73,8 @@ static const char *leftover_hint(const body_check *c, axis_set missing, axis_set
   const char *extra_text = axis_list_text(c->scope, extra);
   if (!missing) return arena_printf(memory, "sum over %s: sum[%s](...)", extra_text, extra_text);
   if (!extra) {
-    return arena_printf(memory, "%s %s missing, and only a value without axes is spread", missing_text,
-                        missing & (missing - 1) ? "are" : "is");
+    return arena_printf(memory, "%s %s missing, and only a value without axes is spread",
+                        missing_text, missing & (missing - 1) ? "are" : "is");
   }
   return arena_printf(memory, "%s %s missing, %s %s too many", missing_text,
                       missing & (missing - 1) ? "are" : "is", extra_text,
@@ -82,17 +85,17 @@ static const char *leftover_hint(const body_check *c, axis_set missing, axis_set
 static bool check_exact_axes(const body_check *c, const ast_expr *e, sema_operand value,
                              axis_set wanted, const char *wanted_text, const char *target) {
   if (value.axes == wanted || value.axes == 0) return true;
-  scope_error(c->scope, e->span, "expected %s%s for %s, found %s; %s",
-              wanted ? "axes " : "", wanted_text, target, axes_text(c->scope, value.axes),
+  scope_error(c->scope, e->span, "expected %s%s for %s, found %s; %s", wanted ? "axes " : "",
+              wanted_text, target, axes_text(c->scope, value.axes),
               leftover_hint(c, wanted & ~value.axes, value.axes & ~wanted));
   return false;
 }
 
-// The first name that a value gets stays: it is what reports call it.
+// The first name that a value gets stays: it is what reports call it. Leaves are what they read.
 static void name_value(body_check *c, sema_operand value, int first_new, const char *name) {
   if (value.kind != OPERAND_VALUE || value.id < first_new) return;
   typed_value *v = &c->body->values.items[value.id];
-  if (!v->name) v->name = name;
+  if (!v->name && value_arity(v->op) > 0) v->name = name;
 }
 
 static void check_let(body_check *c, const ast_stmt *stmt) {
@@ -115,8 +118,10 @@ static void check_let(body_check *c, const ast_stmt *stmt) {
     bool fine = sema_axes(c->scope, &bind->axes, &stated, NULL) && value.kind != OPERAND_ERROR;
     const char *target = arena_printf(c->sema->memory, "the let %s", bind->name.text);
     fine = fine && check_exact_axes(c, e, value, stated, axes_text(c->scope, stated), target);
-    if (fine) value.axes = stated;
-    else value = operand_error;
+    if (fine)
+      value.axes = stated;
+    else
+      value = operand_error;
   }
   symbol *s = symbol_declared_at(c, &bind->name);
   if (!s) return;
@@ -132,13 +137,16 @@ static sema_operand check_assigned(body_check *c, const symbol *s, const ast_exp
   if (value.kind == OPERAND_ERROR) return value;
   const char *target =
       arena_printf(c->sema->memory, "the %s %s", symbol_kind_text(s->kind), s->name);
-  if (!check_exact_axes(c, e, value, tensor->axis_set, tensor_axes_text(c->scope, tensor), target)) {
+  if (!check_exact_axes(c, e, value, tensor->axis_set, tensor_axes_text(c->scope, tensor),
+                        target)) {
     note_symbol(c->scope, s);
     return operand_error;
   }
   if (value.complex && !tensor->complex) {
-    scope_error(c->scope, e->span, "expected a real value for %s, found a complex one; take re(...), or "
-                "declare %s : complex", target, s->name);
+    scope_error(c->scope, e->span,
+                "expected a real value for %s, found a complex one; take re(...), or "
+                "declare %s : complex",
+                target, s->name);
     note_symbol(c->scope, s);
     return operand_error;
   }
@@ -167,10 +175,13 @@ static bool is_assignable(const body_check *c, const ast_name *name, const symbo
       bool open = other->kind == SYMBOL_STATE || other->kind == SYMBOL_OUTPUT;
       if (open && !other->assigned_at.source) suggest(&found, other->name);
     }
-    if (found.best) scope_find(c->scope, found.best)->assigned_at = name->span;  // only this is reported
-    const char *hint = found.best ? suggestion_text(c->sema, &found)
-                                  : arena_printf(c->sema->memory, "; write let %s = ...", name->text);
-    scope_error(c->scope, name->span, "expected a state or an output, found '%s'%s", name->text, hint);
+    if (found.best)
+      scope_find(c->scope, found.best)->assigned_at = name->span;  // only this is reported
+    const char *hint = found.best
+                           ? suggestion_text(c->sema, &found)
+                           : arena_printf(c->sema->memory, "; write let %s = ...", name->text);
+    scope_error(c->scope, name->span, "expected a state or an output, found '%s'%s", name->text,
+                hint);
     return false;
   }
   if (s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT) return true;
@@ -190,8 +201,10 @@ static void check_assignment(body_check *c, const ast_stmt *stmt) {
     return;
   }
   if (!s->declared) {
-    scope_error(c->scope, name->span, "expected a declared state or output, found '%s', declared on line "
-                "%d; declare it above", name->text, line_of(c->sema, s->span));
+    scope_error(c->scope, name->span,
+                "expected a declared state or output, found '%s', declared on line "
+                "%d; declare it above",
+                name->text, line_of(c->sema, s->span));
     scope_use_all(c->scope, stmt->assign.value);
     s->assigned = true;
     return;
@@ -224,8 +237,10 @@ static void check_type(body_check *c, const ast_decl *decl, typed_tensor *tensor
   if (!decl->type.text) return;
   tensor->complex = decl->type.text == c->sema->word_complex;
   if (!tensor->complex) {
-    scope_error(c->scope, decl->type.span, "expected the type 'complex', found '%s'; without a type a "
-                "value is real", decl->type.text);
+    scope_error(c->scope, decl->type.span,
+                "expected the type 'complex', found '%s'; without a type a "
+                "value is real",
+                decl->type.text);
   }
 }
 
@@ -235,8 +250,10 @@ static void check_start_of_param(body_check *c, const ast_decl *decl, typed_tens
   if (!tensor->start) return;
   bool complex = tensor->start->values.items[tensor->start->values.count - 1].complex;
   if (complex && !tensor->complex) {
-    scope_error(c->scope, decl->start->span, "expected a real start for the param '%s', found a complex "
-                "one; declare it %s : complex", tensor->name, tensor->name);
+    scope_error(c->scope, decl->start->span,
+                "expected a real start for the param '%s', found a complex "
+                "one; declare it %s : complex",
+                tensor->name, tensor->name);
   }
 }
 
@@ -278,8 +295,10 @@ static void check_declaration(body_check *c, tensor_kind kind, const ast_decl *d
 }
 
 static void check_statement(body_check *c, const ast_stmt *stmt) {
-  static const tensor_kind kinds[] = {[AST_INPUT] = TENSOR_INPUT, [AST_PARAM] = TENSOR_PARAM,
-                                      [AST_STATE] = TENSOR_STATE, [AST_OUTPUT] = TENSOR_OUTPUT};
+  static const tensor_kind kinds[] = {[AST_INPUT] = TENSOR_INPUT,
+                                      [AST_PARAM] = TENSOR_PARAM,
+                                      [AST_STATE] = TENSOR_STATE,
+                                      [AST_OUTPUT] = TENSOR_OUTPUT};
   if (stmt->kind == AST_LET) {
     check_let(c, stmt);
   } else if (stmt->kind == AST_ASSIGN) {
@@ -298,10 +317,11 @@ static void check_used(const body_check *c, const symbol *s) {
   const char *kind = symbol_kind_text(s->kind);
   if (s->used) return;
   if (s->kind == SYMBOL_INPUT || s->kind == SYMBOL_PARAM) {
-    scope_error(c->scope, s->span, "expected a use of the %s '%s', found none; remove it", kind, s->name);
-  } else if (s->kind == SYMBOL_AXIS && !c->axes_unsure) {
-    scope_error(c->scope, s->span, "expected a use of the axis '%s', found none; remove it from the header",
+    scope_error(c->scope, s->span, "expected a use of the %s '%s', found none; remove it", kind,
                 s->name);
+  } else if (s->kind == SYMBOL_AXIS && !c->axes_unsure) {
+    scope_error(c->scope, s->span,
+                "expected a use of the axis '%s', found none; remove it from the header", s->name);
   } else if (s->kind == SYMBOL_LET) {
     diag_warning(d, s->span, "expected a use of the let '%s', found none; remove it", s->name);
   }
@@ -310,7 +330,8 @@ static void check_used(const body_check *c, const symbol *s) {
 static void check_runtime_axis(const body_check *c, const symbol *s) {
   bool runtime = c->body->axes.items[s->index].size == TYPED_RUNTIME_SIZE;
   if (!runtime || !s->used || c->axes_unsure || axis_in(c->anchored, s->index)) return;
-  scope_error(c->scope, s->span, "expected the axis '%s' in some input or param, found it in none; its size "
+  scope_error(c->scope, s->span,
+              "expected the axis '%s' in some input or param, found it in none; its size "
               "is known at run time, from a tensor that has it: give it one here, as in %s = 64",
               s->name, s->name);
 }
@@ -322,13 +343,14 @@ static void check_whole(const body_check *c, const ast_item *item) {
     if (s->kind == SYMBOL_AXIS) check_runtime_axis(c, s);
     bool assignable = s->kind == SYMBOL_STATE || s->kind == SYMBOL_OUTPUT;
     if (assignable && !s->assigned_at.source) {
-      scope_error(c->scope, s->span, "expected an assignment of the %s '%s', found none; write %s = ...",
+      scope_error(c->scope, s->span,
+                  "expected an assignment of the %s '%s', found none; write %s = ...",
                   symbol_kind_text(s->kind), s->name, s->name);
     }
   }
   if (!c->has_input) {
-    scope_error(c->scope, item->name.span, "expected at least one input in the recurrence '%s', found none",
-                item->name.text);
+    scope_error(c->scope, item->name.span,
+                "expected at least one input in the recurrence '%s', found none", item->name.text);
   }
 }
 

@@ -26,7 +26,11 @@ static bool same_value(const typed_value *a, const typed_value *b) {
 static int *bucket_of(sema_scope *scope, const typed_value *v) {
   uint64_t bits;
   memcpy(&bits, &v->number, sizeof bits);
-  uint64_t parts[] = {v->op, (uint64_t)v->index, (uint64_t)v->index2, (uint64_t)v->steps, bits,
+  uint64_t parts[] = {v->op,
+                      (uint64_t)v->index,
+                      (uint64_t)v->index2,
+                      (uint64_t)v->steps,
+                      bits,
                       value_arity(v->op) ? (uint64_t)v->args[0] : 0};
   uint64_t hash = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -69,8 +73,10 @@ void drop_values(sema_scope *scope, int count) {
 
 sema_operand refuse_growth(sema_scope *scope, span where) {
   if (!scope->state->too_large) {
-    scope_error(scope, where, "expected a body of at most %d operations, found more; a fold is written out "
-                "once for each entry of its axis, an fn for each call", TYPED_MAX_VALUES);
+    scope_error(scope, where,
+                "expected a body of at most %d operations, found more; a fold is written out "
+                "once for each entry of its axis, an fn for each call",
+                TYPED_MAX_VALUES);
   }
   scope->state->too_large = true;
   return operand_error;
@@ -88,7 +94,8 @@ sema_operand build_value(sema_scope *scope, typed_value value) {
 static value_id value_at(sema_scope *scope, sema_operand a, span where) {
   if (a.kind == OPERAND_VALUE) return a.id;
   if (a.kind == OPERAND_ERROR) ICE("sema", "value of an operand that is an error");
-  return build_value(scope, (typed_value){.op = VALUE_NUMBER, .number = a.number, .span = where}).id;
+  return build_value(scope, (typed_value){.op = VALUE_NUMBER, .number = a.number, .span = where})
+      .id;
 }
 
 value_id sema_value(sema_scope *scope, sema_operand operand) {
@@ -120,7 +127,8 @@ sema_operand build_operation(sema_scope *scope, value_op op, const sema_operand 
     numbers[i] = args[i].number;
   }
   if (op == VALUE_WHERE && args[0].kind == OPERAND_CONSTANT) return build_where(scope, args, axes);
-  if (constant && fold_constant(op, numbers, &result)) return seen_as(operand_constant(result), axes);
+  if (constant && fold_constant(op, numbers, &result))
+    return seen_as(operand_constant(result), axes);
   typed_value value = {.op = op, .span = where};
   for (int i = 0; i < arity; i++) {
     value.args[i] = value_at(scope, args[i], where);
@@ -165,13 +173,17 @@ sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand expo
     return power.kind == OPERAND_ERROR ? power : seen_as(power, base.axes | exponent.axes);
   }
   if (base.complex || exponent.complex) {
-    scope_error(scope, where, "expected a whole constant as the exponent of a complex power, found "
-                "%s", exponent.complex ? "a complex one" : "another one");
+    scope_error(scope, where,
+                "expected a whole constant as the exponent of a complex power, found "
+                "%s",
+                exponent.complex ? "a complex one" : "another one");
     return operand_error;
   }
   if (base.kind == OPERAND_CONSTANT && base.number < 0) {
-    scope_error(scope, where, "expected a base of at least 0 for an exponent that is not a whole "
-                "constant, found %s", number_text(scope->sema, base.number));
+    scope_error(scope, where,
+                "expected a base of at least 0 for an exponent that is not a whole "
+                "constant, found %s",
+                number_text(scope->sema, base.number));
     return operand_error;
   }
   return build_binary(scope, VALUE_POWER, base, exponent, where);

@@ -71,48 +71,75 @@ const char *builtin_name(int i) {
   return i < BUILTIN_COUNT && builtins[i].kind <= BUILTIN_FOLD ? builtins[i].name : NULL;
 }
 
+// ---- values on constants ------------------------------------------------------------------------------------------------
+
+static double negate(double x) { return -x; }
+static double same(double x) { return x; }
+static double reciprocal_root(double x) { return 1 / sqrt(x); }
 static double sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
 static double softplus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
+static double log_sigmoid(double x) { return -softplus(-x); }
+static double silu(double x) { return x * sigmoid(x); }
+static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
+static double relu(double x) { return x > 0 ? x : 0; }
 
-static bool fold_unary(value_op op, double x, double *result) {
-  switch (op) {
-    case VALUE_NEG: *result = -x; return true;
-    case VALUE_EXP: *result = exp(x); return true;
-    case VALUE_EXPM1: *result = expm1(x); return true;
-    case VALUE_LOG: *result = log(x); return true;
-    case VALUE_LOG1P: *result = log1p(x); return true;
-    case VALUE_SQRT: *result = sqrt(x); return true;
-    case VALUE_RSQRT: *result = 1 / sqrt(x); return true;
-    case VALUE_ABS: *result = fabs(x); return true;
-    case VALUE_SIGMOID: *result = sigmoid(x); return true;
-    case VALUE_LOG_SIGMOID: *result = -softplus(-x); return true;
-    case VALUE_SOFTPLUS: *result = softplus(x); return true;
-    case VALUE_SILU: *result = x * sigmoid(x); return true;
-    case VALUE_GELU: *result = 0.5 * x * (1 + erf(x / sqrt(2))); return true;
-    case VALUE_RELU: *result = x > 0 ? x : 0; return true;
-    case VALUE_TANH: *result = tanh(x); return true;
-    case VALUE_SIN: *result = sin(x); return true;
-    case VALUE_COS: *result = cos(x); return true;
-    case VALUE_STOP_GRADIENT: *result = x; return true;
-    default: return false;
-  }
-}
+static double add(double a, double b) { return a + b; }
+static double subtract(double a, double b) { return a - b; }
+static double multiply(double a, double b) { return a * b; }
+static double divide(double a, double b) { return a / b; }
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double larger(double a, double b) { return a > b ? a : b; }
+static double is_less(double a, double b) { return a < b; }
+static double is_less_equal(double a, double b) { return a <= b; }
+static double is_greater(double a, double b) { return a > b; }
+static double is_greater_equal(double a, double b) { return a >= b; }
+static double is_equal(double a, double b) { return a == b; }
 
-bool fold_constant(value_op op, const double *n, double *result) {
-  switch (op) {
-    case VALUE_ADD: *result = n[0] + n[1]; return true;
-    case VALUE_SUB: *result = n[0] - n[1]; return true;
-    case VALUE_MUL: *result = n[0] * n[1]; return true;
-    case VALUE_DIV: *result = n[0] / n[1]; return true;
-    case VALUE_POWER: *result = pow(n[0], n[1]); return true;
-    case VALUE_MIN: *result = n[0] < n[1] ? n[0] : n[1]; return true;
-    case VALUE_MAX: *result = n[0] > n[1] ? n[0] : n[1]; return true;
-    case VALUE_CLAMP: *result = n[0] < n[1] ? n[1] : n[0] > n[2] ? n[2] : n[0]; return true;
-    case VALUE_LESS: *result = n[0] < n[1]; return true;
-    case VALUE_LESS_EQUAL: *result = n[0] <= n[1]; return true;
-    case VALUE_GREATER: *result = n[0] > n[1]; return true;
-    case VALUE_GREATER_EQUAL: *result = n[0] >= n[1]; return true;
-    case VALUE_EQUAL: *result = n[0] == n[1]; return true;
-    default: return fold_unary(op, n[0], result);
+static double (*const unary[VALUE_OP_COUNT])(double) = {
+    [VALUE_NEG] = negate,
+    [VALUE_EXP] = exp,
+    [VALUE_EXPM1] = expm1,
+    [VALUE_LOG] = log,
+    [VALUE_LOG1P] = log1p,
+    [VALUE_SQRT] = sqrt,
+    [VALUE_RSQRT] = reciprocal_root,
+    [VALUE_ABS] = fabs,
+    [VALUE_SIGMOID] = sigmoid,
+    [VALUE_LOG_SIGMOID] = log_sigmoid,
+    [VALUE_SOFTPLUS] = softplus,
+    [VALUE_SILU] = silu,
+    [VALUE_GELU] = gelu,
+    [VALUE_RELU] = relu,
+    [VALUE_TANH] = tanh,
+    [VALUE_SIN] = sin,
+    [VALUE_COS] = cos,
+    [VALUE_STOP_GRADIENT] = same,
+};
+
+static double (*const binary[VALUE_OP_COUNT])(double, double) = {
+    [VALUE_ADD] = add,
+    [VALUE_SUB] = subtract,
+    [VALUE_MUL] = multiply,
+    [VALUE_DIV] = divide,
+    [VALUE_POWER] = pow,
+    [VALUE_MIN] = smaller,
+    [VALUE_MAX] = larger,
+    [VALUE_LESS] = is_less,
+    [VALUE_LESS_EQUAL] = is_less_equal,
+    [VALUE_GREATER] = is_greater,
+    [VALUE_GREATER_EQUAL] = is_greater_equal,
+    [VALUE_EQUAL] = is_equal,
+};
+
+bool fold_constant(value_op op, const double *numbers, double *result) {
+  if (unary[op]) {
+    *result = unary[op](numbers[0]);
+  } else if (binary[op]) {
+    *result = binary[op](numbers[0], numbers[1]);
+  } else if (op == VALUE_CLAMP) {
+    *result = smaller(larger(numbers[0], numbers[1]), numbers[2]);
+  } else {
+    return false;
   }
+  return true;
 }

@@ -19,8 +19,10 @@ static span parenthesis_of(const sema_scope *scope, const ast_expr *call) {
   if (!text) return place;
   uint32_t at = place.end;
   while (at < call->span.end && text->text[at] != '(') {
-    if (text->text[at] == '/') at += (uint32_t)strcspn(text->text + at, "\n");
-    else at++;
+    if (text->text[at] == '/')
+      at += (uint32_t)strcspn(text->text + at, "\n");
+    else
+      at++;
   }
   place.begin = at;
   place.end = at + 1;
@@ -29,8 +31,8 @@ static span parenthesis_of(const sema_scope *scope, const ast_expr *call) {
 
 void report_missing_axes(const sema_scope *scope, const ast_expr *call, const char *axes) {
   const char *name = call->call.callee.text;
-  scope_error(scope, parenthesis_of(scope, call), "expected the axes of %s, found '('; write %s[%s](...)",
-              name, name, axes);
+  scope_error(scope, parenthesis_of(scope, call),
+              "expected the axes of %s, found '('; write %s[%s](...)", name, name, axes);
 }
 
 static bool refuse_axes(const sema_scope *scope, const ast_expr *call, const char *why) {
@@ -48,8 +50,10 @@ bool check_arity(const sema_scope *scope, const ast_expr *call, const char *sign
   for (int i = 0; i < args->count; i++) {
     const ast_arg *arg = &args->items[i];
     if (arg->kind == AST_ARG_NAMED) {
-      scope_error(scope, arg->name.span, "expected a value, found '%s ='; the arguments of %s have no "
-                  "names", arg->name.text, call->call.callee.text);
+      scope_error(scope, arg->name.span,
+                  "expected a value, found '%s ='; the arguments of %s have no "
+                  "names",
+                  arg->name.text, call->call.callee.text);
       return false;
     }
     if (arg->kind != AST_ARG_POSITIONAL) {
@@ -95,7 +99,8 @@ static sema_operand build_real_part(sema_scope *scope, value_op op, sema_operand
 }
 
 static sema_operand check_elementwise(sema_scope *scope, const ast_expr *e, const builtin *b) {
-  if (!check_arity(scope, e, signature_of(scope->sema, b), b->arity)) return check_arguments_only(scope, e);
+  if (!check_arity(scope, e, signature_of(scope->sema, b), b->arity))
+    return check_arguments_only(scope, e);
   sema_operand args[3];
   for (int i = 0; i < b->arity; i++) {
     const ast_expr *arg = e->call.args.items[i].value;
@@ -108,8 +113,10 @@ static sema_operand check_elementwise(sema_scope *scope, const ast_expr *e, cons
     case VALUE_ABS:
     case VALUE_REAL_PART:
     case VALUE_IMAGINARY_PART:
-    case VALUE_CONJUGATE: return build_real_part(scope, b->op, args[0], e->span);
-    default: return build_operation(scope, b->op, args, e->span);
+    case VALUE_CONJUGATE:
+      return build_real_part(scope, b->op, args[0], e->span);
+    default:
+      return build_operation(scope, b->op, args, e->span);
   }
 }
 
@@ -158,8 +165,10 @@ static sema_operand build_mean(sema_scope *scope, sema_operand a, axis_set over,
 static sema_operand build_softmax(sema_scope *scope, sema_operand a, axis_set over, span where) {
   sema_operand top = build_reduction(scope, VALUE_MAX_OVER, a, over, where);
   top = build_unary(scope, VALUE_STOP_GRADIENT, top, where);
-  sema_operand e = build_unary(scope, VALUE_EXP, build_binary(scope, VALUE_SUB, a, top, where), where);
-  return build_binary(scope, VALUE_DIV, e, build_reduction(scope, VALUE_SUM, e, over, where), where);
+  sema_operand e =
+      build_unary(scope, VALUE_EXP, build_binary(scope, VALUE_SUB, a, top, where), where);
+  return build_binary(scope, VALUE_DIV, e, build_reduction(scope, VALUE_SUM, e, over, where),
+                      where);
 }
 
 static const char *axes_to_suggest(const sema_scope *scope, sema_operand a) {
@@ -180,10 +189,12 @@ static sema_operand check_reduction(sema_scope *scope, const ast_expr *e, const 
     report_missing_axes(scope, e, axes_to_suggest(scope, a));
     return operand_error;
   }
-  const char *signature = arena_printf(scope->sema->memory, "%s[%s](e)", name, e->call.axes.items[0].text);
+  const char *signature =
+      arena_printf(scope->sema->memory, "%s[%s](e)", name, e->call.axes.items[0].text);
   if (!check_arity(scope, e, signature, 1)) return check_arguments_only(scope, e);
   const ast_expr *operand = e->call.args.items[0].value;
-  sema_operand a = b->complex_ok ? check_expression(scope, operand) : check_real(scope, operand, name);
+  sema_operand a =
+      b->complex_ok ? check_expression(scope, operand) : check_real(scope, operand, name);
   axis_set over = check_operand_axes(scope, &e->call.axes, operand, a);
   if (over == 0 || a.kind == OPERAND_ERROR) return operand_error;
   for (int i = 0; i < scope->body->axes.count; i++) {
@@ -294,9 +305,10 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   symbol *value = scope_find(scope, name->text);
   if (value) {
     value->used = true;
-    scope_error(scope, name->span, "expected a function, found the %s '%s'; is an operator missing "
-                "before '%s'?", symbol_kind_text(value->kind), name->text,
-                e->call.has_axes ? "[" : "(");
+    scope_error(scope, name->span,
+                "expected a function, found the %s '%s'; is an operator missing "
+                "before '%s'?",
+                symbol_kind_text(value->kind), name->text, e->call.has_axes ? "[" : "(");
     return operand_error;
   }
   if (builtin_find(name->text, BUILTIN_INDEX)) {
@@ -313,17 +325,22 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
   suggestion found = {.name = name->text};
   for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
   for (int i = 0; i < scope->file->names.count; i++) {
-    if (scope->file->names.items[i].item->kind == AST_FN) suggest(&found, scope->file->names.items[i].name);
+    if (scope->file->names.items[i].item->kind == AST_FN)
+      suggest(&found, scope->file->names.items[i].name);
   }
   scope_error(scope, name->span, "expected a known function, found '%s'%s", name->text,
               suggestion_text(s, &found));
   return operand_error;
 }
 
-static sema_operand refuse_item(const sema_scope *scope, const ast_expr *e, const typed_name *item) {
-  static const char *const words[] = {[AST_RECURRENCE] = "recurrence", [AST_LAYER] = "layer", [AST_MODEL] = "model"};
-  scope_error(scope, e->call.callee.span, "expected a function, found the %s '%s'; only layers and "
-              "models call it", words[item->item->kind], item->name);
+static sema_operand refuse_item(const sema_scope *scope, const ast_expr *e,
+                                const typed_name *item) {
+  static const char *const words[] = {
+      [AST_RECURRENCE] = "recurrence", [AST_LAYER] = "layer", [AST_MODEL] = "model"};
+  scope_error(scope, e->call.callee.span,
+              "expected a function, found the %s '%s'; only layers and "
+              "models call it",
+              words[item->item->kind], item->name);
   diag_note(scope->sema->messages, item->item->name.span, "the %s '%s' is declared here",
             words[item->item->kind], item->name);
   return operand_error;

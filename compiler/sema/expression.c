@@ -60,12 +60,14 @@ static sema_operand too_early(const sema_scope *scope, const symbol *name, span 
     hint = arena_printf(s->memory, "; the state before this step is %s[t-1]", name->name);
   }
   if (name->assigned_at.source) {
-    scope_error(scope, where, "expected a value known at this point, found '%s', assigned on line %d%s",
+    scope_error(scope, where,
+                "expected a value known at this point, found '%s', assigned on line %d%s",
                 name->name, line_of(s, name->assigned_at), hint);
   } else {
-    scope_error(scope, where,
-                "expected a value known at this point, found the %s '%s', which is never assigned%s",
-                symbol_kind_text(name->kind), name->name, hint);
+    scope_error(
+        scope, where,
+        "expected a value known at this point, found the %s '%s', which is never assigned%s",
+        symbol_kind_text(name->kind), name->name, hint);
   }
   return operand_error;
 }
@@ -119,9 +121,8 @@ static int lag_buffer(sema_scope *scope, const symbol *s, sema_operand remembere
 }
 
 static sema_operand lagged_value(sema_scope *scope, symbol *s, int steps, span where) {
-  sema_operand remembered = s->kind == SYMBOL_INPUT
-                                ? tensor_value(scope, VALUE_INPUT, s->index, where)
-                                : s->value;
+  sema_operand remembered =
+      s->kind == SYMBOL_INPUT ? tensor_value(scope, VALUE_INPUT, s->index, where) : s->value;
   if (remembered.kind == OPERAND_ERROR) return operand_error;
   int lag = lag_buffer(scope, s, remembered);
   typed_lag *buffer = &scope->body->lags.items[lag];
@@ -137,8 +138,10 @@ static sema_operand refuse_lag(const sema_scope *scope, const symbol *s, const a
   if (s->kind == SYMBOL_OUTPUT) hint = "; name the value by a let and lag that";
   if (s->kind == SYMBOL_PARAMETER) hint = "; pass the lagged value: f(x[t-1])";
   if (s->kind == SYMBOL_BINDER) hint = "; inside a fold only the values from outside have lags";
-  scope_error(scope, e->lag.name.span, "expected an input, a let or a state before the lag, found "
-              "the %s '%s'%s", symbol_kind_text(s->kind), s->name, hint);
+  scope_error(scope, e->lag.name.span,
+              "expected an input, a let or a state before the lag, found "
+              "the %s '%s'%s",
+              symbol_kind_text(s->kind), s->name, hint);
   return operand_error;
 }
 
@@ -161,7 +164,8 @@ static sema_operand check_lag(sema_scope *scope, const ast_expr *e) {
   if (s->kind == SYMBOL_STATE && steps != 1) {
     scope_error(scope, e->lag.steps->span,
                 "expected %s[t-1], found a lag of %s; a state lags by one step only: keep older "
-                "values by a let and its lag", s->name, written);
+                "values by a let and its lag",
+                s->name, written);
     return operand_error;
   }
   if (steps > LONGEST_LAG) {
@@ -223,9 +227,10 @@ axis_set check_operand_axes(sema_scope *scope, const ast_names *names, const ast
 
 void report_runtime_axis(const sema_scope *scope, int axis, span where, const char *what) {
   const typed_axis *a = &scope->body->axes.items[axis];
-  scope_error(scope, where, "expected a compile-time size for the axis '%s', which %s, found one "
-              "that is known at run time; give it in the header, as in %s = 64, or by -D", a->name,
-              what, a->name);
+  scope_error(scope, where,
+              "expected a compile-time size for the axis '%s', which %s, found one "
+              "that is known at run time; give it in the header, as in %s = 64, or by -D",
+              a->name, what, a->name);
   diag_note(scope->sema->messages, a->span, "the axis '%s' is declared here", a->name);
 }
 
@@ -245,9 +250,8 @@ static sema_operand check_slice(sema_scope *scope, const ast_expr *e) {
       report_runtime_axis(scope, axis, slice->name.span, "is sliced");
       value = operand_error;
     } else if (entry >= size) {
-      scope_error(scope, slice->value->span,
-                  "expected an entry of %s from 0 to %lld, found %lld", slice->name.text,
-                  (long long)size - 1, (long long)entry);
+      scope_error(scope, slice->value->span, "expected an entry of %s from 0 to %lld, found %lld",
+                  slice->name.text, (long long)size - 1, (long long)entry);
       value = operand_error;
     }
     value = build_slice(scope, value, axis, entry, e->span);
@@ -270,13 +274,14 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
   for (int k = 0; k < all->count; k++) {
     bool twice = all->from[k] == from;
     if (!twice && all->to[k] != to) continue;
-    scope_error(scope, twice ? r->from.span : r->to.span, "expected each axis once, found '%s' twice",
-                twice ? r->from.text : r->to.text);
+    scope_error(scope, twice ? r->from.span : r->to.span,
+                "expected each axis once, found '%s' twice", twice ? r->from.text : r->to.text);
     return false;
   }
   if (!same_size(scope->body, from, to)) {
     const typed_axis *axes = scope->body->axes.items;
-    scope_error(scope, r->span, "expected axes of one size, found %s = %s and %s = %s; declare %s = %s",
+    scope_error(scope, r->span,
+                "expected axes of one size, found %s = %s and %s = %s; declare %s = %s",
                 r->from.text, size_text(scope, from), r->to.text, size_text(scope, to),
                 axes[to].name, axes[from].name);
     return false;
@@ -324,11 +329,13 @@ static sema_operand check_index(sema_scope *scope, const ast_expr *e) {
     const char *written = short_text(scope->sema, e);
     if (scope_find(scope, name->text)) {
       scope_find(scope, name->text)->used = true;
-      scope_error(scope, e->span, "expected a value, found %s; a value is written without its axes: %s",
-                  written, name->text);
+      scope_error(scope, e->span,
+                  "expected a value, found %s; a value is written without its axes: %s", written,
+                  name->text);
     } else if (builtin_find(name->text, BUILTIN_REDUCTION) ||
                builtin_find(name->text, BUILTIN_FOLD)) {
-      scope_error(scope, e->span, "expected an operand in parentheses after %s, found none", written);
+      scope_error(scope, e->span, "expected an operand in parentheses after %s, found none",
+                  written);
     } else {
       unknown_name(scope, name);
     }
@@ -349,11 +356,16 @@ static sema_operand check_index(sema_scope *scope, const ast_expr *e) {
 
 static sema_operand check_binary(sema_scope *scope, const ast_expr *e) {
   static const value_op ops[] = {
-      [AST_ADD] = VALUE_ADD,           [AST_SUBTRACT] = VALUE_SUB,
-      [AST_MULTIPLY] = VALUE_MUL,      [AST_DIVIDE] = VALUE_DIV,
-      [AST_POWER] = VALUE_POWER,       [AST_LESS] = VALUE_LESS,
-      [AST_LESS_EQUAL] = VALUE_LESS_EQUAL, [AST_GREATER] = VALUE_GREATER,
-      [AST_GREATER_EQUAL] = VALUE_GREATER_EQUAL, [AST_EQUAL] = VALUE_EQUAL,
+      [AST_ADD] = VALUE_ADD,
+      [AST_SUBTRACT] = VALUE_SUB,
+      [AST_MULTIPLY] = VALUE_MUL,
+      [AST_DIVIDE] = VALUE_DIV,
+      [AST_POWER] = VALUE_POWER,
+      [AST_LESS] = VALUE_LESS,
+      [AST_LESS_EQUAL] = VALUE_LESS_EQUAL,
+      [AST_GREATER] = VALUE_GREATER,
+      [AST_GREATER_EQUAL] = VALUE_GREATER_EQUAL,
+      [AST_EQUAL] = VALUE_EQUAL,
   };
   bool compares = e->binary.op >= AST_LESS;
   sema_operand left = compares ? check_real(scope, e->binary.left, "a comparison")
@@ -369,14 +381,29 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
   switch (e->kind) {
     case AST_PERCENT:
       found = "a percentage";
-      hint = arena_printf(scope->sema->memory, "; write %s", number_text(scope->sema, e->percent.value));
+      hint = arena_printf(scope->sema->memory, "; write %s",
+                          number_text(scope->sema, e->percent.value));
       break;
-    case AST_STRING: found = "a text"; break;
-    case AST_TUPLE: found = "a tuple"; hint = "; tuples occur in layers only"; break;
-    case AST_REPEAT: found = "repeat"; hint = "; it occurs in layers and models only"; break;
-    case AST_MIX: found = "mix"; break;
-    case AST_PATH: found = "a path"; hint = "; paths name weights, in an init only"; break;
-    default: ICE("sema", "expression of kind %d", e->kind);
+    case AST_STRING:
+      found = "a text";
+      break;
+    case AST_TUPLE:
+      found = "a tuple";
+      hint = "; tuples occur in layers only";
+      break;
+    case AST_REPEAT:
+      found = "repeat";
+      hint = "; it occurs in layers and models only";
+      break;
+    case AST_MIX:
+      found = "mix";
+      break;
+    case AST_PATH:
+      found = "a path";
+      hint = "; paths name weights, in an init only";
+      break;
+    default:
+      ICE("sema", "expression of kind %d", e->kind);
   }
   scope_error(scope, e->span, "expected a value, found %s%s", found, hint);
   return operand_error;
@@ -384,17 +411,26 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
 
 static sema_operand check_any(sema_scope *scope, const ast_expr *e) {
   switch (e->kind) {
-    case AST_NUMBER: return operand_constant(e->number.value);
-    case AST_NAME: return check_name(scope, &e->name);
+    case AST_NUMBER:
+      return operand_constant(e->number.value);
+    case AST_NAME:
+      return check_name(scope, &e->name);
     case AST_NEGATE:
       return build_unary(scope, VALUE_NEG, check_expression(scope, e->negate.operand), e->span);
-    case AST_BINARY: return check_binary(scope, e);
-    case AST_CALL: return check_call(scope, e);
-    case AST_INDEXED: return check_index(scope, e);
-    case AST_LAG: return check_lag(scope, e);
-    case AST_SLICE: return check_slice(scope, e);
-    case AST_RENAME: return check_rename(scope, e);
-    default: return refuse_construct(scope, e);
+    case AST_BINARY:
+      return check_binary(scope, e);
+    case AST_CALL:
+      return check_call(scope, e);
+    case AST_INDEXED:
+      return check_index(scope, e);
+    case AST_LAG:
+      return check_lag(scope, e);
+    case AST_SLICE:
+      return check_slice(scope, e);
+    case AST_RENAME:
+      return check_rename(scope, e);
+    default:
+      return refuse_construct(scope, e);
   }
 }
 
@@ -402,8 +438,10 @@ sema_operand check_expression(sema_scope *scope, const ast_expr *e) {
   if (scope->state->too_large) return operand_error;
   if (scope->state->expressions++ > MOST_EXPRESSIONS) return refuse_growth(scope, e->span);
   if (scope->sema->depth >= DEEPEST_NESTING) {
-    scope_error(scope, e->span, "expected at most %d operations inside each other, those of called "
-                "functions included, found more; name parts with let", DEEPEST_NESTING);
+    scope_error(scope, e->span,
+                "expected at most %d operations inside each other, those of called "
+                "functions included, found more; name parts with let",
+                DEEPEST_NESTING);
     return operand_error;
   }
   scope->sema->depth++;
@@ -416,8 +454,8 @@ sema_operand check_real(sema_scope *scope, const ast_expr *e, const char *user) 
   sema_operand value = check_expression(scope, e);
   if (value.kind == OPERAND_ERROR || !value.complex) return value;
   const char *text = short_text(scope->sema, e);
-  scope_error(scope, e->span, "expected a real operand of %s, found a complex one; take re(%s)", user,
-              text);
+  scope_error(scope, e->span, "expected a real operand of %s, found a complex one; take re(%s)",
+              user, text);
   return operand_error;
 }
 

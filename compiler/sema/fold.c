@@ -22,7 +22,8 @@ static bool check_form(sema_scope *scope, const ast_expr *e) {
   bool fits = args->count == 2 && args->items[0].kind == AST_ARG_NAMED &&
               args->items[1].kind == AST_ARG_POSITIONAL;
   if (!fits) {
-    scope_error(scope, e->span, "expected a first value and a body, found %s; write %s[%s](s = e0, body)",
+    scope_error(scope, e->span,
+                "expected a first value and a body, found %s; write %s[%s](s = e0, body)",
                 args->count == 2 ? "another form" : "another number of arguments",
                 e->call.callee.text, e->call.axes.items[0].text);
   }
@@ -38,8 +39,10 @@ static int check_fold_axis(sema_scope *scope, const ast_expr *e) {
     return -1;
   }
   if (scope->state->slice[axis] >= 0) {
-    scope_error(scope, name->span, "expected another axis, found '%s', over which the fold around this "
-                "one goes", name->text);
+    scope_error(scope, name->span,
+                "expected another axis, found '%s', over which the fold around this "
+                "one goes",
+                name->text);
     return -1;
   }
   return axis;

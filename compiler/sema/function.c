@@ -9,7 +9,8 @@ typedef struct function_check {
   sema *sema;
   const typed_file *file;
   function *fn;
-  VEC(const char *) values;  // parameters, and the running values of the folds around this place
+  VEC(const char *)
+  values;  // parameters, and the running values of the folds around this place
 } function_check;
 
 static void check(function_check *c, const ast_expr *e);
@@ -39,10 +40,11 @@ static void check_value_name(function_check *c, const ast_name *name) {
   arena *memory = c->sema->memory;
   suggestion found = {.name = name->text};
   for (int i = 0; i < c->values.count; i++) suggest(&found, c->values.items[i]);
-  const char *hint = found.best ? suggestion_text(c->sema, &found)
-                                : "; a function sees only its own parameters";
-  fail(c, name->span, arena_printf(memory, "expected a parameter of %s, found '%s'%s",
-                                   c->fn->item->name.text, name->text, hint));
+  const char *hint =
+      found.best ? suggestion_text(c->sema, &found) : "; a function sees only its own parameters";
+  fail(c, name->span,
+       arena_printf(memory, "expected a parameter of %s, found '%s'%s", c->fn->item->name.text,
+                    name->text, hint));
 }
 
 static void check_axes(function_check *c, const ast_names *axes) {
@@ -50,9 +52,10 @@ static void check_axes(function_check *c, const ast_names *axes) {
     if (is_axis(c, axes->items[i].text)) continue;
     const char *fn = c->fn->item->name.text;
     fail(c, axes->items[i].span,
-         arena_printf(c->sema->memory, "expected an axis of %s, found '%s'; the axes of a function "
-                      "stand before its parameters: fn %s[%s](...)", fn, axes->items[i].text, fn,
-                      axes->items[i].text));
+         arena_printf(c->sema->memory,
+                      "expected an axis of %s, found '%s'; the axes of a function "
+                      "stand before its parameters: fn %s[%s](...)",
+                      fn, axes->items[i].text, fn, axes->items[i].text));
   }
 }
 
@@ -63,13 +66,16 @@ static void check_callee(function_check *c, const ast_expr *e) {
     return;
   }
   const typed_name *item = sema_find(c->file, callee->text);
-  if (!item || item->item->kind != AST_FN) return;  // a start, a layer's part or unknown: the call says it
+  if (!item || item->item->kind != AST_FN)
+    return;  // a start, a layer's part or unknown: the call says it
   for (int i = 0; i < c->sema->functions.count; i++) {
     function *other = c->sema->functions.items[i];
     if (other->item != item->item || other->state != FUNCTION_ACTIVE) continue;
-    fail(c, callee->span, arena_printf(c->sema->memory, "expected a function that does not lead back to "
-                                       "%s, found '%s'; functions are written out at each call",
-                                       c->fn->item->name.text, callee->text));
+    fail(c, callee->span,
+         arena_printf(c->sema->memory,
+                      "expected a function that does not lead back to "
+                      "%s, found '%s'; functions are written out at each call",
+                      c->fn->item->name.text, callee->text));
     return;
   }
   if (!check_function(c->sema, item)) c->fn->wrong = true;
@@ -94,21 +100,33 @@ static void check_lag_name(function_check *c, const ast_expr *e) {
     return;
   }
   fail(c, e->lag.name.span,
-       arena_printf(c->sema->memory, "expected a value at this step, found a lag of the parameter '%s'; "
-                    "pass the lagged value: %s(x[t-1])", e->lag.name.text, c->fn->item->name.text));
+       arena_printf(c->sema->memory,
+                    "expected a value at this step, found a lag of the parameter '%s'; "
+                    "pass the lagged value: %s(x[t-1])",
+                    e->lag.name.text, c->fn->item->name.text));
 }
 
 static void check_parts(function_check *c, const ast_expr *e) {
   switch (e->kind) {
-    case AST_NAME: check_value_name(c, &e->name); break;
-    case AST_NEGATE: check(c, e->negate.operand); break;
+    case AST_NAME:
+      check_value_name(c, &e->name);
+      break;
+    case AST_NEGATE:
+      check(c, e->negate.operand);
+      break;
     case AST_BINARY:
       check(c, e->binary.left);
       check(c, e->binary.right);
       break;
-    case AST_CALL: check_call_names(c, e); break;
-    case AST_INDEXED: check_axes(c, &e->indexed.axes); break;
-    case AST_LAG: check_lag_name(c, e); break;
+    case AST_CALL:
+      check_call_names(c, e);
+      break;
+    case AST_INDEXED:
+      check_axes(c, &e->indexed.axes);
+      break;
+    case AST_LAG:
+      check_lag_name(c, e);
+      break;
     case AST_SLICE:
       check(c, e->slice.operand);
       for (int i = 0; i < e->slice.slices.count; i++) {
@@ -123,7 +141,8 @@ static void check_parts(function_check *c, const ast_expr *e) {
         check_axes(c, &(ast_names){.items = &e->rename.renamings.items[i].to, .count = 1});
       }
       break;
-    case AST_NUMBER: break;
+    case AST_NUMBER:
+      break;
     default:
       fail(c, e->span, "expected a value in a function, found a construct of layers or settings");
       break;
@@ -146,15 +165,19 @@ static void check_formals(function_check *c, const ast_names *names) {
   for (int i = 0; i < names->count; i++) {
     const ast_name *name = &names->items[i];
     if (name->text == c->sema->word_t || name->text == c->sema->word_pi) {
-      fail(c, name->span, arena_printf(c->sema->memory, "expected a new name, found '%s', which has a "
-                                       "meaning of its own", name->text));
+      fail(c, name->span,
+           arena_printf(c->sema->memory,
+                        "expected a new name, found '%s', which has a "
+                        "meaning of its own",
+                        name->text));
     }
     bool axes = names == &c->fn->item->fn.axes;
     bool taken = is_value(c, name->text) || (!axes && is_axis(c, name->text));
     for (int k = 0; axes && k < i; k++) taken |= names->items[k].text == name->text;
     if (taken) {
-      fail(c, name->span, arena_printf(c->sema->memory, "expected a new name, found '%s' a second time",
-                                       name->text));
+      fail(c, name->span,
+           arena_printf(c->sema->memory, "expected a new name, found '%s' a second time",
+                        name->text));
     }
     if (!axes) vec_push(c->sema->memory, &c->values, name->text);
   }

@@ -11,12 +11,13 @@
 typedef struct loaded {
   const char *key;  // the path that identifies the file
   typed_file *file;
-  bool active;      // its imports are being loaded
+  bool active;  // its imports are being loaded
 } loaded;
 
 typedef struct import_check {
   sema *sema;
-  VEC(loaded *) files;
+  VEC(loaded *)
+  files;
 } import_check;
 
 // ---- loading ------------------------------------------------------------------------------------------------------------
@@ -58,9 +59,10 @@ static const source *load_std(sema *s, const ast_item *item, const char **key) {
   const ast_names *path = &item->import.path;
   bool form = path->count == 2 && path->items[0].text == s->word_std;
   if (!form) {
-    diag_error(s->messages, item->import.target_span,
-               "expected std.NAME or a file name in quotes, found another path; write import std.mamba2 "
-               "or import \"my_layer.rec\"");
+    diag_error(
+        s->messages, item->import.target_span,
+        "expected std.NAME or a file name in quotes, found another path; write import std.mamba2 "
+        "or import \"my_layer.rec\"");
     return NULL;
   }
   const char *name = path->items[1].text;
@@ -73,8 +75,9 @@ static const source *load_std(sema *s, const ast_item *item, const char **key) {
   if (!row) {
     suggestion found = {.name = name};
     for (const embedded_file *r = s->options.stdlib; r && r->name; r++) suggest(&found, r->name);
-    diag_error(s->messages, path->items[1].span, "expected a file of the standard library, found '%s'%s",
-               name, suggestion_text(s, &found));
+    diag_error(s->messages, path->items[1].span,
+               "expected a file of the standard library, found '%s'%s", name,
+               suggestion_text(s, &found));
     return NULL;
   }
   const char *error = NULL;
@@ -132,11 +135,13 @@ static typed_file *load_import(import_check *c, const typed_file *importer, cons
 static void add_import(sema *s, typed_file *file, const ast_item *item, typed_file *imported) {
   for (int i = 0; i < file->imports.count; i++) {
     if (file->imports.items[i].file != imported) continue;
-    diag_error(s->messages, item->import.target_span,
-               "expected each file to be imported once, found it a second time; remove this import");
+    diag_error(
+        s->messages, item->import.target_span,
+        "expected each file to be imported once, found it a second time; remove this import");
     return;
   }
-  vec_push(s->memory, &file->imports, (typed_import){.file = imported, .span = item->import.target_span});
+  vec_push(s->memory, &file->imports,
+           (typed_import){.file = imported, .span = item->import.target_span});
 }
 
 static void fill_names(sema *s, typed_file *file);
@@ -153,8 +158,10 @@ static typed_file *load_imports(import_check *c, const char *key, const ast_file
     const ast_item *item = ast->items.items[i];
     if (item->kind != AST_IMPORT) continue;
     typed_file *imported = load_import(c, file, item);
-    if (imported) add_import(s, file, item, imported);
-    else s->broken = true;
+    if (imported)
+      add_import(s, file, item, imported);
+    else
+      s->broken = true;
   }
   entry->active = false;
   fill_names(s, file);
@@ -165,7 +172,7 @@ static typed_file *load_imports(import_check *c, const char *key, const ast_file
 
 static const char *item_word(ast_item_kind kind) {
   static const char *const words[] = {"recurrence", "layer", "model", "function",
-                                      "import", "init", "train", "evaluate"};
+                                      "import",     "init",  "train", "evaluate"};
   return words[kind];
 }
 
@@ -180,15 +187,16 @@ static void check_case(sema *s, const ast_item *item) {
   bool wants_upper = item->kind == AST_LAYER || item->kind == AST_MODEL;
   if (upper == wants_upper || (wants_upper && !isalpha((unsigned char)item->name.text[0]))) return;
   diag_warning(s->messages, item->name.span, "expected a%s name for the %s, found '%s'",
-               wants_upper ? " capitalised" : " lower-case", item_word(item->kind), item->name.text);
+               wants_upper ? " capitalised" : " lower-case", item_word(item->kind),
+               item->name.text);
 }
 
 static bool refuse_word(sema *s, const ast_item *item) {
   const char *name = item->name.text;
-  const char *what = name == s->word_t          ? "stands for the step"
-                     : name == s->word_pi       ? "is a number"
-                     : builtin_any(name)        ? "is a built-in function"
-                                                : NULL;
+  const char *what = name == s->word_t    ? "stands for the step"
+                     : name == s->word_pi ? "is a number"
+                     : builtin_any(name)  ? "is a built-in function"
+                                          : NULL;
   if (!what) return false;
   diag_error(s->messages, item->name.span, "expected a new name, found '%s', which %s", name, what);
   return true;
@@ -211,23 +219,29 @@ static void add_own(sema *s, typed_file *file, const ast_item *item) {
   }
   const typed_name *taken = find_in_space(file, item);
   if (taken) {
-    diag_error(s->messages, item->name.span, "expected a new name, found '%s', which is the name of a%s %s",
-               item->name.text, taken->item->kind == AST_INIT ? "n" : "", item_word(taken->item->kind));
+    diag_error(s->messages, item->name.span,
+               "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
+               taken->item->kind == AST_INIT ? "n" : "", item_word(taken->item->kind));
     diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here",
               item_word(taken->item->kind), taken->name);
     return;
   }
   typed_name name = {.name = item->name.text, .item = item, .file = file};
-  if (item->kind == AST_INIT) vec_push(s->memory, &file->inits, name);
-  else vec_push(s->memory, &file->names, name);
+  if (item->kind == AST_INIT)
+    vec_push(s->memory, &file->inits, name);
+  else
+    vec_push(s->memory, &file->names, name);
 }
 
-static void add_imported(sema *s, typed_file *file, const typed_import *import, const ast_item *item) {
+static void add_imported(sema *s, typed_file *file, const typed_import *import,
+                         const ast_item *item) {
   const typed_name *taken = find_in_space(file, item);
   typed_name name = {.name = item->name.text, .item = item, .file = import->file};
   if (!taken) {
-    if (item->kind == AST_INIT) vec_push(s->memory, &file->inits, name);
-    else vec_push(s->memory, &file->names, name);
+    if (item->kind == AST_INIT)
+      vec_push(s->memory, &file->inits, name);
+    else
+      vec_push(s->memory, &file->names, name);
     return;
   }
   diag_error(s->messages, import->span,
@@ -247,10 +261,11 @@ static void check_runs(sema *s, const typed_file *file) {
       const ast_item *other = items->items[k];
       bool run = item->kind == AST_TRAIN || item->kind == AST_EVALUATE;
       if (!run || other->kind != item->kind || other->name.text != item->name.text) continue;
-      diag_error(s->messages, item->name.span, "expected a new name, found '%s', which is the name of a%s %s",
-                 item->name.text, item->kind == AST_EVALUATE ? "n" : "", item_word(item->kind));
-      diag_note(s->messages, other->name.span, "the %s '%s' is declared here", item_word(other->kind),
-                other->name.text);
+      diag_error(s->messages, item->name.span,
+                 "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
+                 item->kind == AST_EVALUATE ? "n" : "", item_word(item->kind));
+      diag_note(s->messages, other->name.span, "the %s '%s' is declared here",
+                item_word(other->kind), other->name.text);
       break;
     }
   }

@@ -25,9 +25,11 @@ struct sema {
   sources *all;
   sema_options options;  // a copy: layers ask for instances later
   typed_program *program;
-  VEC(function *) functions;
-  int depth;    // of expressions and functions being checked inside each other
-  bool broken;  // an import could not be read or parsed: names may be missing, bodies are not checked
+  VEC(function *)
+  functions;
+  int depth;  // of expressions and functions being checked inside each other
+  bool
+      broken;  // an import could not be read or parsed: names may be missing, bodies are not checked
   const char *word_t, *word_pi, *word_complex, *word_std;
 };
 
@@ -82,8 +84,8 @@ typedef struct symbol {
   bool declared;       // its statement has been reached
   bool assigned;       // STATE, OUTPUT: its assignment has been reached
   bool used;
-  bool hidden;         // BINDER: its fold is over
-  span assigned_at;    // STATE, OUTPUT: where the text assigns it first; no place if nowhere
+  bool hidden;       // BINDER: its fold is over
+  span assigned_at;  // STATE, OUTPUT: where the text assigns it first; no place if nowhere
 } symbol;
 
 // Values that are made once: leaves, slices and renames, by a hash of what they are.
@@ -100,7 +102,8 @@ typedef struct body_state {
   bool too_large;             // the message about its size was given: nothing more is built
   int expressions;            // checked so far, repeats by folds and calls included
   int buckets[SHARED_BUCKETS];
-  VEC(shared_value) shared;
+  VEC(shared_value)
+  shared;
 } body_state;
 
 struct sema_scope {
@@ -108,7 +111,8 @@ struct sema_scope {
   const typed_file *file;
   typed_body *body;
   body_state *state;
-  VEC(symbol *) symbols;
+  VEC(symbol *)
+  symbols;
   const struct sema_scope *caller;  // the scope that called this fn, or NULL
   const char *function;             // the fn's name, or NULL
   span call;                        // where it was called; no place outside of calls
@@ -180,7 +184,8 @@ void report_missing_axes(const sema_scope *scope, const ast_expr *call, const ch
 
 // New values; operands that are errors give errors, constants are computed, the size of the body is limited.
 sema_operand build_unary(sema_scope *scope, value_op op, sema_operand a, span where);
-sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b, span where);
+sema_operand build_binary(sema_scope *scope, value_op op, sema_operand a, sema_operand b,
+                          span where);
 sema_operand build_operation(sema_scope *scope, value_op op, const sema_operand *args, span where);
 sema_operand build_value(sema_scope *scope, typed_value value);
 // The message that a body is too large, once.

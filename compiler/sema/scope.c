@@ -11,8 +11,7 @@ sema_operand operand_constant(double number) {
 
 sema_operand operand_of_value(const sema_scope *scope, value_id id) {
   const typed_value *v = &scope->body->values.items[id];
-  return (sema_operand){
-      .kind = OPERAND_VALUE, .id = id, .axes = v->axes, .complex = v->complex};
+  return (sema_operand){.kind = OPERAND_VALUE, .id = id, .axes = v->axes, .complex = v->complex};
 }
 
 symbol *scope_find(const sema_scope *scope, const char *name) {
@@ -24,8 +23,8 @@ symbol *scope_find(const sema_scope *scope, const char *name) {
 }
 
 const char *symbol_kind_text(symbol_kind kind) {
-  static const char *const texts[] = {"axis",   "input", "param",             "state",
-                                      "output", "let",   "running value of a fold", "parameter"};
+  static const char *const texts[] = {
+      "axis", "input", "param", "state", "output", "let", "running value of a fold", "parameter"};
   return texts[kind];
 }
 
@@ -40,7 +39,8 @@ static symbol *find_clash(const sema_scope *scope, symbol_kind kind, const char 
 
 static bool refuse_reserved(sema_scope *scope, const char *name, span where) {
   if (name == scope->sema->word_t) {
-    scope_error(scope, where, "expected a new name, found 't'; it stands for the step, as in x[t-1]");
+    scope_error(scope, where,
+                "expected a new name, found 't'; it stands for the step, as in x[t-1]");
     return true;
   }
   if (name == scope->sema->word_pi) {
@@ -59,12 +59,12 @@ symbol *scope_declare(sema_scope *scope, symbol_kind kind, const char *name, spa
       if (!taken->assigned_at.source) taken->assigned_at = where;  // so that only this is reported
       hint = arena_printf(scope->sema->memory, "; it is assigned without let: %s = ...", name);
     }
-    scope_error(scope, where, "expected a new name, found '%s', which is the name of a%s %s%s", name,
-                taken->kind == SYMBOL_AXIS || taken->kind == SYMBOL_INPUT ||
-                        taken->kind == SYMBOL_OUTPUT
-                    ? "n"
-                    : "",
-                symbol_kind_text(taken->kind), hint);
+    scope_error(
+        scope, where, "expected a new name, found '%s', which is the name of a%s %s%s", name,
+        taken->kind == SYMBOL_AXIS || taken->kind == SYMBOL_INPUT || taken->kind == SYMBOL_OUTPUT
+            ? "n"
+            : "",
+        symbol_kind_text(taken->kind), hint);
     note_symbol(scope, taken);
     return NULL;
   }
@@ -86,8 +86,12 @@ static void use_names(sema_scope *scope, const ast_names *names) {
 void scope_use_all(sema_scope *scope, const ast_expr *e) {
   if (!e) return;
   switch (e->kind) {
-    case AST_NAME: use_name(scope, &e->name); break;
-    case AST_NEGATE: scope_use_all(scope, e->negate.operand); break;
+    case AST_NAME:
+      use_name(scope, &e->name);
+      break;
+    case AST_NEGATE:
+      scope_use_all(scope, e->negate.operand);
+      break;
     case AST_BINARY:
       scope_use_all(scope, e->binary.left);
       scope_use_all(scope, e->binary.right);
@@ -104,7 +108,9 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
       use_name(scope, &e->indexed.name);
       use_names(scope, &e->indexed.axes);
       break;
-    case AST_LAG: use_name(scope, &e->lag.name); break;
+    case AST_LAG:
+      use_name(scope, &e->lag.name);
+      break;
     case AST_SLICE:
       scope_use_all(scope, e->slice.operand);
       for (int i = 0; i < e->slice.slices.count; i++) {
@@ -122,7 +128,9 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
     case AST_TUPLE:
       for (int i = 0; i < e->tuple.items.count; i++) scope_use_all(scope, e->tuple.items.items[i]);
       break;
-    case AST_PATH: use_name(scope, &e->path.steps.items[0]); break;
+    case AST_PATH:
+      use_name(scope, &e->path.steps.items[0]);
+      break;
     case AST_REPEAT:
       scope_use_all(scope, e->repeat.count);
       scope_use_all(scope, e->repeat.body);
@@ -134,7 +142,8 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
         scope_use_all(scope, stmt->kind == AST_LET ? stmt->let.value : stmt->assign.value);
       }
       break;
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -145,7 +154,8 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
     return s->index;
   }
   for (int i = 0; !s && !scope->function && i < scope->body->axes.count; i++) {
-    if (scope->body->axes.items[i].name == name->text) return i;  // `t`, refused where it was declared
+    if (scope->body->axes.items[i].name == name->text)
+      return i;  // `t`, refused where it was declared
   }
   const char *where = scope->function ? "of the function" : "of the header";
   if (s) {
@@ -157,7 +167,8 @@ int scope_axis(sema_scope *scope, const ast_name *name) {
   }
   suggestion found = {.name = name->text};
   for (int i = 0; i < scope->symbols.count; i++) {
-    if (scope->symbols.items[i]->kind == SYMBOL_AXIS) suggest(&found, scope->symbols.items[i]->name);
+    if (scope->symbols.items[i]->kind == SYMBOL_AXIS)
+      suggest(&found, scope->symbols.items[i]->name);
   }
   const char *hint = suggestion_text(scope->sema, &found);
   if (!found.best && !scope->function) {
@@ -198,7 +209,8 @@ sema_scope *sema_scope_new(sema *s, const typed_file *file, typed_body *body) {
   for (int i = 0; i < TYPED_MAX_AXES; i++) scope->state->slice[i] = -1;
   for (int i = 0; i < SHARED_BUCKETS; i++) scope->state->buckets[i] = -1;
   for (int i = 0; i < body->axes.count; i++) {
-    symbol *axis = scope_declare(scope, SYMBOL_AXIS, body->axes.items[i].name, body->axes.items[i].span);
+    symbol *axis =
+        scope_declare(scope, SYMBOL_AXIS, body->axes.items[i].name, body->axes.items[i].span);
     if (!axis) continue;
     axis->index = i;
     axis->declared = true;

@@ -16,9 +16,12 @@ static const ast_header *header_of(const ast_item *item) {
   switch (item->kind) {
     case AST_RECURRENCE:
     case AST_LAYER:
-    case AST_MODEL: return &item->body.header;
-    case AST_INIT: return &item->init.header;
-    default: return NULL;
+    case AST_MODEL:
+      return &item->body.header;
+    case AST_INIT:
+      return &item->init.header;
+    default:
+      return NULL;
   }
 }
 
@@ -52,13 +55,14 @@ static void check_override_of_item(sema *s, size_override *o) {
     for (int i = 0; i < s->program->main->names.count; i++) {
       suggest(&found, s->program->main->names.items[i].name);
     }
-    diag_error(s->messages, nowhere, "expected a declaration with axes in -D %s.%s=%lld, found '%s'%s",
-               o->item, o->axis, (long long)o->size, o->item, suggestion_text(s, &found));
+    diag_error(s->messages, nowhere,
+               "expected a declaration with axes in -D %s.%s=%lld, found '%s'%s", o->item, o->axis,
+               (long long)o->size, o->item, suggestion_text(s, &found));
   } else if (!header_has(header, o->axis)) {
     suggestion found = {.name = o->axis};
     suggest_axes(&found, header);
-    diag_error(s->messages, nowhere, "expected an axis of %s in -D %s.%s=%lld, found '%s'%s", o->item,
-               o->item, o->axis, (long long)o->size, o->axis, suggestion_text(s, &found));
+    diag_error(s->messages, nowhere, "expected an axis of %s in -D %s.%s=%lld, found '%s'%s",
+               o->item, o->item, o->axis, (long long)o->size, o->axis, suggestion_text(s, &found));
   } else {
     o->used = true;
   }
@@ -74,17 +78,21 @@ static void check_override_of_file(sema *s, size_override *o) {
     suggest_axes(&found, header);
   }
   if (o->used) return;
-  diag_error(s->messages, nowhere, "expected an axis of a declaration of %s in -D %s=%lld, found '%s'%s",
+  diag_error(s->messages, nowhere,
+             "expected an axis of a declaration of %s in -D %s=%lld, found '%s'%s",
              file->source->path, o->axis, (long long)o->size, o->axis, suggestion_text(s, &found));
 }
 
 static void check_overrides(sema *s) {
   for (int i = 0; i < s->options.override_count; i++) {
     size_override *o = &s->options.overrides[i];
-    if (o->item) check_override_of_item(s, o);
-    else check_override_of_file(s, o);
+    if (o->item)
+      check_override_of_item(s, o);
+    else
+      check_override_of_file(s, o);
     if (o->size < 1 || o->size > INT32_MAX) {
-      diag_error(s->messages, (span){0}, "expected a size from 1 to 2147483647 in -D %s%s%s=%lld, found %lld",
+      diag_error(s->messages, (span){0},
+                 "expected a size from 1 to 2147483647 in -D %s%s%s=%lld, found %lld",
                  o->item ? o->item : "", o->item ? "." : "", o->axis, (long long)o->size,
                  (long long)o->size);
       o->size = 1;

@@ -17,9 +17,9 @@
 typedef struct sema sema;
 
 typedef struct sema_options {
-  size_override *overrides;       // of -D; `used` is set. An override that fits nothing is an error
+  size_override *overrides;  // of -D; `used` is set. An override that fits nothing is an error
   int override_count;
-  const embedded_file *stdlib;    // where `import std.NAME` looks: a table as in embedded.h, or NULL
+  const embedded_file *stdlib;  // where `import std.NAME` looks: a table as in embedded.h, or NULL
 } sema_options;
 
 // Checks a file and what it imports (loaded into `all`). All errors are reported; after errors the result is
@@ -48,12 +48,18 @@ typed_body *sema_instantiate(sema *s, const typed_name *recurrence, const size_b
 
 // ---- expressions of layers ----------------------------------------------------------------------------------------------
 
+typedef enum operand_kind {
+  OPERAND_ERROR,  // a message was given: say no more
+  OPERAND_CONSTANT,
+  OPERAND_VALUE,
+} operand_kind;
+
 // The result of an expression. A constant has no value yet: sema_value makes one.
 typedef struct sema_operand {
-  enum { OPERAND_ERROR, OPERAND_CONSTANT, OPERAND_VALUE } kind;  // ERROR: a message was given, say no more
-  value_id id;      // VALUE
-  double number;    // CONSTANT
-  axis_set axes;    // as the source sees it; the value itself may lack some of them and broadcasts
+  operand_kind kind;
+  value_id id;    // VALUE
+  double number;  // CONSTANT
+  axis_set axes;  // as the source sees it; the value itself may lack some of them and broadcasts
   bool complex;
 } sema_operand;
 

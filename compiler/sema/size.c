@@ -40,14 +40,19 @@ static size evaluate_name(header_check *c, const ast_name *name) {
   suggestion found = {.name = name->text};
   for (int i = 0; i < c->header->count; i++) {
     if (c->header->items[i].name.text == name->text) {
-      return wrong(c, name->span, arena_printf(c->sema->memory, "expected an earlier name of the header, "
-                                               "found '%s', which is not known yet", name->text));
+      return wrong(c, name->span,
+                   arena_printf(c->sema->memory,
+                                "expected an earlier name of the header, "
+                                "found '%s', which is not known yet",
+                                name->text));
     }
     suggest(&found, c->header->items[i].name.text);
   }
-  return wrong(c, name->span, arena_printf(c->sema->memory, "expected an earlier name of the header, "
-                                           "found '%s'%s", name->text,
-                                           suggestion_text(c->sema, &found)));
+  return wrong(c, name->span,
+               arena_printf(c->sema->memory,
+                            "expected an earlier name of the header, "
+                            "found '%s'%s",
+                            name->text, suggestion_text(c->sema, &found)));
 }
 
 static size apply(value_op op, const size *args, int count) {
@@ -64,11 +69,12 @@ static size apply(value_op op, const size *args, int count) {
 
 static size evaluate_binary(header_check *c, const ast_expr *e) {
   static const value_op ops[] = {
-      [AST_ADD] = VALUE_ADD, [AST_SUBTRACT] = VALUE_SUB, [AST_MULTIPLY] = VALUE_MUL,
+      [AST_ADD] = VALUE_ADD,    [AST_SUBTRACT] = VALUE_SUB, [AST_MULTIPLY] = VALUE_MUL,
       [AST_DIVIDE] = VALUE_DIV, [AST_POWER] = VALUE_POWER,
   };
   if (e->binary.op >= AST_LESS) {
-    return wrong(c, e->binary.op_span, "expected an arithmetic operator in a size, found a comparison");
+    return wrong(c, e->binary.op_span,
+                 "expected an arithmetic operator in a size, found a comparison");
   }
   size args[2] = {evaluate(c, e->binary.left), evaluate(c, e->binary.right)};
   return apply(ops[e->binary.op], args, 2);
@@ -78,10 +84,12 @@ static size evaluate_call(header_check *c, const ast_expr *e) {
   const builtin *b = builtin_find(e->call.callee.text, BUILTIN_ELEMENTWISE);
   bool known = b && (b->op == VALUE_MIN || b->op == VALUE_MAX) && !e->call.has_axes;
   if (!known || e->call.args.count != 2) {
-    return wrong(c, e->span, "expected numbers, names, + - * / ^ and min(a, b), max(a, b) in a size, "
+    return wrong(c, e->span,
+                 "expected numbers, names, + - * / ^ and min(a, b), max(a, b) in a size, "
                  "found another call");
   }
-  size args[2] = {evaluate(c, e->call.args.items[0].value), evaluate(c, e->call.args.items[1].value)};
+  size args[2] = {evaluate(c, e->call.args.items[0].value),
+                  evaluate(c, e->call.args.items[1].value)};
   return apply(b->op, args, 2);
 }
 
@@ -92,17 +100,26 @@ static size evaluate(header_check *c, const ast_expr *e) {
   c->sema->depth++;
   size result;
   switch (e->kind) {
-    case AST_NUMBER: result = (size){.kind = SIZE_NUMBER, .number = e->number.value}; break;
-    case AST_NAME: result = evaluate_name(c, &e->name); break;
+    case AST_NUMBER:
+      result = (size){.kind = SIZE_NUMBER, .number = e->number.value};
+      break;
+    case AST_NAME:
+      result = evaluate_name(c, &e->name);
+      break;
     case AST_NEGATE: {
       size operand = evaluate(c, e->negate.operand);
       result = apply(VALUE_NEG, &operand, 1);
       break;
     }
-    case AST_BINARY: result = evaluate_binary(c, e); break;
-    case AST_CALL: result = evaluate_call(c, e); break;
+    case AST_BINARY:
+      result = evaluate_binary(c, e);
+      break;
+    case AST_CALL:
+      result = evaluate_call(c, e);
+      break;
     default:
-      result = wrong(c, e->span, "expected a size, found another kind of expression; a size is made of "
+      result = wrong(c, e->span,
+                     "expected a size, found another kind of expression; a size is made of "
                      "numbers and earlier names, as in E = 2*D");
       break;
   }
@@ -121,9 +138,10 @@ static int64_t default_size(header_check *c, const ast_header_axis *axis) {
   }
   const char *text = number_text(c->sema, found.number);
   bool whole = found.number == floor(found.number);
-  wrong(c, axis->value->span,
-        arena_printf(c->sema->memory, "expected a %s for the size of '%s', found %s",
-                     whole ? "number from 1 to 2147483647" : "whole number", axis->name.text, text));
+  wrong(
+      c, axis->value->span,
+      arena_printf(c->sema->memory, "expected a %s for the size of '%s', found %s",
+                   whole ? "number from 1 to 2147483647" : "whole number", axis->name.text, text));
   return 1;
 }
 
@@ -134,7 +152,8 @@ static const size_override *find_override(sema *s, const typed_name *item, const
     bool here = o->item ? strcmp(o->item, item->name) == 0 : item->file == s->program->main;
     if (!here || strcmp(o->axis, axis) != 0) continue;
     o->used = true;
-    if (!found || o->item || !found->item) found = o;  // the named declaration before all, the last before the first
+    if (!found || o->item || !found->item)
+      found = o;  // the named declaration before all, the last before the first
   }
   return found;
 }
@@ -156,7 +175,8 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header,
       diag_error(s->messages, axis->span, "expected at most %d axes, found more", TYPED_MAX_AXES);
       break;
     }
-    typed_axis made = {.name = axis->name.text, .size = TYPED_RUNTIME_SIZE, .span = axis->name.span};
+    typed_axis made = {
+        .name = axis->name.text, .size = TYPED_RUNTIME_SIZE, .span = axis->name.span};
     const size_override *override = find_override(s, item, made.name);
     const size_binding *binding = find_binding(bindings, binding_count, made.name);
     if (binding) {
@@ -196,9 +216,12 @@ static bool same_expression(const typed_body *body, const ast_expr *a, const ast
   b = resolve(body, b);
   if (a->kind != b->kind) return false;
   switch (a->kind) {
-    case AST_NUMBER: return a->number.value == b->number.value;
-    case AST_NAME: return a->name.text == b->name.text;
-    case AST_NEGATE: return same_expression(body, a->negate.operand, b->negate.operand);
+    case AST_NUMBER:
+      return a->number.value == b->number.value;
+    case AST_NAME:
+      return a->name.text == b->name.text;
+    case AST_NEGATE:
+      return same_expression(body, a->negate.operand, b->negate.operand);
     case AST_BINARY:
       return a->binary.op == b->binary.op &&
              same_expression(body, a->binary.left, b->binary.left) &&
@@ -207,7 +230,8 @@ static bool same_expression(const typed_body *body, const ast_expr *a, const ast
       return a->call.callee.text == b->call.callee.text &&
              same_expression(body, a->call.args.items[0].value, b->call.args.items[0].value) &&
              same_expression(body, a->call.args.items[1].value, b->call.args.items[1].value);
-    default: return false;
+    default:
+      return false;
   }
 }
 

@@ -19,15 +19,16 @@ typedef struct parameter {
 
 typedef struct start_check {
   sema_scope *scope;
-  const typed_file *file;    // whose fns are seen
+  const typed_file *file;  // whose fns are seen
   typed_start *start;
-  axis_set axes;             // of the weight
-  sema_path_hook *paths;     // NULL: no names of weights
+  axis_set axes;          // of the weight
+  sema_path_hook *paths;  // NULL: no names of weights
   void *context;
-  const char *function;      // inside an fn
-  VEC(parameter) parameters; // of that fn
-  int calls;                 // of fns inside each other
-  int *steps;                // expressions checked, repeats by calls included
+  const char *function;  // inside an fn
+  VEC(parameter)
+  parameters;  // of that fn
+  int calls;   // of fns inside each other
+  int *steps;  // expressions checked, repeats by calls included
 } start_check;
 
 static int check(start_check *c, const ast_expr *e);
@@ -62,8 +63,9 @@ static int append_operation(start_check *c, value_op op, const int *args) {
     complex |= c->start->values.items[args[i]].complex && !(op == VALUE_WHERE && i == 0);
   }
   if (constant && fold_constant(op, numbers, &result)) return append_number(c, result);
-  value.complex = op == VALUE_COMPLEX || op == VALUE_POLAR ||
-                  (complex && op != VALUE_REAL_PART && op != VALUE_IMAGINARY_PART && op != VALUE_COMPLEX_ABS);
+  value.complex =
+      op == VALUE_COMPLEX || op == VALUE_POLAR ||
+      (complex && op != VALUE_REAL_PART && op != VALUE_IMAGINARY_PART && op != VALUE_COMPLEX_ABS);
   return append(c, value);
 }
 
@@ -81,9 +83,11 @@ static int check_draw(start_check *c, const ast_expr *e, const char *path) {
   if (c->paths && c->paths(c->context, e)) {
     return append(c, (start_value){.kind = START_OTHER_DRAW, .path = path});
   }
-  scope_error(c->scope, e->span, c->paths ? "expected a weight of the layer, found '%s'"
-                                          : "expected no names of weights here, found '%s'; they occur in "
-                                            "an init only", path);
+  scope_error(c->scope, e->span,
+              c->paths ? "expected a weight of the layer, found '%s'"
+                       : "expected no names of weights here, found '%s'; they occur in "
+                         "an init only",
+              path);
   return WRONG;
 }
 
@@ -115,15 +119,18 @@ static int check_name(start_check *c, const ast_expr *e) {
   if (c->paths && !known) return check_draw(c, e, name);
   if (known) {
     known->used = true;
-    scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found the %s '%s'",
+    scope_error(c->scope, e->span,
+                "expected a start made of draws, numbers and sizes, found the %s '%s'",
                 symbol_kind_text(known->kind), name);
   } else if (builtin_any(name)) {
     scope_error(c->scope, e->span, "expected a call of %s, found its name alone", name);
   } else {
     suggestion found = {.name = name};
-    for (int i = 0; i < c->scope->body->axes.count; i++) suggest(&found, c->scope->body->axes.items[i].name);
+    for (int i = 0; i < c->scope->body->axes.count; i++)
+      suggest(&found, c->scope->body->axes.items[i].name);
     suggest(&found, "identity");
-    scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found '%s'%s", name,
+    scope_error(c->scope, e->span,
+                "expected a start made of draws, numbers and sizes, found '%s'%s", name,
                 suggestion_text(s, &found));
   }
   return WRONG;
@@ -139,7 +146,8 @@ static int check_index(start_check *c, const ast_expr *e) {
   int axis = scope_axis(c->scope, &axes->items[0]);
   if (axis < 0) return WRONG;
   if (!axis_in(c->axes, axis)) {
-    scope_error(c->scope, axes->items[0].span, "expected an axis of the weight, which has %s, found '%s'",
+    scope_error(c->scope, axes->items[0].span,
+                "expected an axis of the weight, which has %s, found '%s'",
                 axes_text(c->scope, c->axes), axes->items[0].text);
     return WRONG;
   }
@@ -169,7 +177,8 @@ static bool check_numbers(start_check *c, const ast_expr *e, start_kind kind, co
   const char *wanted = NULL;
   if (kind != START_NORMAL && both && a > b) wanted = "two ends in rising order";
   if (kind == START_LOGUNIFORM && both && !(a > 0)) wanted = "positive ends";
-  if (kind == START_NORMAL && is_number(c, args[1], &b) && b < 0) wanted = "a standard deviation of at least 0";
+  if (kind == START_NORMAL && is_number(c, args[1], &b) && b < 0)
+    wanted = "a standard deviation of at least 0";
   if (!wanted) return true;
   scope_error(c->scope, e->span, "expected %s in %s, found %s and %s", wanted, e->call.callee.text,
               both ? number_text(c->scope->sema, a) : "a mean", number_text(c->scope->sema, b));
@@ -203,8 +212,8 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
   const char *signature = b->arity == 2 ? arena_printf(c->scope->sema->memory, "%s(a, b)", b->name)
                                         : arena_printf(c->scope->sema->memory, "%s(x)", b->name);
   if (b->arity == 0) {
-    scope_error(c->scope, e->span, "expected %s without arguments, found a call; write ~ %s", b->name,
-                b->name);
+    scope_error(c->scope, e->span, "expected %s without arguments, found a call; write ~ %s",
+                b->name, b->name);
     return WRONG;
   }
   if (!check_arguments(c, e, signature, b->arity, args)) return WRONG;
@@ -216,12 +225,16 @@ static int check_draw_call(start_check *c, const ast_expr *e, const builtin *b) 
 static int check_elementwise(start_check *c, const ast_expr *e, const builtin *b) {
   int args[3] = {0};
   if (e->call.has_axes) {
-    scope_error(c->scope, e->span, "expected functions of single entries in a start, found the reduction "
-                "%s[...]", b->name);
+    scope_error(c->scope, e->span,
+                "expected functions of single entries in a start, found the reduction "
+                "%s[...]",
+                b->name);
     return WRONG;
   }
   const char *signature = arena_printf(c->scope->sema->memory, "%s(%s)", b->name,
-                                       b->arity == 1 ? "x" : b->arity == 2 ? "a, b" : "a, b, c");
+                                       b->arity == 1   ? "x"
+                                       : b->arity == 2 ? "a, b"
+                                                       : "a, b, c");
   if (!check_arguments(c, e, signature, b->arity, args)) return WRONG;
   if (refuse_complex(c, e, b, args)) return WRONG;
   value_op op = b->op;
@@ -237,17 +250,21 @@ static int check_fn(start_check *c, const ast_expr *e, const typed_name *fn) {
   const ast_names *formal = &fn->item->fn.params;
   if (!check_function(s, fn)) return WRONG;
   if (fn->item->fn.has_axes || e->call.has_axes) {
-    scope_error(c->scope, e->span, "expected functions of single entries in a start, found '%s', which "
-                "has axes", fn->name);
+    scope_error(c->scope, e->span,
+                "expected functions of single entries in a start, found '%s', which "
+                "has axes",
+                fn->name);
     return WRONG;
   }
   const char *signature = arena_printf(s->memory, "%s with %d", fn->name, formal->count);
   int *args = ARENA_ARRAY(s->memory, int, formal->count);
-  if (c->calls >= DEEPEST_CALLS || !check_arguments(c, e, signature, formal->count, args)) return WRONG;
+  if (c->calls >= DEEPEST_CALLS || !check_arguments(c, e, signature, formal->count, args))
+    return WRONG;
   start_check inner = *c;
   inner.parameters = (__typeof__(inner.parameters)){0};
   for (int i = 0; i < formal->count; i++) {
-    vec_push(s->memory, &inner.parameters, (parameter){.name = formal->items[i].text, .value = args[i]});
+    vec_push(s->memory, &inner.parameters,
+             (parameter){.name = formal->items[i].text, .value = args[i]});
   }
   inner.file = fn->file;
   inner.function = fn->name;
@@ -266,11 +283,13 @@ static int check_start_call(start_check *c, const ast_expr *e) {
   const typed_name *item = sema_find(c->file, name);
   if (item && item->item->kind == AST_FN) return check_fn(c, e, item);
   if (reduction || builtin_find(name, BUILTIN_FOLD)) {
-    scope_error(c->scope, e->span, "expected functions of single entries in a start, found %s[...]", name);
+    scope_error(c->scope, e->span, "expected functions of single entries in a start, found %s[...]",
+                name);
     return WRONG;
   }
   suggestion found = {.name = name};
-  static const char *const draws[] = {"uniform", "loguniform", "normal", "inv_softplus", "identity"};
+  static const char *const draws[] = {"uniform", "loguniform", "normal", "inv_softplus",
+                                      "identity"};
   for (int i = 0; i < 5; i++) suggest(&found, draws[i]);
   for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
   scope_error(c->scope, e->call.callee.span, "expected a function or a draw, found '%s'%s", name,
@@ -287,11 +306,15 @@ static int check_power(start_check *c, const ast_expr *e, const int *args) {
   bool complex = c->start->values.items[args[0]].complex || c->start->values.items[args[1]].complex;
   if (whole && is_number(c, args[0], &base)) return append_number(c, pow(base, exponent));
   if (whole) {
-    return append(c, (start_value){.kind = START_VALUE, .op = VALUE_WHOLE_POWER, .args = {args[0]},
-                                   .exponent = (int)exponent, .complex = complex});
+    return append(c, (start_value){.kind = START_VALUE,
+                                   .op = VALUE_WHOLE_POWER,
+                                   .args = {args[0]},
+                                   .exponent = (int)exponent,
+                                   .complex = complex});
   }
   if (complex) {
-    scope_error(c->scope, e->binary.right->span, "expected a whole constant as the exponent of a complex "
+    scope_error(c->scope, e->binary.right->span,
+                "expected a whole constant as the exponent of a complex "
                 "power, found another one");
     return WRONG;
   }
@@ -300,10 +323,10 @@ static int check_power(start_check *c, const ast_expr *e, const int *args) {
 
 static int check_binary(start_check *c, const ast_expr *e) {
   static const value_op ops[] = {
-      [AST_ADD] = VALUE_ADD,           [AST_SUBTRACT] = VALUE_SUB,
-      [AST_MULTIPLY] = VALUE_MUL,      [AST_DIVIDE] = VALUE_DIV,
-      [AST_LESS] = VALUE_LESS,         [AST_LESS_EQUAL] = VALUE_LESS_EQUAL,
-      [AST_GREATER] = VALUE_GREATER,   [AST_GREATER_EQUAL] = VALUE_GREATER_EQUAL,
+      [AST_ADD] = VALUE_ADD,         [AST_SUBTRACT] = VALUE_SUB,
+      [AST_MULTIPLY] = VALUE_MUL,    [AST_DIVIDE] = VALUE_DIV,
+      [AST_LESS] = VALUE_LESS,       [AST_LESS_EQUAL] = VALUE_LESS_EQUAL,
+      [AST_GREATER] = VALUE_GREATER, [AST_GREATER_EQUAL] = VALUE_GREATER_EQUAL,
       [AST_EQUAL] = VALUE_EQUAL,
   };
   int args[3] = {check(c, e->binary.left), check(c, e->binary.right)};
@@ -319,18 +342,25 @@ static int check_binary(start_check *c, const ast_expr *e) {
 
 static int check_any(start_check *c, const ast_expr *e) {
   switch (e->kind) {
-    case AST_NUMBER: return append_number(c, e->number.value);
-    case AST_NAME: return check_name(c, e);
-    case AST_PATH: return check_draw(c, e, steps_text(c, &e->path.steps));
+    case AST_NUMBER:
+      return append_number(c, e->number.value);
+    case AST_NAME:
+      return check_name(c, e);
+    case AST_PATH:
+      return check_draw(c, e, steps_text(c, &e->path.steps));
     case AST_NEGATE: {
       int args[3] = {check(c, e->negate.operand)};
       return append_operation(c, VALUE_NEG, args);
     }
-    case AST_BINARY: return check_binary(c, e);
-    case AST_CALL: return check_start_call(c, e);
-    case AST_INDEXED: return check_index(c, e);
+    case AST_BINARY:
+      return check_binary(c, e);
+    case AST_CALL:
+      return check_start_call(c, e);
+    case AST_INDEXED:
+      return check_index(c, e);
     default:
-      scope_error(c->scope, e->span, "expected a start made of draws, numbers, sizes and functions of them, "
+      scope_error(c->scope, e->span,
+                  "expected a start made of draws, numbers, sizes and functions of them, "
                   "found another construct");
       return WRONG;
   }
@@ -375,8 +405,13 @@ const typed_start *sema_check_start(sema_scope *scope, const ast_expr *e, axis_s
   typed_start *start = ARENA_NEW(memory, typed_start);
   int steps = 0;
   start->source = e;
-  start_check c = {.scope = scope, .file = scope->file, .start = start, .axes = axes, .paths = paths,
-                   .context = context, .steps = &steps};
+  start_check c = {.scope = scope,
+                   .file = scope->file,
+                   .start = start,
+                   .axes = axes,
+                   .paths = paths,
+                   .context = context,
+                   .steps = &steps};
   int errors = diag_error_count(scope->sema->messages);
   int result = check(&c, e);
   if (result != WRONG && diag_error_count(scope->sema->messages) == errors) {

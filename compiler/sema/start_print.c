@@ -11,12 +11,16 @@
 
 int start_arity(const start_value *v) {
   switch (v->kind) {
-    case START_VALUE: return value_arity(v->op);
+    case START_VALUE:
+      return value_arity(v->op);
     case START_UNIFORM:
     case START_LOGUNIFORM:
-    case START_NORMAL: return 2;
-    case START_INV_SOFTPLUS: return 1;
-    default: return 0;
+    case START_NORMAL:
+      return 2;
+    case START_INV_SOFTPLUS:
+      return 1;
+    default:
+      return 0;
   }
 }
 
@@ -30,10 +34,13 @@ static const char *exact_number(arena *memory, double number) {
 }
 
 static const char *step_text(arena *memory, const typed_body *body, const start_value *v) {
-  static const char *const draws[] = {[START_UNIFORM] = "uniform", [START_LOGUNIFORM] = "loguniform",
-                                      [START_NORMAL] = "normal", [START_INV_SOFTPLUS] = "inv_softplus",
+  static const char *const draws[] = {[START_UNIFORM] = "uniform",
+                                      [START_LOGUNIFORM] = "loguniform",
+                                      [START_NORMAL] = "normal",
+                                      [START_INV_SOFTPLUS] = "inv_softplus",
                                       [START_IDENTITY] = "identity"};
-  if (v->kind == START_INDEX) return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
+  if (v->kind == START_INDEX)
+    return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
   if (v->kind == START_OTHER_DRAW) return arena_printf(memory, "draw %s", v->path);
   if (v->kind == START_VALUE && v->op == VALUE_NUMBER) return exact_number(memory, v->number);
   if (v->kind == START_VALUE && v->op == VALUE_AXIS_SIZE) {
