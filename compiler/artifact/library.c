@@ -1,6 +1,6 @@
 /* Puts a library together and writes it.
  *
- *   kernels, tables, manifest, thunks --codegen--> one object --lld, with the support object--> NAME.so, and NAME.h beside it
+ *   kernels, tables, manifest, thunks --codegen--> objects --lld, with the support object--> NAME.so, and NAME.h beside it
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,11 +74,13 @@ const char *artifact_write(arena *a, const artifact *library, const codegen_obje
                            const char *library_path, const char *header_path) {
   const embedded_file *support = embedded_find(embedded_support, "support");
   if (!support) ICE("artifact", "the support object is not embedded");
-  link_object objects[] = {{library->name, object->bytes, object->size}, {"support", support->data, support->size}};
+  VEC(link_object) objects = {0};
+  for (int i = 0; i < object->parts.count; i++) vec_push(a, &objects, object->parts.items[i]);
+  vec_push(a, &objects, (link_object){"support", support->data, support->size});
   const char *slash = strrchr(library_path, '/');
   const unsigned char *bytes = NULL;
   size_t size = 0;
-  const char *error = link_in_memory(a, objects, 2, slash ? slash + 1 : library_path, &bytes, &size);
+  const char *error = link_in_memory(a, objects.items, objects.count, slash ? slash + 1 : library_path, &bytes, &size);
   if (!error) error = write_file(a, library_path, bytes, size, true);
   const char *header = error ? NULL : artifact_header(a, library);
   return error ? error : write_file(a, header_path, header, strlen(header), false);

@@ -1,7 +1,10 @@
-/* From kernels, tables and entry points to one object: the only door into this folder.
+/* From kernels, tables and entry points to objects: the only door into this folder.
  *
  *   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..
  */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
@@ -99,21 +102,39 @@ static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
   LLVMDisposeBuilder(b);
 }
 
-/* ---- the object ---- */
+/* ---- modules ---- */
 
-static void lower_kernels(arena *a, llvm_module *m, codegen_object *object, codegen_input input,
+/* One module per clone, so that clones are optimised and emitted side by side. How the work is split does not depend on
+ * the machine: equal programs give equal libraries everywhere. */
+typedef struct part {
+  arena *memory;
+  llvm_module module;
+  codegen_options options;
+  const unsigned char *bytes;
+  size_t size;
+  const char *assembly;
+  double passes_seconds, emit_seconds;
+} part;
+
+static bool is_lowered(const codegen_input *input, int index) {
+  for (int i = 0; i < index; i++) {
+    if (strcmp(input->kernels[i]->symbol, input->kernels[index]->symbol) == 0) return true;
+  }
+  return false;
+}
+
+static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen_input input,
                           codegen_options options) {
   for (int i = 0; i < input.kernel_count; i++) {
-    codegen_kernel described = host_describe(a, input.kernels[i]);
+    vec_push(a, &object->kernels, codegen_describe(a, input.kernels[i], options));
+    if (is_lowered(&input, i)) continue;
+    const codegen_kernel *described = &object->kernels.items[i];
     for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
       if (!(clones_of(&options) >> clone & 1)) continue;
-      emitter e = emitter_new(a, m, clone, options.f64);
-      described.symbols[clone] =
-          arena_printf(a, "%s%s", input.kernels[i]->symbol, clone_targets[clone].suffix);
-      grow(&described.scratch, host_lower(&e, &described, described.symbols[clone]));
+      emitter e = emitter_new(a, &parts[clone].module, clone, options.f64);
+      host_lower(&e, described, described->symbols[clone]);
       emitter_free(&e);
     }
-    vec_push(a, &object->kernels, described);
   }
 }
 
@@ -127,24 +148,83 @@ static void count_instructions(arena *a, llvm_module *m, codegen_object *object)
   }
 }
 
+static void compile_part(part *p) {
+  double start = seconds();
+  llvm_optimise(&p->module, p->options.level);
+  double optimised = seconds();
+  if (p->options.text) p->assembly = llvm_assembly(p->memory, &p->module);
+  p->bytes = llvm_object(p->memory, &p->module, &p->size);
+  p->passes_seconds = optimised - start;
+  p->emit_seconds = seconds() - optimised;
+}
+
+typedef struct part_queue {
+  part *parts;
+  atomic_int next;
+} part_queue;
+
+/* The widest clone takes longest: it comes first. */
+static void *compile_parts(void *argument) {
+  part_queue *queue = argument;
+  int taken;
+  while ((taken = atomic_fetch_add(&queue->next, 1)) < CLONE_COUNT) {
+    compile_part(&queue->parts[CLONE_COUNT - 1 - taken]);
+  }
+  return NULL;
+}
+
+static void compile_side_by_side(part *parts) {
+  part_queue queue = {.parts = parts};
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  sched_getaffinity(0, sizeof processors, &processors);
+  pthread_t helpers[CLONE_COUNT];
+  int wanted = CPU_COUNT(&processors) - 1, started = 0;
+  while (started < wanted && started < CLONE_COUNT - 1 &&
+         pthread_create(&helpers[started], NULL, compile_parts, &queue) == 0) {
+    started++;
+  }
+  compile_parts(&queue);
+  for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
+}
+
+static const char *joined(arena *a, const char *first, const char *second) {
+  return first ? arena_printf(a, "%s\n%s", first, second) : second;
+}
+
+/* Takes what was compiled out of a part, which ends here. */
+static void collect_part(arena *a, codegen_object *object, part *p, const char *name) {
+  unsigned char *bytes = arena_alloc(a, p->size);
+  memcpy(bytes, p->bytes, p->size);
+  vec_push(a, &object->parts, (link_object){name, bytes, p->size});
+  if (p->assembly) object->assembly = joined(a, object->assembly, p->assembly);
+  object->passes_seconds += p->passes_seconds;
+  object->emit_seconds += p->emit_seconds;
+  llvm_module_free(&p->module);
+  arena_free(p->memory);
+}
+
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options) {
   codegen_object *object = ARENA_NEW(a, codegen_object);
   double start = seconds();
-  llvm_module m = llvm_module_new("rec", options.level);
-  lower_kernels(a, &m, object, input, options);
-  for (int i = 0; i < input.blob_count; i++) add_blob(a, &m, &input.blobs[i]);
-  for (int i = 0; i < input.thunk_count; i++) add_thunk(&m, &input.thunks[i]);
-  count_instructions(a, &m, object);
-  llvm_verify(&m);
-  if (options.text) object->llvm = llvm_text(a, &m);
-  double built = seconds();
-  llvm_optimise(&m, options.level);
-  double optimised = seconds();
-  if (options.text) object->assembly = llvm_assembly(a, &m);
-  object->bytes = llvm_object(a, &m, &object->size);
-  object->build_seconds = built - start;
-  object->passes_seconds = optimised - built;
-  object->emit_seconds = seconds() - optimised;
-  llvm_module_free(&m);
+  part parts[CLONE_COUNT];
+  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+    const char *name = clone_targets[clone].name;
+    parts[clone] = (part){.memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
+  }
+  lower_kernels(a, parts, object, input, options);
+  llvm_module *first = &parts[0].module;
+  for (int i = 0; i < input.blob_count; i++) add_blob(a, first, &input.blobs[i]);
+  for (int i = 0; i < input.thunk_count; i++) add_thunk(first, &input.thunks[i]);
+  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+    count_instructions(a, &parts[clone].module, object);
+    llvm_verify(&parts[clone].module);
+    if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[clone].module));
+  }
+  object->build_seconds = seconds() - start;
+  compile_side_by_side(parts);
+  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+    collect_part(a, object, &parts[clone], clone_targets[clone].name);
+  }
   return object;
 }

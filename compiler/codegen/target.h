@@ -1,9 +1,9 @@
 /* From kernels to object code, and from objects to a shared library.
  *
- * codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4) and emits ONE relocatable object. The support
- * code finds the functions by their symbols (codegen_kernel.symbols) and calls them as runtime/support/frame.h says.
- * Tables, manifest and entry points of the library go into the same object as blobs and thunks, so that nothing
- * outside this folder speaks LLVM.
+ * codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4) and emits relocatable objects, one for each
+ * clone. The support code finds the functions by their symbols (codegen_kernel.symbols) and calls them as
+ * runtime/support/frame.h says. Tables, manifest and entry points of the library go into the first of them as blobs and
+ * thunks, so that nothing outside this folder speaks LLVM. Kernels with the same symbol are one function.
  */
 #ifndef REC_CODEGEN_TARGET_H
 #define REC_CODEGEN_TARGET_H
@@ -106,15 +106,22 @@ typedef struct codegen_function_size {
   int instructions;
 } codegen_function_size;
 
-typedef struct codegen_object {
+/* A relocatable object in memory. */
+typedef struct link_object {
+  const char *name; /* for messages */
   const unsigned char *bytes;
   size_t size;
+} link_object;
+
+typedef struct codegen_object {
+  VEC(link_object)
+  parts; /* one for each clone */
   VEC(codegen_kernel)
   kernels; /* in the order given */
   VEC(codegen_function_size)
   functions;
   const char *llvm, *assembly;                        /* with options.text */
-  double build_seconds, passes_seconds, emit_seconds; /* for --time-report */
+  double build_seconds, passes_seconds, emit_seconds; /* for --time-report; the last two of all parts together */
 } codegen_object;
 
 /* What a kernel's slots, scratch and symbols are, without compiling it (tables are laid out before codegen_compile). */
@@ -124,11 +131,6 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
 
 /* Links relocatable objects in memory into a shared library at `path` with the in-process lld. Needs libc and libm only;
  * symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena). */
-typedef struct link_object {
-  const char *name; /* for messages */
-  const unsigned char *bytes;
-  size_t size;
-} link_object;
 const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,
                                 const char *path);
 

@@ -143,8 +143,9 @@ static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   tile_gradient gradient;
   kernel k = step_kernel(s, forward, &gradient);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
-  add_kernel(s, KERNEL_STEP, "step", k);
-  add_kernel(s, KERNEL_STATES, "states", k);
+  /* The same function: a sequence of one step; states that are kept and outputs that are not wanted. */
+  add_kernel(s, KERNEL_STEP, "forward", k);
+  add_kernel(s, KERNEL_STATES, "forward", k);
   k.program = gradient.backward;
   k.recompute = gradient.recompute;
   add_kernel(s, KERNEL_BACKWARD, "backward", k);

@@ -230,8 +230,7 @@ static library compile(arena *a, const recurrence_kernels *kernels, codegen_opti
   library lib = {.object = codegen_compile(a, input, options)};
   char path[] = "/tmp/codegen_kernel_testXXXXXX";
   close(mkstemp(path));
-  link_object object = {"kernels.o", lib.object->bytes, lib.object->size};
-  const char *error = link_shared_library(a, &object, 1, "libkernels.so", path);
+  const char *error = link_shared_library(a, lib.object->parts.items, lib.object->parts.count, "libkernels.so", path);
   if (error) fail_msg("%s", error);
   lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   unlink(path);
