@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "compiler/recurrence/text.h"
+#include "compiler/syntax/syntax.h"
 
 typedef enum token_kind {
   TOKEN_END,
@@ -250,12 +251,86 @@ static const char *take_new_name(reader *r) {
   return name;
 }
 
+// ---- sizes computed at run time ------------------------------------------------------------------------------------------------
+
+static bool size_legal(const reader *r, const ast_expr *e) {
+  switch (e->kind) {
+    case AST_NUMBER:
+      return true;
+    case AST_NAME:
+      for (int i = 0; i < r->body->axes.count; i++) {
+        if (r->body->axes.items[i].name == e->name.text) return true;
+      }
+      return false;
+    case AST_NEGATE:
+      return size_legal(r, e->negate.operand);
+    case AST_BINARY:
+      return e->binary.op < AST_LESS && size_legal(r, e->binary.left) &&
+             size_legal(r, e->binary.right);
+    case AST_CALL: {
+      const char *callee = e->call.callee.text;
+      const ast_args *args = &e->call.args;
+      return (strcmp(callee, "min") == 0 || strcmp(callee, "max") == 0) && !e->call.has_axes &&
+             args->count == 2 && args->items[0].kind == AST_ARG_POSITIONAL &&
+             args->items[1].kind == AST_ARG_POSITIONAL && size_legal(r, args->items[0].value) &&
+             size_legal(r, args->items[1].value);
+    }
+    default:
+      return false;
+  }
+}
+
+// The expression is read by the parser of the language, as the body of a function that stands in its place: the text
+// before it becomes blank, so that places stay true.
+static const ast_expr *parse_size(reader *r, uint32_t begin, uint32_t end) {
+  static const char function[] = "fn f(x)=";
+  const uint32_t length = sizeof function - 1;
+  char *text = arena_strndup(r->memory, r->source->text, end);
+  for (uint32_t i = 0; i < begin; i++) text[i] = text[i] == '\n' ? '\n' : ' ';
+  if (begin < length) return NULL;
+  memcpy(text + begin - length, function, length);
+  source alone = *r->source;
+  alone.text = text;
+  alone.size = end;
+  int errors = diag_error_count(r->messages);
+  ast_file *file = parse_source(r->memory, r->names, r->messages, &alone);
+  if (diag_error_count(r->messages) > errors) {
+    r->failed = true;
+    return NULL;
+  }
+  bool function_alone = file->items.count == 1 && file->items.items[0]->kind == AST_FN;
+  return function_alone ? file->items.items[0]->fn.value : NULL;
+}
+
+static const ast_expr *take_size(reader *r) {
+  token open = r->at;
+  const char *text = r->source->text;
+  uint32_t end = open.end;
+  while (text[end] && text[end] != '}' && text[end] != '\n') end++;
+  if (text[end] != '}') {
+    fail(r, "a size in braces");
+    return NULL;
+  }
+  const ast_expr *e = parse_size(r, open.end, end);
+  if (!r->failed && (!e || !size_legal(r, e)))
+    fail(r, "a size made of numbers and earlier axes in braces");
+  r->at.end = end + 1;
+  next(r);
+  return r->failed ? NULL : e;
+}
+
 static void read_axis(reader *r) {
   typed_axis axis = {.size = TYPED_RUNTIME_SIZE};
   axis.span = (span){r->source->id, r->at.begin, r->at.end};
   if (r->body->axes.count == TYPED_MAX_AXES) fail(r, "no further axis");
   axis.name = take_new_name(r);
-  if (take(r, "=")) axis.size = take_whole(r, 0, INT32_MAX);
+  if (take(r, "=")) {
+    if (!r->failed && at_text(r, "{")) {
+      axis.size_expr = take_size(r);
+    } else {
+      axis.size = take_whole(r, 0, INT32_MAX);
+    }
+  }
   axis.summed = take(r, "summed");
   vec_push(r->memory, &r->body->axes, axis);
 }

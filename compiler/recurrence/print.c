@@ -3,6 +3,7 @@
 //   recurrence gla {
 //     axis H                                      size told at run time
 //     axis K = 16 summed                          compile-time size; summed: the source consumes the axis
+//     axis E = {2 * H}                            size computed at run time from those of earlier axes
 //     input x[H,K]                                kind, name, axes in the order of memory
 //     state S[H,K] : complex                      and: in [-5, 0]   a promise
 //     lag x[H,K] depth 3                          a lag buffer
@@ -25,6 +26,7 @@
 #include <string.h>
 
 #include "compiler/recurrence/text.h"
+#include "compiler/syntax/syntax.h"
 
 static const char *const class_words[] = {
     [STATE_DELAY] = "delay",           [STATE_SCALAR_DECAY] = "scalar_decay",
@@ -75,9 +77,13 @@ static void print_number(FILE *out, double x) {
   }
 }
 
-static void print_axis(FILE *out, const typed_axis *axis) {
+static void print_axis(FILE *out, arena *a, const typed_axis *axis) {
   fprintf(out, "  axis %s", axis->name);
-  if (axis->size != TYPED_RUNTIME_SIZE) fprintf(out, " = %lld", (long long)axis->size);
+  if (axis->size != TYPED_RUNTIME_SIZE) {
+    fprintf(out, " = %lld", (long long)axis->size);
+  } else if (axis->size_expr) {
+    fprintf(out, " = {%s}", expr_to_text(a, axis->size_expr));
+  }
   fprintf(out, "%s\n", axis->summed ? " summed" : "");
 }
 
@@ -187,8 +193,8 @@ static void print_structure(FILE *out, const typed_body *body, const char *name,
   fputc('\n', out);
 }
 
-static void print_body(FILE *out, const typed_body *body) {
-  for (int i = 0; i < body->axes.count; i++) print_axis(out, &body->axes.items[i]);
+static void print_body(FILE *out, arena *a, const typed_body *body) {
+  for (int i = 0; i < body->axes.count; i++) print_axis(out, a, &body->axes.items[i]);
   for (int i = 0; i < body->tensors.count; i++) print_tensor(out, body, &body->tensors.items[i]);
   for (int i = 0; i < body->lags.count; i++) print_lag(out, body, &body->lags.items[i]);
   fputc('\n', out);
@@ -210,7 +216,7 @@ char *recurrence_print(arena *a, const recurrence *r) {
   FILE *out = open_memstream(&text, &size);
   if (!out) return arena_strdup(a, "");
   fprintf(out, "recurrence %s {\n", r->body.name);
-  print_body(out, &r->body);
+  print_body(out, a, &r->body);
   int state = 0;
   for (int i = 0; i < r->body.tensors.count; i++) {
     const typed_tensor *tensor = &r->body.tensors.items[i];
