@@ -10,16 +10,9 @@ static ast_name name_of(const token *t) {
   return t ? (ast_name){.text = t->text, .span = t->span} : (ast_name){0};
 }
 
-// The documentation before a token; it has found its declaration. Tokens that a repair made have none.
-static const char *take_doc(builder *b, const token *t) {
-  if (!t->doc) return NULL;
-  ptrdiff_t index = t - b->tokens->items;
-  if (index >= 0 && index < b->tokens->count) b->documented[index] = true;
-  return t->doc;
-}
-
-// The same for the token that begins at this place, for nodes that no longer know their first token.
-static const char *take_doc_at(builder *b, span where) {
+// The documentation before the token that begins at this place; it has found its declaration. The token is looked up by its
+// place because a repair may have put a copy before the parser.
+static const char *take_doc(builder *b, span where) {
   int low = 0, high = b->tokens->count;
   while (high - low > 1) {
     int middle = low + (high - low) / 2;
@@ -29,7 +22,8 @@ static const char *take_doc_at(builder *b, span where) {
       high = middle;
     }
   }
-  return take_doc(b, &b->tokens->items[low]);
+  b->documented[low] = true;
+  return b->tokens->items[low].doc;
 }
 
 static span span_to(span from, const token *end) { return span_join(from, end->span); }
@@ -77,7 +71,7 @@ static ast_item *new_item(builder *b, ast_item_kind kind, const token *word, con
   ast_item *item = ARENA_NEW(b->memory, ast_item);
   item->kind = kind;
   item->span = word->span;
-  item->doc = take_doc(b, word);
+  item->doc = take_doc(b, word->span);
   item->name = name_of(name);
   return item;
 }
@@ -176,7 +170,7 @@ static ast_stmt *new_stmt(builder *b, ast_stmt_kind kind, span from, span to) {
 
 ast_stmt *decl_stmt(builder *b, ast_stmt_kind kind, const token *word, ast_decls *decls) {
   ast_stmt *stmt = new_stmt(b, kind, word->span, decls->items[decls->count - 1].span);
-  const char *doc = take_doc(b, word);
+  const char *doc = take_doc(b, word->span);
   if (doc) decls->items[0].doc = doc;
   stmt->decls = *decls;
   return stmt;
@@ -184,7 +178,7 @@ ast_stmt *decl_stmt(builder *b, ast_stmt_kind kind, const token *word, ast_decls
 
 ast_stmt *let_one(builder *b, const token *word, ast_bind bind, ast_expr *value) {
   ast_stmt *stmt = new_stmt(b, AST_LET, word->span, value->span);
-  stmt->doc = take_doc(b, word);
+  stmt->doc = take_doc(b, word->span);
   vec_push(b->memory, &stmt->let.binds, bind);
   stmt->let.value = value;
   return stmt;
@@ -192,7 +186,7 @@ ast_stmt *let_one(builder *b, const token *word, ast_bind bind, ast_expr *value)
 
 ast_stmt *let_tuple(builder *b, const token *word, ast_binds *binds, ast_expr *value) {
   ast_stmt *stmt = new_stmt(b, AST_LET, word->span, value->span);
-  stmt->doc = take_doc(b, word);
+  stmt->doc = take_doc(b, word->span);
   stmt->let.is_tuple = true;
   stmt->let.binds = *binds;
   stmt->let.value = value;
@@ -201,7 +195,7 @@ ast_stmt *let_tuple(builder *b, const token *word, ast_binds *binds, ast_expr *v
 
 ast_stmt *assign_stmt(builder *b, const token *name, ast_expr *value) {
   ast_stmt *stmt = new_stmt(b, AST_ASSIGN, name->span, value->span);
-  stmt->doc = take_doc(b, name);
+  stmt->doc = take_doc(b, name->span);
   stmt->assign.name = name_of(name);
   stmt->assign.value = value;
   return stmt;
@@ -228,7 +222,7 @@ ast_decl *decl_of(builder *b, const token *name, axes_list *axes) {
   ast_decl *decl = ARENA_NEW(b->memory, ast_decl);
   decl->name = name_of(name);
   decl->span = name->span;
-  decl->doc = take_doc(b, name);
+  decl->doc = take_doc(b, name->span);
   if (axes) {
     decl->has_axes = true;
     decl->axes = axes->names;
@@ -310,7 +304,7 @@ ast_init_entries *init_entries_add(builder *b, ast_init_entries *list, ast_names
   vec_push(b->memory, list,
            (ast_init_entry){.path = *path,
                             .start = start,
-                            .doc = take_doc_at(b, path->items[0].span),
+                            .doc = take_doc(b, path->items[0].span),
                             .span = span_join(path->items[0].span, start->span)});
   return list;
 }
