@@ -78,6 +78,13 @@ static bool inherit_limit(affine *form, const affine *x) {
   return true;
 }
 
+// The same for two operands: what is not linear prevents more, and the first such term is the one to tell.
+static bool inherit_first_limit(affine *form, const affine *x, const affine *y) {
+  bool second = !y->split && (x->split || x->linear > y->linear ||
+                              (x->linear == y->linear && y->limit < x->limit));
+  return inherit_limit(form, second ? y : x);
+}
+
 typedef value_id part_function(affine_analysis *a, value_id part, value_id by);
 
 // The form of `x` with every part changed alike.
@@ -100,8 +107,7 @@ static value_id negated_by(affine_analysis *a, value_id part, value_id unused) {
 
 static void split_add(affine_analysis *a, affine *form, const affine *x, const affine *y,
                       bool subtract) {
-  bool nonlinear_second = y->depends && !y->linear;
-  if (inherit_limit(form, nonlinear_second ? y : x) || inherit_limit(form, y)) return;
+  if (inherit_first_limit(form, x, y)) return;
   form->factor = part_sum(a, x->factor, subtract ? part_negated(a, y->factor) : y->factor);
   form->rest = x->rest;
   if (x->rest != NO_VALUE && y->rest != NO_VALUE) {
@@ -125,8 +131,7 @@ static value_id chosen(affine_analysis *a, value_id condition, value_id x, value
 
 static void split_where(affine_analysis *a, affine *form, value_id condition, const affine *x,
                         const affine *y) {
-  bool nonlinear_second = y->depends && !y->linear;
-  if (inherit_limit(form, nonlinear_second ? y : x) || inherit_limit(form, y)) return;
+  if (inherit_first_limit(form, x, y)) return;
   form->factor = chosen(a, condition, x->factor, y->factor);
   form->rest = chosen(a, condition, x->rest, y->rest);
   for (int i = 0; i < x->reads.count; i++) {
@@ -182,7 +187,9 @@ static const char *reads_text(const affine_analysis *a) {
 
 static void split_product(affine_analysis *a, affine *form, value_id id, const typed_value *v) {
   const affine *x = split(a, v->args[0]), *y = split(a, v->args[1]);
-  if (x->depends && y->depends) {
+  if (!x->linear || !y->linear) {
+    inherit_first_limit(form, x, y);
+  } else if (x->depends && y->depends) {
     give_up(form, false, id,
             arena_printf(a->builder->memory, "multiplies two values that read %s", a->leaf_text));
   } else if (x->depends) {
