@@ -30,28 +30,42 @@ static void make_folder(void) {
   atexit(remove_folder);
 }
 
-static bool run(const char **words) {
-  pid_t child;
-  int status;
-  if (posix_spawn(&child, words[0], NULL, NULL, (char **)words, environ)) return false;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-rec_module *compile_file(const char *path, const char *const *options) {
-  static int number;
-  char library[64];
-  make_folder();
-  snprintf(library, sizeof library, "%s/library%d.so", folder, number++);
+static int start(const char *path, const char *library, const char *const *options) {
   const char *words[32] = {REC_BINARY_DIR "/bin/recc", path, "-o", library};
   for (int i = 0; options && options[i] && i < 26; i++) words[4 + i] = options[i];
+  pid_t child;
+  return posix_spawn(&child, words[0], NULL, NULL, (char **)words, environ) ? -1 : child;
+}
+
+// Waits for recc and opens what it made.
+static rec_module *finish(int child, const char *path, const char *library) {
+  int status;
   rec_module *module = NULL;
-  if (!run(words)) {
+  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+      WEXITSTATUS(status)) {
     fprintf(stderr, "recc failed on %s\n", path);
   } else if (rec_module_open(library, &module)) {
     fprintf(stderr, "%s\n", rec_message());
   }
   unlink(library);
   return module;
+}
+
+static int next_number(void) {
+  static int number;
+  return number++;
+}
+
+rec_module *compile_file(const char *path, const char *const *options) {
+  char library[64];
+  make_folder();
+  snprintf(library, sizeof library, "%s/library%d.so", folder, next_number());
+  return finish(start(path, library, options), path, library);
+}
+
+static void write_text(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  if (!file || fputs(text, file) < 0 || fclose(file)) abort();
 }
 
 const char *compiled_path(void) {
@@ -62,10 +76,25 @@ const char *compiled_path(void) {
 
 rec_module *compile_text(const char *text, const char *const *options) {
   make_folder();
-  const char *path = compiled_path();
-  FILE *file = fopen(path, "w");
-  if (!file || fputs(text, file) < 0 || fclose(file)) abort();
-  return compile_file(path, options);
+  write_text(compiled_path(), text);
+  return compile_file(compiled_path(), options);
+}
+
+compilation compile_start(const char *text, const char *const *options) {
+  compilation c;
+  int number = next_number();
+  make_folder();
+  snprintf(c.source, sizeof c.source, "%s/program%d.rec", folder, number);
+  snprintf(c.library, sizeof c.library, "%s/library%d.so", folder, number);
+  write_text(c.source, text);
+  c.child = start(c.source, c.library, options);
+  return c;
+}
+
+rec_module *compile_finish(const compilation *c) {
+  rec_module *module = finish(c->child, c->source, c->library);
+  unlink(c->source);
+  return module;
 }
 
 bool check(bool passed, const char *format, ...) {

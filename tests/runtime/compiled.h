@@ -12,6 +12,14 @@ rec_module *compile_text(const char *text, const char *const *options);
 // The file that compile_text wrote last.
 const char *compiled_path(void);
 
+// The same in two steps, so that several recc run side by side.
+typedef struct compilation {
+  int child;
+  char source[64], library[64];
+} compilation;
+compilation compile_start(const char *text, const char *const *options);
+rec_module *compile_finish(const compilation *c);
+
 // Counts a check; a failed one prints its text. Returns `passed`.
 bool check(bool passed, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Prints `N passed, N failed`; the exit status of the test.

@@ -377,5 +377,5 @@ double problem_tolerance(const problem *inputs, const problem *exact,
     }
     problem_free(shaken);
   }
-  return least + 20 * moved;
+  return least + 50 * moved;
 }
