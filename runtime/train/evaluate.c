@@ -159,17 +159,21 @@ static double mean_bits(const by_position *m, int64_t from, int64_t to, int64_t 
 
 // ---- files -------------------------------------------------------------------------------------------------
 
-// Four ranges of positions to an octave, for the plot.
+// Four ranges of positions to an octave, for the plot: the first edge beyond `from`.
+static int64_t next_edge(int64_t from) {
+  int64_t edge = 1;
+  for (int step = 1; edge <= from; step++) edge = (int64_t)ceil(pow(2, (double)step / 4));
+  return edge;
+}
+
 static void write_curve(FILE *file, const by_position *m) {
   fprintf(file, "from,to,bits_per_byte,bytes\n");
-  for (int64_t from = 0, step = 0; from < m->far_until;) {
-    int64_t to = from + 1, bytes;
-    for (; to <= from || (double)to < pow(2, (double)step / 4); step++) to = (int64_t)ceil(pow(2, (double)(step + 1) / 4));
+  for (int64_t from = 0, to, bytes; from < m->far_until; from = to) {
+    to = next_edge(from);
     if (from < m->near_until && to > m->near_until) to = m->near_until;
     if (to > m->far_until) to = m->far_until;
     double bits = mean_bits(m, from, to, &bytes);
     fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%" PRId64 "\n", from, to, bits, bytes);
-    from = to;
   }
 }
 

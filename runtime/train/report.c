@@ -53,7 +53,7 @@ static bool plot_open(plot *p, const char *svg, const char *title, const char *x
   if (!p->out) return false;
   fprintf(p->out, "set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\nset output '%s'\n", svg);
   fprintf(p->out, "set title '%s'\nset xlabel '%s'\nset ylabel '%s'\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", title, x, y);
-  fprintf(p->out, "set key top %s\n%s", log_axis ? "left" : "right", log_axis ? "set logscale x 2\n" : "");
+  fprintf(p->out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", log_axis ? "left" : "right", log_axis ? "set logscale x 2\n" : "");
   return true;
 }
 
@@ -146,7 +146,7 @@ static bool plot_positions(const session *s, const char *svg) {
     free(csv);
   }
   fprintf(p.out, "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64 ", graph 1 nohead dt 2 lc rgb '#888888'\n", context, context);
-  fprintf(p.out, "set label 1 'context' at %" PRId64 ", graph 0.04 offset 0.5,0 textcolor rgb '#666666'\n", context);
+  fprintf(p.out, "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n", context);
   return plot_close(&p, true);
 }
 
