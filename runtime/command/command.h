@@ -19,6 +19,9 @@ int command_format(int count, char **words);
 extern const char train_usage[], evaluate_usage[];
 extern const char apply_usage[], bench_usage[], info_usage[], format_usage[];
 
+// info_program.c: the models and blocks of a manifest (a cJSON object).
+void print_program(const void *manifest);
+
 // ---- Words -------------------------------------------------------------------------------------------------
 
 // The words behind a subcommand, read one by one.

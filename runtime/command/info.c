@@ -119,6 +119,7 @@ static void print_summary(const char *path, const cJSON *manifest) {
       printf("%s ", text_of(item, "path"));
   printf("\n");
   cJSON_ArrayForEach(item, list) print_recurrence(item);
+  print_program(manifest);
 }
 
 static int show(const char *path, const rec_module *module, bool manifest, bool source) {
