@@ -2,7 +2,8 @@
 //
 //   %2 [t,G] = mul %0 %1   ->   tile_append_exact(MUL, %0, %1), which must be value 2 with axes t and G
 //
-// The text may come from anywhere: what is wrong with it is said with its place, and the rest is not read.
+// Comments run from // to the end of the line. The text may come from anywhere: what is wrong with it is said with its
+// place, and the rest is not read.
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,6 +31,9 @@ static bool name_char(char c) {
 static void scan(reader *r, uint32_t from) {
   const char *text = r->text->text;
   while (text[from] == ' ' || text[from] == '\t') from++;
+  if (text[from] == '/' && text[from + 1] == '/') {
+    while (text[from] != '\n' && text[from] != '\0') from++;
+  }
   r->at = r->end = from;
   if (text[from] == '\n' || text[from] == '\0') return;
   if (text[from] == '-' && text[from + 1] == '>') {
@@ -53,10 +57,12 @@ static void next(reader *r) { scan(r, r->end); }
 // The first token of the next line that has one; false at the end of the text.
 static bool next_line(reader *r) {
   const char *text = r->text->text;
-  uint32_t i = r->end;
-  while (text[i] == '\n' || text[i] == ' ' || text[i] == '\t') i++;
-  scan(r, i);
-  return text[i] != '\0';
+  do {
+    uint32_t i = r->end;
+    if (text[i] == '\n') i++;
+    scan(r, i);
+  } while (r->at == r->end && text[r->at] == '\n');
+  return text[r->at] != '\0';
 }
 
 static const char *token(reader *r) {

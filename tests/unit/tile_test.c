@@ -162,6 +162,11 @@ static void text_reads_back(void **state) {
   assert_string_equal(tile_print(a, again), text);
   assert_int_equal(again->grid, p->grid);
   free(message);
+  tile_program *commented =
+      parse(a, arena_printf(a, "// a note\n\n  %s  // the end", text), &message);
+  assert_non_null(commented);
+  assert_string_equal(tile_print(a, commented), text);
+  free(message);
   arena_free(a);
 }
 
