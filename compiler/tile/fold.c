@@ -5,6 +5,7 @@
 //   %5 = slice (place %2 M = 1) M = 1   ->  %2
 //   %6 = sum (mul %1 %2) over N, %1 without N   ->  %6 = mul %1 (sum %2 over N)
 //
+// silu x is written out as mul x (sigmoid x): its derivative needs the sigmoid alone.
 // Rules keep what a formula means for every operand, infinities included, but for one: a product with the constant 0
 // is 0. Axes may get lost on the way (0 has none); a missing axis always means "the same along it".
 // Rewrites that need to see the users of a value are in simplify.c.
@@ -78,6 +79,16 @@ static tile_id fold_neg(tile_program *p, tile_value v) {
     default:
       return exact(p, v);
   }
+}
+
+// Gates are often handed over as logarithms; their exponential is one function, not two.
+static tile_id fold_exp(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]);
+  if (x.op == TILE_LOG_SIGMOID) return unary(p, TILE_SIGMOID, x.args[0]);
+  if (x.op == TILE_NEG && op_of(p, x.args[0]) == TILE_SOFTPLUS) {
+    return unary(p, TILE_SIGMOID, neg(p, arg_of(p, x.args[0], 0)));
+  }
+  return exact(p, v);
 }
 
 static tile_id fold_unary(tile_program *p, tile_value v) {
@@ -312,13 +323,10 @@ static tile_id fold_dot(tile_program *p, tile_value v) {
   }
   if (!v.over) return binary(p, TILE_MUL, x, y);
   if (is(p, x, 0) || is(p, y, 0)) return number(p, 0);
+  // A sign moves out; a constant stays on its operand, which may serve several products.
   for (int i = 0; i < 2; i++) {
-    double scale;
-    tile_id rest;
-    if (scaled(p, v.args[i], &scale, &rest)) {
-      tile_id dot = tile_dot(p, rest, v.args[1 - i], v.over);
-      return binary(p, TILE_MUL, number(p, scale), dot);
-    }
+    if (!is_neg(p, v.args[i])) continue;
+    return neg(p, tile_dot(p, arg_of(p, v.args[i], 0), v.args[1 - i], v.over));
   }
   if (v.args[0] > v.args[1]) {
     v.args[0] = y;

@@ -70,8 +70,18 @@ static void vjp_abs(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, un(g, TILE_SIGN, arg(g, y, 0))), dy);
 }
 
+// y (1 - y); where the forward has the sigmoid of -x, that is 1 - y to the last digit.
 static void vjp_sigmoid(gradient *g, tile_id y, tile_id dy) {
-  gradient_give(g, y, 0, mul(g, dy, mul(g, y, bin(g, TILE_SUB, num(g, 1), y))), dy);
+  tile_id rest = bin(g, TILE_SUB, num(g, 1), y);
+  tile_value minus = {.op = TILE_NEG, .args = {arg(g, y, 0)}};
+  const tile_value *x = row(g, arg(g, y, 0));
+  tile_value other = {.op = TILE_SIGMOID};
+  other.args[0] = x->op == TILE_NEG ? x->args[0] : tile_find(g->program, minus);
+  if (other.args[0] != NO_TILE) {
+    tile_id found = tile_find(g->program, other);
+    if (found != NO_TILE && found < g->forward->values.count) rest = found;
+  }
+  gradient_give(g, y, 0, mul(g, dy, mul(g, y, rest)), dy);
 }
 
 static void vjp_log_sigmoid(gradient *g, tile_id y, tile_id dy) {
