@@ -10,10 +10,12 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "compiler/chunk/chunk.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
+#include "tests/random/generate.h"
 #include "tests/recurrence/fixture.h"
 
 // ---- sources ------------------------------------------------------------------------------------------------------------
@@ -399,12 +401,73 @@ static void other_structures_are_refused(void **state) {
   }
 }
 
+// A run whose numbers leave the range of double says nothing about programs.
+static bool all_finite(const trial *t) {
+  const typed_body *body = &t->recurrence->body;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const reference_tensor *groups[] = {t->run.tensors, t->run.final_states, t->run.d_tensors,
+                                        t->run.d_initial_states};
+    for (int g = 0; g < 4; g++) {
+      const double *data = groups[g][i].data;
+      for (int64_t k = 0; k < t->tensor_numbers[i]; k++) {
+        if (!(fabs(data[k]) < 1e8)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+static bool agrees_loosely(const recurrence *r, const tile_program *forward, const trial *expected,
+                           uint64_t seed, arena *a, const char **message) {
+  tile_gradient gradient = tile_differentiate(a, forward);
+  const tile_program *all[] = {forward, gradient.backward, gradient.recompute};
+  for (int i = 0; i < 3; i++) {
+    const char *wrong = tile_verify(a, all[i]);
+    *message = arena_printf(a, "%s: %s", all[i]->name, wrong ? wrong : "");
+    if (wrong) return false;
+  }
+  trial u = trial_new(a, r, expected->run.batch, expected->run.time, NULL, 0, seed);
+  if (!tile_execute(r, forward, &gradient, &u.run)) abort();
+  const char *where;
+  double error = trial_difference(expected, &u, a, &where);
+  *message = arena_printf(a, "chunk %d: %s differs by %g", forward->chunk, where, error);
+  // Random programs may be ill-conditioned; a wrong rule is wrong by far more.
+  return error < 1e-7;
+}
+
+enum { RANDOM_PROGRAMS = 60 };
+
+static void random_programs_agree(void **state) {
+  (void)state;
+  const char *given = getenv("REC_SEED");
+  uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
+  int compared = 0;
+  for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
+    fixture s = fixture_open();
+    const char *text = random_recurrence(s.memory, seed, "r"), *message, *reason;
+    recurrence *r = from_source(&s, text);
+    trial t = trial_new(s.memory, r, 2, 7, NULL, 0, seed);
+    if (!reference_execute(r, &t.run, true)) abort();
+    if (all_finite(&t)) {
+      compared++;
+      bool good = agrees_loosely(r, chunk_build_step(s.memory, r), &t, seed, s.memory, &message);
+      tile_program *chunk = chunk_build_scalar_decay(s.memory, r, 4, &reason);
+      if (!chunk) chunk = chunk_build_pointwise(s.memory, r, 4);
+      if (good && chunk) good = agrees_loosely(r, chunk, &t, seed, s.memory, &message);
+      if (!good) fail_msg("REC_SEED=%llu: %s\n%s", (unsigned long long)seed, message, text);
+    }
+    fixture_close(&s);
+  }
+  assert_true(compared > RANDOM_PROGRAMS / 2);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree_with_the_reference),
       cmocka_unit_test(chunks_agree_with_the_reference),
       cmocka_unit_test(pointwise_programs_agree),
       cmocka_unit_test(other_structures_are_refused),
+      cmocka_unit_test(random_programs_agree),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
