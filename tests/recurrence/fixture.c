@@ -121,24 +121,27 @@ trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time,
   return t;
 }
 
-static double inner(const double *a, const double *b, int64_t count) {
+static double inner(trial *t, const double *a, const double *b, int64_t count) {
   double sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += a[i] * b[i];
+  for (int64_t i = 0; i < count; i++) {
+    sum += a[i] * b[i];
+    t->magnitude += fabs(a[i] * b[i]);
+  }
   return sum;
 }
 
 double trial_loss(trial *t) {
   const typed_body *body = &t->recurrence->body;
   if (!reference_execute(t->recurrence, &t->run, false)) abort();
-  double loss = 0;
+  double loss = t->magnitude = 0;
   for (int i = 0; i < body->tensors.count; i++) {
     tensor_kind kind = body->tensors.items[i].kind;
     int64_t count = t->tensor_numbers[i];
-    if (kind == TENSOR_OUTPUT) loss += inner(t->run.d_tensors[i].data, t->run.tensors[i].data, count);
-    if (kind == TENSOR_STATE) loss += inner(t->run.d_final_states[i].data, t->run.final_states[i].data, count);
+    if (kind == TENSOR_OUTPUT) loss += inner(t, t->run.d_tensors[i].data, t->run.tensors[i].data, count);
+    if (kind == TENSOR_STATE) loss += inner(t, t->run.d_final_states[i].data, t->run.final_states[i].data, count);
   }
   for (int i = 0; i < body->lags.count; i++) {
-    loss += inner(t->run.d_final_lags[i].data, t->run.final_lags[i].data, t->lag_numbers[i]);
+    loss += inner(t, t->run.d_final_lags[i].data, t->run.final_lags[i].data, t->lag_numbers[i]);
   }
   return loss;
 }
@@ -172,9 +175,11 @@ static double difference(trial *t, double *x, double width) {
 // How far a gradient is from differences at some width: a narrower one steps over no kink that a wider one does.
 static double probe_error(trial *t, double *x, double gradient, double *expected) {
   double best = INFINITY;
+  if (isnan(gradient) && isfinite(t->magnitude)) return best;
   for (double width = 1e-3; width > 1e-6 && best > 1e-8; width /= 10) {
     double slope = difference(t, x, width);
-    double error = fabs(slope - gradient) / (1 + fabs(slope) + fabs(gradient));
+    double noise = 1e-14 * t->magnitude / width;
+    double error = fmax(0, fabs(slope - gradient) - noise) / (1 + fabs(slope) + fabs(gradient));
     if (!(error < best)) continue;
     best = error;
     *expected = slope;

@@ -48,6 +48,7 @@ typedef struct trial {
   int64_t *tensor_numbers;  // how many numbers each tensor has
   int64_t *lag_numbers;
   int64_t entries;          // sequences or batch
+  double magnitude;         // of the terms of the last loss: its rounding error is some 1e-16 of it
 } trial;
 
 // Sizes for run-time axes: 2 for the first, 3 for the second, ...

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/random/generate.h"
 #include "tests/recurrence/fixture.h"
 #include "tests/recurrence/structured.h"
 
@@ -98,7 +99,7 @@ static void check_packed(subject *s) {
 
 static void check_seed(uint64_t seed) {
   subject s = {.fixture = fixture_open(), .seed = seed};
-  s.text = structured_recurrence(s.fixture.memory, seed);
+  s.text = seed % 2 ? structured_recurrence(s.fixture.memory, seed) : random_recurrence(s.fixture.memory, seed, "free");
   const typed_body *body = fixture_source(&s.fixture, s.text);
   s.raw = fixture_raw(&s.fixture, body);
   s.analysed = recurrence_analyse(s.fixture.memory, s.fixture.messages, body);
