@@ -10,7 +10,7 @@
 typedef struct item_call {
   const typed_name *callee;
   const ast_expr *call;
-  VEC(value_id) arguments;      /* values of the caller's body */
+  VEC(value_id) arguments; /* values of the caller's body */
   VEC(const ast_expr *) written;
   VEC(size_binding) bindings;
   const char *name;
@@ -28,7 +28,8 @@ static bool is_bound(const item_call *c, const char *axis) {
   return false;
 }
 
-/* Sizes that the arguments tell: an axis of the callee's header with the name of an argument's axis. */
+/* Sizes that the arguments tell: an axis of the callee's header with the name of an argument's
+ * axis. */
 static void bind_argument_sizes(instance *in, item_call *c) {
   const ast_header *header = &c->callee->item->body.header;
   for (int i = 0; i < c->arguments.count; i++) {
@@ -50,14 +51,16 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   }
   int64_t size;
   if (!header_has(&c->callee->item->body.header, arg->name.text)) {
-    diag_error(b->diag, arg->span, "expected a name of the header of %s, found '%s'", c->callee->name, arg->name.text);
+    diag_error(b->diag, arg->span, "expected a name of the header of %s, found '%s'",
+               c->callee->name, arg->name.text);
     return false;
   }
   if (!sema_whole(in->scope, arg->value, "a size", 1, &size)) return false;
   for (int i = 0; i < c->bindings.count; i++) {
     if (c->bindings.items[i].axis != arg->name.text) continue;
     if (c->bindings.items[i].size == size) return true;
-    diag_error(b->diag, arg->span, "expected the size %lld of %s, as the inputs have it, found %lld",
+    diag_error(b->diag, arg->span,
+               "expected the size %lld of %s, as the inputs have it, found %lld",
                (long long)c->bindings.items[i].size, arg->name.text, (long long)size);
     return false;
   }
@@ -72,7 +75,8 @@ static bool read_arguments(instance *in, item_call *c) {
     const ast_arg *arg = &args->items[i];
     if (arg->kind == AST_ARG_NAMED) continue;
     if (arg->kind != AST_ARG_POSITIONAL) {
-      diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range", c->callee->name);
+      diag_error(b->diag, arg->span, "expected an input or a size of %s, found a range",
+                 c->callee->name);
       return false;
     }
     sema_operand x = sema_expression(in->scope, arg->value);
@@ -89,27 +93,30 @@ static bool read_arguments(instance *in, item_call *c) {
 static int input_count(const ast_item *item) {
   int count = 0;
   for (int i = 0; i < item->body.statements.count; i++)
-    if (item->body.statements.items[i]->kind == AST_INPUT) count += item->body.statements.items[i]->decls.count;
+    if (item->body.statements.items[i]->kind == AST_INPUT)
+      count += item->body.statements.items[i]->decls.count;
   return count;
 }
 
 static bool check_count(instance *in, const item_call *c) {
   int wanted = input_count(c->callee->item);
   if (c->arguments.count == wanted) return true;
-  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s, found %d", wanted, wanted == 1 ? "" : "s", c->callee->name,
-             c->arguments.count);
+  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s, found %d", wanted,
+             wanted == 1 ? "" : "s", c->callee->name, c->arguments.count);
   return false;
 }
 
 /* The caller's axes for those of a result; every one must stand in the caller's header. */
-static bool caller_order(instance *in, const item_call *c, const typed_body *body, const int *axes, int count, axis_order *order) {
+static bool caller_order(instance *in, const item_call *c, const typed_body *body, const int *axes,
+                         int count, axis_order *order) {
   *order = (axis_order){.count = count};
   for (int i = 0; i < count; i++) {
     const typed_axis *axis = &body->axes.items[axes[i]];
     int k = 0;
     while (k < in->body->axes.count && in->body->axes.items[k].name != axis->name) k++;
     if (k == in->body->axes.count || in->body->axes.items[k].size != axis->size) {
-      diag_error(in->b->diag, c->call->span, "expected the axis %s = %lld of the result of %s in the header of %s, found %s",
+      diag_error(in->b->diag, c->call->span,
+                 "expected the axis %s = %lld of the result of %s in the header of %s, found %s",
                  axis->name, (long long)axis->size, c->callee->name, in->item->name,
                  k == in->body->axes.count ? "none"
                                            : arena_printf(in->b->arena, "%s = %lld", axis->name,
@@ -121,44 +128,55 @@ static bool caller_order(instance *in, const item_call *c, const typed_body *bod
   return true;
 }
 
-/* ---- recurrences ---------------------------------------------------------------------------------------------------- */
+/* ---- recurrences ----------------------------------------------------------------------------- */
 
-static axis_order recurrence_order(graph_builder *b, const typed_body *body, const int *axes, int count) {
+static axis_order recurrence_order(graph_builder *b, const typed_body *body, const int *axes,
+                                   int count) {
   axis_order order = {.count = count};
-  for (int i = 0; i < count; i++) order.axes[i] = trunk_axis(b, body->axes.items[axes[i]].name, body->axes.items[axes[i]].size);
+  for (int i = 0; i < count; i++)
+    order.axes[i] = trunk_axis(b, body->axes.items[axes[i]].name, body->axes.items[axes[i]].size);
   return order;
 }
 
-static bool bind_input(instance *in, const item_call *c, int op, const typed_body *body, const typed_tensor *tensor, int place) {
+static bool bind_input(instance *in, const item_call *c, int op, const typed_body *body,
+                       const typed_tensor *tensor, int place) {
   graph_builder *b = in->b;
   value_id x = c->arguments.items[place];
-  trunk_row row = {trunk_lift(in, x), recurrence_order(b, body, tensor->axes, tensor->axis_count), tensor->complex};
+  trunk_row row = {trunk_lift(in, x), recurrence_order(b, body, tensor->axes, tensor->axis_count),
+                   tensor->complex};
   const typed_value *v = &b->trunk->values.items[row.value];
-  bool fits = (v->axes == order_set(row.order) || !v->axes) && (v->complex == tensor->complex || tensor->complex);
+  bool fits = (v->axes == order_set(row.order) || !v->axes) &&
+              (v->complex == tensor->complex || tensor->complex);
   if (!fits) {
-    diag_error(b->diag, c->written.items[place]->span, "expected %s%s for the input %s of %s, found %s%s",
-               tensor->complex ? "complex " : "", order_text(b->arena, b->trunk, row.order), tensor->name, c->callee->name,
-               v->complex ? "complex " : "", set_text(b->arena, b->trunk, v->axes));
+    diag_error(
+        b->diag, c->written.items[place]->span, "expected %s%s for the input %s of %s, found %s%s",
+        tensor->complex ? "complex " : "", order_text(b->arena, b->trunk, row.order), tensor->name,
+        c->callee->name, v->complex ? "complex " : "", set_text(b->arena, b->trunk, v->axes));
     return false;
   }
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   return true;
 }
 
-static void add_recurrence_param(instance *in, int op, const typed_body *body, const typed_tensor *tensor, span where) {
+static void add_recurrence_param(instance *in, int op, const typed_body *body,
+                                 const typed_tensor *tensor, span where) {
   graph_builder *b = in->b;
   axis_order order = {.count = tensor->axis_count};
   memcpy(order.axes, tensor->axes, sizeof(int) * (size_t)tensor->axis_count);
   int parameter = parameter_add(in, PARAMETER_OWN, tensor->name, where);
-  for (int i = 0; i < order.count; i++) parameter_shape(b, parameter, body->axes.items[order.axes[i]].size);
+  for (int i = 0; i < order.count; i++)
+    parameter_shape(b, parameter, body->axes.items[order.axes[i]].size);
   parameter_part(in, parameter, NULL, body, order, tensor->start, tensor->span);
   parameter_complex(b, parameter, tensor->complex);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){parameter, 0});
 }
 
-int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body, axis_order order, int64_t factor,
-              bool lag) {
-  graph_state state = {.name = name, .elements = order_elements(body, order) * factor, .lag = lag, .repeat_index = repeat_index,
+int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body,
+              axis_order order, int64_t factor, bool lag) {
+  graph_state state = {.name = name,
+                       .elements = order_elements(body, order) * factor,
+                       .lag = lag,
+                       .repeat_index = repeat_index,
                        .axis_count = order.count};
   for (int number = 2, i = 0; i < b->model->states.count; i++)
     if (!strcmp(b->model->states.items[i].name, state.name)) {
@@ -181,22 +199,25 @@ static void add_states(instance *in, int op, const typed_body *body) {
     axis_order order = {.count = t->axis_count};
     memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
     vec_push(b->arena, &b->ops.items[op].states,
-             state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index, body, order,
-                       t->complex ? 2 : 1, false));
+             state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index,
+                       body, order, t->complex ? 2 : 1, false));
   }
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
-    vec_push(b->arena, &b->ops.items[op].states,
-             state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name), in->repeat_index, body,
-                       order_of_set(lag->axes), lag->depth * (lag->complex ? 2 : 1), true));
+    vec_push(
+        b->arena, &b->ops.items[op].states,
+        state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name), in->repeat_index,
+                  body, order_of_set(lag->axes), lag->depth * (lag->complex ? 2 : 1), true));
   }
 }
 
 static bool sizes_known(instance *in, const item_call *c, const typed_body *body) {
   for (int i = 0; i < body->axes.count; i++) {
     if (body->axes.items[i].size != TYPED_RUNTIME_SIZE) continue;
-    diag_error(in->b->diag, c->call->span, "expected a size for the axis %s of %s, found none; write %s(.., %s = ...)",
-               body->axes.items[i].name, c->callee->name, c->callee->name, body->axes.items[i].name);
+    diag_error(in->b->diag, c->call->span,
+               "expected a size for the axis %s of %s, found none; write %s(.., %s = ...)",
+               body->axes.items[i].name, c->callee->name, c->callee->name,
+               body->axes.items[i].name);
     return false;
   }
   return true;
@@ -204,10 +225,11 @@ static bool sizes_known(instance *in, const item_call *c, const typed_body *body
 
 static bool call_recurrence(instance *in, const item_call *c, operands *out) {
   graph_builder *b = in->b;
-  typed_body *body =
-      sema_instantiate(b->program->sema, c->callee, c->bindings.items, c->bindings.count, c->call->span);
+  typed_body *body = sema_instantiate(b->program->sema, c->callee, c->bindings.items,
+                                      c->bindings.count, c->call->span);
   if (!body || !sizes_known(in, c, body)) return false;
-  vec_push(b->arena, &b->ops, (trunk_op){.kind = GRAPH_CALL, .recurrence = body, .recurrence_name = c->callee->name});
+  vec_push(b->arena, &b->ops,
+           (trunk_op){.kind = GRAPH_CALL, .recurrence = body, .recurrence_name = c->callee->name});
   int op = b->ops.count - 1, place = 0;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
@@ -220,23 +242,25 @@ static bool call_recurrence(instance *in, const item_call *c, operands *out) {
     axis_order order;
     if (t->kind != TENSOR_OUTPUT) continue;
     if (!caller_order(in, c, body, t->axes, t->axis_count, &order)) return false;
-    int tensor = trunk_add_input(b, t->name, trunk_order(in, order), t->complex, op, b->ops.items[op].outputs.count);
+    int tensor = trunk_add_input(b, t->name, trunk_order(in, order), t->complex, op,
+                                 b->ops.items[op].outputs.count);
     vec_push(b->arena, &b->ops.items[op].outputs, tensor);
     value_id y = instance_add_input(in, t->name, order, t->complex, trunk_input_value(b, tensor));
     vec_push(b->arena, out,
-             (sema_operand){.kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = t->complex});
+             (sema_operand){
+                 .kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = t->complex});
   }
   return true;
 }
 
-/* ---- layers --------------------------------------------------------------------------------------------------------- */
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static bool call_layer(instance *in, const item_call *c, operands *out) {
   graph_builder *b = in->b;
   value_id *arguments = ARENA_ARRAY(b->arena, value_id, c->arguments.count + 1);
   for (int i = 0; i < c->arguments.count; i++) arguments[i] = trunk_lift(in, c->arguments.items[i]);
-  instance *callee = layer_instance(b, in, c->callee, c->bindings.items, c->bindings.count, arguments, c->arguments.count, c->name,
-                                    c->call->span);
+  instance *callee = layer_instance(b, in, c->callee, c->bindings.items, c->bindings.count,
+                                    arguments, c->arguments.count, c->name, c->call->span);
   if (!callee) return false;
   for (int i = 0; i < callee->outputs.count; i++) {
     const typed_tensor *t = &callee->output_tensors.items[i];
@@ -245,7 +269,9 @@ static bool call_layer(instance *in, const item_call *c, operands *out) {
     value_id lifted = trunk_lift(callee, callee->outputs.items[i]);
     bool complex = callee->body->values.items[callee->outputs.items[i]].complex;
     value_id y = instance_add_input(in, t->name, order, complex, lifted);
-    vec_push(b->arena, out, (sema_operand){.kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = complex});
+    vec_push(b->arena, out,
+             (sema_operand){
+                 .kind = OPERAND_VALUE, .id = y, .axes = order_set(order), .complex = complex});
   }
   return true;
 }
@@ -256,15 +282,18 @@ bool call_item(instance *in, const ast_expr *call, operands *out, bool *good) {
   if (!c.callee || c.callee->item->kind == AST_FN) return false;
   *good = false;
   if (c.callee->item->kind == AST_MODEL) {
-    diag_error(in->b->diag, call->span, "expected a recurrence or a layer, found the model '%s'", c.callee->name);
-    return true;
-  }
-  if (call->call.has_axes) {
-    diag_error(in->b->diag, call->span, "expected '(' after %s, found axes; sizes are given as %s(.., N = 32)", c.callee->name,
+    diag_error(in->b->diag, call->span, "expected a recurrence or a layer, found the model '%s'",
                c.callee->name);
     return true;
   }
+  if (call->call.has_axes) {
+    diag_error(in->b->diag, call->span,
+               "expected '(' after %s, found axes; sizes are given as %s(.., N = 32)",
+               c.callee->name, c.callee->name);
+    return true;
+  }
   if (!read_arguments(in, &c) || !check_count(in, &c)) return true;
-  *good = c.callee->item->kind == AST_RECURRENCE ? call_recurrence(in, &c, out) : call_layer(in, &c, out);
+  *good = c.callee->item->kind == AST_RECURRENCE ? call_recurrence(in, &c, out)
+                                                 : call_layer(in, &c, out);
   return true;
 }

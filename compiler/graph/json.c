@@ -1,16 +1,18 @@
-/* The manifest's "program": what librec executes. All numbers of elements are numbers of the library's dtype.
+/* The manifest's "program": what librec executes. All numbers of elements are numbers of the
+ * library's dtype.
  *
  *   "kernels": ["LM.ssd", "LM.pointwise1"]                   names of the manifest's recurrences
  *   "models": [{"name", "text", "vocabulary", "row": elements per token, "logits": tensor,
  *     "parameters": [{"name", "kind", "shape", "parts": [{"first", "count", "start"}]}],
  *     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]]}],
- *     "tensors": [[place, stride, elements]]                 at place * tokens + its offset in the rows, see place()
+ *     "tensors": [[place of the buffer, its row, offset in the row, numbers]]
  *     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row", "use": [[parameter, first]], "states"}],
  *     "backward": [{"of": op, "din", "dout", "add", "add_use"} | {"add": [to, from]} | {"zero": to}]}]
  *   "trains": [..], "evaluates": [..]
  *
- * A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size], ["identity", columns],
- * ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers as themselves.
+ * A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size],
+ * ["identity", columns], ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers
+ * as themselves.
  */
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -33,7 +35,7 @@ static cJSON *ints(const int *items, int count) {
   return list;
 }
 
-/* ---- starts --------------------------------------------------------------------------------------------------------- */
+/* ---- starts ---------------------------------------------------------------------------------- */
 
 typedef struct start_place {
   arena *memory;
@@ -57,7 +59,8 @@ static cJSON *index_json(const start_place *p, int axis) {
   return list;
 }
 
-/* The weight that hands its input through: a matrix of ones on the diagonal, a convolution of its last tap. */
+/* The weight that hands its input through: a matrix of ones on the diagonal, a convolution of its
+ * last tap. */
 static cJSON *identity_json(const start_place *p) {
   const graph_parameter *w = p->parameter;
   bool convolution = w->kind == PARAMETER_CONVOLUTION;
@@ -68,7 +71,8 @@ static cJSON *identity_json(const start_place *p) {
 
 static cJSON *other_json(const start_place *p, const char *path) {
   int parameter = 0, part = 0;
-  if (!parameter_find_path(p->memory, p->model, p->parameter, path, &parameter, &part)) ICE("graph", "no weight '%s'", path);
+  if (!parameter_find_path(p->memory, p->model, p->parameter, path, &parameter, &part))
+    ICE("graph", "no weight '%s'", path);
   cJSON *list = named_list("weight");
   cJSON_AddItemToArray(list, whole(parameter));
   cJSON_AddItemToArray(list, whole(part));
@@ -84,18 +88,31 @@ static cJSON *step_json(const start_place *p, const typed_start *start, int step
       if (v->op == VALUE_NUMBER) return cJSON_CreateNumber(v->number);
       name = value_op_text(v->op), arity = value_arity(v->op);
       break;
-    case START_INDEX: return index_json(p, v->axis);
-    case START_IDENTITY: return identity_json(p);
-    case START_OTHER_DRAW: return other_json(p, v->path);
-    case START_UNIFORM: name = "uniform"; break;
-    case START_LOGUNIFORM: name = "loguniform"; break;
-    case START_NORMAL: name = "normal"; break;
-    case START_INV_SOFTPLUS: name = "inv_softplus", arity = 1; break;
+    case START_INDEX:
+      return index_json(p, v->axis);
+    case START_IDENTITY:
+      return identity_json(p);
+    case START_OTHER_DRAW:
+      return other_json(p, v->path);
+    case START_UNIFORM:
+      name = "uniform";
+      break;
+    case START_LOGUNIFORM:
+      name = "loguniform";
+      break;
+    case START_NORMAL:
+      name = "normal";
+      break;
+    case START_INV_SOFTPLUS:
+      name = "inv_softplus", arity = 1;
+      break;
   }
   cJSON *list = named_list(name);
-  if (v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL) cJSON_AddItemToArray(list, whole(step));
+  if (v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL)
+    cJSON_AddItemToArray(list, whole(step));
   for (int i = 0; i < arity; i++) cJSON_AddItemToArray(list, step_json(p, start, v->args[i]));
-  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER) cJSON_AddItemToArray(list, whole(v->exponent));
+  if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER)
+    cJSON_AddItemToArray(list, whole(v->exponent));
   return list;
 }
 
@@ -103,16 +120,21 @@ static cJSON *start_json(const start_place *p, const typed_start *start) {
   return start ? step_json(p, start, start->values.count - 1) : cJSON_CreateNull();
 }
 
-/* ---- models --------------------------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 static cJSON *parameter_json(arena *memory, const graph_model *model, const graph_parameter *w) {
-  static const char *const kinds[] = {[PARAMETER_LINEAR] = "linear", [PARAMETER_BIAS] = "bias", [PARAMETER_EMBEDDING] = "embedding",
-                                      [PARAMETER_NORM] = "norm", [PARAMETER_CONVOLUTION] = "convolution",
-                                      [PARAMETER_CONVOLUTION_BIAS] = "bias", [PARAMETER_OWN] = "own"};
+  static const char *const kinds[] = {[PARAMETER_LINEAR] = "linear",
+                                      [PARAMETER_BIAS] = "bias",
+                                      [PARAMETER_EMBEDDING] = "embedding",
+                                      [PARAMETER_NORM] = "norm",
+                                      [PARAMETER_CONVOLUTION] = "convolution",
+                                      [PARAMETER_CONVOLUTION_BIAS] = "bias",
+                                      [PARAMETER_OWN] = "own"};
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", w->name);
   cJSON_AddStringToObject(object, "kind", kinds[w->kind]);
-  cJSON *shape = add(object, "shape", cJSON_CreateArray()), *parts = add(object, "parts", cJSON_CreateArray());
+  cJSON *shape = add(object, "shape", cJSON_CreateArray()),
+        *parts = add(object, "parts", cJSON_CreateArray());
   for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, whole(w->shape[i]));
   for (int i = 0; i < w->parts.count; i++) {
     start_place place = {memory, model, w, &w->parts.items[i]};
@@ -151,7 +173,10 @@ static cJSON *tensor_json(const graph_model *model, const graph_tensor *t) {
 }
 
 static cJSON *op_json(const graph_op *op) {
-  static const char *const names[] = {[GRAPH_EMBED] = "embed", [GRAPH_LINEAR] = "linear", [GRAPH_CALL] = "call", [GRAPH_LOSS] = "loss"};
+  static const char *const names[] = {[GRAPH_EMBED] = "embed",
+                                      [GRAPH_LINEAR] = "linear",
+                                      [GRAPH_CALL] = "call",
+                                      [GRAPH_LOSS] = "loss"};
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "op", names[op->kind]);
   add_whole(object, "kernel", op->kernel);
@@ -188,22 +213,29 @@ static cJSON *model_json(arena *memory, const graph_model *model) {
   add_whole(object, "vocabulary", model->vocabulary);
   add_whole(object, "row", model->row_elements);
   add_whole(object, "logits", model->logits);
-  cJSON *parameters = add(object, "parameters", cJSON_CreateArray()), *states = add(object, "states", cJSON_CreateArray());
-  cJSON *tensors = add(object, "tensors", cJSON_CreateArray()), *ops = add(object, "ops", cJSON_CreateArray());
+  cJSON *parameters = add(object, "parameters", cJSON_CreateArray()),
+        *states = add(object, "states", cJSON_CreateArray());
+  cJSON *tensors = add(object, "tensors", cJSON_CreateArray()),
+        *ops = add(object, "ops", cJSON_CreateArray());
   cJSON *backward = add(object, "backward", cJSON_CreateArray());
   for (int i = 0; i < model->parameters.count; i++)
     cJSON_AddItemToArray(parameters, parameter_json(memory, model, &model->parameters.items[i]));
-  for (int i = 0; i < model->states.count; i++) cJSON_AddItemToArray(states, state_json(&model->states.items[i]));
-  for (int i = 0; i < model->tensors.count; i++) cJSON_AddItemToArray(tensors, tensor_json(model, &model->tensors.items[i]));
-  for (int i = 0; i < model->ops.count; i++) cJSON_AddItemToArray(ops, op_json(&model->ops.items[i]));
-  for (int i = 0; i < model->gradient.count; i++) cJSON_AddItemToArray(backward, step_object(&model->gradient.items[i]));
+  for (int i = 0; i < model->states.count; i++)
+    cJSON_AddItemToArray(states, state_json(&model->states.items[i]));
+  for (int i = 0; i < model->tensors.count; i++)
+    cJSON_AddItemToArray(tensors, tensor_json(model, &model->tensors.items[i]));
+  for (int i = 0; i < model->ops.count; i++)
+    cJSON_AddItemToArray(ops, op_json(&model->ops.items[i]));
+  for (int i = 0; i < model->gradient.count; i++)
+    cJSON_AddItemToArray(backward, step_object(&model->gradient.items[i]));
   return object;
 }
 
-/* ---- the schedule table --------------------------------------------------------------------------------------------- */
+/* ---- the schedule table ---------------------------------------------------------------------- */
 
 static cJSON *intervention_json(const graph_intervention *v) {
-  static const char *const kinds[] = {[START_ZERO] = "zero", [START_STATE_PASSING] = "state_passing"};
+  static const char *const kinds[] = {
+      [START_ZERO] = "zero", [START_STATE_PASSING] = "state_passing"};
   cJSON *object = cJSON_CreateObject();
   add_whole(object, "from", v->from);
   add_whole(object, "to", v->to);
@@ -224,17 +256,32 @@ static void add_name(cJSON *object, const char *key, const char *name) {
 
 static cJSON *train_json(const graph_train *t) {
   cJSON *object = cJSON_CreateObject();
-  const struct { const char *name; double x; } numbers[] = {
-      {"model", t->model}, {"split", t->split}, {"context", (double)t->context}, {"batch", (double)t->batch},
-      {"steps", (double)t->steps}, {"seed", (double)t->seed}, {"lr", t->rate}, {"beta1", t->beta1}, {"beta2", t->beta2},
-      {"eps", t->epsilon}, {"weight_decay", t->weight_decay}, {"clip", t->clip}, {"warmup", (double)t->warmup}, {"floor", t->floor}};
+  const struct {
+    const char *name;
+    double x;
+  } numbers[] = {{"model", t->model},
+                 {"split", t->split},
+                 {"context", (double)t->context},
+                 {"batch", (double)t->batch},
+                 {"steps", (double)t->steps},
+                 {"seed", (double)t->seed},
+                 {"lr", t->rate},
+                 {"beta1", t->beta1},
+                 {"beta2", t->beta2},
+                 {"eps", t->epsilon},
+                 {"weight_decay", t->weight_decay},
+                 {"clip", t->clip},
+                 {"warmup", (double)t->warmup},
+                 {"floor", t->floor}};
   cJSON_AddStringToObject(object, "name", t->name);
   add_name(object, "after", t->after);
   add_name(object, "init", t->init_text);
   cJSON_AddStringToObject(object, "file", t->file);
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
   cJSON *list = add(object, "initial_state", cJSON_CreateArray());
-  for (int i = 0; i < t->interventions.count; i++) cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));
+  for (int i = 0; i < t->interventions.count; i++)
+    cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));
   return object;
 }
 
@@ -248,13 +295,18 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
 
 char *graph_to_json(arena *memory, const graph_program *program) {
   cJSON *object = cJSON_CreateObject();
-  cJSON *kernels = add(object, "kernels", cJSON_CreateArray()), *models = add(object, "models", cJSON_CreateArray());
-  cJSON *trains = add(object, "trains", cJSON_CreateArray()), *evaluates = add(object, "evaluates", cJSON_CreateArray());
+  cJSON *kernels = add(object, "kernels", cJSON_CreateArray()),
+        *models = add(object, "models", cJSON_CreateArray());
+  cJSON *trains = add(object, "trains", cJSON_CreateArray()),
+        *evaluates = add(object, "evaluates", cJSON_CreateArray());
   for (int i = 0; i < program->kernels.count; i++)
     cJSON_AddItemToArray(kernels, cJSON_CreateString(program->kernels.items[i].name));
-  for (int i = 0; i < program->models.count; i++) cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));
-  for (int i = 0; i < program->trains.count; i++) cJSON_AddItemToArray(trains, train_json(&program->trains.items[i]));
-  for (int i = 0; i < program->evaluates.count; i++) cJSON_AddItemToArray(evaluates, evaluate_json(&program->evaluates.items[i]));
+  for (int i = 0; i < program->models.count; i++)
+    cJSON_AddItemToArray(models, model_json(memory, &program->models.items[i]));
+  for (int i = 0; i < program->trains.count; i++)
+    cJSON_AddItemToArray(trains, train_json(&program->trains.items[i]));
+  for (int i = 0; i < program->evaluates.count; i++)
+    cJSON_AddItemToArray(evaluates, evaluate_json(&program->evaluates.items[i]));
   char *printed = cJSON_PrintUnformatted(object);
   cJSON_Delete(object);
   if (!printed) ICE("graph", "out of memory");

@@ -4,8 +4,9 @@
  *   d (z, x, ..) backward 25 .. 31           place 512    by the tokens of a batch
  *   x1           forward 7 .. 9              place 512
  *
- * Buffers are placed from the largest to the smallest, each at the lowest place where it overlaps no buffer that lives at the
- * same time. Places are multiples of 16 numbers, so that rows of whole buffers stay aligned.
+ * Buffers are placed from the largest to the smallest, each at the lowest place where it overlaps
+ * no buffer that lives at the same time. Places are multiples of 16 numbers, so that rows of whole
+ * buffers stay aligned.
  */
 #include <stdlib.h>
 
@@ -23,7 +24,8 @@ static void touch(const graph_model *model, lifetime *lives, int tensor, int whe
   if (when > life->last) life->last = when;
 }
 
-static void touch_all(const graph_model *model, lifetime *lives, const int *tensors, int count, int when) {
+static void touch_all(const graph_model *model, lifetime *lives, const int *tensors, int count,
+                      int when) {
   for (int i = 0; i < count; i++) touch(model, lives, tensors[i], when);
 }
 
@@ -52,7 +54,9 @@ static int larger_first(const void *a, const void *b) {
   return x->buffer - y->buffer;
 }
 
-static bool meet(const lifetime *a, const lifetime *b) { return a->first <= b->last && b->first <= a->last; }
+static bool meet(const lifetime *a, const lifetime *b) {
+  return a->first <= b->last && b->first <= a->last;
+}
 
 /* The lowest place where the i-th buffer fits beside those already placed. */
 static int64_t find_place(const graph_model *model, const lifetime *lives, int i) {
@@ -77,6 +81,7 @@ void memory_plan(arena *memory, graph_model *model) {
   for (int i = 0; i < n; i++) {
     int64_t place = find_place(model, lives, i);
     model->buffers.items[lives[i].buffer].place = place;
-    if (place + lives[i].elements > model->row_elements) model->row_elements = place + lives[i].elements;
+    if (place + lives[i].elements > model->row_elements)
+      model->row_elements = place + lives[i].elements;
   }
 }

@@ -10,10 +10,11 @@
 
 #include "compiler/graph/build.h"
 
-/* ---- starts of the field -------------------------------------------------------------------------------------------- */
+/* ---- starts of the field --------------------------------------------------------------------- */
 
 static int push_number(arena *memory, typed_start *start, double number) {
-  vec_push(memory, &start->values, (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = number});
+  vec_push(memory, &start->values,
+           (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = number});
   return start->values.count - 1;
 }
 
@@ -39,14 +40,16 @@ const typed_start *start_normal(arena *memory, double mean, double deviation) {
 }
 
 /* The start with its axes told by their place in memory order, and sizes as numbers. */
-static const typed_start *start_resolve(arena *memory, const typed_body *body, axis_order order, const typed_start *start) {
+static const typed_start *start_resolve(arena *memory, const typed_body *body, axis_order order,
+                                        const typed_start *start) {
   if (!start) return NULL;
   typed_start *resolved = ARENA_NEW(memory, typed_start);
   resolved->source = start->source;
   for (int i = 0; i < start->values.count; i++) {
     start_value v = start->values.items[i];
     if (v.kind == START_VALUE && v.op == VALUE_AXIS_SIZE)
-      v = (start_value){.kind = START_VALUE, .op = VALUE_NUMBER, .number = (double)body->axes.items[v.axis].size};
+      v = (start_value){
+          .kind = START_VALUE, .op = VALUE_NUMBER, .number = (double)body->axes.items[v.axis].size};
     if (v.kind == START_INDEX) {
       int place = 0;
       while (place < order.count && order.axes[place] != v.axis) place++;
@@ -57,7 +60,7 @@ static const typed_start *start_resolve(arena *memory, const typed_body *body, a
   return resolved;
 }
 
-/* ---- creating ------------------------------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 static const graph_parameter *find_path(const graph_model *model, const char *path) {
   for (int i = 0; i < model->parameters.count; i++)
@@ -65,8 +68,9 @@ static const graph_parameter *find_path(const graph_model *model, const char *pa
   return NULL;
 }
 
-/* A path that a weight of another layer has already taken gets the layer's name in it: the norm before a layer and the norm
- * inside it are `layers.0.norm.weight` and `layers.0.Mamba2.norm.weight`. Two weights of one layer need `name =`. */
+/* A path that a weight of another layer has already taken gets the layer's name in it: the norm
+ * before a layer and the norm inside it are `layers.0.norm.weight` and
+ * `layers.0.Mamba2.norm.weight`. Two weights of one layer need `name =`. */
 static const char *free_path(instance *in, const char *local, span where) {
   graph_builder *b = in->b;
   const char *path = arena_printf(b->arena, "%s%s", in->prefix, local);
@@ -76,7 +80,10 @@ static const char *free_path(instance *in, const char *local, span where) {
     taken = find_path(b->model, path);
   }
   if (!taken) return path;
-  diag_error(b->diag, where, "expected a path of its own for the weight, found '%s' twice; name = \"...\" gives another", path);
+  diag_error(
+      b->diag, where,
+      "expected a path of its own for the weight, found '%s' twice; name = \"...\" gives another",
+      path);
   diag_note(b->diag, taken->span, "the other one");
   return path;
 }
@@ -85,8 +92,14 @@ int parameter_add(instance *in, parameter_kind kind, const char *local, span whe
   graph_builder *b = in->b;
   const char *path = free_path(in, local, where);
   vec_push(b->arena, &b->model->parameters,
-           (graph_parameter){.kind = kind, .name = path, .elements = 0, .owner = in->item->item,
-                             .local = local, .prefix = in->prefix, .repeat_index = in->repeat_index, .span = where});
+           (graph_parameter){.kind = kind,
+                             .name = path,
+                             .elements = 0,
+                             .owner = in->item->item,
+                             .local = local,
+                             .prefix = in->prefix,
+                             .repeat_index = in->repeat_index,
+                             .span = where});
   return b->model->parameters.count - 1;
 }
 
@@ -98,17 +111,25 @@ void parameter_shape(graph_builder *b, int parameter, int64_t size) {
 void parameter_complex(graph_builder *b, int parameter, bool complex) {
   const graph_parameter *p = &b->model->parameters.items[parameter];
   if (complex)
-    diag_error(b->diag, p->span, "expected real weights in a model, found the complex param '%s'; write polar(..) or complex(..) "
-               "of real params", p->local);
+    diag_error(b->diag, p->span,
+               "expected real weights in a model, found the complex param '%s'; write polar(..) or "
+               "complex(..) "
+               "of real params",
+               p->local);
 }
 
-void parameter_part(instance *in, int parameter, const char *name, const typed_body *body, axis_order order,
-                    const typed_start *start, span where) {
+void parameter_part(instance *in, int parameter, const char *name, const typed_body *body,
+                    axis_order order, const typed_start *start, span where) {
   graph_builder *b = in->b;
   graph_parameter *p = &b->model->parameters.items[parameter];
   start = start_resolve(b->arena, body, order, start);
-  graph_part part = {.name = name, .first = p->elements, .count = order_elements(body, order), .axis_count = order.count,
-                     .by_default = start, .start = start, .span = where};
+  graph_part part = {.name = name,
+                     .first = p->elements,
+                     .count = order_elements(body, order),
+                     .axis_count = order.count,
+                     .by_default = start,
+                     .start = start,
+                     .span = where};
   for (int i = 0; i < order.count; i++) {
     part.axes[i] = body->axes.items[order.axes[i]].name;
     part.sizes[i] = body->axes.items[order.axes[i]].size;
@@ -117,27 +138,31 @@ void parameter_part(instance *in, int parameter, const char *name, const typed_b
   vec_push(b->arena, &p->parts, part);
 }
 
-/* ---- init ----------------------------------------------------------------------------------------------------------- */
+/* ---- init ------------------------------------------------------------------------------------ */
 
 static const char *path_text(arena *memory, const ast_names *path) {
   const char *text = "";
-  for (int i = 0; i < path->count; i++) text = arena_printf(memory, "%s%s%s", text, i ? "." : "", path->items[i].text);
+  for (int i = 0; i < path->count; i++)
+    text = arena_printf(memory, "%s%s%s", text, i ? "." : "", path->items[i].text);
   return text;
 }
 
-/* Does `path` mean part `part` of the parameter? `in_proj` and `in_proj.weight` mean all of its parts. */
-static bool path_means(arena *memory, const graph_parameter *p, const graph_part *part, const char *path) {
+/* Does `path` mean part `part` of the parameter? `in_proj` and `in_proj.weight` mean all of its
+ * parts. */
+static bool path_means(arena *memory, const graph_parameter *p, const graph_part *part,
+                       const char *path) {
   if (!strcmp(path, p->local)) return true;
   size_t length = strlen(p->local);
   const char *weight = ".weight";
-  if (length <= strlen(weight) || strcmp(p->local + length - strlen(weight), weight) != 0) return false;
+  if (length <= strlen(weight) || strcmp(p->local + length - strlen(weight), weight) != 0)
+    return false;
   const char *base = arena_strndup(memory, p->local, length - strlen(weight));
   if (!strcmp(path, base)) return true;
   return part->name && !strcmp(path, arena_printf(memory, "%s.%s", base, part->name));
 }
 
-bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near, const char *path,
-                         int *parameter, int *part) {
+bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near,
+                         const char *path, int *parameter, int *part) {
   for (int i = 0; i < model->parameters.count; i++) {
     const graph_parameter *p = &model->parameters.items[i];
     if (p->owner != near->owner || strcmp(p->prefix, near->prefix) != 0) continue;
@@ -157,51 +182,60 @@ typedef struct init_run {
   const typed_name *name;
   size_binding *bindings;
   int binding_count;
-  const graph_parameter *near;  /* the weight being started, for paths on the right */
+  const graph_parameter *near; /* the weight being started, for paths on the right */
   const graph_part *part;
 } init_run;
 
 static bool known_path(void *context, const ast_expr *path) {
   init_run *run = context;
   int parameter, part;
-  const char *text = path->kind == AST_NAME ? path->name.text : path_text(run->b->arena, &path->path.steps);
+  const char *text =
+      path->kind == AST_NAME ? path->name.text : path_text(run->b->arena, &path->path.steps);
   if (!parameter_find_path(run->b->arena, run->model, run->near, text, &parameter, &part)) {
     if (path->kind == AST_NAME) return false; /* sema knows better what else a name may be */
-    diag_error(run->b->diag, path->span, "expected a weight of '%s', found '%s'", run->item->init.target.text, text);
+    diag_error(run->b->diag, path->span, "expected a weight of '%s', found '%s'",
+               run->item->init.target.text, text);
     return true;
   }
   int64_t found = run->model->parameters.items[parameter].parts.items[part].count;
   if (found != run->part->count)
-    diag_error(run->b->diag, path->span, "expected a weight of %lld numbers like the one that starts here, found '%s' of %lld",
-               (long long)run->part->count, text, (long long)found);
+    diag_error(
+        run->b->diag, path->span,
+        "expected a weight of %lld numbers like the one that starts here, found '%s' of %lld",
+        (long long)run->part->count, text, (long long)found);
   return true;
 }
 
 /* The axes that an init's expressions know: its header and those of the weight. */
-static const typed_start *entry_start(init_run *run, const ast_init_entry *entry, const graph_part *part) {
+static const typed_start *entry_start(init_run *run, const ast_init_entry *entry,
+                                      const graph_part *part) {
   graph_builder *b = run->b;
   typed_body *body = ARENA_NEW(b->arena, typed_body);
   body->name = run->item->name.text;
   body->span = run->item->span;
   if (run->item->init.has_header &&
-      !sema_header(b->program->sema, run->name, &run->item->init.header, run->bindings, run->binding_count, body))
+      !sema_header(b->program->sema, run->name, &run->item->init.header, run->bindings,
+                   run->binding_count, body))
     return NULL;
   axis_order order = {0};
   for (int i = 0; i < part->axis_count; i++) {
     int axis = 0;
     while (axis < body->axes.count && body->axes.items[axis].name != part->axes[i]) axis++;
     if (axis == body->axes.count)
-      vec_push(b->arena, &body->axes, (typed_axis){.name = part->axes[i], .size = part->sizes[i], .span = part->span});
+      vec_push(b->arena, &body->axes,
+               (typed_axis){.name = part->axes[i], .size = part->sizes[i], .span = part->span});
     order.axes[order.count++] = axis;
   }
   sema_scope *scope = sema_scope_new(b->program->sema, run->name->file, body);
   run->part = part;
-  const typed_start *start = sema_check_start(scope, entry->start, order_set(order), known_path, run);
+  const typed_start *start =
+      sema_check_start(scope, entry->start, order_set(order), known_path, run);
   return start_resolve(b->arena, body, order, start);
 }
 
 static bool in_layers(const graph_parameter *p, int first, int last) {
-  return p->repeat_index == NONE ? last == INT32_MAX : p->repeat_index >= first && p->repeat_index < last;
+  return p->repeat_index == NONE ? last == INT32_MAX
+                                 : p->repeat_index >= first && p->repeat_index < last;
 }
 
 static void apply_entry(init_run *run, const ast_init_entry *entry, int first, int last) {
@@ -222,7 +256,8 @@ static void apply_entry(init_run *run, const ast_init_entry *entry, int first, i
     }
   }
   if (!found)
-    diag_error(b->diag, entry->span, "expected a weight of '%s', found '%s'", run->item->init.target.text, path);
+    diag_error(b->diag, entry->span, "expected a weight of '%s', found '%s'",
+               run->item->init.target.text, path);
 }
 
 static bool init_bindings(init_run *run, const ast_expr *setting) {
@@ -232,13 +267,18 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
     const ast_arg *arg = &setting->call.args.items[i];
     bool known = false;
     if (arg->kind == AST_ARG_NAMED)
-      for (int k = 0; k < run->item->init.header.count; k++) known |= run->item->init.header.items[k].name.text == arg->name.text;
+      for (int k = 0; k < run->item->init.header.count; k++)
+        known |= run->item->init.header.items[k].name.text == arg->name.text;
     if (!known) {
-      diag_error(b->diag, arg->span, "expected a name of the header of init '%s' with its value, found %s", run->item->name.text,
-                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text) : "another argument");
+      diag_error(b->diag, arg->span,
+                 "expected a name of the header of init '%s' with its value, found %s",
+                 run->item->name.text,
+                 arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
+                                            : "another argument");
       return false;
     }
-    sema_scope *scope = sema_scope_new(b->program->sema, run->name->file, ARENA_NEW(b->arena, typed_body));
+    sema_scope *scope =
+        sema_scope_new(b->program->sema, run->name->file, ARENA_NEW(b->arena, typed_body));
     int64_t size;
     if (!sema_whole(scope, arg->value, "the value", 0, &size)) return false;
     run->bindings[run->binding_count++] = (size_binding){arg->name.text, size};
@@ -246,10 +286,12 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
   return true;
 }
 
-bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setting, int first, int last) {
+bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setting, int first,
+                     int last) {
   const ast_name *name = setting->kind == AST_CALL ? &setting->call.callee : &setting->name;
   if (setting->kind != AST_CALL && setting->kind != AST_NAME) {
-    diag_error(b->diag, setting->span, "expected an init, as in mimetic(c = 8), found another expression");
+    diag_error(b->diag, setting->span,
+               "expected an init, as in mimetic(c = 8), found another expression");
     return false;
   }
   init_run run = {.b = b, .model = model};
@@ -258,13 +300,16 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
     if (n->item->kind == AST_INIT && n->name == name->text) run.name = n, run.item = n->item;
   }
   if (!run.item) {
-    diag_error(b->diag, name->span, "expected an init, found '%s'; no init of that name is declared or imported", name->text);
+    diag_error(b->diag, name->span,
+               "expected an init, found '%s'; no init of that name is declared or imported",
+               name->text);
     return false;
   }
   int count = setting->kind == AST_CALL ? setting->call.args.count : 0;
   run.bindings = ARENA_ARRAY(b->arena, size_binding, count + 1);
   if (!init_bindings(&run, setting)) return false;
-  for (int i = 0; i < run.item->init.entries.count; i++) apply_entry(&run, &run.item->init.entries.items[i], first, last);
+  for (int i = 0; i < run.item->init.entries.count; i++)
+    apply_entry(&run, &run.item->init.entries.items[i], first, last);
   return !diag_has_errors(b->diag);
 }
 
@@ -273,6 +318,7 @@ void parameters_check(graph_builder *b, const graph_model *model) {
     for (int k = 0; k < model->parameters.items[i].parts.count; k++)
       if (!model->parameters.items[i].parts.items[k].start)
         diag_error(b->diag, model->parameters.items[i].parts.items[k].span,
-                   "expected a start for the weight '%s', found none; write ~ after the param, or an init that sets it",
+                   "expected a start for the weight '%s', found none; write ~ after the param, or "
+                   "an init that sets it",
                    model->parameters.items[i].local);
 }

@@ -14,7 +14,8 @@ static void put(text *t, const char *format, ...) __attribute__((format(printf, 
 static void put(text *t, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  for (const char *c = arena_vprintf(t->memory, format, arguments); *c; c++) vec_push(t->memory, &t->bytes, *c);
+  for (const char *c = arena_vprintf(t->memory, format, arguments); *c; c++)
+    vec_push(t->memory, &t->bytes, *c);
   va_end(arguments);
 }
 
@@ -22,8 +23,11 @@ static void put(text *t, const char *format, ...) {
 static const char *start_text(arena *memory, const typed_start *start, int step) {
   const start_value *v = &start->values.items[step];
   const char *args[3] = {"", "", ""};
-  int arity = v->kind == START_VALUE ? value_arity(v->op) : v->kind == START_INV_SOFTPLUS ? 1
-              : v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL ? 2 : 0;
+  int arity = v->kind == START_VALUE          ? value_arity(v->op)
+              : v->kind == START_INV_SOFTPLUS ? 1
+              : v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL
+                  ? 2
+                  : 0;
   for (int i = 0; i < arity; i++) args[i] = start_text(memory, start, v->args[i]);
   const char *list = arity == 1   ? args[0]
                      : arity == 2 ? arena_printf(memory, "%s, %s", args[0], args[1])
@@ -31,15 +35,23 @@ static const char *start_text(arena *memory, const typed_start *start, int step)
   switch (v->kind) {
     case START_VALUE:
       if (v->op == VALUE_NUMBER) return arena_printf(memory, "%.6g", v->number);
-      if (v->op == VALUE_WHOLE_POWER) return arena_printf(memory, "ipow(%s, %d)", args[0], v->exponent);
+      if (v->op == VALUE_WHOLE_POWER)
+        return arena_printf(memory, "ipow(%s, %d)", args[0], v->exponent);
       return arena_printf(memory, "%s(%s)", value_op_text(v->op), list);
-    case START_INDEX: return arena_printf(memory, "index(%d)", v->axis);
-    case START_UNIFORM: return arena_printf(memory, "uniform(%s)", list);
-    case START_LOGUNIFORM: return arena_printf(memory, "loguniform(%s)", list);
-    case START_NORMAL: return arena_printf(memory, "normal(%s)", list);
-    case START_INV_SOFTPLUS: return arena_printf(memory, "inv_softplus(%s)", list);
-    case START_IDENTITY: return "identity";
-    case START_OTHER_DRAW: return v->path;
+    case START_INDEX:
+      return arena_printf(memory, "index(%d)", v->axis);
+    case START_UNIFORM:
+      return arena_printf(memory, "uniform(%s)", list);
+    case START_LOGUNIFORM:
+      return arena_printf(memory, "loguniform(%s)", list);
+    case START_NORMAL:
+      return arena_printf(memory, "normal(%s)", list);
+    case START_INV_SOFTPLUS:
+      return arena_printf(memory, "inv_softplus(%s)", list);
+    case START_IDENTITY:
+      return "identity";
+    case START_OTHER_DRAW:
+      return v->path;
   }
   return "";
 }
@@ -56,7 +68,8 @@ static void put_parameters(text *t, const graph_model *model) {
     for (int k = 0; k < p->parts.count; k++) {
       const graph_part *part = &p->parts.items[k];
       put(t, "%s%s%s ~ %s", k ? ", " : " ", part->name ? part->name : "", part->name ? "" : "",
-          part->start ? start_text(t->memory, part->start, part->start->values.count - 1) : "given");
+          part->start ? start_text(t->memory, part->start, part->start->values.count - 1)
+                      : "given");
     }
     put(t, "\n");
   }
@@ -75,8 +88,12 @@ static void put_tensors(text *t, const graph_model *model, const int *tensors, i
   for (int i = 0; i < count; i++) put_tensor(t, model, tensors[i]);
 }
 
-static void put_op(text *t, const graph_program *program, const graph_model *model, const graph_op *op) {
-  static const char *const names[] = {[GRAPH_EMBED] = "embed", [GRAPH_LINEAR] = "linear", [GRAPH_CALL] = "call", [GRAPH_LOSS] = "loss"};
+static void put_op(text *t, const graph_program *program, const graph_model *model,
+                   const graph_op *op) {
+  static const char *const names[] = {[GRAPH_EMBED] = "embed",
+                                      [GRAPH_LINEAR] = "linear",
+                                      [GRAPH_CALL] = "call",
+                                      [GRAPH_LOSS] = "loss"};
   put(t, "%s", names[op->kind]);
   if (op->kind == GRAPH_CALL) put(t, " %s", program->kernels.items[op->kernel].name);
   put_tensors(t, model, op->inputs.items, op->inputs.count);
@@ -87,7 +104,8 @@ static void put_op(text *t, const graph_program *program, const graph_model *mod
   if (op->outputs.count) put(t, " ->");
   put_tensors(t, model, op->outputs.items, op->outputs.count);
   if (op->states.count) put(t, " carries");
-  for (int i = 0; i < op->states.count; i++) put(t, " %s", model->states.items[op->states.items[i]].name);
+  for (int i = 0; i < op->states.count; i++)
+    put(t, " %s", model->states.items[op->states.items[i]].name);
   put(t, "\n");
 }
 
@@ -96,11 +114,15 @@ static void put_backward(text *t, const graph_program *program, const graph_mode
   for (int i = 0; i < model->gradient.count; i++) {
     const gradient_step *s = &model->gradient.items[i];
     put(t, "    ");
-    if (s->kind == GRADIENT_ADD) put(t, "add"), put_tensor(t, model, s->from), put(t, " to"), put_tensor(t, model, s->to);
+    if (s->kind == GRADIENT_ADD)
+      put(t, "add"), put_tensor(t, model, s->from), put(t, " to"), put_tensor(t, model, s->to);
     if (s->kind == GRADIENT_ZERO) put(t, "zero"), put_tensor(t, model, s->to);
     if (s->kind == GRADIENT_OF) {
       const graph_op *op = &model->ops.items[s->op];
-      put(t, "of %s", op->kind == GRAPH_EMBED ? "embed" : op->kind == GRAPH_LINEAR ? "linear" : program->kernels.items[op->kernel].name);
+      put(t, "of %s",
+          op->kind == GRAPH_EMBED    ? "embed"
+          : op->kind == GRAPH_LINEAR ? "linear"
+                                     : program->kernels.items[op->kernel].name);
       put_tensors(t, model, s->d_outputs.items, s->d_outputs.count);
       if (s->d_inputs.count) put(t, s->add ? " -> +" : " ->");
       put_tensors(t, model, s->d_inputs.items, s->d_inputs.count);
@@ -113,44 +135,56 @@ static void put_model(text *t, const graph_program *program, const graph_model *
   put(t, "model %s vocabulary %d\n", model->text, model->vocabulary);
   put_parameters(t, model);
   for (int i = 0; i < model->states.count; i++)
-    put(t, "  state %s %" PRId64 "\n", model->states.items[i].name, model->states.items[i].elements);
+    put(t, "  state %s %" PRId64 "\n", model->states.items[i].name,
+        model->states.items[i].elements);
   put(t, "  forward\n");
-  for (int i = 0; i < model->ops.count; i++) put(t, "    "), put_op(t, program, model, &model->ops.items[i]);
+  for (int i = 0; i < model->ops.count; i++)
+    put(t, "    "), put_op(t, program, model, &model->ops.items[i]);
   put_backward(t, program, model);
   put(t, "  memory %" PRId64 " numbers a token\n", model->row_elements);
   for (int i = 0; i < model->tensors.count; i++) {
     const graph_tensor *x = &model->tensors.items[i];
     const graph_buffer *buffer = &model->buffers.items[x->buffer];
-    put(t, "    %%%d.%s at %" PRId64 "+%" PRId64 " numbers %" PRId64 " of %" PRId64 "\n", i, x->name, buffer->place, x->offset,
-        x->elements, buffer->elements);
+    put(t, "    %%%d.%s at %" PRId64 "+%" PRId64 " numbers %" PRId64 " of %" PRId64 "\n", i,
+        x->name, buffer->place, x->offset, x->elements, buffer->elements);
   }
 }
 
 static void put_train(text *t, const graph_program *program, const graph_train *train) {
-  static const char *const kinds[] = {[START_ZERO] = "zero", [START_STATE_PASSING] = "state_passing"};
-  put(t, "train %s%s%s: %s", train->name, train->after ? " after " : "", train->after ? train->after : "",
-      program->models.items[train->model].text);
+  static const char *const kinds[] = {
+      [START_ZERO] = "zero", [START_STATE_PASSING] = "state_passing"};
+  put(t, "train %s%s%s: %s", train->name, train->after ? " after " : "",
+      train->after ? train->after : "", program->models.items[train->model].text);
   if (train->init_text) put(t, " init %s", train->init_text);
-  put(t, "\n  text \"%s\" bytes split %g, context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n", train->file,
-      train->split, train->context, train->batch, train->steps, train->seed);
-  put(t, "  adamw lr %g betas %g %g eps %g weight_decay %g clip %g, cosine warmup %" PRId64 " floor %g\n", train->rate, train->beta1,
-      train->beta2, train->epsilon, train->weight_decay, train->clip, train->warmup, train->floor);
+  put(t,
+      "\n  text \"%s\" bytes split %g, context %" PRId64 " batch %" PRId64 " steps %" PRId64
+      " seed %" PRId64 "\n",
+      train->file, train->split, train->context, train->batch, train->steps, train->seed);
+  put(t,
+      "  adamw lr %g betas %g %g eps %g weight_decay %g clip %g, cosine warmup %" PRId64
+      " floor %g\n",
+      train->rate, train->beta1, train->beta2, train->epsilon, train->weight_decay, train->clip,
+      train->warmup, train->floor);
   for (int i = 0; i < train->interventions.count; i++) {
     const graph_intervention *v = &train->interventions.items[i];
     put(t, "  steps %" PRId64 "..%" PRId64, v->from, v->to);
     if (v->last_layer != INT32_MAX) put(t, " layers %d..%d", v->first_layer, v->last_layer);
-    for (int k = 0; k < v->choices.count; k++) put(t, "%s %g %s", k ? "," : ":", v->choices.items[k].weight, kinds[v->choices.items[k].kind]);
+    for (int k = 0; k < v->choices.count; k++)
+      put(t, "%s %g %s", k ? "," : ":", v->choices.items[k].weight,
+          kinds[v->choices.items[k].kind]);
     put(t, "\n");
   }
 }
 
 char *graph_print(arena *memory, const graph_program *program) {
   text t = {.memory = memory};
-  for (int i = 0; i < program->kernels.count; i++) put(&t, "%s", typed_print_body(memory, program->kernels.items[i].body));
+  for (int i = 0; i < program->kernels.count; i++)
+    put(&t, "%s", typed_print_body(memory, program->kernels.items[i].body));
   for (int i = 0; i < program->models.count; i++) put_model(&t, program, &program->models.items[i]);
   for (int i = 0; i < program->trains.count; i++) put_train(&t, program, &program->trains.items[i]);
   for (int i = 0; i < program->evaluates.count; i++)
-    put(&t, "evaluate %s after %s: perplexity until %" PRId64 "\n", program->evaluates.items[i].name, program->evaluates.items[i].after,
+    put(&t, "evaluate %s after %s: perplexity until %" PRId64 "\n",
+        program->evaluates.items[i].name, program->evaluates.items[i].after,
         program->evaluates.items[i].until);
   vec_push(memory, &t.bytes, '\0');
   return t.bytes.items;

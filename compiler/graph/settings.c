@@ -2,7 +2,8 @@
  *
  *   train more after base { steps 100 }      model, data, .. of base; steps 100; its weights where base left them
  *
- * A block's settings are its own and, behind `after`, those of the block before it that it does not restate.
+ * A block's settings are its own and, behind `after`, those of the block before it that it does not
+ * restate.
  */
 #include <math.h>
 #include <string.h>
@@ -10,15 +11,28 @@
 #include "compiler/graph/build.h"
 #include "compiler/syntax/syntax.h"
 
-static const char *const setting_names[] = {"model",     "init",     "data",     "context", "batch", "steps", "seed",
-                                            "optimizer", "schedule", "initial_state"};
-enum { MODEL, INIT, DATA, CONTEXT, BATCH, STEPS, SEED, OPTIMIZER, SCHEDULE, INITIAL_STATE, SETTING_COUNT };
+static const char *const setting_names[] = {"model",    "init",         "data", "context",
+                                            "batch",    "steps",        "seed", "optimizer",
+                                            "schedule", "initial_state"};
+enum {
+  MODEL,
+  INIT,
+  DATA,
+  CONTEXT,
+  BATCH,
+  STEPS,
+  SEED,
+  OPTIMIZER,
+  SCHEDULE,
+  INITIAL_STATE,
+  SETTING_COUNT
+};
 
 /* A train block while it is read. */
 typedef struct block {
   graph_builder *b;
   graph_train *train;
-  sema_scope *scope;                        /* for constants */
+  sema_scope *scope;                          /* for constants */
   const ast_setting *settings[SETTING_COUNT]; /* its own or inherited, or NULL */
 } block;
 
@@ -26,7 +40,7 @@ static sema_scope *constant_scope(graph_builder *b) {
   return sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
 }
 
-/* ---- values of settings --------------------------------------------------------------------------------------------- */
+/* ---- values of settings ---------------------------------------------------------------------- */
 
 static bool read_number(block *k, const ast_expr *e, const char *what, double *x) {
   if (e->kind == AST_PERCENT) return *x = e->percent.value, true;
@@ -37,12 +51,15 @@ static bool read_whole(block *k, int setting, int64_t least, int64_t by_default,
   const ast_setting *s = k->settings[setting];
   *x = by_default;
   if (s) {
-    if (s->value && s->value->kind != AST_MIX) return sema_whole(k->scope, s->value, setting_names[setting], least, x);
-    diag_error(k->b->diag, s->span, "expected a number for '%s', found a block", setting_names[setting]);
+    if (s->value && s->value->kind != AST_MIX)
+      return sema_whole(k->scope, s->value, setting_names[setting], least, x);
+    diag_error(k->b->diag, s->span, "expected a number for '%s', found a block",
+               setting_names[setting]);
     return false;
   }
   if (by_default >= 0) return true;
-  diag_error(k->b->diag, k->train->item->name.span, "expected the setting '%s' in train '%s', found none", setting_names[setting],
+  diag_error(k->b->diag, k->train->item->name.span,
+             "expected the setting '%s' in train '%s', found none", setting_names[setting],
              k->train->name);
   return false;
 }
@@ -57,7 +74,8 @@ typedef struct setting_call {
 
 static const char *list_names(arena *memory, const char *const *names, int count) {
   const char *text = "";
-  for (int i = 0; i < count; i++) text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", names[i]);
+  for (int i = 0; i < count; i++)
+    text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", names[i]);
   return text;
 }
 
@@ -70,13 +88,17 @@ static bool read_call(block *k, const ast_expr *e, setting_call *call, bool posi
       continue;
     }
     int place = 0;
-    while (arg->kind == AST_ARG_NAMED && place < call->count && strcmp(call->names[place], arg->name.text) != 0) place++;
+    while (arg->kind == AST_ARG_NAMED && place < call->count &&
+           strcmp(call->names[place], arg->name.text) != 0)
+      place++;
     if (arg->kind != AST_ARG_NAMED || place == call->count || call->values[place]) {
       diag_error(b->diag, arg->span, "expected %s for %s, found %s",
-                 call->count ? list_names(b->arena, call->names, call->count) : "no arguments", e->call.callee.text,
-                 arg->kind != AST_ARG_NAMED ? "another argument"
-                                            : arena_printf(b->arena, "'%s'%s", arg->name.text,
-                                                           place < call->count ? " a second time" : ""));
+                 call->count ? list_names(b->arena, call->names, call->count) : "no arguments",
+                 e->call.callee.text,
+                 arg->kind != AST_ARG_NAMED
+                     ? "another argument"
+                     : arena_printf(b->arena, "'%s'%s", arg->name.text,
+                                    place < call->count ? " a second time" : ""));
       return false;
     }
     call->values[place] = arg->value;
@@ -91,17 +113,20 @@ static const char *callee(const ast_expr *e) {
 static const ast_expr *setting_value(block *k, int setting, const char *wanted) {
   const ast_setting *s = k->settings[setting];
   if (s->value) return s->value;
-  diag_error(k->b->diag, s->span, "expected %s for '%s', found a block", wanted, setting_names[setting]);
+  diag_error(k->b->diag, s->span, "expected %s for '%s', found a block", wanted,
+             setting_names[setting]);
   return NULL;
 }
 
-static bool in_range(block *k, const ast_expr *at, const char *what, double x, double low, double high) {
+static bool in_range(block *k, const ast_expr *at, const char *what, double x, double low,
+                     double high) {
   if (x >= low && x <= high) return true;
   diag_error(k->b->diag, at->span, "expected %s between %g and %g, found %g", what, low, high, x);
   return false;
 }
 
-static bool optional_number(block *k, const ast_expr *e, const char *what, double low, double high, double *x) {
+static bool optional_number(block *k, const ast_expr *e, const char *what, double low, double high,
+                            double *x) {
   return !e || (read_number(k, e, what, x) && in_range(k, e, what, *x, low, high));
 }
 
@@ -111,13 +136,15 @@ static bool read_optimizer(block *k) {
   setting_call call = {.names = names, .count = 5};
   t->beta1 = 0.9, t->beta2 = 0.95, t->epsilon = 1e-8, t->weight_decay = 0.01, t->clip = 1;
   if (!k->settings[OPTIMIZER]) {
-    diag_error(k->b->diag, t->item->name.span, "expected the setting 'optimizer' in train '%s', found none", t->name);
+    diag_error(k->b->diag, t->item->name.span,
+               "expected the setting 'optimizer' in train '%s', found none", t->name);
     return false;
   }
   const ast_expr *e = setting_value(k, OPTIMIZER, "adamw(lr = ...)");
   if (!e) return false;
   if (strcmp(callee(e), "adamw") != 0) {
-    diag_error(k->b->diag, e->span, "expected adamw(lr = ...), found '%s'", expr_to_text(k->b->arena, e));
+    diag_error(k->b->diag, e->span, "expected adamw(lr = ...), found '%s'",
+               expr_to_text(k->b->arena, e));
     return false;
   }
   if (!read_call(k, e, &call, false)) return false;
@@ -128,12 +155,15 @@ static bool read_optimizer(block *k) {
   const ast_expr *betas = call.values[1];
   if (betas) {
     if (betas->kind != AST_TUPLE || betas->tuple.items.count != 2) {
-      diag_error(k->b->diag, betas->span, "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
+      diag_error(k->b->diag, betas->span,
+                 "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
                  expr_to_text(k->b->arena, betas));
       return false;
     }
-    if (!optional_number(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999, &t->beta1) ||
-        !optional_number(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999, &t->beta2))
+    if (!optional_number(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999,
+                         &t->beta1) ||
+        !optional_number(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999,
+                         &t->beta2))
       return false;
   }
   return optional_number(k, call.values[0], "lr", 0, 1e6, &t->rate) &&
@@ -152,10 +182,13 @@ static bool read_schedule(block *k) {
     const ast_expr *e = setting_value(k, SCHEDULE, "cosine(...)");
     if (!e) return false;
     if (strcmp(callee(e), "cosine") != 0) {
-      diag_error(k->b->diag, e->span, "expected cosine(warmup = 10%%, floor = 0), found '%s'", expr_to_text(k->b->arena, e));
+      diag_error(k->b->diag, e->span, "expected cosine(warmup = 10%%, floor = 0), found '%s'",
+                 expr_to_text(k->b->arena, e));
       return false;
     }
-    if (!read_call(k, e, &call, false) || !optional_number(k, call.values[1], "floor", 0, 1e6, &t->floor)) return false;
+    if (!read_call(k, e, &call, false) ||
+        !optional_number(k, call.values[1], "floor", 0, 1e6, &t->floor))
+      return false;
     const ast_expr *w = call.values[0];
     if (w && !(w->kind == AST_PERCENT ? (warmup = w->percent.value * (double)t->steps, true)
                                       : read_number(k, w, "warmup", &warmup)))
@@ -172,32 +205,36 @@ static bool read_data(block *k) {
   setting_call call = {.names = names, .count = 2};
   t->split = 0.95;
   if (!k->settings[DATA]) {
-    diag_error(k->b->diag, t->item->name.span, "expected the setting 'data' in train '%s', found none", t->name);
+    diag_error(k->b->diag, t->item->name.span,
+               "expected the setting 'data' in train '%s', found none", t->name);
     return false;
   }
   const ast_expr *e = setting_value(k, DATA, "text(\"file.txt\")");
   if (!e) return false;
   if (strcmp(callee(e), "text") != 0) {
-    diag_error(k->b->diag, e->span, "expected text(\"file.txt\"), found '%s'; this version trains on text alone",
+    diag_error(k->b->diag, e->span,
+               "expected text(\"file.txt\"), found '%s'; this version trains on text alone",
                expr_to_text(k->b->arena, e));
     return false;
   }
   if (!read_call(k, e, &call, true)) return false;
   if (!call.positional || call.positional->kind != AST_STRING) {
-    diag_error(k->b->diag, e->span, "expected the file of the text in quotes, found %s", call.positional ? "another expression" : "none");
+    diag_error(k->b->diag, e->span, "expected the file of the text in quotes, found %s",
+               call.positional ? "another expression" : "none");
     return false;
   }
   t->file = call.positional->string.text;
   const ast_expr *tokens = call.values[0];
   if (tokens && (tokens->kind != AST_NAME || strcmp(tokens->name.text, "bytes") != 0)) {
-    diag_error(k->b->diag, tokens->span, "expected tokens = bytes, found '%s'; this version reads bytes alone",
+    diag_error(k->b->diag, tokens->span,
+               "expected tokens = bytes, found '%s'; this version reads bytes alone",
                expr_to_text(k->b->arena, tokens));
     return false;
   }
   return optional_number(k, call.values[1], "split", 0.01, 0.999, &t->split);
 }
 
-/* ---- initial states ------------------------------------------------------------------------------------------------- */
+/* ---- initial states -------------------------------------------------------------------------- */
 
 static bool read_kind(block *k, const ast_expr *e, double share, graph_intervention *to);
 
@@ -216,7 +253,8 @@ static bool read_mix(block *k, const ast_expr *e, double share, graph_interventi
   for (int i = 0; i < e->mix.entries.count; i++) {
     const ast_mix_entry *entry = &e->mix.entries.items[i];
     double weight;
-    if (!read_number(k, entry->weight, "a weight", &weight) || !in_range(k, entry->weight, "a weight of mix", weight, 0, 1) ||
+    if (!read_number(k, entry->weight, "a weight", &weight) ||
+        !in_range(k, entry->weight, "a weight of mix", weight, 0, 1) ||
         !read_kind(k, entry->kind, share * weight, to))
       return false;
     sum += weight;
@@ -230,7 +268,9 @@ static bool read_state_passing(block *k, const ast_expr *e, double share, graph_
   static const char *const names[] = {"dropout"};
   setting_call call = {.names = names, .count = 1};
   double dropout = 0;
-  if (!read_call(k, e, &call, false) || !optional_number(k, call.values[0], "dropout", 0, 1, &dropout)) return false;
+  if (!read_call(k, e, &call, false) ||
+      !optional_number(k, call.values[0], "dropout", 0, 1, &dropout))
+    return false;
   add_choice(k, to, share * (1 - dropout), START_STATE_PASSING);
   add_choice(k, to, share * dropout, START_ZERO);
   return true;
@@ -240,36 +280,44 @@ static bool read_kind(block *k, const ast_expr *e, double share, graph_intervent
   static const char *const later[] = {"random_noise", "fitted_noise", "tbtt", "learned"};
   const char *name = callee(e);
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
-  if (!strcmp(name, "zero")) return add_choice(k, to, share, START_ZERO), read_call(k, e, &(setting_call){0}, false);
+  if (!strcmp(name, "zero"))
+    return add_choice(k, to, share, START_ZERO), read_call(k, e, &(setting_call){0}, false);
   if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
   for (int i = 0; i < 4; i++)
     if (!strcmp(name, later[i])) {
-      diag_error(k->b->diag, e->span, "expected zero, state_passing or mix, found '%s', which this version does not have yet", name);
+      diag_error(
+          k->b->diag, e->span,
+          "expected zero, state_passing or mix, found '%s', which this version does not have yet",
+          name);
       return false;
     }
-  diag_error(k->b->diag, e->span, "expected zero, state_passing(dropout = p) or mix { .. }, found '%s'",
+  diag_error(k->b->diag, e->span,
+             "expected zero, state_passing(dropout = p) or mix { .. }, found '%s'",
              expr_to_text(k->b->arena, e));
   return false;
 }
 
 static bool read_edge(block *k, const ast_expr *e, int64_t *edge) {
   if (e->kind == AST_NAME && !strcmp(e->name.text, "steps")) return *edge = k->train->steps, true;
-  if (e->kind == AST_PERCENT) return *edge = llround(e->percent.value * (double)k->train->steps), true;
+  if (e->kind == AST_PERCENT)
+    return *edge = llround(e->percent.value * (double)k->train->steps), true;
   return sema_whole(k->scope, e, "a step", 0, edge);
 }
 
 static bool read_layers(block *k, const ast_expr *filter, int *first, int *last) {
   const ast_args *args = &filter->call.args;
   int64_t from, to;
-  if (strcmp(filter->call.callee.text, "layers") != 0 || args->count != 1 || args->items[0].kind == AST_ARG_NAMED ||
-      args->items[0].kind == AST_ARG_ARROW) {
+  if (strcmp(filter->call.callee.text, "layers") != 0 || args->count != 1 ||
+      args->items[0].kind == AST_ARG_NAMED || args->items[0].kind == AST_ARG_ARROW) {
     diag_error(k->b->diag, filter->span, "expected a range of steps or layers(0..3), found '%s'",
                expr_to_text(k->b->arena, filter));
     return false;
   }
   if (!sema_whole(k->scope, args->items[0].value, "a layer", 0, &from)) return false;
   to = from + 1;
-  if (args->items[0].kind == AST_ARG_RANGE && !sema_whole(k->scope, args->items[0].to, "a layer", 0, &to)) return false;
+  if (args->items[0].kind == AST_ARG_RANGE &&
+      !sema_whole(k->scope, args->items[0].to, "a layer", 0, &to))
+    return false;
   *first = (int)from, *last = (int)to;
   return true;
 }
@@ -277,24 +325,29 @@ static bool read_layers(block *k, const ast_expr *filter, int *first, int *last)
 static int model_depth(const graph_model *model) {
   int depth = 0;
   for (int i = 0; i < model->states.count; i++)
-    if (model->states.items[i].repeat_index >= depth) depth = model->states.items[i].repeat_index + 1;
+    if (model->states.items[i].repeat_index >= depth)
+      depth = model->states.items[i].repeat_index + 1;
   for (int i = 0; i < model->parameters.count; i++)
-    if (model->parameters.items[i].repeat_index >= depth) depth = model->parameters.items[i].repeat_index + 1;
+    if (model->parameters.items[i].repeat_index >= depth)
+      depth = model->parameters.items[i].repeat_index + 1;
   return depth;
 }
 
 /* Entries must follow one another from 0 to `end` in the order written. */
-static bool check_cover(block *k, int64_t from, int64_t to, int64_t expected, int64_t end, span where,
-                        const char *what, bool last) {
+static bool check_cover(block *k, int64_t from, int64_t to, int64_t expected, int64_t end,
+                        span where, const char *what, bool last) {
   const char *wrong = from < expected ? "an overlap" : from > expected ? "a gap" : NULL;
   if (wrong) {
-    diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what, (long long)expected, wrong,
-               (long long)from, (long long)to);
+    diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what,
+               (long long)expected, wrong, (long long)from, (long long)to);
     return false;
   }
   if (to > from && to <= end && (!last || to == end)) return true;
-  const char *wanted = to <= from ? "a range that is not empty" : to > end ? "a range inside all" : "the last range to reach the end of all";
-  diag_error(k->b->diag, where, "expected %s %s 0..%lld, found %lld..%lld", wanted, what, (long long)end, (long long)from, (long long)to);
+  const char *wanted = to <= from ? "a range that is not empty"
+                       : to > end ? "a range inside all"
+                                  : "the last range to reach the end of all";
+  diag_error(k->b->diag, where, "expected %s %s 0..%lld, found %lld..%lld", wanted, what,
+             (long long)end, (long long)from, (long long)to);
   return false;
 }
 
@@ -304,8 +357,11 @@ static bool read_entry(block *k, const ast_setting *s, int i, int depth, int64_t
   graph_intervention made = {.from = 0, .to = t->steps, .first_layer = 0, .last_layer = INT32_MAX};
   bool last = i + 1 == s->entries.count;
   bool ranges = s->entries.items[0].from != NULL, layers = s->entries.items[0].filter != NULL;
-  if ((entry->from != NULL) != ranges || (entry->filter != NULL) != layers || (!ranges && !layers && i)) {
-    diag_error(k->b->diag, entry->span, "expected %s before each kind of initial_state, found an entry without", layers ? "layers(..)" : "a range of steps");
+  if ((entry->from != NULL) != ranges || (entry->filter != NULL) != layers ||
+      (!ranges && !layers && i)) {
+    diag_error(k->b->diag, entry->span,
+               "expected %s before each kind of initial_state, found an entry without",
+               layers ? "layers(..)" : "a range of steps");
     return false;
   }
   if (ranges) {
@@ -316,7 +372,8 @@ static bool read_entry(block *k, const ast_setting *s, int i, int depth, int64_t
   }
   if (layers) {
     if (!read_layers(k, entry->filter, &made.first_layer, &made.last_layer) ||
-        !check_cover(k, made.first_layer, made.last_layer, *expected, depth, entry->span, "layers", last))
+        !check_cover(k, made.first_layer, made.last_layer, *expected, depth, entry->span, "layers",
+                     last))
       return false;
     *expected = made.last_layer;
   }
@@ -332,17 +389,19 @@ static bool read_initial_state(block *k) {
   if (s && s->has_entries) {
     int64_t expected = 0;
     for (int i = 0; i < s->entries.count; i++)
-      if (!read_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected)) return false;
+      if (!read_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected))
+        return false;
     if (s->entries.count) return true;
     diag_error(k->b->diag, s->span, "expected a kind of initial_state, found none");
     return false;
   }
-  if (s ? !read_kind(k, s->value, 1, &all) : (add_choice(k, &all, 1, START_ZERO), false)) return false;
+  if (s ? !read_kind(k, s->value, 1, &all) : (add_choice(k, &all, 1, START_ZERO), false))
+    return false;
   vec_push(k->b->arena, &t->interventions, all);
   return true;
 }
 
-/* ---- models of blocks ----------------------------------------------------------------------------------------------- */
+/* ---- models of blocks ------------------------------------------------------------------------ */
 
 static bool apply_init(block *k, graph_model *model) {
   const ast_setting *s = k->settings[INIT];
@@ -352,12 +411,14 @@ static bool apply_init(block *k, graph_model *model) {
     const ast_setting_entry *entry = &s->entries.items[i];
     int first = 0, last = INT32_MAX, depth = model_depth(model);
     if (entry->from) {
-      diag_error(k->b->diag, entry->span, "expected layers(..) before an init, found a range of steps");
+      diag_error(k->b->diag, entry->span,
+                 "expected layers(..) before an init, found a range of steps");
       return false;
     }
     if (entry->filter && !read_layers(k, entry->filter, &first, &last)) return false;
     if (entry->filter && (last > depth || first >= last)) {
-      diag_error(k->b->diag, entry->filter->span, "expected layers inside 0..%d, found %d..%d", depth, first, last);
+      diag_error(k->b->diag, entry->filter->span, "expected layers inside 0..%d, found %d..%d",
+                 depth, first, last);
       return false;
     }
     if (!parameters_init(k->b, model, entry->kind, first, last)) return false;
@@ -371,8 +432,9 @@ static const char *init_text(arena *memory, const ast_setting *s) {
   if (s->value) return expr_to_text(memory, s->value);
   for (int i = 0; i < s->entries.count; i++) {
     const ast_setting_entry *e = &s->entries.items[i];
-    text = arena_printf(memory, "%s%s%s%s%s", text, i ? ", " : "", e->filter ? expr_to_text(memory, e->filter) : "",
-                        e->filter ? ": " : "", expr_to_text(memory, e->kind));
+    text = arena_printf(memory, "%s%s%s%s%s", text, i ? ", " : "",
+                        e->filter ? expr_to_text(memory, e->filter) : "", e->filter ? ": " : "",
+                        expr_to_text(memory, e->kind));
   }
   return text;
 }
@@ -380,7 +442,8 @@ static const char *init_text(arena *memory, const ast_setting *s) {
 static const typed_name *find_model(block *k, const ast_expr *e) {
   const typed_name *item = *callee(e) ? sema_find(k->b->program->main, callee(e)) : NULL;
   if (item && item->item->kind == AST_MODEL) return item;
-  diag_error(k->b->diag, e->span, "expected a model, as in model LM(depth = 2), found '%s'", expr_to_text(k->b->arena, e));
+  diag_error(k->b->diag, e->span, "expected a model, as in model LM(depth = 2), found '%s'",
+             expr_to_text(k->b->arena, e));
   return NULL;
 }
 
@@ -388,7 +451,8 @@ static bool read_model(block *k, const graph_train *before) {
   graph_builder *b = k->b;
   if (before) return k->train->model = before->model, k->train->init_text = before->init_text, true;
   if (!k->settings[MODEL]) {
-    diag_error(b->diag, k->train->item->name.span, "expected the setting 'model' in train '%s', found none", k->train->name);
+    diag_error(b->diag, k->train->item->name.span,
+               "expected the setting 'model' in train '%s', found none", k->train->name);
     return false;
   }
   const ast_expr *e = setting_value(k, MODEL, "a model");
@@ -402,7 +466,7 @@ static bool read_model(block *k, const graph_train *before) {
   return true;
 }
 
-/* ---- blocks --------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---------------------------------------------------------------------------------- */
 
 static int find_setting(const char *name) {
   int i = 0;
@@ -422,12 +486,15 @@ static bool read_settings(block *k, bool continues) {
       return false;
     }
     if (seen[place]) {
-      diag_error(k->b->diag, s->name.span, "expected the setting '%s' once, found it twice", s->name.text);
+      diag_error(k->b->diag, s->name.span, "expected the setting '%s' once, found it twice",
+                 s->name.text);
       diag_note(k->b->diag, seen[place]->span, "the first one");
       return false;
     }
     if (continues && (place == MODEL || place == INIT)) {
-      diag_error(k->b->diag, s->name.span, "expected no '%s' in a block with 'after', which continues the weights of '%s', found one",
+      diag_error(k->b->diag, s->name.span,
+                 "expected no '%s' in a block with 'after', which continues the weights of '%s', "
+                 "found one",
                  s->name.text, k->train->after);
       return false;
     }
@@ -451,7 +518,8 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   const ast_name *after = &item->train.after;
   const graph_train *before = after->text ? find_train(p, after->text) : NULL;
   if (find_train(p, item->name.text)) {
-    diag_error(b->diag, item->name.span, "expected a name of its own for the train block, found '%s' twice", item->name.text);
+    diag_error(b->diag, item->name.span,
+               "expected a name of its own for the train block, found '%s' twice", item->name.text);
     return;
   }
   if (after->text && !before) {
@@ -461,10 +529,14 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   graph_train train = {.name = item->name.text, .after = after->text, .item = item, .model = NONE};
   block k = {.b = b, .train = &train, .scope = constant_scope(b)};
   for (int i = 0; before && i < blocks->items.count; i++)
-    if (blocks->items.items[i].train->name == before->name) memcpy(k.settings, blocks->items.items[i].settings, sizeof k.settings);
-  bool good = read_settings(&k, before != NULL) && read_model(&k, before) && read_data(&k) && read_whole(&k, CONTEXT, 1, -1, &train.context) &&
-              read_whole(&k, BATCH, 1, -1, &train.batch) && read_whole(&k, STEPS, 1, -1, &train.steps) &&
-              read_whole(&k, SEED, 0, 1, &train.seed) && read_optimizer(&k) && read_schedule(&k) && read_initial_state(&k);
+    if (blocks->items.items[i].train->name == before->name)
+      memcpy(k.settings, blocks->items.items[i].settings, sizeof k.settings);
+  bool good = read_settings(&k, before != NULL) && read_model(&k, before) && read_data(&k) &&
+              read_whole(&k, CONTEXT, 1, -1, &train.context) &&
+              read_whole(&k, BATCH, 1, -1, &train.batch) &&
+              read_whole(&k, STEPS, 1, -1, &train.steps) &&
+              read_whole(&k, SEED, 0, 1, &train.seed) && read_optimizer(&k) && read_schedule(&k) &&
+              read_initial_state(&k);
   if (!good) return;
   vec_push(b->arena, &p->trains, train);
   k.train = ARENA_NEW(b->arena, graph_train);
@@ -472,7 +544,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   vec_push(b->arena, &blocks->items, k);
 }
 
-/* ---- evaluate ------------------------------------------------------------------------------------------------------- */
+/* ---- evaluate -------------------------------------------------------------------------------- */
 
 static bool read_task(graph_builder *b, const ast_expr *task, graph_evaluate *to) {
   static const char *const names[] = {"until"};
@@ -480,11 +552,15 @@ static bool read_task(graph_builder *b, const ast_expr *task, graph_evaluate *to
   block k = {.b = b, .scope = constant_scope(b)};
   const char *name = callee(task);
   if (!strcmp(name, "remembrance") || !strcmp(name, "state_norm")) {
-    diag_error(b->diag, task->span, "expected perplexity(until = N), found '%s', which this version does not measure yet", name);
+    diag_error(
+        b->diag, task->span,
+        "expected perplexity(until = N), found '%s', which this version does not measure yet",
+        name);
     return false;
   }
   if (strcmp(name, "perplexity") != 0 || task->kind != AST_CALL) {
-    diag_error(b->diag, task->span, "expected perplexity(until = N), found '%s'", expr_to_text(b->arena, task));
+    diag_error(b->diag, task->span, "expected perplexity(until = N), found '%s'",
+               expr_to_text(b->arena, task));
     return false;
   }
   if (!read_call(&k, task, &call, false)) return false;
@@ -501,15 +577,18 @@ static void build_evaluate(graph_builder *b, const ast_item *item) {
   const ast_name *after = &item->evaluate.after;
   for (int i = 0; i < p->evaluates.count; i++)
     if (p->evaluates.items[i].name == made.name)
-      diag_error(b->diag, item->name.span, "expected a name of its own for the evaluate block, found '%s' twice", made.name);
+      diag_error(b->diag, item->name.span,
+                 "expected a name of its own for the evaluate block, found '%s' twice", made.name);
   if (after->text ? !find_train(p, after->text) : !p->trains.count) {
-    diag_error(b->diag, after->text ? after->span : item->name.span, "expected a train block to judge, found %s",
+    diag_error(b->diag, after->text ? after->span : item->name.span,
+               "expected a train block to judge, found %s",
                after->text ? arena_printf(b->arena, "'%s'", after->text) : "none in this file");
     return;
   }
   made.after = after->text ? after->text : p->trains.items[p->trains.count - 1].name;
   bool good = true;
-  for (int i = 0; i < item->evaluate.tasks.count; i++) good &= read_task(b, item->evaluate.tasks.items[i], &made);
+  for (int i = 0; i < item->evaluate.tasks.count; i++)
+    good &= read_task(b, item->evaluate.tasks.items[i], &made);
   if (good) vec_push(b->arena, &p->evaluates, made);
 }
 
@@ -523,5 +602,6 @@ void settings_build(graph_builder *b) {
     train_failed |= diag_error_count(b->diag) > before;
   }
   for (int i = 0; i < b->program->layers.count && !train_failed; i++)
-    if (b->program->layers.items[i].item->kind == AST_EVALUATE) build_evaluate(b, b->program->layers.items[i].item);
+    if (b->program->layers.items[i].item->kind == AST_EVALUATE)
+      build_evaluate(b, b->program->layers.items[i].item);
 }

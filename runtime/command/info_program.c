@@ -16,17 +16,22 @@ static double number_of(const cJSON *object, const char *key) {
 static double elements_of(const cJSON *parameter) {
   double elements = 1;
   const cJSON *size;
-  cJSON_ArrayForEach(size, cJSON_GetObjectItemCaseSensitive(parameter, "shape")) elements *= size->valuedouble;
+  cJSON_ArrayForEach(size, cJSON_GetObjectItemCaseSensitive(parameter, "shape")) elements *=
+      size->valuedouble;
   return elements;
 }
 
 static void print_model(const cJSON *model) {
   const cJSON *item, *size;
   double weights = 0, carried = 0;
-  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model, "parameters")) weights += elements_of(item);
-  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model, "states")) carried += number_of(item, "elements");
-  printf("\nmodel %s\n  %.0f weights, %.0f carried numbers a sequence, %.0f numbers a token in training\n", text_of(model, "text"),
-         weights, carried, number_of(model, "row"));
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model, "parameters")) weights +=
+      elements_of(item);
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model, "states")) carried +=
+      number_of(item, "elements");
+  printf(
+      "\nmodel %s\n  %.0f weights, %.0f carried numbers a sequence, %.0f numbers a token in "
+      "training\n",
+      text_of(model, "text"), weights, carried, number_of(model, "row"));
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(model, "parameters")) {
     const char *separator = "[";
     printf("    %s ", text_of(item, "name"));
@@ -39,17 +44,22 @@ static void print_model(const cJSON *model) {
 }
 
 static void print_train(const cJSON *program, const cJSON *train) {
-  const cJSON *model = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(program, "models"), (int)number_of(train, "model"));
-  printf("\ntrain %s%s%s: %s%s%s\n", text_of(train, "name"), *text_of(train, "after") ? " after " : "", text_of(train, "after"),
-         text_of(model, "text"), *text_of(train, "init") ? ", init " : "", text_of(train, "init"));
-  printf("  context %.0f, batch %.0f, steps %.0f, seed %.0f, lr %g, text \"%s\"\n", number_of(train, "context"), number_of(train, "batch"),
-         number_of(train, "steps"), number_of(train, "seed"), number_of(train, "lr"), text_of(train, "file"));
+  const cJSON *model = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(program, "models"),
+                                          (int)number_of(train, "model"));
+  printf("\ntrain %s%s%s: %s%s%s\n", text_of(train, "name"),
+         *text_of(train, "after") ? " after " : "", text_of(train, "after"), text_of(model, "text"),
+         *text_of(train, "init") ? ", init " : "", text_of(train, "init"));
+  printf("  context %.0f, batch %.0f, steps %.0f, seed %.0f, lr %g, text \"%s\"\n",
+         number_of(train, "context"), number_of(train, "batch"), number_of(train, "steps"),
+         number_of(train, "seed"), number_of(train, "lr"), text_of(train, "file"));
 }
 
 void print_program(const void *manifest) {
   const cJSON *program = cJSON_GetObjectItemCaseSensitive(manifest, "program"), *item;
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(program, "models")) print_model(item);
-  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(program, "trains")) print_train(program, item);
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(program, "trains"))
+      print_train(program, item);
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(program, "evaluates"))
-    printf("\nevaluate %s after %s: perplexity until %.0f\n", text_of(item, "name"), text_of(item, "after"), number_of(item, "perplexity"));
+      printf("\nevaluate %s after %s: perplexity until %.0f\n", text_of(item, "name"),
+             text_of(item, "after"), number_of(item, "perplexity"));
 }

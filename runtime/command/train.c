@@ -5,29 +5,31 @@
 #include "runtime/command/command.h"
 #include "runtime/train/session.h"
 
-#define SHARED_OPTIONS                                                                            \
-  "  --runs DIR        where runs are kept (default: runs)\n"                                     \
-  "  --data FILE       text in place of the one that the program names\n"                         \
-  "  --threads N       threads (default: one for each processor); results do not depend on it\n"  \
+#define SHARED_OPTIONS                                                                           \
+  "  --runs DIR        where runs are kept (default: runs)\n"                                    \
+  "  --data FILE       text in place of the one that the program names\n"                        \
+  "  --threads N       threads (default: one for each processor); results do not depend on it\n" \
   "  -D axis=size, --dtype f32|f64, --chunk N    for a .rec file, as in recc\n"
 
 const char train_usage[] =
     "rec train FILE [BLOCK...]\n"
     "\n"
-    "Trains the train blocks of a compiled library or of a .rec file: all in order, or those named.\n"
-    "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in the end model.safetensors; RUNS/report.html shows it.\n"
+    "Trains the train blocks of a compiled library or of a .rec file: all in order, or those "
+    "named.\n"
+    "RUNS/BLOCK gets log.jsonl, checkpoint.safetensors and in the end model.safetensors; "
+    "RUNS/report.html shows it.\n"
     "\n"
     "  --resume          continue where the checkpoints are, to the same weights, bit for bit\n"
-    "  --checkpoint-steps N, --checkpoint-seconds N    how often a checkpoint is written (default: every 30 seconds)\n"
-    SHARED_OPTIONS;
+    "  --checkpoint-steps N, --checkpoint-seconds N    how often a checkpoint is written (default: "
+    "every 30 seconds)\n" SHARED_OPTIONS;
 
 const char evaluate_usage[] =
     "rec evaluate FILE [BLOCK...]\n"
     "\n"
-    "Judges trained models by the evaluate blocks of a compiled library or of a .rec file: all, or those named.\n"
+    "Judges trained models by the evaluate blocks of a compiled library or of a .rec file: all, or "
+    "those named.\n"
     "RUNS/BLOCK gets the numbers as CSV; RUNS/report.html shows them.\n"
-    "\n"
-    SHARED_OPTIONS;
+    "\n" SHARED_OPTIONS;
 
 typedef struct train_request {
   session_options options;
@@ -38,12 +40,15 @@ typedef struct train_request {
 
 static bool read_option(words *w, train_request *r, bool train) {
   int64_t number;
-  if (take_value(w, "--runs", &r->options.runs) || take_value(w, "--data", &r->options.data) || take_module_option(w, &r->module))
+  if (take_value(w, "--runs", &r->options.runs) || take_value(w, "--data", &r->options.data) ||
+      take_module_option(w, &r->module))
     return true;
-  if (take_number(w, "--threads", 1, &number)) return r->options.threads = number < 1024 ? (int)number : 1024, true;
+  if (take_number(w, "--threads", 1, &number))
+    return r->options.threads = number < 1024 ? (int)number : 1024, true;
   if (!train) return false;
   if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;
-  if (take_number(w, "--checkpoint-seconds", 1, &number)) return r->options.checkpoint_seconds = (double)number, true;
+  if (take_number(w, "--checkpoint-seconds", 1, &number))
+    return r->options.checkpoint_seconds = (double)number, true;
   if (!take_flag(w, "--resume")) return false;
   return r->options.resume = true;
 }
@@ -54,8 +59,10 @@ static int read_words(words *w, train_request *r, bool train) {
     if (read_option(w, r, train)) continue;
     if (w->failed) break;
     if (!take_word(w, &word)) return usage_error(w, "unknown option `%s`", w->list[w->next]);
-    if (!r->module.file) r->module.file = word;
-    else r->blocks[r->block_count++] = word;
+    if (!r->module.file)
+      r->module.file = word;
+    else
+      r->blocks[r->block_count++] = word;
   }
   if (w->failed) return EXIT_USAGE;
   return r->module.file ? 0 : usage_error(w, "expected FILE, a compiled library or a .rec file");
@@ -73,11 +80,13 @@ static int check_names(const train_request *r, const session *s, const char *com
     bool known = false;
     int count = train ? s->program->block_count : s->program->evaluate_count;
     for (int k = 0; k < count; k++)
-      known |= !strcmp(r->blocks[i], train ? s->program->blocks[k].name : s->program->evaluates[k].name);
+      known |=
+          !strcmp(r->blocks[i], train ? s->program->blocks[k].name : s->program->evaluates[k].name);
     if (known) continue;
-    fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there %s", command, r->module.file, r->blocks[i],
-            count ? "are" : "is none");
-    for (int k = 0; k < count; k++) fprintf(stderr, " %s", train ? s->program->blocks[k].name : s->program->evaluates[k].name);
+    fprintf(stderr, "rec %s: expected a block of %s, found `%s`; there %s", command, r->module.file,
+            r->blocks[i], count ? "are" : "is none");
+    for (int k = 0; k < count; k++)
+      fprintf(stderr, " %s", train ? s->program->blocks[k].name : s->program->evaluates[k].name);
     fprintf(stderr, "\n");
     return EXIT_USAGE;
   }
@@ -116,7 +125,8 @@ static int run(const char *command, int count, char **list, bool train) {
   r.module.recc_words = calloc((size_t)count + 1, sizeof *r.module.recc_words);
   rec_module *module = NULL;
   session *s = NULL;
-  int status = r.blocks && r.module.defines && r.module.recc_words ? read_words(&w, &r, train) : report_failure(command);
+  int status = r.blocks && r.module.defines && r.module.recc_words ? read_words(&w, &r, train)
+                                                                   : report_failure(command);
   if (!status) status = open_module(&r.module, &module);
   if (!status && session_open(module, &r.options, &s)) status = report_failure(command);
   if (!status) status = check_names(&r, s, command, train);

@@ -29,18 +29,24 @@ static void close_list(tensor_list *list) {
   free(list->shapes);
 }
 
-static void add(tensor_list *list, const char *prefix, const char *name, const trained_model *of, int rank, const int64_t *shape,
-                const void *data, int64_t elements) {
+static void add(tensor_list *list, const char *prefix, const char *name, const trained_model *of,
+                int rank, const int64_t *shape, const void *data, int64_t elements) {
   snprintf(list->names[list->count], sizeof *list->names, "%s%s", prefix, name);
-  list->tensors[list->count] = (rec_tensor){list->names[list->count], of->dtype, rank, shape, (void *)data,
+  list->tensors[list->count] = (rec_tensor){list->names[list->count],
+                                            of->dtype,
+                                            rank,
+                                            shape,
+                                            (void *)data,
                                             (size_t)(elements * of->n->element_size)};
   list->count++;
 }
 
-static void add_parameters(tensor_list *list, const char *prefix, const trained_model *of, const void *block) {
+static void add_parameters(tensor_list *list, const char *prefix, const trained_model *of,
+                           const void *block) {
   for (int i = 0; i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
-    add(list, prefix, p->name, of, p->rank, p->shape, (const char *)block + p->place * of->n->element_size, p->elements);
+    add(list, prefix, p->name, of, p->rank, p->shape,
+        (const char *)block + p->place * of->n->element_size, p->elements);
   }
 }
 
@@ -49,14 +55,16 @@ static void add_states(tensor_list *list, const trainer *t) {
     const model_state *s = &t->of.model->states[i];
     int64_t *shape = list->shapes[list->count];
     shape[0] = t->block->batch, shape[1] = s->elements;
-    add(list, "state.", s->name, &t->of, 2, shape, (const char *)t->carried + s->place * t->block->batch * t->of.n->element_size,
+    add(list, "state.", s->name, &t->of, 2, shape,
+        (const char *)t->carried + s->place * t->block->batch * t->of.n->element_size,
         s->elements * t->block->batch);
   }
 }
 
 // Sixteen digits that tell this model in this block from any other.
 static bool program_hash(const trained_model *of, const train_block *block, char digits[17]) {
-  char *model = cJSON_PrintUnformatted(of->model->json), *settings = cJSON_PrintUnformatted(block->json);
+  char *model = cJSON_PrintUnformatted(of->model->json),
+       *settings = cJSON_PrintUnformatted(block->json);
   if (model && settings) {
     uint64_t hash = XXH64(model, strlen(model), XXH64(settings, strlen(settings), 1));
     snprintf(digits, 17, "%016llx", (unsigned long long)hash);
@@ -70,12 +78,16 @@ static bool program_hash(const trained_model *of, const train_block *block, char
 rec_status checkpoint_save(const trainer *t, const char *path) {
   tensor_list list;
   char step[32], steps[32], program[17];
-  const rec_metadata metadata[] = {{"rec.block", t->block->name}, {"rec.step", step}, {"rec.steps", steps},
-                                   {"rec.model", t->of.model->text}, {"rec.program", program},
+  const rec_metadata metadata[] = {{"rec.block", t->block->name},
+                                   {"rec.step", step},
+                                   {"rec.steps", steps},
+                                   {"rec.model", t->of.model->text},
+                                   {"rec.program", program},
                                    {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"}};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
-  if (!open_list(&list, 3 * t->of.model->parameter_count + t->of.model->state_count) || !program_hash(&t->of, t->block, program)) {
+  if (!open_list(&list, 3 * t->of.model->parameter_count + t->of.model->state_count) ||
+      !program_hash(&t->of, t->block, program)) {
     close_list(&list);
     return rec_no_memory();
   }
@@ -83,7 +95,8 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   add_parameters(&list, "optimizer.m.", &t->of, t->moment1);
   add_parameters(&list, "optimizer.v.", &t->of, t->moment2);
   if (t->carried && t->carried_valid) add_states(&list, t);
-  rec_status status = rec_file_write(path, list.tensors, list.count, metadata, sizeof metadata / sizeof *metadata);
+  rec_status status =
+      rec_file_write(path, list.tensors, list.count, metadata, sizeof metadata / sizeof *metadata);
   close_list(&list);
   return status;
 }
@@ -101,25 +114,31 @@ rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
   return status;
 }
 
-// ---- reading -----------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
-static rec_status read_tensor(const rec_file *file, const char *prefix, const char *name, const trained_model *of, int64_t elements,
-                              void *to) {
+static rec_status read_tensor(const rec_file *file, const char *prefix, const char *name,
+                              const trained_model *of, int64_t elements, void *to) {
   char full[512];
   snprintf(full, sizeof full, "%s%s", prefix, name);
   const rec_tensor *tensor = rec_file_find(file, full);
-  if (!tensor) return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none", rec_file_path(file), full);
+  if (!tensor)
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected the tensor '%s', found none",
+                    rec_file_path(file), full);
   if (rec_tensor_elements(tensor) != elements || !rec_dtype_is_real(tensor->dtype))
-    return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld real numbers in '%s', found %lld of type %s", rec_file_path(file),
-                    (long long)elements, full, (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
+    return rec_fail(REC_ERROR_FORMAT,
+                    "%s: expected %lld real numbers in '%s', found %lld of type %s",
+                    rec_file_path(file), (long long)elements, full,
+                    (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
   return rec_convert(to, of->dtype, tensor->data, tensor->dtype, elements);
 }
 
-static rec_status read_parameters(const rec_file *file, const char *prefix, const trained_model *of, void *block) {
+static rec_status read_parameters(const rec_file *file, const char *prefix, const trained_model *of,
+                                  void *block) {
   rec_status status = REC_OK;
   for (int i = 0; !status && i < of->model->parameter_count; i++) {
     const model_parameter *p = &of->model->parameters[i];
-    status = read_tensor(file, prefix, p->name, of, p->elements, (char *)block + p->place * of->n->element_size);
+    status = read_tensor(file, prefix, p->name, of, p->elements,
+                         (char *)block + p->place * of->n->element_size);
   }
   return status;
 }
@@ -139,7 +158,8 @@ static rec_status read_number(const rec_file *file, const char *key, int64_t *nu
   char *end = NULL;
   *number = text ? strtoll(text, &end, 10) : -1;
   if (text && end != text && !*end && *number >= 0) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "%s: expected a checkpoint with '%s', found none", rec_file_path(file), key);
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected a checkpoint with '%s', found none",
+                  rec_file_path(file), key);
 }
 
 rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) {
@@ -154,10 +174,13 @@ rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) 
 
 static rec_status load(trainer *t, const rec_file *file) {
   char program[17];
-  const char *found = rec_file_metadata(file, "rec.program"), *carried = rec_file_metadata(file, "rec.carried");
+  const char *found = rec_file_metadata(file, "rec.program"),
+             *carried = rec_file_metadata(file, "rec.carried");
   if (!program_hash(&t->of, t->block, program)) return rec_no_memory();
   if (!found || strcmp(found, program) != 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a checkpoint of this program, found one of other settings; train without --resume",
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s: expected a checkpoint of this program, found one of other settings; train "
+                    "without --resume",
                     rec_file_path(file));
   rec_status status = read_number(file, "rec.step", &t->step);
   if (!status) status = read_parameters(file, "", &t->of, t->weights);

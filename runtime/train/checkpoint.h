@@ -1,5 +1,6 @@
-// What a run leaves on the disk, in safetensors: the weights under their paths; to continue, also the moments
-// (`optimizer.m.PATH`, `optimizer.v.PATH`) and the carried states (`state.NAME`). Files are written whole or not at all.
+// What a run leaves on the disk, in safetensors: the weights under their paths; to continue, also
+// the moments (`optimizer.m.PATH`, `optimizer.v.PATH`) and the carried states (`state.NAME`). Files
+// are written whole or not at all.
 #ifndef REC_TRAIN_CHECKPOINT_H
 #define REC_TRAIN_CHECKPOINT_H
 

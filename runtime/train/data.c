@@ -19,23 +19,30 @@ static rec_status read_bytes(FILE *file, const char *path, train_data *data) {
   return ferror(file) ? rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno)) : REC_OK;
 }
 
-static rec_status check(const char *path, double split, int64_t context, int vocabulary, train_data *data) {
+static rec_status check(const char *path, double split, int64_t context, int vocabulary,
+                        train_data *data) {
   data->train_count = (int64_t)((double)data->count * split);
   int64_t held_out = data->count - data->train_count;
   if (data->train_count <= context || held_out <= 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected more than %lld bytes to train on and 2 held out, found %lld and %lld", path,
-                    (long long)context, (long long)data->train_count, (long long)held_out);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s: expected more than %lld bytes to train on and 2 held out, found %lld and %lld", path,
+        (long long)context, (long long)data->train_count, (long long)held_out);
   for (int64_t i = 0; i < data->count; i++)
     if (data->tokens[i] >= vocabulary)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s: expected bytes below %d, the symbols of the model, found %d at byte %lld", path,
-                      vocabulary, data->tokens[i], (long long)i);
+      return rec_fail(
+          REC_ERROR_ARGUMENT,
+          "%s: expected bytes below %d, the symbols of the model, found %d at byte %lld", path,
+          vocabulary, data->tokens[i], (long long)i);
   return REC_OK;
 }
 
-rec_status train_data_open(const char *path, double split, int64_t context, int vocabulary, train_data *data) {
+rec_status train_data_open(const char *path, double split, int64_t context, int vocabulary,
+                           train_data *data) {
   struct stat info;
   *data = (train_data){0};
-  if (!stat(path, &info) && S_ISDIR(info.st_mode)) return rec_fail(REC_ERROR_FILE, "%s: expected a file, found a folder", path);
+  if (!stat(path, &info) && S_ISDIR(info.st_mode))
+    return rec_fail(REC_ERROR_FILE, "%s: expected a file, found a folder", path);
   FILE *file = fopen(path, "rb");
   if (!file) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   rec_status status = read_bytes(file, path, data);
@@ -50,14 +57,15 @@ void train_data_close(train_data *data) {
   *data = (train_data){0};
 }
 
-void train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
-                       uint16_t *tokens, uint16_t *targets) {
+void train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
+                       int64_t length, uint16_t *tokens, uint16_t *targets) {
   int64_t start = random_below(seed, stream, position, data->train_count - length);
   memcpy(tokens, data->tokens + start, (size_t)length * sizeof *tokens);
   memcpy(targets, data->tokens + start + 1, (size_t)length * sizeof *targets);
 }
 
-void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens, uint16_t *targets) {
+void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
+                         uint16_t *targets) {
   int64_t ring = data->count - data->train_count;
   const uint16_t *held_out = data->tokens + data->train_count;
   for (int64_t i = 0; i < length; i++) {

@@ -5,19 +5,22 @@
 #include "runtime/internal.h"
 
 typedef struct train_data {
-  uint16_t *tokens;      // all of them
+  uint16_t *tokens;  // all of them
   int64_t count;
-  int64_t train_count;   // the first ones
+  int64_t train_count;  // the first ones
 } train_data;
 
-// `context`: one window and its next token must fit into either part. `vocabulary`: every token must be below.
-rec_status train_data_open(const char *path, double split, int64_t context, int vocabulary, train_data *data);
+// `context`: one window and its next token must fit into either part. `vocabulary`: every token
+// must be below.
+rec_status train_data_open(const char *path, double split, int64_t context, int vocabulary,
+                           train_data *data);
 void train_data_close(train_data *data);
 
 // Window number `position` of a stream of random windows: `length` tokens and their successors.
-void train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position, int64_t length,
-                       uint16_t *tokens, uint16_t *targets);
+void train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
+                       int64_t length, uint16_t *tokens, uint16_t *targets);
 // `length` tokens of the held-out text from `place` on, which is a ring, and their successors.
-void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens, uint16_t *targets);
+void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
+                         uint16_t *targets);
 
 #endif

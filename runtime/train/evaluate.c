@@ -1,7 +1,9 @@
-// Perplexity by position: streams evenly spaced over the held-out text, which is a ring, each read from a zero state on, window
-// after window with the state carried. Memory does not depend on how far they read.
+// Perplexity by position: streams evenly spaced over the held-out text, which is a ring, each read
+// from a zero state on, window after window with the state carried. Memory does not depend on how
+// far they read.
 //
-// Near positions get more streams than far ones, so that every range of positions rests on a like number of bytes.
+// Near positions get more streams than far ones, so that every range of positions rests on a like
+// number of bytes.
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -13,13 +15,18 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/session.h"
 
-enum { STREAMS_OF_A_TASK = 16, TOKENS_OF_A_PASS = 524288, MOST_STREAMS = 2048, MOST_FAR_STREAMS = 128 };
+enum {
+  STREAMS_OF_A_TASK = 16,
+  TOKENS_OF_A_PASS = 524288,
+  MOST_STREAMS = 2048,
+  MOST_FAR_STREAMS = 128
+};
 
 // Sums by position of one pass.
 typedef struct pass {
   int64_t streams, until, window;
   int task_count;
-  double *sums;          // [task][until]
+  double *sums;  // [task][until]
 } pass;
 
 typedef struct evaluation {
@@ -30,11 +37,11 @@ typedef struct evaluation {
   void *weights;
   train_pool *pool;
   pass *now;
-  atomic_int failed;     // the rec_status of the task that failed first
+  atomic_int failed;  // the rec_status of the task that failed first
   char message[512];
 } evaluation;
 
-// ---- one task: some streams from their first to their last position --------------------------------------------------
+// ---- one task: some streams from their first to their last position -----------------------------
 
 typedef struct stream_run {
   executor *x;
@@ -48,13 +55,16 @@ static rec_status open_run(const evaluation *e, int64_t streams, stream_run *r) 
   const train_model *m = e->of.model;
   int64_t tokens = streams * e->now->window;
   *r = (stream_run){0};
-  for (int i = 0; i < 2; i++) r->states[i] = calloc((size_t)(m->state_elements * streams) + 1, (size_t)e->of.n->element_size);
+  for (int i = 0; i < 2; i++)
+    r->states[i] = calloc((size_t)(m->state_elements * streams) + 1, (size_t)e->of.n->element_size);
   r->before = calloc((size_t)m->state_count + 1, sizeof *r->before);
   r->after = calloc((size_t)m->state_count + 1, sizeof *r->after);
   r->tokens = calloc((size_t)tokens, sizeof *r->tokens);
   r->targets = calloc((size_t)tokens, sizeof *r->targets);
   r->losses = calloc((size_t)tokens, sizeof *r->losses);
-  if (!r->states[0] || !r->states[1] || !r->before || !r->after || !r->tokens || !r->targets || !r->losses) return rec_no_memory();
+  if (!r->states[0] || !r->states[1] || !r->before || !r->after || !r->tokens || !r->targets ||
+      !r->losses)
+    return rec_no_memory();
   return executor_new(m, e->of.kernels, e->of.n, streams, e->now->window, false, &r->x);
 }
 
@@ -68,13 +78,16 @@ static void close_run(stream_run *r) {
   free(r->losses);
 }
 
-static rec_status read_window(const evaluation *e, stream_run *r, int64_t first, int64_t streams, int64_t position, double *sums) {
+static rec_status read_window(const evaluation *e, stream_run *r, int64_t first, int64_t streams,
+                              int64_t position, double *sums) {
   const train_model *m = e->of.model;
   const pass *p = e->now;
-  int64_t length = p->until - position < p->window ? p->until - position : p->window, turn = position / p->window % 2;
+  int64_t length = p->until - position < p->window ? p->until - position : p->window,
+          turn = position / p->window % 2;
   int64_t ring = e->data.count - e->data.train_count;
   for (int64_t i = 0; i < streams; i++)
-    train_data_held_out(&e->data, (first + i) * ring / p->streams + position, length, r->tokens + i * length, r->targets + i * length);
+    train_data_held_out(&e->data, (first + i) * ring / p->streams + position, length,
+                        r->tokens + i * length, r->targets + i * length);
   for (int i = 0; i < m->state_count; i++) {
     int64_t offset = m->states[i].place * streams * e->of.n->element_size;
     r->before[i] = position ? r->states[turn] + offset : NULL;
@@ -83,14 +96,16 @@ static rec_status read_window(const evaluation *e, stream_run *r, int64_t first,
   shard s = {streams, length, 1, r->tokens, r->targets, r->before, r->after};
   double loss;
   rec_status status = executor_run(r->x, e->weights, &s, 1, NULL, &loss, r->losses);
-  for (int64_t i = 0; !status && i < streams * length; i++) sums[position + i % length] += (double)r->losses[i];
+  for (int64_t i = 0; !status && i < streams * length; i++)
+    sums[position + i % length] += (double)r->losses[i];
   return status;
 }
 
 static rec_status read_streams(const evaluation *e, int number) {
   const pass *p = e->now;
   stream_run r;
-  int64_t first = p->streams * number / p->task_count, streams = p->streams * (number + 1) / p->task_count - first;
+  int64_t first = p->streams * number / p->task_count,
+          streams = p->streams * (number + 1) / p->task_count - first;
   rec_status status = open_run(e, streams, &r);
   for (int64_t position = 0; !status && position < p->until; position += p->window)
     status = read_window(e, &r, first, streams, position, p->sums + number * p->until);
@@ -107,13 +122,17 @@ static void run_task(void *context, int number, int worker) {
   snprintf(e->message, sizeof e->message, "%s", rec_message());
 }
 
-// ---- passes ------------------------------------------------------------------------------------------------
+// ---- passes -------------------------------------------------------------------------------------
 
-static int64_t between(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
+static int64_t between(int64_t x, int64_t low, int64_t high) {
+  return x < low ? low : x > high ? high : x;
+}
 
 // Reads `streams` streams up to `until` and adds the sums of the tasks in their order into `total`.
 static rec_status run_pass(evaluation *e, int64_t streams, int64_t until, double *total) {
-  pass p = {.streams = streams, .until = until, .window = between(e->block->context, 1, until),
+  pass p = {.streams = streams,
+            .until = until,
+            .window = between(e->block->context, 1, until),
             .task_count = (int)((streams + STREAMS_OF_A_TASK - 1) / STREAMS_OF_A_TASK)};
   int64_t numbers;
   if (!rec_multiply(p.task_count, until, &numbers)) return rec_no_memory();
@@ -133,7 +152,9 @@ typedef struct by_position {
   double *near, *far;
 } by_position;
 
-static int64_t streams_for(int64_t until, int64_t most) { return between(TOKENS_OF_A_PASS / until, STREAMS_OF_A_TASK, most); }
+static int64_t streams_for(int64_t until, int64_t most) {
+  return between(TOKENS_OF_A_PASS / until, STREAMS_OF_A_TASK, most);
+}
 
 static rec_status measure(evaluation *e, int64_t until, by_position *m) {
   m->near_until = between(8 * e->block->context, 1, until);
@@ -157,7 +178,7 @@ static double mean_bits(const by_position *m, int64_t from, int64_t to, int64_t 
   return sum / (double)*bytes / log(2);
 }
 
-// ---- files -------------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 // Four ranges of positions to an octave, for the plot: the first edge beyond `from`.
 static int64_t next_edge(int64_t from) {
@@ -181,15 +202,21 @@ static void write_curve(FILE *file, const by_position *m) {
 static void write_table(FILE *file, const by_position *m, int64_t context, bool people) {
   int64_t half = context / 2 > 0 ? context / 2 : 1;
   if (!people) fprintf(file, "from,to,bits_per_byte,perplexity,bytes\n");
-  for (int64_t from = 0, to = half; from < m->far_until; from = to, to = to < context ? context : 2 * to) {
+  for (int64_t from = 0, to = half; from < m->far_until;
+       from = to, to = to < context ? context : 2 * to) {
     int64_t end = to < m->far_until ? to : m->far_until, bytes;
     double bits = mean_bits(m, from, end, &bytes);
-    if (people) fprintf(file, "  %9" PRId64 " ..%9" PRId64 "   %8.4f bits a byte   perplexity %8.3f\n", from, end, bits, pow(2, bits));
-    else fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%.6f,%" PRId64 "\n", from, end, bits, pow(2, bits), bytes);
+    if (people)
+      fprintf(file, "  %9" PRId64 " ..%9" PRId64 "   %8.4f bits a byte   perplexity %8.3f\n", from,
+              end, bits, pow(2, bits));
+    else
+      fprintf(file, "%" PRId64 ",%" PRId64 ",%.6f,%.6f,%" PRId64 "\n", from, end, bits,
+              pow(2, bits), bytes);
   }
 }
 
-static rec_status write_file(const session *s, const evaluate_block *b, const char *name, const by_position *m, int64_t table_of) {
+static rec_status write_file(const session *s, const evaluate_block *b, const char *name,
+                             const by_position *m, int64_t table_of) {
   char *path = session_path(s, b->name, name), *text = NULL;
   size_t size;
   FILE *memory = path ? open_memstream(&text, &size) : NULL;
@@ -197,8 +224,10 @@ static rec_status write_file(const session *s, const evaluate_block *b, const ch
     free(path);
     return rec_no_memory();
   }
-  if (table_of) write_table(memory, m, table_of, false);
-  else write_curve(memory, m);
+  if (table_of)
+    write_table(memory, m, table_of, false);
+  else
+    write_curve(memory, m);
   fclose(memory);
   FILE *file = fopen(path, "w");
   bool good = file && fwrite(text, 1, size, file) == size;
@@ -209,7 +238,7 @@ static rec_status write_file(const session *s, const evaluate_block *b, const ch
   return status;
 }
 
-// ---- an evaluate block -------------------------------------------------------------------------------------
+// ---- an evaluate block --------------------------------------------------------------------------
 
 static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   session *s = e->s;
@@ -220,7 +249,9 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   char *path = session_data_path(s, e->block);
   rec_status status = e->weights && e->pool && path ? REC_OK : rec_no_memory();
   if (!status) status = session_load_result(s, e->block, e->weights);
-  if (!status) status = train_data_open(path, e->block->split, e->block->context, e->of.model->vocabulary, &e->data);
+  if (!status)
+    status = train_data_open(path, e->block->split, e->block->context, e->of.model->vocabulary,
+                             &e->data);
   if (!status) status = session_make_folder(s, b->name);
   free(path);
   return status;
@@ -238,7 +269,8 @@ rec_status session_evaluate(session *s, const evaluate_block *b) {
   if (!b->until) return REC_OK;
   rec_status status = open_evaluation(&e, b);
   if (!status) {
-    printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after, b->until);
+    printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after,
+           b->until);
     fflush(stdout);
     status = measure(&e, b->until, &m);
   }

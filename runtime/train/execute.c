@@ -11,18 +11,20 @@ struct executor {
   int64_t batch, time;
   bool backward;
   void *activations;
-  void **saved;            // by operation
+  void **saved;  // by operation
   int64_t *saved_bytes;
   void *workspace;
   int64_t workspace_bytes;
-  void *scratch;           // a parameter's gradient on its way to being added
+  void *scratch;  // a parameter's gradient on its way to being added
 };
 
-// ---- checks ------------------------------------------------------------------------------------------------
+// ---- checks -------------------------------------------------------------------------------------
 
 static rec_status misfit(const train_kernel *k) {
-  return rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose model calls '%s' with other tensors",
-                  k->signature->name);
+  return rec_fail(
+      REC_ERROR_FORMAT,
+      "expected a library made by recc, found one whose model calls '%s' with other tensors",
+      k->signature->name);
 }
 
 static int64_t numbers_of(const rec_signature *s, int variable) {
@@ -42,53 +44,76 @@ static rec_status check_call(const train_model *m, const model_op *op, const tra
   for (int i = 0; i < s->variable_count; i++) {
     int64_t numbers = numbers_of(s, i), found = -1;
     switch (s->variables[i].kind) {
-      case REC_INPUT: found = in < op->in_count ? m->tensors[op->in[in]].elements : -1, in++; break;
-      case REC_OUTPUT: found = out < op->out_count ? m->tensors[op->out[out]].elements : -1, out++; break;
+      case REC_INPUT:
+        found = in < op->in_count ? m->tensors[op->in[in]].elements : -1, in++;
+        break;
+      case REC_OUTPUT:
+        found = out < op->out_count ? m->tensors[op->out[out]].elements : -1, out++;
+        break;
       case REC_PARAM:
-        if (use < op->use_count && op->uses[use].first + numbers <= m->parameters[op->uses[use].parameter].elements) found = numbers;
+        if (use < op->use_count &&
+            op->uses[use].first + numbers <= m->parameters[op->uses[use].parameter].elements)
+          found = numbers;
         use++;
         break;
       case REC_STATE:
-      case REC_LAG: found = state < op->state_count ? m->states[op->states[state]].elements : -1, state++; break;
+      case REC_LAG:
+        found = state < op->state_count ? m->states[op->states[state]].elements : -1, state++;
+        break;
     }
     if (numbers < 0 || found != numbers) return misfit(k);
   }
-  return in == op->in_count && out == op->out_count && use == op->use_count && state == op->state_count ? REC_OK : misfit(k);
+  return in == op->in_count && out == op->out_count && use == op->use_count &&
+                 state == op->state_count
+             ? REC_OK
+             : misfit(k);
 }
 
 static bool linear_fits(const train_model *m, const model_op *op) {
   const model_parameter *w = &m->parameters[op->uses[0].parameter];
-  return w->rank == 2 && w->shape[0] == m->tensors[op->row].elements && w->shape[1] == m->tensors[op->in[0]].elements &&
+  return w->rank == 2 && w->shape[0] == m->tensors[op->row].elements &&
+         w->shape[1] == m->tensors[op->in[0]].elements &&
          (op->use_count < 2 || m->parameters[op->uses[1].parameter].elements == w->shape[0]);
 }
 
 static bool embed_fits(const train_model *m, const model_op *op) {
   const model_parameter *w = &m->parameters[op->uses[0].parameter];
-  return w->rank == 2 && w->shape[0] == m->vocabulary && w->shape[1] == m->tensors[op->out[0]].elements;
+  return w->rank == 2 && w->shape[0] == m->vocabulary &&
+         w->shape[1] == m->tensors[op->out[0]].elements;
 }
 
 rec_status execute_check(const train_model *m, const train_kernel *kernels) {
   for (int i = 0; i < m->op_count; i++) {
     const model_op *op = &m->ops[i];
     rec_status status = op->kind == OP_CALL ? check_call(m, op, &kernels[op->kernel]) : REC_OK;
-    bool fits = op->kind == OP_LINEAR ? linear_fits(m, op) : op->kind == OP_EMBED ? embed_fits(m, op) : true;
-    if (!fits) status = rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose model '%s' does not fit together", m->name);
+    bool fits = op->kind == OP_LINEAR  ? linear_fits(m, op)
+                : op->kind == OP_EMBED ? embed_fits(m, op)
+                                       : true;
+    if (!fits)
+      status = rec_fail(
+          REC_ERROR_FORMAT,
+          "expected a library made by recc, found one whose model '%s' does not fit together",
+          m->name);
     if (status) return status;
   }
   if (m->tensors[m->logits].elements == m->vocabulary) return REC_OK;
-  return rec_fail(REC_ERROR_FORMAT, "expected logits for %d symbols, found %lld", m->vocabulary, (long long)m->tensors[m->logits].elements);
+  return rec_fail(REC_ERROR_FORMAT, "expected logits for %d symbols, found %lld", m->vocabulary,
+                  (long long)m->tensors[m->logits].elements);
 }
 
-// ---- memory ------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
-static int64_t padded(int64_t bytes) { return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT; }
+static int64_t padded(int64_t bytes) {
+  return (bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT;
+}
 
 typedef struct executor_sizes {
   int64_t activations, workspace, scratch, saved;
 } executor_sizes;
 
-static rec_status measure(const train_model *m, const train_kernel *kernels, const numeric *n, int64_t batch, int64_t time,
-                          bool backward, executor_sizes *sizes, int64_t *saved_bytes) {
+static rec_status measure(const train_model *m, const train_kernel *kernels, const numeric *n,
+                          int64_t batch, int64_t time, bool backward, executor_sizes *sizes,
+                          int64_t *saved_bytes) {
   int64_t tokens;
   *sizes = (executor_sizes){0};
   if (!rec_multiply(batch, time, &tokens) || !rec_multiply(m->row, tokens, &sizes->activations) ||
@@ -110,8 +135,8 @@ static rec_status measure(const train_model *m, const train_kernel *kernels, con
   return REC_OK;
 }
 
-rec_status executor_bytes(const train_model *m, const train_kernel *kernels, const numeric *n, int64_t batch, int64_t time,
-                          bool backward, int64_t *bytes) {
+rec_status executor_bytes(const train_model *m, const train_kernel *kernels, const numeric *n,
+                          int64_t batch, int64_t time, bool backward, int64_t *bytes) {
   executor_sizes sizes;
   rec_status status = measure(m, kernels, n, batch, time, backward, &sizes, NULL);
   *bytes = sizes.activations + sizes.workspace + sizes.scratch + sizes.saved;
@@ -135,30 +160,38 @@ void executor_free(executor *x) {
   free(x);
 }
 
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const numeric *n, int64_t batch, int64_t time,
-                        bool backward, executor **made) {
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const numeric *n,
+                        int64_t batch, int64_t time, bool backward, executor **made) {
   executor_sizes sizes;
   executor *x = calloc(1, sizeof *x);
   *made = NULL;
   if (!x) return rec_no_memory();
-  *x = (executor){.model = model, .kernels = kernels, .n = n, .batch = batch, .time = time, .backward = backward};
+  *x = (executor){.model = model,
+                  .kernels = kernels,
+                  .n = n,
+                  .batch = batch,
+                  .time = time,
+                  .backward = backward};
   x->saved = calloc((size_t)model->op_count + 1, sizeof *x->saved);
   x->saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x->saved_bytes);
   rec_status status = x->saved && x->saved_bytes ? REC_OK : rec_no_memory();
   if (!status) status = measure(model, kernels, n, batch, time, backward, &sizes, x->saved_bytes);
   if (!status) {
     x->workspace_bytes = sizes.workspace;
-    bool good = allocate(sizes.activations, &x->activations) && allocate(sizes.workspace, &x->workspace) &&
-                allocate(sizes.scratch, &x->scratch);
-    for (int i = 0; good && i < model->op_count; i++) good = allocate(x->saved_bytes[i], &x->saved[i]);
+    bool good = allocate(sizes.activations, &x->activations) &&
+                allocate(sizes.workspace, &x->workspace) && allocate(sizes.scratch, &x->scratch);
+    for (int i = 0; good && i < model->op_count; i++)
+      good = allocate(x->saved_bytes[i], &x->saved[i]);
     if (!good) status = rec_no_memory();
   }
-  if (status) executor_free(x);
-  else *made = x;
+  if (status)
+    executor_free(x);
+  else
+    *made = x;
   return status;
 }
 
-// ---- running -----------------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 
 // What an operation sees of one run.
 typedef struct run {
@@ -171,18 +204,25 @@ typedef struct run {
 
 static rows rows_of(const run *r, int tensor) {
   const model_tensor *t = &r->x->model->tensors[tensor];
-  char *data = (char *)r->x->activations + (t->place * r->tokens + t->offset) * r->x->n->element_size;
+  char *data =
+      (char *)r->x->activations + (t->place * r->tokens + t->offset) * r->x->n->element_size;
   return (rows){data, r->tokens, t->elements, t->stride};
 }
 
-static rows optional_rows(const run *r, int tensor) { return tensor == NO_TENSOR ? (rows){0} : rows_of(r, tensor); }
+static rows optional_rows(const run *r, int tensor) {
+  return tensor == NO_TENSOR ? (rows){0} : rows_of(r, tensor);
+}
 
 static int64_t use_offset(const run *r, const model_use *use) {
   return (r->x->model->parameters[use->parameter].place + use->first) * r->x->n->element_size;
 }
 
-static const void *use_values(const run *r, const model_use *use) { return r->parameters + use_offset(r, use); }
-static void *use_gradients(const run *r, const model_use *use) { return r->gradients + use_offset(r, use); }
+static const void *use_values(const run *r, const model_use *use) {
+  return r->parameters + use_offset(r, use);
+}
+static void *use_gradients(const run *r, const model_use *use) {
+  return r->gradients + use_offset(r, use);
+}
 
 static kernel_memory kernel_rows(const run *r, int tensor) {
   rows y = optional_rows(r, tensor);
@@ -205,8 +245,12 @@ static kernel_call bind_call(const run *r, int number, call_memory *m) {
     m->final[i] = m->d_final[i] = NULL;
     m->use_of[i] = -1;
     switch (k->signature->variables[i].kind) {
-      case REC_INPUT: m->value[i] = kernel_rows(r, op->in[in++]); break;
-      case REC_OUTPUT: m->value[i] = kernel_rows(r, op->out[out++]); break;
+      case REC_INPUT:
+        m->value[i] = kernel_rows(r, op->in[in++]);
+        break;
+      case REC_OUTPUT:
+        m->value[i] = kernel_rows(r, op->out[out++]);
+        break;
       case REC_PARAM:
         m->use_of[i] = use;
         m->value[i] = (kernel_memory){(void *)use_values(r, &op->uses[use++]), 0, 0};
@@ -218,9 +262,16 @@ static kernel_call bind_call(const run *r, int number, call_memory *m) {
         break;
     }
   }
-  return (kernel_call){.batch = r->s->batch, .time = r->s->time, .threads = r->s->threads, .value = m->value, .gradient = m->gradient,
-                       .final = m->final, .d_final = m->d_final, .workspace = r->x->workspace,
-                       .workspace_bytes = r->x->workspace_bytes, .saved = r->x->saved[number],
+  return (kernel_call){.batch = r->s->batch,
+                       .time = r->s->time,
+                       .threads = r->s->threads,
+                       .value = m->value,
+                       .gradient = m->gradient,
+                       .final = m->final,
+                       .d_final = m->d_final,
+                       .workspace = r->x->workspace,
+                       .workspace_bytes = r->x->workspace_bytes,
+                       .saved = r->x->saved[number],
                        .saved_bytes = r->x->saved_bytes[number]};
 }
 
@@ -229,16 +280,19 @@ static rec_status forward(const run *r, int number) {
   const numeric *n = r->x->n;
   call_memory memory;
   switch (op->kind) {
-    case OP_EMBED: n->embed(r->s->tokens, use_values(r, &op->uses[0]), rows_of(r, op->out[0])); break;
+    case OP_EMBED:
+      n->embed(r->s->tokens, use_values(r, &op->uses[0]), rows_of(r, op->out[0]));
+      break;
     case OP_LINEAR:
-      n->linear(rows_of(r, op->in[0]), use_values(r, &op->uses[0]), op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL,
-                rows_of(r, op->row));
+      n->linear(rows_of(r, op->in[0]), use_values(r, &op->uses[0]),
+                op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL, rows_of(r, op->row));
       break;
     case OP_CALL: {
       kernel_call call = bind_call(r, number, &memory);
       return r->x->kernels[op->kernel].forward(&r->x->kernels[op->kernel], &call);
     }
-    case OP_LOSS: break;
+    case OP_LOSS:
+      break;
   }
   return REC_OK;
 }
@@ -251,12 +305,14 @@ static void bind_gradients(const run *r, const model_step *step, call_memory *m)
     if (s->variables[i].kind == REC_INPUT) m->gradient[i] = kernel_rows(r, step->d_in[in++]);
     if (s->variables[i].kind == REC_OUTPUT) m->gradient[i] = kernel_rows(r, step->d_out[out++]);
     if (m->use_of[i] >= 0)
-      m->gradient[i].data = step->add_use[m->use_of[i]] ? r->x->scratch : use_gradients(r, &op->uses[m->use_of[i]]);
+      m->gradient[i].data =
+          step->add_use[m->use_of[i]] ? r->x->scratch : use_gradients(r, &op->uses[m->use_of[i]]);
   }
 }
 
-// A parameter that an earlier kernel has used: its gradient goes to the scratch memory and is added. Only one such parameter may
-// be on its way at a time, so each further one takes a run of its own.
+// A parameter that an earlier kernel has used: its gradient goes to the scratch memory and is
+// added. Only one such parameter may be on its way at a time, so each further one takes a run of
+// its own.
 static rec_status call_backward(const run *r, const model_step *step) {
   const model_op *op = &r->x->model->ops[step->op];
   const train_kernel *k = &r->x->kernels[op->kernel];
@@ -269,10 +325,12 @@ static rec_status call_backward(const run *r, const model_step *step) {
     if (memory.use_of[i] >= 0 && step->add_use[memory.use_of[i]]) waiting[count++] = i;
   rec_status status = REC_OK;
   for (int turn = 0; !status && (turn < count || turn == 0); turn++) {
-    for (int i = 0; i < count; i++) memory.gradient[waiting[i]].data = i == turn ? r->x->scratch : NULL;
+    for (int i = 0; i < count; i++)
+      memory.gradient[waiting[i]].data = i == turn ? r->x->scratch : NULL;
     status = k->backward(k, &call);
     if (!status && turn < count)
-      r->x->n->sum_into(use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]), r->x->scratch, numbers_of(k->signature, waiting[turn]));
+      r->x->n->sum_into(use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]), r->x->scratch,
+                        numbers_of(k->signature, waiting[turn]));
   }
   return status;
 }
@@ -283,15 +341,18 @@ static rec_status backward(const run *r, const model_step *step) {
   if (step->kind == STEP_ZERO) return n->zero(rows_of(r, step->to)), REC_OK;
   const model_op *op = &r->x->model->ops[step->op];
   if (op->kind == OP_CALL) return call_backward(r, step);
-  if (op->kind == OP_EMBED) n->embed_backward(r->s->tokens, rows_of(r, step->d_out[0]), use_gradients(r, &op->uses[0]));
+  if (op->kind == OP_EMBED)
+    n->embed_backward(r->s->tokens, rows_of(r, step->d_out[0]), use_gradients(r, &op->uses[0]));
   if (op->kind == OP_LINEAR)
-    n->linear_backward(rows_of(r, op->in[0]), use_values(r, &op->uses[0]), rows_of(r, step->d_out[0]), optional_rows(r, step->d_in[0]),
-                       step->add, use_gradients(r, &op->uses[0]), op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL);
+    n->linear_backward(rows_of(r, op->in[0]), use_values(r, &op->uses[0]),
+                       rows_of(r, step->d_out[0]), optional_rows(r, step->d_in[0]), step->add,
+                       use_gradients(r, &op->uses[0]),
+                       op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL);
   return REC_OK;
 }
 
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *gradients, double *loss,
-                        float *losses) {
+rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
+                        void *gradients, double *loss, float *losses) {
   const train_model *m = x->model;
   run r = {x, s, parameters, gradients, s->batch * s->time};
   rec_status status = REC_OK;

@@ -1,35 +1,40 @@
-// Runs a model forward and backward over some sequences: the operations of program.h in order, on one thread.
+// Runs a model forward and backward over some sequences: the operations of program.h in order, on
+// one thread.
 //
-// A batch is cut into shards by its sizes alone; each shard is run by one executor, which is reused by the shards that follow.
-// So activations take as much memory as there are threads, not as the whole batch needs, and nothing depends on their number.
+// A batch is cut into shards by its sizes alone; each shard is run by one executor, which is reused
+// by the shards that follow. So activations take as much memory as there are threads, not as the
+// whole batch needs, and nothing depends on their number.
 #ifndef REC_TRAIN_EXECUTE_H
 #define REC_TRAIN_EXECUTE_H
 
 #include "runtime/train/numeric.h"
 #include "runtime/train/program.h"
 
-// ---- kernels -----------------------------------------------------------------------------------------------
+// ---- kernels ------------------------------------------------------------------------------------
 
 typedef struct kernel_memory {
-  void *data;                          // NULL: absent
-  int64_t batch_stride, time_stride;   // of inputs, outputs and their gradients
+  void *data;                         // NULL: absent
+  int64_t batch_stride, time_stride;  // of inputs, outputs and their gradients
 } kernel_memory;
 
-// One run of a recurrence. The arrays run over the variables of its signature, as those of rec_call.
+// One run of a recurrence. The arrays run over the variables of its signature, as those of
+// rec_call.
 typedef struct kernel_call {
   int64_t batch, time, threads;
   kernel_memory *value, *gradient;
   void **final, **d_final;
-  void *workspace, *saved;             // saved: NULL where nothing is kept for backward
+  void *workspace, *saved;  // saved: NULL where nothing is kept for backward
   int64_t workspace_bytes, saved_bytes;
 } kernel_call;
 
-// Code of a recurrence. `execute_host_kernel` makes one of a compiled library; tests have one of the reference interpreter.
+// Code of a recurrence. `execute_host_kernel` makes one of a compiled library; tests have one of
+// the reference interpreter.
 typedef struct train_kernel train_kernel;
 struct train_kernel {
   const rec_signature *signature;
   const void *code;
-  rec_status (*sizes)(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved);
+  rec_status (*sizes)(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace,
+                      int64_t *saved);
   rec_status (*forward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*backward)(const train_kernel *kernel, const kernel_call *call);
 };
@@ -41,17 +46,17 @@ train_kernel execute_host_kernel(const rec_recurrence *recurrence);
 // Do the kernels fit the operations of the model (numbers of tensors, parameters and states)?
 rec_status execute_check(const train_model *model, const train_kernel *kernels);
 
-// ---- executors ---------------------------------------------------------------------------------------------
+// ---- executors ----------------------------------------------------------------------------------
 
 typedef struct executor executor;
 
 // For at most `batch` sequences of `time` tokens. `backward`: gradients are wanted.
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const numeric *n, int64_t batch, int64_t time,
-                        bool backward, executor **made);
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const numeric *n,
+                        int64_t batch, int64_t time, bool backward, executor **made);
 void executor_free(executor *x);  // NULL is allowed
 // Bytes that executor_new takes.
-rec_status executor_bytes(const train_model *model, const train_kernel *kernels, const numeric *n, int64_t batch, int64_t time,
-                          bool backward, int64_t *bytes);
+rec_status executor_bytes(const train_model *model, const train_kernel *kernels, const numeric *n,
+                          int64_t batch, int64_t time, bool backward, int64_t *bytes);
 
 // The sequences of one run.
 typedef struct shard {
@@ -61,9 +66,10 @@ typedef struct shard {
   void *const *after;                // by state: written, or NULL
 } shard;
 
-// Forward, and the loss: the sum over all tokens in nats. `losses`: each token's own, or NULL. With gradients != NULL the backward
-// pass of scale * sum follows; the block of gradients is overwritten.
-rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale, void *gradients, double *loss,
-                        float *losses);
+// Forward, and the loss: the sum over all tokens in nats. `losses`: each token's own, or NULL. With
+// gradients != NULL the backward pass of scale * sum follows; the block of gradients is
+// overwritten.
+rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
+                        void *gradients, double *loss, float *losses);
 
 #endif

@@ -37,13 +37,14 @@ static rec_status check(const rec_recurrence *r, int answer) {
   return rec_fail((rec_status)answer, "%s: %s", r->signature.name, r->module->error());
 }
 
-static rec_status host_sizes(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved) {
+static rec_status host_sizes(const train_kernel *kernel, int64_t batch, int64_t time,
+                             int64_t *workspace, int64_t *saved) {
   const rec_recurrence *r = kernel->code;
   rec_sizes sizes = {.size = sizeof sizes};
   arguments a;
   if (r->arguments_size > LARGEST_ARGUMENTS)
-    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d", r->signature.name,
-                    LARGEST_ARGUMENTS, r->arguments_size);
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d",
+                    r->signature.name, LARGEST_ARGUMENTS, r->arguments_size);
   set_sizes(r, batch, time, &a);
   rec_status status = check(r, r->sizes(&a, &sizes));
   *workspace = sizes.workspace;
@@ -61,9 +62,15 @@ static rec_status host_run(const train_kernel *kernel, const kernel_call *call, 
     set_pointer(&a, r->places[i].final.data, call->final[i]);
     set_pointer(&a, r->places[i].d_final.data, call->d_final[i]);
   }
-  rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR, .abi_minor = REC_ABI_MINOR,
-                       .device_kind = REC_DEVICE_HOST, .threads = call->threads, .workspace = call->workspace,
-                       .workspace_bytes = call->workspace_bytes, .saved = call->saved, .saved_bytes = call->saved_bytes};
+  rec_launch launch = {.size = sizeof launch,
+                       .abi_major = REC_ABI_MAJOR,
+                       .abi_minor = REC_ABI_MINOR,
+                       .device_kind = REC_DEVICE_HOST,
+                       .threads = call->threads,
+                       .workspace = call->workspace,
+                       .workspace_bytes = call->workspace_bytes,
+                       .saved = call->saved,
+                       .saved_bytes = call->saved_bytes};
   return check(r, entry(&a, &launch));
 }
 
@@ -76,5 +83,6 @@ static rec_status host_backward(const train_kernel *kernel, const kernel_call *c
 }
 
 train_kernel execute_host_kernel(const rec_recurrence *recurrence) {
-  return (train_kernel){&recurrence->signature, recurrence, host_sizes, host_forward, host_backward};
+  return (train_kernel){&recurrence->signature, recurrence, host_sizes, host_forward,
+                        host_backward};
 }

@@ -37,7 +37,7 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-// ---- the log -----------------------------------------------------------------------------------------------
+// ---- the log ------------------------------------------------------------------------------------
 
 static int64_t step_of_line(const char *line) {
   const char *key = strstr(line, "\"step\":");
@@ -51,7 +51,8 @@ static rec_status open_log(loop *l) {
   FILE *old = l->t->step ? fopen(l->log_path, "r") : NULL, *memory = open_memstream(&kept, &size);
   if (!memory) return rec_no_memory();
   while (old && getline(&line, &room, old) > 0)
-    if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step) fputs(line, memory);
+    if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step)
+      fputs(line, memory);
   if (old) fclose(old);
   free(line);
   fclose(memory);
@@ -64,17 +65,20 @@ static rec_status open_log(loop *l) {
 static void write_log(loop *l, const step_report *r, double seconds) {
   const train_block *b = l->t->block;
   fprintf(l->log,
-          "{\"step\":%" PRId64 ",\"loss\":%.9g,\"bits_per_byte\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
+          "{\"step\":%" PRId64
+          ",\"loss\":%.9g,\"bits_per_byte\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
           ",\"tokens_per_second\":%.0f,\"carried\":%.4f}\n",
-          l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm, l->t->step * b->batch * b->context,
-          (double)(b->batch * b->context) / seconds, r->carried);
+          l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm,
+          l->t->step * b->batch * b->context, (double)(b->batch * b->context) / seconds,
+          r->carried);
 }
 
-// ---- checkpoints -------------------------------------------------------------------------------------------
+// ---- checkpoints --------------------------------------------------------------------------------
 
 // The log reaches the disk before the checkpoint that counts on its lines.
 static rec_status save(loop *l) {
-  if (fflush(l->log) || fsync(fileno(l->log))) return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  if (fflush(l->log) || fsync(fileno(l->log)))
+    return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   l->last_checkpoint = now();
   return checkpoint_save(l->t, l->checkpoint);
 }
@@ -85,7 +89,7 @@ static bool checkpoint_due(const loop *l) {
   return now() - l->last_checkpoint >= l->s->options.checkpoint_seconds;
 }
 
-// ---- a block -----------------------------------------------------------------------------------------------
+// ---- a block ------------------------------------------------------------------------------------
 
 static rec_status start_weights(loop *l) {
   const train_block *b = l->t->block;
@@ -97,18 +101,22 @@ static rec_status start_weights(loop *l) {
 static rec_status start(loop *l) {
   bool exists = !access(l->checkpoint, R_OK);
   if (l->s->options.resume && exists) return checkpoint_load(l->t, l->checkpoint);
-  if (exists && unlink(l->checkpoint)) return rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
+  if (exists && unlink(l->checkpoint))
+    return rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
   return start_weights(l);
 }
 
 static void announce(const loop *l) {
   const trainer_memory *m = &l->t->memory;
   const double mib = 1 << 20;
-  printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text, l->t->of.model->weight_count);
-  printf("  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states %.1f, text %.1f\n",
-         ((double)trainer_bytes(m) + (double)l->data.count * 2) / mib, (double)m->weights / mib, (double)m->gradients / mib,
-         (double)m->moments / mib, (double)m->activations / mib, (double)m->states / mib,
-         ((double)m->data + (double)l->data.count * 2) / mib);
+  printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text,
+         l->t->of.model->weight_count);
+  printf(
+      "  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states "
+      "%.1f, text %.1f\n",
+      ((double)trainer_bytes(m) + (double)l->data.count * 2) / mib, (double)m->weights / mib,
+      (double)m->gradients / mib, (double)m->moments / mib, (double)m->activations / mib,
+      (double)m->states / mib, ((double)m->data + (double)l->data.count * 2) / mib);
   if (l->t->step) printf("  continues at step %" PRId64 "\n", l->t->step);
   fflush(stdout);
 }
@@ -146,7 +154,8 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->log_path = session_path(s, block->name, "log.jsonl");
   char *data = session_data_path(s, block);
   rec_status status = l->checkpoint && l->weights && l->log_path && data ? REC_OK : rec_no_memory();
-  if (!status) status = train_data_open(data, block->split, block->context, of.model->vocabulary, &l->data);
+  if (!status)
+    status = train_data_open(data, block->split, block->context, of.model->vocabulary, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
   if (!status) status = start(l);
@@ -174,7 +183,8 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     announce(&l);
     catch_signals(&l, true);
     status = run_steps(&l);
-    if (!status && l.t->step == block->steps) status = checkpoint_save_weights(&l.t->of, l.t->weights, l.weights);
+    if (!status && l.t->step == block->steps)
+      status = checkpoint_save_weights(&l.t->of, l.t->weights, l.weights);
     if (!status) status = save(&l);
     catch_signals(&l, false);
   }

@@ -1,7 +1,9 @@
-// The arithmetic of a model outside its recurrences, for float and double: matrix products through BLAS, tables of embeddings,
-// the loss, the optimizer. Everything runs on the calling thread and sums in a fixed order.
+// The arithmetic of a model outside its recurrences, for float and double: matrix products through
+// BLAS, tables of embeddings, the loss, the optimizer. Everything runs on the calling thread and
+// sums in a fixed order.
 //
-// Rows are tokens. A `rows` view is a part of wider rows: `stride` elements from one row to the next.
+// Rows are tokens. A `rows` view is a part of wider rows: `stride` elements from one row to the
+// next.
 #ifndef REC_TRAIN_NUMERIC_H
 #define REC_TRAIN_NUMERIC_H
 
@@ -19,23 +21,28 @@ typedef struct adamw_step {
   double gradient_scale;            // clipping by the global norm
 } adamw_step;
 
-// The operations for one element type. `weight` is [out][in] row-major, `table` is [symbols][width].
+// The operations for one element type. `weight` is [out][in] row-major, `table` is
+// [symbols][width].
 typedef struct numeric {
   int element_size;
   // y = x weight^T (+ bias)
   void (*linear)(rows x, const void *weight, const void *bias, rows y);
   // dx = (dx +) dy weight, unless dx.data is NULL; d_weight += dy^T x; d_bias += column sums of dy
-  void (*linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx, void *d_weight, void *d_bias);
+  void (*linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
+                          void *d_weight, void *d_bias);
   void (*embed)(const uint16_t *tokens, const void *table, rows y);
   void (*embed_backward)(const uint16_t *tokens, rows dy, void *d_table);
-  // Sum over the rows of -log softmax(logits)[target], in nats; with `losses` each row's own. d_logits (data may be NULL, may be
-  // the logits' own memory) becomes scale * (softmax - one hot). A target of NO_TARGET counts nothing.
-  double (*cross_entropy)(rows logits, const uint16_t *targets, double scale, rows d_logits, float *losses);
+  // Sum over the rows of -log softmax(logits)[target], in nats; with `losses` each row's own.
+  // d_logits (data may be NULL, may be the logits' own memory) becomes scale * (softmax - one hot).
+  // A target of NO_TARGET counts nothing.
+  double (*cross_entropy)(rows logits, const uint16_t *targets, double scale, rows d_logits,
+                          float *losses);
   void (*add)(rows to, rows from);
   void (*zero)(rows to);
   void (*sum_into)(void *to, const void *from, int64_t count);  // to += from
   double (*square_sum)(const void *values, int64_t count);
-  void (*adamw)(void *values, const void *gradient, void *moment1, void *moment2, int64_t count, const adamw_step *step);
+  void (*adamw)(void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
+                const adamw_step *step);
   void (*store)(void *to, int64_t position, double value);
   double (*load)(const void *from, int64_t position);
 } numeric;

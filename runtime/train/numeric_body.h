@@ -1,21 +1,27 @@
-// The body of numeric.c for one element type: REAL, and OF(name) for the names. Included once for each.
+// The body of numeric.c for one element type: REAL, and OF(name) for the names. Included once for
+// each.
 
 static void OF(linear)(rows x, const void *weight, const void *bias, rows y) {
   if (!x.count) return;
   const REAL *b = bias;
   if (b)
-    for (int64_t i = 0; i < y.count; i++) memcpy((REAL *)y.data + i * y.stride, b, (size_t)y.width * sizeof(REAL));
-  BLAS(gemm)(CblasRowMajor, CblasNoTrans, CblasTrans, (int)x.count, (int)y.width, (int)x.width, 1, x.data, (int)x.stride,
-             weight, (int)x.width, b ? 1 : 0, y.data, (int)y.stride);
+    for (int64_t i = 0; i < y.count; i++)
+      memcpy((REAL *)y.data + i * y.stride, b, (size_t)y.width * sizeof(REAL));
+  BLAS(gemm)
+  (CblasRowMajor, CblasNoTrans, CblasTrans, (int)x.count, (int)y.width, (int)x.width, 1, x.data,
+   (int)x.stride, weight, (int)x.width, b ? 1 : 0, y.data, (int)y.stride);
 }
 
-static void OF(linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx, void *d_weight, void *d_bias) {
+static void OF(linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
+                                void *d_weight, void *d_bias) {
   if (!x.count) return;
   if (dx.data)
-    BLAS(gemm)(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)x.count, (int)x.width, (int)dy.width, 1, dy.data,
-               (int)dy.stride, weight, (int)x.width, add_to_dx ? 1 : 0, dx.data, (int)dx.stride);
-  BLAS(gemm)(CblasRowMajor, CblasTrans, CblasNoTrans, (int)dy.width, (int)x.width, (int)x.count, 1, dy.data, (int)dy.stride,
-             x.data, (int)x.stride, 1, d_weight, (int)x.width);
+    BLAS(gemm)
+    (CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)x.count, (int)x.width, (int)dy.width, 1,
+     dy.data, (int)dy.stride, weight, (int)x.width, add_to_dx ? 1 : 0, dx.data, (int)dx.stride);
+  BLAS(gemm)
+  (CblasRowMajor, CblasTrans, CblasNoTrans, (int)dy.width, (int)x.width, (int)x.count, 1, dy.data,
+   (int)dy.stride, x.data, (int)x.stride, 1, d_weight, (int)x.width);
   REAL *db = d_bias;
   for (int64_t i = 0; db && i < dy.count; i++) {
     const REAL *row = (const REAL *)dy.data + i * dy.stride;
@@ -25,7 +31,8 @@ static void OF(linear_backward)(rows x, const void *weight, rows dy, rows dx, bo
 
 static void OF(embed)(const uint16_t *tokens, const void *table, rows y) {
   for (int64_t i = 0; i < y.count; i++)
-    memcpy((REAL *)y.data + i * y.stride, (const REAL *)table + tokens[i] * y.width, (size_t)y.width * sizeof(REAL));
+    memcpy((REAL *)y.data + i * y.stride, (const REAL *)table + tokens[i] * y.width,
+           (size_t)y.width * sizeof(REAL));
 }
 
 static void OF(embed_backward)(const uint16_t *tokens, rows dy, void *d_table) {
@@ -43,7 +50,8 @@ static double OF(exponentials)(const REAL *x, int64_t width, REAL max, REAL *ter
   return sum;
 }
 
-static double OF(cross_entropy)(rows logits, const uint16_t *targets, double scale, rows d_logits, float *losses) {
+static double OF(cross_entropy)(rows logits, const uint16_t *targets, double scale, rows d_logits,
+                                float *losses) {
   double total = 0;
   REAL scratch[MAX_SYMBOLS];
   for (int64_t i = 0; i < logits.count; i++) {
@@ -73,7 +81,8 @@ static void OF(add)(rows to, rows from) {
 }
 
 static void OF(zero)(rows to) {
-  for (int64_t i = 0; i < to.count; i++) memset((REAL *)to.data + i * to.stride, 0, (size_t)to.width * sizeof(REAL));
+  for (int64_t i = 0; i < to.count; i++)
+    memset((REAL *)to.data + i * to.stride, 0, (size_t)to.width * sizeof(REAL));
 }
 
 static void OF(sum_into)(void *to, const void *from, int64_t count) {
@@ -90,7 +99,8 @@ static double OF(square_sum)(const void *values, int64_t count) {
 }
 
 // Loshchilov & Hutter: the decay acts on the weight itself, beside the gradient's step.
-static void OF(adamw)(void *values, const void *gradient, void *moment1, void *moment2, int64_t count, const adamw_step *step) {
+static void OF(adamw)(void *values, const void *gradient, void *moment1, void *moment2,
+                      int64_t count, const adamw_step *step) {
   REAL *restrict p = values, *restrict m = moment1, *restrict v = moment2;
   const REAL *restrict g = gradient;
   REAL b1 = (REAL)step->beta1, b2 = (REAL)step->beta2, scale = (REAL)step->gradient_scale;
@@ -104,11 +114,18 @@ static void OF(adamw)(void *values, const void *gradient, void *moment1, void *m
   }
 }
 
-static void OF(store)(void *to, int64_t position, double value) { ((REAL *)to)[position] = (REAL)value; }
+static void OF(store)(void *to, int64_t position, double value) {
+  ((REAL *)to)[position] = (REAL)value;
+}
 
-static double OF(load)(const void *from, int64_t position) { return (double)((const REAL *)from)[position]; }
+static double OF(load)(const void *from, int64_t position) {
+  return (double)((const REAL *)from)[position];
+}
 
 const numeric OF(numeric) = {
-    sizeof(REAL), OF(linear),   OF(linear_backward), OF(embed), OF(embed_backward), OF(cross_entropy), OF(add),
-    OF(zero),     OF(sum_into), OF(square_sum),      OF(adamw), OF(store),          OF(load),
+    sizeof(REAL),   OF(linear),         OF(linear_backward),
+    OF(embed),      OF(embed_backward), OF(cross_entropy),
+    OF(add),        OF(zero),           OF(sum_into),
+    OF(square_sum), OF(adamw),          OF(store),
+    OF(load),
 };

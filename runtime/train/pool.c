@@ -63,8 +63,10 @@ train_pool *train_pool_new(int threads) {
     worker_start *start = malloc(sizeof *start);
     if (start) *start = (worker_start){pool, i + 1};
     good = start && pthread_create(&pool->workers[i], NULL, worker_main, start) == 0;
-    if (good) pool->started++;
-    else free(start);
+    if (good)
+      pool->started++;
+    else
+      free(start);
   }
   if (good) return pool;
   train_pool_free(pool);
@@ -87,7 +89,8 @@ void train_pool_free(train_pool *pool) {
 
 int train_pool_threads(const train_pool *pool) { return pool->threads; }
 
-void train_pool_run(train_pool *pool, int count, void (*task)(void *context, int number, int worker), void *context) {
+void train_pool_run(train_pool *pool, int count,
+                    void (*task)(void *context, int number, int worker), void *context) {
   if (pool->threads == 1 || count <= 1) {
     for (int number = 0; number < count; number++) task(context, number, 0);
     return;

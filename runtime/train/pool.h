@@ -1,5 +1,6 @@
-// Threads that share a list of tasks. Tasks are whole pieces of work (a shard of the batch, a block of parameters), each with
-// results of its own, so which thread takes which task never shows in a result.
+// Threads that share a list of tasks. Tasks are whole pieces of work (a shard of the batch, a block
+// of parameters), each with results of its own, so which thread takes which task never shows in a
+// result.
 #ifndef REC_TRAIN_POOL_H
 #define REC_TRAIN_POOL_H
 
@@ -10,8 +11,9 @@ train_pool *train_pool_new(int threads);
 void train_pool_free(train_pool *pool);  // NULL is allowed
 int train_pool_threads(const train_pool *pool);
 
-// Runs task(context, 0 .. count - 1, worker), each once; returns when all are done. `worker` is below train_pool_threads.
-// Not to be called from inside a task.
-void train_pool_run(train_pool *pool, int count, void (*task)(void *context, int number, int worker), void *context);
+// Runs task(context, 0 .. count - 1, worker), each once; returns when all are done. `worker` is
+// below train_pool_threads. Not to be called from inside a task.
+void train_pool_run(train_pool *pool, int count,
+                    void (*task)(void *context, int number, int worker), void *context);
 
 #endif

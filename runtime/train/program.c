@@ -1,4 +1,5 @@
-// From the manifest's JSON to the structures of program.h. Numbers out of range are refused here, so that nothing later asks.
+// From the manifest's JSON to the structures of program.h. Numbers out of range are refused here,
+// so that nothing later asks.
 #include "runtime/train/program.h"
 
 #include <stdlib.h>
@@ -28,13 +29,19 @@ static void *take(reader *r, size_t count, size_t size) {
 
 static void wrong(reader *r, const char *key) {
   if (!r->status)
-    r->status = rec_fail(REC_ERROR_FORMAT, "expected a library made by recc, found one whose %s has no proper '%s'", r->what, key);
+    r->status = rec_fail(REC_ERROR_FORMAT,
+                         "expected a library made by recc, found one whose %s has no proper '%s'",
+                         r->what, key);
 }
 
-static const cJSON *get(const cJSON *object, const char *key) { return cJSON_GetObjectItemCaseSensitive(object, key); }
+static const cJSON *get(const cJSON *object, const char *key) {
+  return cJSON_GetObjectItemCaseSensitive(object, key);
+}
 
-static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least, int64_t most) {
-  if (cJSON_IsNumber(item) && item->valuedouble >= (double)least && item->valuedouble <= (double)most)
+static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least,
+                          int64_t most) {
+  if (cJSON_IsNumber(item) && item->valuedouble >= (double)least &&
+      item->valuedouble <= (double)most)
     return (int64_t)item->valuedouble;
   wrong(r, key);
   return least;
@@ -63,7 +70,8 @@ static const char *text(reader *r, const cJSON *object, const char *key, bool op
 static bool flag(const cJSON *object, const char *key) { return cJSON_IsTrue(get(object, key)); }
 
 // The list `key`, its length in *count; room for `size` bytes an entry.
-static void *list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items, int *count) {
+static void *list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items,
+                  int *count) {
   *items = get(object, key);
   *count = 0;
   if (!cJSON_IsArray(*items)) {
@@ -76,14 +84,16 @@ static void *list(reader *r, const cJSON *object, const char *key, size_t size, 
   return memory;
 }
 
-static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most, int *count) {
+static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most,
+                           int *count) {
   const cJSON *items, *item;
   int *numbers = list(r, object, key, sizeof *numbers, &items, count), i = 0;
-  if (numbers) cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
+  if (numbers)
+    cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
   return numbers;
 }
 
-// ---- models ------------------------------------------------------------------------------------------------
+// ---- models -------------------------------------------------------------------------------------
 
 static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
   const cJSON *items, *item;
@@ -92,7 +102,8 @@ static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
   if (!parts) return;
   p->parts = parts;
   cJSON_ArrayForEach(item, items) {
-    *parts = (model_part){whole(r, item, "first", 0, most_elements), whole(r, item, "count", 0, most_elements), get(item, "default"),
+    *parts = (model_part){whole(r, item, "first", 0, most_elements),
+                          whole(r, item, "count", 0, most_elements), get(item, "default"),
                           get(item, "start")};
     if (parts->first != expected) wrong(r, "first");
     expected = parts->first + parts->count;
@@ -109,10 +120,10 @@ static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
   p->decays = !strcmp(kind, "linear") || !strcmp(kind, "embedding") || !strcmp(kind, "convolution");
   p->elements = 1;
   p->shape = shape;
-  if (shape)
-    cJSON_ArrayForEach(item, items) {
+  if (shape) cJSON_ArrayForEach(item, items) {
       *shape = whole_item(r, item, "shape", 0, most_elements);
-      if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements) wrong(r, "shape"), p->elements = 0;
+      if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements)
+        wrong(r, "shape"), p->elements = 0;
       shape++;
     }
   read_parts(r, object, p);
@@ -141,8 +152,11 @@ static void read_states(reader *r, const cJSON *object, train_model *m) {
   m->states = s;
   if (!s) return;
   cJSON_ArrayForEach(item, items) {
-    *s = (model_state){.name = text(r, item, "name", false), .elements = whole(r, item, "elements", 0, most_elements),
-                       .place = m->state_elements, .lag = flag(item, "lag"), .layer = (int)whole(r, item, "layer", -1, ANY_INT)};
+    *s = (model_state){.name = text(r, item, "name", false),
+                       .elements = whole(r, item, "elements", 0, most_elements),
+                       .place = m->state_elements,
+                       .lag = flag(item, "lag"),
+                       .layer = (int)whole(r, item, "layer", -1, ANY_INT)};
     m->state_elements += aligned(s->elements);
     s++;
   }
@@ -155,7 +169,8 @@ static void read_tensors(reader *r, const cJSON *object, train_model *m) {
   if (!t) return;
   cJSON_ArrayForEach(item, items) {
     int64_t n[4];
-    for (int i = 0; i < 4; i++) n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
+    for (int i = 0; i < 4; i++)
+      n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
     *t++ = (model_tensor){n[0], n[1], n[2], n[3]};
     if (n[2] + n[3] > n[1] || n[0] + n[1] > m->row) wrong(r, "tensors");
   }
@@ -167,13 +182,15 @@ static void read_uses(reader *r, const cJSON *object, const train_model *m, mode
   op->uses = u;
   if (!u) return;
   cJSON_ArrayForEach(item, items) {
-    u->parameter = (int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, m->parameter_count - 1);
+    u->parameter =
+        (int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, m->parameter_count - 1);
     u->first = whole_item(r, cJSON_GetArrayItem(item, 1), "use", 0, most_elements);
     u++;
   }
 }
 
-static void read_op(reader *r, const cJSON *object, const train_model *m, int kernel_count, model_op *op) {
+static void read_op(reader *r, const cJSON *object, const train_model *m, int kernel_count,
+                    model_op *op) {
   static const char *const kinds[] = {"embed", "linear", "call", "loss"};
   const char *kind = text(r, object, "op", false);
   int k = 0;
@@ -183,11 +200,15 @@ static void read_op(reader *r, const cJSON *object, const train_model *m, int ke
   op->kernel = (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, kernel_count - 1);
   op->in = int_list(r, object, "in", 0, m->tensor_count - 1, &op->in_count);
   op->out = int_list(r, object, "out", 0, m->tensor_count - 1, &op->out_count);
-  op->row = (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
+  op->row =
+      (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
   op->states = int_list(r, object, "states", 0, m->state_count - 1, &op->state_count);
   read_uses(r, object, m, op);
-  static const int least[][2] = {[OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
-  if (op->in_count < least[k][0] || op->use_count < least[k][1] || (op->kind == OP_EMBED && op->out_count < 1)) wrong(r, "op");
+  static const int least[][2] = {
+      [OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
+  if (op->in_count < least[k][0] || op->use_count < least[k][1] ||
+      (op->kind == OP_EMBED && op->out_count < 1))
+    wrong(r, "op");
 }
 
 static void read_step(reader *r, const cJSON *object, const train_model *m, model_step *step) {
@@ -212,7 +233,8 @@ static void read_step(reader *r, const cJSON *object, const train_model *m, mode
   if (r->status) return;
   const model_op *op = &m->ops[step->op];
   bool call = op->kind == OP_CALL;
-  if (step->in_count != op->in_count || step->out_count != (call ? op->out_count : 1) || step->use_count != (call ? op->use_count : 0))
+  if (step->in_count != op->in_count || step->out_count != (call ? op->out_count : 1) ||
+      step->use_count != (call ? op->use_count : 0))
     wrong(r, "backward");
 }
 
@@ -236,7 +258,7 @@ static void read_model(reader *r, const cJSON *object, int kernel_count, train_m
   if (step && !r->status) cJSON_ArrayForEach(item, items) read_step(r, item, m, step++);
 }
 
-// ---- blocks ------------------------------------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
 static void read_intervention(reader *r, const cJSON *object, intervention *v) {
   const cJSON *items, *item;
@@ -250,8 +272,10 @@ static void read_intervention(reader *r, const cJSON *object, intervention *v) {
       const cJSON *kind = cJSON_GetArrayItem(item, 0), *weight = cJSON_GetArrayItem(item, 1);
       bool zero = cJSON_IsString(kind) && !strcmp(kind->valuestring, "zero");
       bool last = cJSON_IsString(kind) && !strcmp(kind->valuestring, "state_passing");
-      if ((!zero && !last) || !cJSON_IsNumber(weight)) wrong(r, "mix");
-      else *c = (state_choice){zero ? FROM_ZERO : FROM_LAST_BATCH, weight->valuedouble};
+      if ((!zero && !last) || !cJSON_IsNumber(weight))
+        wrong(r, "mix");
+      else
+        *c = (state_choice){zero ? FROM_ZERO : FROM_LAST_BATCH, weight->valuedouble};
       c++;
     }
 }
@@ -259,14 +283,24 @@ static void read_intervention(reader *r, const cJSON *object, intervention *v) {
 static void read_block(reader *r, const cJSON *object, int model_count, train_block *b) {
   const cJSON *items, *item;
   r->what = "train block";
-  *b = (train_block){.json = object, .name = text(r, object, "name", false), .after = text(r, object, "after", true),
-                     .init = text(r, object, "init", true), .file = text(r, object, "file", false),
-                     .model = (int)whole(r, object, "model", 0, model_count - 1), .split = number(r, object, "split"),
-                     .context = whole(r, object, "context", 1, ANY_INT), .batch = whole(r, object, "batch", 1, ANY_INT),
-                     .steps = whole(r, object, "steps", 1, ANY_INT), .warmup = whole(r, object, "warmup", 0, ANY_INT),
-                     .seed = (uint64_t)whole(r, object, "seed", 0, most_elements), .rate = number(r, object, "lr"),
-                     .beta1 = number(r, object, "beta1"), .beta2 = number(r, object, "beta2"), .epsilon = number(r, object, "eps"),
-                     .weight_decay = number(r, object, "weight_decay"), .clip = number(r, object, "clip"),
+  *b = (train_block){.json = object,
+                     .name = text(r, object, "name", false),
+                     .after = text(r, object, "after", true),
+                     .init = text(r, object, "init", true),
+                     .file = text(r, object, "file", false),
+                     .model = (int)whole(r, object, "model", 0, model_count - 1),
+                     .split = number(r, object, "split"),
+                     .context = whole(r, object, "context", 1, ANY_INT),
+                     .batch = whole(r, object, "batch", 1, ANY_INT),
+                     .steps = whole(r, object, "steps", 1, ANY_INT),
+                     .warmup = whole(r, object, "warmup", 0, ANY_INT),
+                     .seed = (uint64_t)whole(r, object, "seed", 0, most_elements),
+                     .rate = number(r, object, "lr"),
+                     .beta1 = number(r, object, "beta1"),
+                     .beta2 = number(r, object, "beta2"),
+                     .epsilon = number(r, object, "eps"),
+                     .weight_decay = number(r, object, "weight_decay"),
+                     .clip = number(r, object, "clip"),
                      .floor = number(r, object, "floor")};
   intervention *v = list(r, object, "initial_state", sizeof *v, &items, &b->intervention_count);
   b->interventions = v;
@@ -279,8 +313,10 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   p->kernels = list(r, json, "kernels", sizeof *p->kernels, &items, &p->kernel_count);
   int i = 0;
   if (p->kernels) cJSON_ArrayForEach(item, items) {
-      if (!cJSON_IsString(item)) wrong(r, "kernels");
-      else p->kernels[i++] = item->valuestring;
+      if (!cJSON_IsString(item))
+        wrong(r, "kernels");
+      else
+        p->kernels[i++] = item->valuestring;
     }
   train_model *m = list(r, json, "models", sizeof *m, &items, &p->model_count);
   p->models = m;
@@ -292,8 +328,10 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   r->what = "evaluate block";
   evaluate_block *e = list(r, json, "evaluates", sizeof *e, &items, &p->evaluate_count);
   p->evaluates = e;
-  if (e) cJSON_ArrayForEach(item, items)
-      *e++ = (evaluate_block){text(r, item, "name", false), text(r, item, "after", false), whole(r, item, "perplexity", 0, ANY_INT)};
+  if (e)
+    cJSON_ArrayForEach(item, items) *e++ =
+        (evaluate_block){text(r, item, "name", false), text(r, item, "after", false),
+                         whole(r, item, "perplexity", 0, ANY_INT)};
 }
 
 const train_block *train_program_block(const train_program *program, const char *name) {
@@ -305,7 +343,8 @@ const train_block *train_program_block(const train_program *program, const char 
 // A block or evaluation must refer to an earlier block.
 static void check_order(reader *r, const train_program *p) {
   for (int i = 0; i < p->block_count; i++) {
-    const train_block *before = p->blocks[i].after ? train_program_block(p, p->blocks[i].after) : NULL;
+    const train_block *before =
+        p->blocks[i].after ? train_program_block(p, p->blocks[i].after) : NULL;
     if (p->blocks[i].after && (!before || before >= &p->blocks[i])) wrong(r, "after");
   }
   for (int i = 0; i < p->evaluate_count; i++)

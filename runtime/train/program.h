@@ -20,7 +20,7 @@ typedef struct model_part {
 
 typedef struct model_parameter {
   const char *name;
-  bool decays;           // a matrix: weight decay acts on it
+  bool decays;  // a matrix: weight decay acts on it
   int rank;
   const int64_t *shape;
   int64_t elements, place;  // place: in the block of all parameters
@@ -28,7 +28,8 @@ typedef struct model_parameter {
   const model_part *parts;
 } model_parameter;
 
-// Carried from one window to the next. In a block for B sequences its numbers start at place * B, sequence after sequence.
+// Carried from one window to the next. In a block for B sequences its numbers start at place * B,
+// sequence after sequence.
 typedef struct model_state {
   const char *name;
   int64_t elements, place;
@@ -67,7 +68,7 @@ typedef struct train_model {
   const cJSON *json;
   const char *name, *text;
   int vocabulary;
-  int64_t row;                 // elements per token of all buffers
+  int64_t row;  // elements per token of all buffers
   int logits;
   int parameter_count, state_count, tensor_count, op_count, step_count;
   const model_parameter *parameters;
@@ -88,7 +89,8 @@ typedef struct state_choice {
   double weight;
 } state_choice;
 
-// What sequences start from, in steps from .. to - 1, for the states of the layers first_layer .. last_layer - 1.
+// What sequences start from, in steps from .. to - 1, for the states of the layers first_layer ..
+// last_layer - 1.
 typedef struct intervention {
   int64_t from, to;
   int first_layer, last_layer;
@@ -119,13 +121,15 @@ typedef struct train_program {
   const train_model *models;
   const train_block *blocks;
   const evaluate_block *evaluates;
-  void *memory;          // of everything above
+  void *memory;  // of everything above
 } train_program;
 
-// `json` must outlive the program. The text comes from a library, which may be damaged: everything is checked.
+// `json` must outlive the program. The text comes from a library, which may be damaged: everything
+// is checked.
 rec_status train_program_read(const cJSON *json, train_program **program);
 void train_program_free(train_program *program);  // NULL is allowed
 
-const train_block *train_program_block(const train_program *program, const char *name);  // NULL: none
+const train_block *train_program_block(const train_program *program,
+                                       const char *name);  // NULL: none
 
 #endif

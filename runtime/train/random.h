@@ -1,5 +1,6 @@
-// Random numbers by counter (Philox 4x32, 10 rounds): a draw is a function of seed, stream and position alone. There is no state to
-// save and no order to keep, so a resumed run draws what the undisturbed run would have drawn, with any number of threads.
+// Random numbers by counter (Philox 4x32, 10 rounds): a draw is a function of seed, stream and
+// position alone. There is no state to save and no order to keep, so a resumed run draws what the
+// undisturbed run would have drawn, with any number of threads.
 #ifndef REC_TRAIN_RANDOM_H
 #define REC_TRAIN_RANDOM_H
 
@@ -13,6 +14,7 @@ void random_bits(uint64_t seed, uint64_t stream, uint64_t position, uint32_t bit
 
 double random_uniform(uint64_t seed, uint64_t stream, uint64_t position);  // in (0, 1)
 double random_normal(uint64_t seed, uint64_t stream, uint64_t position);   // mean 0, deviation 1
-int64_t random_below(uint64_t seed, uint64_t stream, uint64_t position, int64_t limit);  // 0 .. limit - 1
+int64_t random_below(uint64_t seed, uint64_t stream, uint64_t position,
+                     int64_t limit);  // 0 .. limit - 1
 
 #endif

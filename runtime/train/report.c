@@ -1,5 +1,5 @@
-// RUNS/report.html: the plots of all blocks that have run, their numbers and the program's text, in one file that needs no other.
-// gnuplot draws; without it the page has the tables alone.
+// RUNS/report.html: the plots of all blocks that have run, their numbers and the program's text, in
+// one file that needs no other. gnuplot draws; without it the page has the tables alone.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@ static char *read_text(const char *path) {
   size_t size = 0;
   if (!file) return NULL;
   FILE *memory = open_memstream(&text, &size);
-  for (size_t got; memory && (got = fread(block, 1, sizeof block, file)) > 0;) fwrite(block, 1, got, memory);
+  for (size_t got; memory && (got = fread(block, 1, sizeof block, file)) > 0;)
+    fwrite(block, 1, got, memory);
   if (memory) fclose(memory);
   fclose(file);
   return text;
@@ -29,31 +30,43 @@ static char *run_text(const session *s, const char *name, const char *file) {
 
 static void put_escaped(FILE *out, const char *text) {
   for (; *text; text++) {
-    if (*text == '<') fputs("&lt;", out);
-    else if (*text == '&') fputs("&amp;", out);
-    else putc(*text, out);
+    if (*text == '<')
+      fputs("&lt;", out);
+    else if (*text == '&')
+      fputs("&amp;", out);
+    else
+      putc(*text, out);
   }
 }
 
-// ---- plots -------------------------------------------------------------------------------------------------
+// ---- plots --------------------------------------------------------------------------------------
 
-static const char *const colours[] = {"#c0392b", "#2471a3", "#7d8083", "#239b56", "#8e44ad", "#d68910"};
+static const char *const colours[] = {"#c0392b", "#2471a3", "#7d8083",
+                                      "#239b56", "#8e44ad", "#d68910"};
 enum { COLOUR_COUNT = sizeof colours / sizeof *colours };
 
 typedef struct plot {
-  char *script;          // what gnuplot reads; curves are appended
+  char *script;  // what gnuplot reads; curves are appended
   size_t size;
   FILE *out;
   int curves;
 } plot;
 
-static bool plot_open(plot *p, const char *svg, const char *title, const char *x, const char *y, bool log_axis) {
+static bool plot_open(plot *p, const char *svg, const char *title, const char *x, const char *y,
+                      bool log_axis) {
   *p = (plot){0};
   p->out = open_memstream(&p->script, &p->size);
   if (!p->out) return false;
-  fprintf(p->out, "set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\nset output '%s'\n", svg);
-  fprintf(p->out, "set title '%s'\nset xlabel '%s'\nset ylabel '%s'\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", title, x, y);
-  fprintf(p->out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s", log_axis ? "left" : "right", log_axis ? "set logscale x 2\n" : "");
+  fprintf(p->out,
+          "set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\nset "
+          "output '%s'\n",
+          svg);
+  fprintf(p->out,
+          "set title '%s'\nset xlabel '%s'\nset ylabel '%s'\nset grid lc rgb '#dddddd'\nset border "
+          "lc rgb '#888888'\n",
+          title, x, y);
+  fprintf(p->out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s",
+          log_axis ? "left" : "right", log_axis ? "set logscale x 2\n" : "");
   return true;
 }
 
@@ -66,8 +79,9 @@ static void plot_curve(plot *p, const char *name, const char *points) {
 // `marks`: lines with points. Draws into the file; false if gnuplot is not there or fails.
 static bool plot_close(plot *p, bool marks) {
   for (int i = 0; i < p->curves; i++)
-    fprintf(p->out, "%s $c%d using 1:2 with %s lw 2 %s lc rgb '%s' title name%d", i ? "," : "plot", i, marks ? "linespoints" : "lines",
-            marks ? "pt 7 ps 0.4" : "", colours[i % COLOUR_COUNT], i);
+    fprintf(p->out, "%s $c%d using 1:2 with %s lw 2 %s lc rgb '%s' title name%d", i ? "," : "plot",
+            i, marks ? "linespoints" : "lines", marks ? "pt 7 ps 0.4" : "",
+            colours[i % COLOUR_COUNT], i);
   fprintf(p->out, "\n");
   fclose(p->out);
   FILE *gnuplot = p->curves ? popen("gnuplot 2>/dev/null", "w") : NULL;
@@ -88,11 +102,14 @@ static char *loss_points(const char *log, int64_t first_step, int64_t steps) {
   int64_t every = steps / 100 > 0 ? steps / 100 : 1, count = 0;
   double sum = 0;
   if (!out) return NULL;
-  for (const char *line = log; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+  for (const char *line = log; line && *line;
+       line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
     const char *bits = strstr(line, "\"bits_per_byte\":");
     if (!bits) break;
     sum += strtod(bits + strlen("\"bits_per_byte\":"), NULL);
-    if (++count % every == 0) fprintf(out, "%" PRId64 " %.5f\n", first_step + count - every / 2, sum / (double)every), sum = 0;
+    if (++count % every == 0)
+      fprintf(out, "%" PRId64 " %.5f\n", first_step + count - every / 2, sum / (double)every),
+          sum = 0;
   }
   fclose(out);
   return points;
@@ -109,7 +126,8 @@ static bool plot_loss(const session *s, const char *svg) {
   if (!plot_open(&p, svg, "training loss", "step", "bits a byte", false)) return false;
   for (int i = 0; i < s->program->block_count; i++) {
     const train_block *b = &s->program->blocks[i];
-    char *log = run_text(s, b->name, "log.jsonl"), *points = log ? loss_points(log, first_step_of(s, b), b->steps) : NULL;
+    char *log = run_text(s, b->name, "log.jsonl"),
+         *points = log ? loss_points(log, first_step_of(s, b), b->steps) : NULL;
     if (points && *points) plot_curve(&p, b->name, points);
     free(points);
     free(log);
@@ -125,7 +143,8 @@ static char *position_points(const char *csv) {
   if (!out) return NULL;
   for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
     double from, to, bits;
-    if (sscanf(line + 1, "%lf,%lf,%lf", &from, &to, &bits) == 3) fprintf(out, "%.3f %.5f\n", (from + to) / 2 + 0.5, bits);
+    if (sscanf(line + 1, "%lf,%lf,%lf", &from, &to, &bits) == 3)
+      fprintf(out, "%.3f %.5f\n", (from + to) / 2 + 0.5, bits);
   }
   fclose(out);
   return points;
@@ -145,12 +164,17 @@ static bool plot_positions(const session *s, const char *svg) {
     free(points);
     free(csv);
   }
-  fprintf(p.out, "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64 ", graph 1 nohead dt 2 lc rgb '#888888'\n", context, context);
-  fprintf(p.out, "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n", context);
+  fprintf(p.out,
+          "set arrow 1 from %" PRId64 ", graph 0 to %" PRId64
+          ", graph 1 nohead dt 2 lc rgb '#888888'\n",
+          context, context);
+  fprintf(p.out,
+          "set label 1 'context' at %" PRId64 ", graph 0.95 offset 0.5,0 textcolor rgb '#666666'\n",
+          context);
   return plot_close(&p, true);
 }
 
-// ---- the page ----------------------------------------------------------------------------------------------
+// ---- the page -----------------------------------------------------------------------------------
 
 static void put_svg(FILE *out, const char *path) {
   char *svg = read_text(path);
@@ -195,23 +219,34 @@ static void put_ranges(FILE *out, const session *s) {
 }
 
 static void put_block(FILE *out, const session *s, const train_block *b) {
-  fprintf(out, "<tr><td>%s%s%s</td><td>%s%s%s</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%g</td></tr>\n", b->name,
-          b->after ? " after " : "", b->after ? b->after : "", s->program->models[b->model].text, b->init ? ", init " : "",
-          b->init ? b->init : "", b->context, b->batch, b->steps, b->rate);
+  fprintf(out,
+          "<tr><td>%s%s%s</td><td>%s%s%s</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64
+          "</td><td>%g</td></tr>\n",
+          b->name, b->after ? " after " : "", b->after ? b->after : "",
+          s->program->models[b->model].text, b->init ? ", init " : "", b->init ? b->init : "",
+          b->context, b->batch, b->steps, b->rate);
 }
 
 static void put_page(FILE *out, const session *s, const char *loss, const char *positions) {
   fputs("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>rec: ", out);
   put_escaped(out, s->source_path);
-  fputs("</title>\n<style>body{font:15px/1.5 sans-serif;max-width:940px;margin:2em auto;padding:0 1em;color:#222}"
-        "figure{margin:1em 0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em 0}"
-        "td,th{padding:.2em .8em;border-bottom:1px solid #ddd;text-align:right}td:first-child,th:first-child{text-align:left}"
-        "pre{background:#f6f6f4;padding:1em;overflow:auto;font-size:13px}</style>\n<h1>", out);
+  fputs(
+      "</title>\n<style>body{font:15px/1.5 sans-serif;max-width:940px;margin:2em auto;padding:0 "
+      "1em;color:#222}"
+      "figure{margin:1em "
+      "0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em 0}"
+      "td,th{padding:.2em .8em;border-bottom:1px solid "
+      "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}"
+      "pre{background:#f6f6f4;padding:1em;overflow:auto;font-size:13px}</style>\n<h1>",
+      out);
   put_escaped(out, s->source_path);
   fputs("</h1>\n", out);
   if (positions) {
-    fputs("<h2>Bits a byte by position</h2>\n<p>Held-out text, the state carried from window to window; the dashed line is the "
-          "context of training.</p>\n", out);
+    fputs(
+        "<h2>Bits a byte by position</h2>\n<p>Held-out text, the state carried from window to "
+        "window; the dashed line is the "
+        "context of training.</p>\n",
+        out);
     put_svg(out, positions);
   }
   if (s->program->evaluate_count) put_ranges(out, s);
@@ -219,7 +254,10 @@ static void put_page(FILE *out, const session *s, const char *loss, const char *
     fputs("<h2>Training</h2>\n", out);
     put_svg(out, loss);
   }
-  fputs("<table><tr><th>block</th><th>model</th><th>context</th><th>batch</th><th>steps</th><th>lr</th></tr>\n", out);
+  fputs(
+      "<table><tr><th>block</th><th>model</th><th>context</th><th>batch</th><th>steps</th><th>lr</"
+      "th></tr>\n",
+      out);
   for (int i = 0; i < s->program->block_count; i++) put_block(out, s, &s->program->blocks[i]);
   fputs("</table>\n<h2>The program</h2>\n<pre>", out);
   put_escaped(out, s->source_text);
@@ -227,7 +265,8 @@ static void put_page(FILE *out, const session *s, const char *loss, const char *
 }
 
 rec_status session_report(const session *s) {
-  char *loss = session_path(s, NULL, "loss.svg"), *positions = session_path(s, NULL, "positions.svg");
+  char *loss = session_path(s, NULL, "loss.svg"),
+       *positions = session_path(s, NULL, "positions.svg");
   char *page = session_path(s, NULL, "report.html");
   rec_status status = loss && positions && page ? REC_OK : rec_no_memory();
   if (!status) {

@@ -17,7 +17,9 @@ static rec_status find_kernels(session *s) {
   if (!s->kernels) return rec_no_memory();
   for (int i = 0; i < p->kernel_count; i++) {
     const rec_recurrence *r = rec_module_find(s->module, p->kernels[i]);
-    if (!r || !r->forward) return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none", p->kernels[i]);
+    if (!r || !r->forward)
+      return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none",
+                      p->kernels[i]);
     s->kernels[i] = execute_host_kernel(r);
   }
   for (int i = 0; i < p->model_count; i++) {
@@ -31,7 +33,8 @@ rec_status session_open(const rec_module *module, const session_options *options
   *made = NULL;
   const cJSON *json = cJSON_GetObjectItemCaseSensitive(module->json, "program");
   if (!cJSON_IsObject(json))
-    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none", module->path);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a program with a train block, found none",
+                    module->path);
   session *s = calloc(1, sizeof *s);
   if (!s) return rec_no_memory();
   *s = (session){.module = module, .options = *options};
@@ -43,8 +46,10 @@ rec_status session_open(const rec_module *module, const session_options *options
   openblas_set_num_threads(1); /* threads are ours: results must not depend on their number */
   rec_status status = train_program_read(json, &s->program);
   if (!status) status = find_kernels(s);
-  if (status) session_close(s);
-  else *made = s;
+  if (status)
+    session_close(s);
+  else
+    *made = s;
   return status;
 }
 
@@ -57,15 +62,18 @@ void session_close(session *s) {
 
 trained_model session_model(const session *s, const train_block *block) {
   bool f64 = s->module->dtype == REC_F64;
-  return (trained_model){&s->program->models[block->model], s->kernels, f64 ? &numeric_f64 : &numeric_f32, f64 ? REC_F64 : REC_F32};
+  return (trained_model){&s->program->models[block->model], s->kernels,
+                         f64 ? &numeric_f64 : &numeric_f32, f64 ? REC_F64 : REC_F32};
 }
 
-// ---- files -------------------------------------------------------------------------------------------------
+// ---- files --------------------------------------------------------------------------------------
 
 static char *joined(const char *folder, size_t length, const char *name, const char *file) {
   size_t size = length + strlen(name) + strlen(file) + 4;
   char *path = malloc(size);
-  if (path) snprintf(path, size, "%.*s%s%s%s%s", (int)length, folder, length ? "/" : "", name, *name ? "/" : "", file);
+  if (path)
+    snprintf(path, size, "%.*s%s%s%s%s", (int)length, folder, length ? "/" : "", name,
+             *name ? "/" : "", file);
   return path;
 }
 
@@ -96,7 +104,8 @@ char *session_path(const session *s, const char *name, const char *file) {
 rec_status session_make_folder(const session *s, const char *name) {
   char *path = session_path(s, NULL, name);
   if (!path) return rec_no_memory();
-  bool good = (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path, 0777) || errno == EEXIST);
+  bool good =
+      (!mkdir(s->options.runs, 0777) || errno == EEXIST) && (!mkdir(path, 0777) || errno == EEXIST);
   rec_status status = good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   free(path);
   return status;
@@ -108,12 +117,16 @@ rec_status session_load_result(const session *s, const train_block *block, void 
   if (!path) return rec_no_memory();
   rec_status status;
   if (access(path, R_OK))
-    status = rec_fail(REC_ERROR_FILE, "expected the block '%s' to be trained, found no %s; run rec train first", block->name, path);
+    status = rec_fail(REC_ERROR_FILE,
+                      "expected the block '%s' to be trained, found no %s; run rec train first",
+                      block->name, path);
   else
     status = checkpoint_progress(path, &step, &steps);
   if (!status && step < steps)
-    status = rec_fail(REC_ERROR_ARGUMENT, "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
-                      block->name, (long long)step, (long long)steps);
+    status = rec_fail(
+        REC_ERROR_ARGUMENT,
+        "expected the block '%s' to be trained, found %lld of %lld steps; run rec train --resume",
+        block->name, (long long)step, (long long)steps);
   trained_model of = session_model(s, block);
   if (!status) status = checkpoint_load_weights(&of, weights, path);
   free(path);

@@ -1,16 +1,17 @@
-// A library with its training program, opened: what `rec train`, `rec evaluate` and the report work on.
+// A library with its training program, opened: what `rec train`, `rec evaluate` and the report work
+// on.
 #ifndef REC_TRAIN_SESSION_H
 #define REC_TRAIN_SESSION_H
 
 #include "runtime/train/trainer.h"
 
 typedef struct session_options {
-  const char *runs;              // folder of the runs, NULL: "runs"
-  const char *data;              // NULL: the file that the program names
-  int threads;                   // 0: as many as there are processors
+  const char *runs;  // folder of the runs, NULL: "runs"
+  const char *data;  // NULL: the file that the program names
+  int threads;       // 0: as many as there are processors
   bool resume;
-  int64_t checkpoint_steps;      // 0: by time alone
-  double checkpoint_seconds;     // between checkpoints; 0: 30
+  int64_t checkpoint_steps;   // 0: by time alone
+  double checkpoint_seconds;  // between checkpoints; 0: 30
 } session_options;
 
 typedef struct session {
@@ -18,7 +19,7 @@ typedef struct session {
   train_program *program;
   train_kernel *kernels;
   session_options options;
-  const char *source_path;       // of the .rec file, as it was written when it was compiled
+  const char *source_path;  // of the .rec file, as it was written when it was compiled
   const char *source_text;
 } session;
 
@@ -37,7 +38,8 @@ rec_status session_make_folder(const session *s, const char *name);
 // The weights that a block ended with; an error if it has not ended.
 rec_status session_load_result(const session *s, const train_block *block, void *weights);
 
-// Trains one block from the weights of the block it is after. *stopped: a signal asked for the end; a checkpoint was written.
+// Trains one block from the weights of the block it is after. *stopped: a signal asked for the end;
+// a checkpoint was written.
 rec_status session_train(session *s, const train_block *block, bool *stopped);
 // Runs an evaluate block; its numbers go to RUNS/NAME/.
 rec_status session_evaluate(session *s, const evaluate_block *e);

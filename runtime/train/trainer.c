@@ -1,4 +1,5 @@
-// One step: windows, initial states, the shards forward and backward, the sum of their gradients, clipping, AdamW.
+// One step: windows, initial states, the shards forward and backward, the sum of their gradients,
+// clipping, AdamW.
 #include "runtime/train/trainer.h"
 
 #include <math.h>
@@ -16,20 +17,20 @@ typedef struct piece {
 } piece;
 
 typedef struct trainer_internals {
-  executor **executors;      // by worker
-  char *gradients;           // a block for each shard; their sum ends in the first
-  char *before;              // initial states of the batch
+  executor **executors;          // by worker
+  char *gradients;               // a block for each shard; their sum ends in the first
+  char *before;                  // initial states of the batch
   void **before_of, **after_of;  // by shard and state
   uint16_t *tokens, *targets;
-  double *losses;            // by shard
+  double *losses;  // by shard
   piece *pieces;
-  double *squares;           // by piece
+  double *squares;  // by piece
   int piece_count;
-  uint64_t windows, draws;   // random streams
-  int threads_inside;        // of a shard's kernels
+  uint64_t windows, draws;  // random streams
+  int threads_inside;       // of a shard's kernels
   const train_data *data;
   adamw_step step;
-  atomic_int failed;         // the first rec_status that is no REC_OK
+  atomic_int failed;  // the first rec_status that is no REC_OK
   char message[512];
 } trainer_internals;
 
@@ -38,12 +39,15 @@ int trainer_shards(const train_model *model, int64_t batch, int64_t context) {
   const int64_t most_numbers = (int64_t)1 << 27;  // of all gradients together
   int64_t shards = batch * context / TOKENS_OF_A_SHARD;
   if (shards > MOST_SHARDS) shards = MOST_SHARDS;
-  if (shards * model->parameter_elements > most_numbers) shards = most_numbers / (model->parameter_elements + 1);
+  if (shards * model->parameter_elements > most_numbers)
+    shards = most_numbers / (model->parameter_elements + 1);
   if (shards > batch) shards = batch;
   return shards < 1 ? 1 : (int)shards;
 }
 
-static int64_t first_sequence(const trainer *t, int number) { return t->block->batch * number / t->shard_count; }
+static int64_t first_sequence(const trainer *t, int number) {
+  return t->block->batch * number / t->shard_count;
+}
 
 static bool uses_carried(const train_block *block) {
   for (int i = 0; i < block->intervention_count; i++)
@@ -52,7 +56,7 @@ static bool uses_carried(const train_block *block) {
   return false;
 }
 
-// ---- memory ------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static void *zeroed(int64_t count, int64_t size) {
   int64_t bytes;
@@ -73,7 +77,8 @@ static bool make_pieces(trainer *t) {
   for (int i = 0; i < m->parameter_count; i++)
     for (int64_t done = 0; done < m->parameters[i].elements; done += PIECE) {
       int64_t left = m->parameters[i].elements - done;
-      in->pieces[in->piece_count++] = (piece){m->parameters[i].place + done, left < PIECE ? left : PIECE, m->parameters[i].decays};
+      in->pieces[in->piece_count++] = (piece){m->parameters[i].place + done,
+                                              left < PIECE ? left : PIECE, m->parameters[i].decays};
     }
   return true;
 }
@@ -103,17 +108,21 @@ static bool allocate(trainer *t) {
   t->memory.moments = m->parameter_elements * size * 2;
   t->memory.states = states ? m->state_elements * t->block->batch * size * 2 : 0;
   t->memory.data = tokens * 4;
-  return t->weights && t->moment1 && t->moment2 && in->gradients && in->before_of && in->after_of && in->tokens && in->targets &&
-         in->losses && in->executors && (!states || (t->carried && in->before)) && make_pieces(t);
+  return t->weights && t->moment1 && t->moment2 && in->gradients && in->before_of && in->after_of &&
+         in->tokens && in->targets && in->losses && in->executors &&
+         (!states || (t->carried && in->before)) && make_pieces(t);
 }
 
 static rec_status make_executors(trainer *t) {
-  int workers = train_pool_threads(t->pool) < t->shard_count ? train_pool_threads(t->pool) : t->shard_count;
+  int workers =
+      train_pool_threads(t->pool) < t->shard_count ? train_pool_threads(t->pool) : t->shard_count;
   int64_t batch = (t->block->batch + t->shard_count - 1) / t->shard_count, bytes = 0;
   t->in->threads_inside = t->shard_count == 1 ? train_pool_threads(t->pool) : 1;
-  rec_status status = executor_bytes(t->of.model, t->of.kernels, t->of.n, batch, t->block->context, true, &bytes);
+  rec_status status =
+      executor_bytes(t->of.model, t->of.kernels, t->of.n, batch, t->block->context, true, &bytes);
   for (int i = 0; !status && i < workers; i++)
-    status = executor_new(t->of.model, t->of.kernels, t->of.n, batch, t->block->context, true, &t->in->executors[i]);
+    status = executor_new(t->of.model, t->of.kernels, t->of.n, batch, t->block->context, true,
+                          &t->in->executors[i]);
   t->memory.activations = bytes * workers;
   return status;
 }
@@ -131,7 +140,9 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
   *made = NULL;
   trainer *t = calloc(1, sizeof *t);
   if (!t) return rec_no_memory();
-  *t = (trainer){.of = of, .block = block, .shard_count = trainer_shards(of.model, block->batch, block->context)};
+  *t = (trainer){.of = of,
+                 .block = block,
+                 .shard_count = trainer_shards(of.model, block->batch, block->context)};
   t->in = calloc(1, sizeof *t->in);
   t->pool = t->in ? train_pool_new(threads) : NULL;
   rec_status status = t->pool && allocate(t) ? make_executors(t) : rec_no_memory();
@@ -149,7 +160,8 @@ void trainer_free(trainer *t) {
   if (!t) return;
   trainer_internals *in = t->in;
   if (in) {
-    for (int i = 0; in->executors && t->pool && i < train_pool_threads(t->pool); i++) executor_free(in->executors[i]);
+    for (int i = 0; in->executors && t->pool && i < train_pool_threads(t->pool); i++)
+      executor_free(in->executors[i]);
     free(in->executors);
     free(in->gradients);
     free(in->before);
@@ -174,13 +186,16 @@ int64_t trainer_bytes(const trainer_memory *m) {
   return m->weights + m->gradients + m->moments + m->activations + m->states + m->data;
 }
 
-// ---- initial states ----------------------------------------------------------------------------------------
+// ---- initial states -----------------------------------------------------------------------------
 
-static const intervention *intervention_of(const train_block *block, const model_state *state, int64_t step, int *place) {
+static const intervention *intervention_of(const train_block *block, const model_state *state,
+                                           int64_t step, int *place) {
   for (int i = 0; i < block->intervention_count; i++) {
     const intervention *v = &block->interventions[i];
     bool all = v->last_layer == INT32_MAX;
-    if (step < v->from || step >= v->to || (!all && (state->layer < v->first_layer || state->layer >= v->last_layer))) continue;
+    if (step < v->from || step >= v->to ||
+        (!all && (state->layer < v->first_layer || state->layer >= v->last_layer)))
+      continue;
     *place = i;
     return v;
   }
@@ -188,9 +203,12 @@ static const intervention *intervention_of(const train_block *block, const model
 }
 
 // What sequence `sequence` starts from: one draw for all states that one intervention rules.
-static start_kind_of_state draw(const trainer *t, const intervention *v, int place, int64_t sequence) {
+static start_kind_of_state draw(const trainer *t, const intervention *v, int place,
+                                int64_t sequence) {
   enum { INTERVENTIONS = 256 };
-  uint64_t position = ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS + (uint64_t)place;
+  uint64_t position =
+      ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS +
+      (uint64_t)place;
   double u = random_uniform(t->block->seed, t->in->draws, position);
   for (int i = 0; i < v->choice_count; i++) {
     if (u < v->choices[i].weight || i + 1 == v->choice_count) return v->choices[i].kind;
@@ -199,18 +217,22 @@ static start_kind_of_state draw(const trainer *t, const intervention *v, int pla
   return FROM_ZERO;
 }
 
-// Fills the initial states of one state tensor; returns how many sequences start from the last batch.
+// Fills the initial states of one state tensor; returns how many sequences start from the last
+// batch.
 static int64_t fill_state(trainer *t, int number) {
   const model_state *state = &t->of.model->states[number];
   int64_t size = state->elements * t->of.n->element_size, passed = 0;
   char *before = t->in->before + state->place * t->block->batch * t->of.n->element_size;
-  const char *carried = (const char *)t->carried + state->place * t->block->batch * t->of.n->element_size;
+  const char *carried =
+      (const char *)t->carried + state->place * t->block->batch * t->of.n->element_size;
   int place = 0;
   const intervention *v = intervention_of(t->block, state, t->step, &place);
   for (int64_t b = 0; b < t->block->batch; b++) {
     bool pass = v && t->carried_valid && draw(t, v, place, b) == FROM_LAST_BATCH;
-    if (pass) memcpy(before + b * size, carried + b * size, (size_t)size);
-    else memset(before + b * size, 0, (size_t)size);
+    if (pass)
+      memcpy(before + b * size, carried + b * size, (size_t)size);
+    else
+      memset(before + b * size, 0, (size_t)size);
     passed += pass;
   }
   return passed;
@@ -225,7 +247,9 @@ static double fill_states(trainer *t) {
     int64_t count = fill_state(t, i);
     passed += count;
     for (int s = 0; s < t->shard_count; s++) {
-      int64_t offset = (m->states[i].place * t->block->batch + first_sequence(t, s) * m->states[i].elements) * t->of.n->element_size;
+      int64_t offset =
+          (m->states[i].place * t->block->batch + first_sequence(t, s) * m->states[i].elements) *
+          t->of.n->element_size;
       t->in->before_of[s * m->state_count + i] = count ? t->in->before + offset : NULL;
       t->in->after_of[s * m->state_count + i] = (char *)t->carried + offset;
     }
@@ -233,23 +257,32 @@ static double fill_states(trainer *t) {
   return (double)passed / (double)all;
 }
 
-// ---- tasks of the pool -------------------------------------------------------------------------------------
+// ---- tasks of the pool --------------------------------------------------------------------------
 
 static char *gradients_of(const trainer *t, int number) {
-  return t->in->gradients + (int64_t)number * t->of.model->parameter_elements * t->of.n->element_size;
+  return t->in->gradients +
+         (int64_t)number * t->of.model->parameter_elements * t->of.n->element_size;
 }
 
 static void run_shard(void *context, int number, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
-  int64_t first = first_sequence(t, number), count = first_sequence(t, number + 1) - first, time = t->block->context;
+  int64_t first = first_sequence(t, number), count = first_sequence(t, number + 1) - first,
+          time = t->block->context;
   for (int64_t b = first; b < first + count; b++)
-    train_data_window(in->data, t->block->seed, in->windows, (uint64_t)(t->step * t->block->batch + b), time, in->tokens + b * time,
+    train_data_window(in->data, t->block->seed, in->windows,
+                      (uint64_t)(t->step * t->block->batch + b), time, in->tokens + b * time,
                       in->targets + b * time);
-  shard s = {count, time, in->threads_inside, in->tokens + first * time, in->targets + first * time,
-             in->before_of + number * t->of.model->state_count, in->after_of + number * t->of.model->state_count};
-  rec_status status = executor_run(in->executors[worker], t->weights, &s, 1 / (double)(t->block->batch * time),
-                                   gradients_of(t, number), &in->losses[number], NULL);
+  shard s = {count,
+             time,
+             in->threads_inside,
+             in->tokens + first * time,
+             in->targets + first * time,
+             in->before_of + number * t->of.model->state_count,
+             in->after_of + number * t->of.model->state_count};
+  rec_status status =
+      executor_run(in->executors[worker], t->weights, &s, 1 / (double)(t->block->batch * time),
+                   gradients_of(t, number), &in->losses[number], NULL);
   int good = REC_OK;
   if (status && atomic_compare_exchange_strong(&in->failed, &good, (int)status))
     strncpy(in->message, rec_message(), sizeof in->message - 1);
@@ -260,7 +293,8 @@ static void sum_piece(void *context, int number, int worker) {
   (void)worker;
   const piece *p = &t->in->pieces[number];
   int64_t offset = p->place * t->of.n->element_size;
-  for (int s = 1; s < t->shard_count; s++) t->of.n->sum_into(gradients_of(t, 0) + offset, gradients_of(t, s) + offset, p->count);
+  for (int s = 1; s < t->shard_count; s++)
+    t->of.n->sum_into(gradients_of(t, 0) + offset, gradients_of(t, s) + offset, p->count);
   t->in->squares[number] = t->of.n->square_sum(gradients_of(t, 0) + offset, p->count);
 }
 
@@ -271,15 +305,16 @@ static void step_piece(void *context, int number, int worker) {
   int64_t offset = p->place * t->of.n->element_size;
   adamw_step step = t->in->step;
   if (!p->decays) step.decay = 0;
-  t->of.n->adamw((char *)t->weights + offset, gradients_of(t, 0) + offset, (char *)t->moment1 + offset,
-                 (char *)t->moment2 + offset, p->count, &step);
+  t->of.n->adamw((char *)t->weights + offset, gradients_of(t, 0) + offset,
+                 (char *)t->moment1 + offset, (char *)t->moment2 + offset, p->count, &step);
 }
 
-// ---- one step ----------------------------------------------------------------------------------------------
+// ---- one step -----------------------------------------------------------------------------------
 
 double trainer_rate(const train_block *b, int64_t step) {
   if (step < b->warmup) return b->rate * (double)(step + 1) / (double)b->warmup;
-  double left = (double)(b->steps - b->warmup), done = left > 0 ? (double)(step - b->warmup) / left : 1;
+  double left = (double)(b->steps - b->warmup),
+         done = left > 0 ? (double)(step - b->warmup) / left : 1;
   return b->floor + (b->rate - b->floor) * 0.5 * (1 + cos(3.14159265358979323846 * done));
 }
 
@@ -290,10 +325,17 @@ static void update(trainer *t, step_report *report) {
   for (int i = 0; i < t->in->piece_count; i++) squares += t->in->squares[i];
   report->gradient_norm = sqrt(squares);
   report->rate = trainer_rate(b, t->step);
-  double scale = b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
+  double scale =
+      b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
   double done = (double)(t->step + 1);
-  t->in->step = (adamw_step){report->rate, b->beta1, b->beta2, b->epsilon, b->weight_decay, 1 - pow(b->beta1, done),
-                             1 - pow(b->beta2, done), scale};
+  t->in->step = (adamw_step){report->rate,
+                             b->beta1,
+                             b->beta2,
+                             b->epsilon,
+                             b->weight_decay,
+                             1 - pow(b->beta1, done),
+                             1 - pow(b->beta2, done),
+                             scale};
 }
 
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report) {
@@ -303,13 +345,16 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   atomic_store(&in->failed, REC_OK);
   report->carried = fill_states(t);
   train_pool_run(t->pool, t->shard_count, run_shard, t);
-  if (atomic_load(&in->failed)) return rec_fail((rec_status)atomic_load(&in->failed), "%s", in->message);
+  if (atomic_load(&in->failed))
+    return rec_fail((rec_status)atomic_load(&in->failed), "%s", in->message);
   for (int i = 0; i < t->shard_count; i++) loss += in->losses[i];
   report->loss = loss / (double)(t->block->batch * t->block->context);
   update(t, report);
   if (!isfinite(report->loss) || !isfinite(report->gradient_norm))
-    return rec_fail(REC_ERROR_ARGUMENT, "train %s: the loss is %g with a gradient of norm %g at step %lld; a smaller lr may help",
-                    t->block->name, report->loss, report->gradient_norm, (long long)t->step);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "train %s: the loss is %g with a gradient of norm %g at step %lld; a smaller lr may help",
+        t->block->name, report->loss, report->gradient_norm, (long long)t->step);
   train_pool_run(t->pool, in->piece_count, step_piece, t);
   t->carried_valid = true;
   t->step++;

@@ -1,4 +1,5 @@
-// A model in training: its weights, their gradients and moments, the states carried between batches, and one step.
+// A model in training: its weights, their gradients and moments, the states carried between
+// batches, and one step.
 #ifndef REC_TRAIN_TRAINER_H
 #define REC_TRAIN_TRAINER_H
 
@@ -22,20 +23,20 @@ typedef struct trainer {
   trained_model of;
   const train_block *block;
   train_pool *pool;
-  int64_t step;             // steps done
+  int64_t step;  // steps done
   int shard_count;
   void *weights, *moment1, *moment2;
-  void *carried;            // states after the last batch; NULL: no step of the block passes them on
-  bool carried_valid;       // there was a last batch
+  void *carried;       // states after the last batch; NULL: no step of the block passes them on
+  bool carried_valid;  // there was a last batch
   trainer_memory memory;
   struct trainer_internals *in;
 } trainer;
 
 typedef struct step_report {
-  double loss;              // nats a token, before the step
-  double gradient_norm;     // before clipping
+  double loss;           // nats a token, before the step
+  double gradient_norm;  // before clipping
   double rate;
-  double carried;           // share of the sequences that started from the last batch
+  double carried;  // share of the sequences that started from the last batch
 } step_report;
 
 // Into how many shards a batch is cut: a function of sizes alone.

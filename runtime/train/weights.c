@@ -1,5 +1,6 @@
-// A start is a tree of lists (compiler/graph/json.c). Every draw is a function of seed, the weight's path, the number's position
-// and the draw's place in the expression, so a weight starts the same whatever stands beside it.
+// A start is a tree of lists (compiler/graph/json.c). Every draw is a function of seed, the
+// weight's path, the number's position and the draw's place in the expression, so a weight starts
+// the same whatever stands beside it.
 #include "runtime/train/weights.h"
 
 #include <math.h>
@@ -31,7 +32,8 @@ static uint64_t position(const start_run *r, int64_t draw) {
 // The same draw as the other weight's default start.
 static double other_weight(start_run *r, const cJSON *e, int depth) {
   int64_t parameter = (int64_t)argument(r, e, 1, depth), part = (int64_t)argument(r, e, 2, depth);
-  if (parameter < 0 || parameter >= r->model->parameter_count || part < 0 || part >= r->model->parameters[parameter].part_count) {
+  if (parameter < 0 || parameter >= r->model->parameter_count || part < 0 ||
+      part >= r->model->parameters[parameter].part_count) {
     r->unknown = "weight";
     return 0;
   }
@@ -49,12 +51,15 @@ static int64_t at_least_one(double x) { return x >= 1 && x < 1e15 ? (int64_t)x :
 static double special(start_run *r, const cJSON *e, const char *name, int depth) {
   if (!strcmp(name, "weight")) return other_weight(r, e, depth);
   double a = argument(r, e, 1, depth);
-  if (!strcmp(name, "index")) return (double)(r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)));
-  if (!strcmp(name, "identity")) return r->element / at_least_one(a) == r->element % at_least_one(a);
+  if (!strcmp(name, "index"))
+    return (double)(r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)));
+  if (!strcmp(name, "identity"))
+    return r->element / at_least_one(a) == r->element % at_least_one(a);
   if (!strcmp(name, "tap")) return r->element % at_least_one(a) == at_least_one(a) - 1;
   if (!strcmp(name, "inv_softplus")) return a + log(-expm1(-a));
   double low = argument(r, e, 2, depth), high = argument(r, e, 3, depth);
-  if (!strcmp(name, "normal")) return low + high * random_normal(r->seed, r->stream, position(r, (int64_t)a));
+  if (!strcmp(name, "normal"))
+    return low + high * random_normal(r->seed, r->stream, position(r, (int64_t)a));
   double u = random_uniform(r->seed, r->stream, position(r, (int64_t)a));
   if (!strcmp(name, "uniform")) return low + (high - low) * u;
   return exp(log(low) + (log(high) - log(low)) * u);
@@ -83,17 +88,41 @@ static const struct {
   double (*one)(double);
   double (*two)(double, double);
 } functions[] = {
-    {"neg", negative, NULL}, {"exp", exp, NULL}, {"expm1", expm1, NULL}, {"log", log, NULL}, {"log1p", log1p, NULL},
-    {"sqrt", sqrt, NULL}, {"rsqrt", reciprocal_root, NULL}, {"abs", fabs, NULL}, {"sigmoid", sigmoid, NULL},
-    {"log_sigmoid", log_sigmoid, NULL}, {"softplus", softplus, NULL}, {"silu", silu, NULL}, {"gelu", gelu, NULL},
-    {"relu", relu, NULL}, {"tanh", tanh, NULL}, {"sin", sin, NULL}, {"cos", cos, NULL}, {"add", NULL, add}, {"sub", NULL, subtract},
-    {"mul", NULL, multiply}, {"div", NULL, divide}, {"pow", NULL, pow}, {"ipow", NULL, pow}, {"min", NULL, fmin},
-    {"max", NULL, fmax}, {"lt", NULL, less}, {"le", NULL, less_equal}, {"gt", NULL, greater}, {"ge", NULL, greater_equal},
+    {"neg", negative, NULL},
+    {"exp", exp, NULL},
+    {"expm1", expm1, NULL},
+    {"log", log, NULL},
+    {"log1p", log1p, NULL},
+    {"sqrt", sqrt, NULL},
+    {"rsqrt", reciprocal_root, NULL},
+    {"abs", fabs, NULL},
+    {"sigmoid", sigmoid, NULL},
+    {"log_sigmoid", log_sigmoid, NULL},
+    {"softplus", softplus, NULL},
+    {"silu", silu, NULL},
+    {"gelu", gelu, NULL},
+    {"relu", relu, NULL},
+    {"tanh", tanh, NULL},
+    {"sin", sin, NULL},
+    {"cos", cos, NULL},
+    {"add", NULL, add},
+    {"sub", NULL, subtract},
+    {"mul", NULL, multiply},
+    {"div", NULL, divide},
+    {"pow", NULL, pow},
+    {"ipow", NULL, pow},
+    {"min", NULL, fmin},
+    {"max", NULL, fmax},
+    {"lt", NULL, less},
+    {"le", NULL, less_equal},
+    {"gt", NULL, greater},
+    {"ge", NULL, greater_equal},
     {"eq", NULL, equal},
 };
 
 static double evaluate(start_run *r, const cJSON *e, int depth) {
-  static const char *const specials[] = {"weight", "index", "identity", "tap", "inv_softplus", "normal", "uniform", "loguniform"};
+  static const char *const specials[] = {"weight",       "index",  "identity", "tap",
+                                         "inv_softplus", "normal", "uniform",  "loguniform"};
   if (cJSON_IsNumber(e)) return e->valuedouble;
   const cJSON *head = cJSON_GetArrayItem(e, 0);
   if (!cJSON_IsString(head) || depth > DEEPEST) {
@@ -103,29 +132,39 @@ static double evaluate(start_run *r, const cJSON *e, int depth) {
   const char *name = head->valuestring;
   for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
     if (!strcmp(specials[i], name)) return special(r, e, name, depth + 1);
-  if (!strcmp(name, "where")) return argument(r, e, argument(r, e, 1, depth + 1) != 0 ? 2 : 3, depth + 1);
+  if (!strcmp(name, "where"))
+    return argument(r, e, argument(r, e, 1, depth + 1) != 0 ? 2 : 3, depth + 1);
   if (!strcmp(name, "clamp"))
-    return fmin(fmax(argument(r, e, 1, depth + 1), argument(r, e, 2, depth + 1)), argument(r, e, 3, depth + 1));
+    return fmin(fmax(argument(r, e, 1, depth + 1), argument(r, e, 2, depth + 1)),
+                argument(r, e, 3, depth + 1));
   if (!strcmp(name, "stop_gradient")) return argument(r, e, 1, depth + 1);
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     if (strcmp(functions[i].name, name) != 0) continue;
     double a = argument(r, e, 1, depth + 1);
-    return functions[i].one ? functions[i].one(a) : functions[i].two(a, argument(r, e, 2, depth + 1));
+    return functions[i].one ? functions[i].one(a)
+                            : functions[i].two(a, argument(r, e, 2, depth + 1));
   }
   r->unknown = name;
   return 0;
 }
 
-rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n, void *block) {
+rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n,
+                               void *block) {
   for (int i = 0; i < model->parameter_count; i++) {
     const model_parameter *p = &model->parameters[i];
     for (int k = 0; k < p->part_count; k++) {
-      start_run r = {.model = model, .parameter = p, .part = &p->parts[k], .seed = seed, .stream = random_stream(p->name)};
+      start_run r = {.model = model,
+                     .parameter = p,
+                     .part = &p->parts[k],
+                     .seed = seed,
+                     .stream = random_stream(p->name)};
       if (!r.part->start || cJSON_IsNull(r.part->start))
-        return rec_fail(REC_ERROR_ARGUMENT, "expected a start for the weight '%s', found none", p->name);
+        return rec_fail(REC_ERROR_ARGUMENT, "expected a start for the weight '%s', found none",
+                        p->name);
       for (r.element = 0; r.element < r.part->count; r.element++)
         n->store(block, p->place + r.part->first + r.element, evaluate(&r, r.part->start, 0));
-      if (r.unknown) return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", p->name, r.unknown);
+      if (r.unknown)
+        return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", p->name, r.unknown);
     }
   }
   return REC_OK;

@@ -1,5 +1,6 @@
-// Whole models in double precision, their recurrences by the reference interpreter: the backward pass of the graph against finite
-// differences of the loss, and windows with the state carried between them against one long window.
+// Whole models in double precision, their recurrences by the reference interpreter: the backward
+// pass of the graph against finite differences of the loss, and windows with the state carried
+// between them against one long window.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 
 #include <cmocka.h>
 
-// ---- the reference interpreter as kernels ------------------------------------------------------------------
+// ---- the reference interpreter as kernels -------------------------------------------------------
 
 typedef struct reference_kernel {
   const recurrence *recurrence;
@@ -28,10 +29,14 @@ typedef struct reference_kernel {
 
 static rec_signature signature_of(arena *a, const typed_body *body) {
   rec_axis *axes = ARENA_ARRAY(a, rec_axis, body->axes.count + 1);
-  rec_variable *variables = ARENA_ARRAY(a, rec_variable, body->tensors.count + body->lags.count + 1);
-  static const rec_kind kinds[] = {[TENSOR_INPUT] = REC_INPUT, [TENSOR_PARAM] = REC_PARAM, [TENSOR_STATE] = REC_STATE,
+  rec_variable *variables =
+      ARENA_ARRAY(a, rec_variable, body->tensors.count + body->lags.count + 1);
+  static const rec_kind kinds[] = {[TENSOR_INPUT] = REC_INPUT,
+                                   [TENSOR_PARAM] = REC_PARAM,
+                                   [TENSOR_STATE] = REC_STATE,
                                    [TENSOR_OUTPUT] = REC_OUTPUT};
-  for (int i = 0; i < body->axes.count; i++) axes[i] = (rec_axis){body->axes.items[i].name, body->axes.items[i].size, NULL};
+  for (int i = 0; i < body->axes.count; i++)
+    axes[i] = (rec_axis){body->axes.items[i].name, body->axes.items[i].size, NULL};
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     variables[i] = (rec_variable){t->name, kinds[t->kind], t->axis_count, t->axes, t->complex, 0};
@@ -41,10 +46,16 @@ static rec_signature signature_of(arena *a, const typed_body *body) {
     int *order = ARENA_ARRAY(a, int, TYPED_MAX_AXES), count = 0;
     for (int k = 0; k < body->axes.count; k++)
       if (axis_in(lag->axes, k)) order[count++] = k;
-    variables[body->tensors.count + i] = (rec_variable){lag->name, REC_LAG, count, order, lag->complex, lag->depth};
+    variables[body->tensors.count + i] =
+        (rec_variable){lag->name, REC_LAG, count, order, lag->complex, lag->depth};
   }
-  return (rec_signature){.name = body->name, .token_type = REC_F64, .carried_type = REC_F64, .axis_count = body->axes.count, .axes = axes,
-                         .variable_count = body->tensors.count + body->lags.count, .variables = variables};
+  return (rec_signature){.name = body->name,
+                         .token_type = REC_F64,
+                         .carried_type = REC_F64,
+                         .axis_count = body->axes.count,
+                         .axes = axes,
+                         .variable_count = body->tensors.count + body->lags.count,
+                         .variables = variables};
 }
 
 static int64_t numbers(const rec_signature *s, int variable) {
@@ -53,14 +64,16 @@ static int64_t numbers(const rec_signature *s, int variable) {
   return rec_variable_numbers(s, variable, sizes);
 }
 
-static rec_status no_sizes(const train_kernel *k, int64_t batch, int64_t time, int64_t *workspace, int64_t *saved) {
+static rec_status no_sizes(const train_kernel *k, int64_t batch, int64_t time, int64_t *workspace,
+                           int64_t *saved) {
   (void)k, (void)batch, (void)time;
   *workspace = *saved = 0;
   return REC_OK;
 }
 
 // Rows with strides to dense rows (`in`), or back.
-static void copy_rows(const kernel_call *call, const kernel_memory *memory, int64_t width, double *dense, bool in) {
+static void copy_rows(const kernel_call *call, const kernel_memory *memory, int64_t width,
+                      double *dense, bool in) {
   for (int64_t b = 0; b < call->batch; b++)
     for (int64_t t = 0; t < call->time; t++) {
       double *row = (double *)memory->data + b * memory->batch_stride + t * memory->time_stride;
@@ -69,13 +82,15 @@ static void copy_rows(const kernel_call *call, const kernel_memory *memory, int6
     }
 }
 
-static rec_status reference_run_call(const train_kernel *kernel, const kernel_call *call, bool backward) {
+static rec_status reference_run_call(const train_kernel *kernel, const kernel_call *call,
+                                     bool backward) {
   const reference_kernel *k = kernel->code;
   const typed_body *body = &k->recurrence->body;
   const rec_signature *s = &k->signature;
   enum { MOST = 64 };
-  reference_tensor tensors[MOST] = {0}, finals[MOST] = {0}, d_tensors[MOST] = {0}, d_initial[MOST] = {0}, lags[MOST] = {0},
-                   final_lags[MOST] = {0}, none[MOST] = {0};
+  reference_tensor tensors[MOST] = {0}, finals[MOST] = {0}, d_tensors[MOST] = {0},
+                   d_initial[MOST] = {0}, lags[MOST] = {0}, final_lags[MOST] = {0},
+                   none[MOST] = {0};
   int64_t sizes[TYPED_MAX_AXES];
   double *dense[MOST] = {0}, *d_dense[MOST] = {0};
   for (int i = 0; i < s->axis_count; i++) sizes[i] = s->axes[i].size;
@@ -100,23 +115,38 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
     lags[i].data = call->value[body->tensors.count + i].data;
     if (!backward) final_lags[i].data = call->final[body->tensors.count + i];
   }
-  reference_run run = {.batch = call->batch, .time = call->time, .axis_sizes = sizes, .tensors = tensors, .final_states = finals,
-                       .lags = lags, .final_lags = final_lags, .d_tensors = d_tensors, .d_final_states = none, .d_final_lags = none,
-                       .d_initial_states = d_initial, .d_initial_lags = none};
+  reference_run run = {.batch = call->batch,
+                       .time = call->time,
+                       .axis_sizes = sizes,
+                       .tensors = tensors,
+                       .final_states = finals,
+                       .lags = lags,
+                       .final_lags = final_lags,
+                       .d_tensors = d_tensors,
+                       .d_final_states = none,
+                       .d_final_lags = none,
+                       .d_initial_states = d_initial,
+                       .d_initial_lags = none};
   bool good = reference_execute(k->recurrence, &run, backward);
   for (int i = 0; i < body->tensors.count; i++) {
-    if (!backward && s->variables[i].kind == REC_OUTPUT) copy_rows(call, &call->value[i], numbers(s, i), dense[i], false);
-    if (backward && s->variables[i].kind == REC_INPUT && d_dense[i]) copy_rows(call, &call->gradient[i], numbers(s, i), d_dense[i], false);
+    if (!backward && s->variables[i].kind == REC_OUTPUT)
+      copy_rows(call, &call->value[i], numbers(s, i), dense[i], false);
+    if (backward && s->variables[i].kind == REC_INPUT && d_dense[i])
+      copy_rows(call, &call->gradient[i], numbers(s, i), d_dense[i], false);
     free(dense[i]);
     free(d_dense[i]);
   }
   return good ? REC_OK : REC_ERROR_MEMORY;
 }
 
-static rec_status reference_forward(const train_kernel *k, const kernel_call *call) { return reference_run_call(k, call, false); }
-static rec_status reference_backward(const train_kernel *k, const kernel_call *call) { return reference_run_call(k, call, true); }
+static rec_status reference_forward(const train_kernel *k, const kernel_call *call) {
+  return reference_run_call(k, call, false);
+}
+static rec_status reference_backward(const train_kernel *k, const kernel_call *call) {
+  return reference_run_call(k, call, true);
+}
 
-// ---- a model ready to run ----------------------------------------------------------------------------------
+// ---- a model ready to run -----------------------------------------------------------------------
 
 typedef struct fixture {
   arena *memory;
@@ -151,7 +181,8 @@ static void open_fixture(fixture *f, const char *path) {
     reference_kernel *k = ARENA_NEW(a, reference_kernel);
     k->recurrence = recurrence_analyse(a, messages, graph->kernels.items[i].body);
     k->signature = signature_of(a, &k->recurrence->body);
-    f->kernels[i] = (train_kernel){&k->signature, k, no_sizes, reference_forward, reference_backward};
+    f->kernels[i] =
+        (train_kernel){&k->signature, k, no_sizes, reference_forward, reference_backward};
   }
   assert_int_equal(execute_check(f->model, f->kernels), REC_OK);
   f->parameters = calloc((size_t)f->model->parameter_elements, sizeof(double));
@@ -187,7 +218,8 @@ static void **state_blocks(const train_model *m, bool random) {
   assert_in_range(m->state_count, 0, MOST_STATES);
   for (int i = 0; i < m->state_count; i++) {
     double *block = blocks[i] = calloc((size_t)(m->states[i].elements * BATCH), sizeof(double));
-    for (int64_t k = 0; random && k < m->states[i].elements * BATCH; k++) block[k] = 0.3 * random_normal(9, (uint64_t)i, (uint64_t)k);
+    for (int64_t k = 0; random && k < m->states[i].elements * BATCH; k++)
+      block[k] = 0.3 * random_normal(9, (uint64_t)i, (uint64_t)k);
   }
   return blocks;
 }
@@ -205,11 +237,13 @@ static double loss_of(fixture *f, executor *x, const window *w, void **before, v
   return loss;
 }
 
-// Weights are made larger than they start, so that no gradient is lost behind the small start of the embedding.
+// Weights are made larger than they start, so that no gradient is lost behind the small start of
+// the embedding.
 static void spread_weights(fixture *f) {
   for (int i = 0; i < f->model->parameter_count; i++)
     for (int64_t k = 0; k < f->model->parameters[i].elements; k++)
-      f->parameters[f->model->parameters[i].place + k] += 0.3 * random_normal(3, (uint64_t)i, (uint64_t)k);
+      f->parameters[f->model->parameters[i].place + k] +=
+          0.3 * random_normal(3, (uint64_t)i, (uint64_t)k);
 }
 
 static void check_gradients(const char *path) {
@@ -256,7 +290,8 @@ static void gradients_of_unread_parts_and_lags(void **state) {
   check_gradients(REC_SOURCE_DIR "/tests/graph/lags-in-a-repeat.rec");
 }
 
-// Token by token with the states handed over gives the losses of the whole window, tails of convolutions included.
+// Token by token with the states handed over gives the losses of the whole window, tails of
+// convolutions included.
 static void carried_states_continue_the_window(void **state) {
   (void)state;
   fixture f;
@@ -265,14 +300,16 @@ static void carried_states_continue_the_window(void **state) {
   spread_weights(&f);
   window w = random_window(f.model);
   assert_int_equal(executor_new(f.model, f.kernels, &numeric_f64, BATCH, TIME, false, &x), REC_OK);
-  void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)}, *nowhere[MOST_STATES] = {0};
+  void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)},
+       *nowhere[MOST_STATES] = {0};
   float whole[BATCH * TIME], part[BATCH];
   double loss;
   shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere};
   assert_int_equal(executor_run(x, f.parameters, &all, 1, NULL, &loss, whole), REC_OK);
   for (int t = 0; t < TIME; t++) {
     uint16_t tokens[BATCH], targets[BATCH];
-    for (int b = 0; b < BATCH; b++) tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
+    for (int b = 0; b < BATCH; b++)
+      tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
     shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2]};
     assert_int_equal(executor_run(x, f.parameters, &one, 1, NULL, &loss, part), REC_OK);
     for (int b = 0; b < BATCH; b++) assert_true(fabs(part[b] - whole[b * TIME + t]) < 1e-5);
@@ -285,7 +322,8 @@ static void carried_states_continue_the_window(void **state) {
 
 static double value_at(const fixture *f, const char *name, int64_t element) {
   for (int i = 0; i < f->model->parameter_count; i++)
-    if (!strcmp(f->model->parameters[i].name, name)) return f->parameters[f->model->parameters[i].place + element];
+    if (!strcmp(f->model->parameters[i].name, name))
+      return f->parameters[f->model->parameters[i].place + element];
   fail_msg("no weight %s", name);
   return 0;
 }
@@ -295,15 +333,18 @@ static void weights_start_as_the_init_says(void **state) {
   (void)state;
   fixture f;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
-  assert_true(value_at(&f, "layers.0.conv1d.weight", 3) == 1 && value_at(&f, "layers.0.conv1d.weight", 2) == 0);
+  assert_true(value_at(&f, "layers.0.conv1d.weight", 3) == 1 &&
+              value_at(&f, "layers.0.conv1d.weight", 2) == 0);
   assert_true(fabs(log1p(exp(value_at(&f, "layers.1.dt_bias", 1))) - 1) < 1e-12);
   double a = value_at(&f, "layers.0.A_log", 0);
   assert_true(a <= 0 && a >= -8 * log(16));
   assert_true(a != value_at(&f, "layers.1.A_log", 0));
   // in_proj rows: z 8, x 8, B 3, C 3, dt 2, each of 6 columns
   for (int64_t i = 0; i < 3 * 6; i++) {
-    double b = value_at(&f, "layers.0.in_proj.weight", 16 * 6 + i), c = value_at(&f, "layers.0.in_proj.weight", 19 * 6 + i);
-    assert_true(fabs(c - 0.5 * b) <= 0.5 / sqrt(6) && c != 0); // c - b / 2 is half of a draw within the bound
+    double b = value_at(&f, "layers.0.in_proj.weight", 16 * 6 + i),
+           c = value_at(&f, "layers.0.in_proj.weight", 19 * 6 + i);
+    assert_true(fabs(c - 0.5 * b) <= 0.5 / sqrt(6) &&
+                c != 0);  // c - b / 2 is half of a draw within the bound
   }
   assert_true(value_at(&f, "layers.1.in_proj.weight", 22 * 6) == 0);
   close_fixture(&f);
@@ -314,7 +355,8 @@ static void damaged_programs_are_refused(void **state) {
   (void)state;
   fixture f;
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/small-mamba2.rec");
-  const char *keys[] = {"vocabulary", "row", "logits", "parameters", "states", "tensors", "ops", "backward", "name"};
+  const char *keys[] = {"vocabulary", "row", "logits",   "parameters", "states",
+                        "tensors",    "ops", "backward", "name"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     cJSON *copy = cJSON_Duplicate(f.json, true);
     cJSON *model = cJSON_GetArrayItem(cJSON_GetObjectItem(copy, "models"), 0);

@@ -1,4 +1,5 @@
-// The parts of training that stand alone: random numbers, the pool, matrix products with their gradients, the loss, the optimizer.
+// The parts of training that stand alone: random numbers, the pool, matrix products with their
+// gradients, the loss, the optimizer.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +114,7 @@ static void embedding_gradients_add_up(void **state) {
   (void)state;
   float table[6] = {1, 2, 3, 4, 5, 6}, out[4 * 3], d_table[6] = {0};
   uint16_t tokens[4] = {2, 0, 2, 1};
-  rows y = {out, 4, 2, 3}; // rows with a stride
+  rows y = {out, 4, 2, 3};  // rows with a stride
   memset(out, 0, sizeof out);
   numeric_f32.embed(tokens, table, y);
   assert_true(out[0] == 5 && out[1] == 6 && out[3] == 1 && out[9] == 3);
@@ -125,8 +126,14 @@ static void embedding_gradients_add_up(void **state) {
 static void adamw_steps_by_the_rate(void **state) {
   (void)state;
   float p[2] = {1, -1}, g[2] = {100, -0.01f}, m[2] = {0}, v[2] = {0};
-  adamw_step step = {.rate = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-12, .decay = 0.5, .correction1 = 0.1,
-                     .correction2 = 0.05, .gradient_scale = 1};
+  adamw_step step = {.rate = 0.1,
+                     .beta1 = 0.9,
+                     .beta2 = 0.95,
+                     .epsilon = 1e-12,
+                     .decay = 0.5,
+                     .correction1 = 0.1,
+                     .correction2 = 0.05,
+                     .gradient_scale = 1};
   numeric_f32.adamw(p, g, m, v, 2, &step);
   assert_true(fabs(p[0] - (0.95 - 0.1)) < 1e-5);
   assert_true(fabs(p[1] - (-0.95 + 0.1)) < 1e-5);
