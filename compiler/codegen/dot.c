@@ -118,7 +118,7 @@ static void one_block(product *p, const block *b) {
       store_real(e, real_fma(e, x, factor[v], sum), sums[r][v]);
     }
   }
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
   column = 0;
   for (int v = 0; v < b->vectors; v++) {
     for (int r = 0; r < b->rows; r++) {
@@ -136,7 +136,7 @@ static void row_blocks(product *p, block b, int rows) {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), rows, "i");
     b.i = loop.index;
     one_block(p, &b);
-    loop_end(e, &loop, false);
+    loop_end(e, &loop);
   }
   if (p->s.rows > whole) {
     b.rows = (int)(p->s.rows - whole);
@@ -156,7 +156,7 @@ static void product_body(product *p) {
     emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), wide, "j");
     b.j = loop.index;
     row_blocks(p, b, rows);
-    loop_end(e, &loop, false);
+    loop_end(e, &loop);
   }
   int64_t rest = p->s.columns - whole;
   if (!rest) return;
@@ -271,7 +271,7 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
     emit_loop loop = loop_begin(e, integer(e, begin), integer(e, size), 1, "outer");
     at->index[axis] = loop.index;
     product_loops(l, at, d, axes & ~axis_bit(axis), add);
-    loop_end(e, &loop, false);
+    loop_end(e, &loop);
   }
   at->index[axis] = NULL;
 }

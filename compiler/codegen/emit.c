@@ -1,7 +1,6 @@
 /* LLVM instructions by small words: numbers with lanes, addresses, masks, counted loops, branches. */
 #include "emit.h"
 
-#include <llvm-c/DebugInfo.h>
 #include <string.h>
 
 #include "../base/ice.h"
@@ -297,22 +296,11 @@ emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *nam
   return loop;
 }
 
-static void unroll_fully(emitter *e, ir branch) {
-  LLVMMetadataRef word = LLVMMDStringInContext2(e->context, "llvm.loop.unroll.full", 21);
-  LLVMMetadataRef hint = LLVMMDNodeInContext2(e->context, &word, 1);
-  LLVMMetadataRef hold = LLVMTemporaryMDNode(e->context, NULL, 0);
-  LLVMMetadataRef loop = LLVMMDNodeInContext2(e->context, (LLVMMetadataRef[]){hold, hint}, 2);
-  LLVMMetadataReplaceAllUsesWith(hold, loop);
-  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(e->context, "llvm.loop", 9),
-                  LLVMMetadataAsValue(e->context, loop));
-}
-
-void loop_end(emitter *e, emit_loop *loop, bool unroll) {
+void loop_end(emitter *e, emit_loop *loop) {
   ir next = LLVMBuildNSWAdd(e->b, loop->index, loop->step, "");
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
   LLVMAddIncoming(loop->index, &next, &latch, 1);
-  ir back = LLVMBuildBr(e->b, loop->head);
-  if (unroll) unroll_fully(e, back);
+  LLVMBuildBr(e->b, loop->head);
   LLVMPositionBuilderAtEnd(e->b, loop->exit);
 }
 

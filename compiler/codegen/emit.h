@@ -74,7 +74,7 @@ typedef struct emit_loop {
   ir step;
 } emit_loop;
 emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name);
-void loop_end(emitter *e, emit_loop *loop, bool unroll);
+void loop_end(emitter *e, emit_loop *loop);
 
 typedef struct emit_branch {
   LLVMBasicBlockRef other, join;

@@ -305,7 +305,7 @@ static ir libm_lanes(emitter *e, const char *name, ir *args, int count) {
   for (int i = 0; i < count; i++)
     lane[i] = load_real(e, element(e, e->real, memory[i], loop.index), 0);
   store_real(e, libm_lanes(e, name, lane, count), element(e, e->real, memory[0], loop.index));
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
   return load_real(e, memory[0], lanes);
 }
 

@@ -173,7 +173,7 @@ static mapping mapping_of(const kernel *k, codegen_clone clone, bool f64) {
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (k->lane_axis >= 0) {
     int64_t points = state_points(k);
-    int together = points > 32 || points <= 2 ? 4 : points <= 8 ? 2 : 1;
+    int together = points > 32 || points <= 2 ? 4 : 2;
     m.lanes = m.width * together < k->lane_block ? m.width * together : k->lane_block;
   }
   int inner = k->grid_count ? k->grid_axes[k->grid_count - 1] : -1;
@@ -687,7 +687,30 @@ static void set_step(host *h, part *p, ir t) {
   }
 }
 
+enum { STEPS_AHEAD = 8, CACHE_LINE = 64 };
+
+/* Steps lie further apart than a page when there are many channels: nobody but us knows what is read next. */
+static void fetch_ahead(host *h, part *p, ir t) {
+  emitter *e = h->e;
+  int lane = h->m.lane_axis;
+  ir ahead = int_add(e, t, integer(e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
+  for (int i = 0; lane >= 0 && i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (!place->time || !p->memory[i].base || !axis_in(axes_of_place(place), lane)) continue;
+    if (plan_tile_axes(&h->m, axes_of_place(place))) continue;
+    view v = at_time(h, p->memory[i], ahead, p->time_stride[i]);
+    ir address = view_address(&p->l, &v, &h->at, axes_of_place(place));
+    for (int n = 0; n < h->m.lanes; n += CACHE_LINE / (h->m.f64 ? 8 : 4)) {
+      ir line = element(e, e->real, address, integer(e, n));
+      ir hints[] = {line, LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 3, 0),
+                    LLVMConstInt(e->i32, 1, 0)};
+      call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
+    }
+  }
+}
+
 static void one_step(host *h, part *p, ir t) {
+  fetch_ahead(h, p, t);
   set_step(h, p, t);
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
@@ -705,7 +728,7 @@ static void steps_forward(host *h) {
   if (!h->described->writes_saved) {
     emit_loop loop = loop_begin(e, integer(e, 0), h->time, 1, "time");
     one_step(h, p, loop.index);
-    loop_end(e, &loop, false);
+    loop_end(e, &loop);
     return;
   }
   emit_loop chunks = loop_begin(e, integer(e, 0), chunk_count(h), 1, "chunk");
@@ -714,8 +737,8 @@ static void steps_forward(host *h) {
   ir end = int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time);
   emit_loop loop = loop_begin(e, begin, end, 1, "time");
   one_step(h, p, loop.index);
-  loop_end(e, &loop, false);
-  loop_end(e, &chunks, false);
+  loop_end(e, &loop);
+  loop_end(e, &chunks);
 }
 
 /* The view of row `step` of something kept for every step of a chunk. */
@@ -788,13 +811,13 @@ static void steps_backward(host *h) {
     load_saved(h, &h->again, chunk);
     emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
     recompute_step(h, int_add(e, begin, again.index), again.index);
-    loop_end(e, &again, false);
+    loop_end(e, &again);
   }
   emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
   ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
   backward_step(h, int_add(e, begin, step), step);
-  loop_end(e, &back, false);
-  loop_end(e, &chunks, false);
+  loop_end(e, &back);
+  loop_end(e, &chunks);
 }
 
 /* ---- chunk form ---- */
@@ -905,7 +928,7 @@ static void chunks_inside(host *h) {
   ir chunk = chunk_in_order(h, chunks.index);
   set_chunk(h, &h->main, chunk);
   chunk_body(h, chunk);
-  loop_end(e, &chunks, false);
+  loop_end(e, &chunks);
 }
 
 /* ---- instances ---- */
@@ -1012,46 +1035,84 @@ static void call_instance(host *h, ir f, LLVMTypeRef type, ir lane) {
   LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
 }
 
-static void lanes_of_instance(host *h, ir block, ir whole, ir rest, LLVMTypeRef type) {
+static host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
+                     bool f64) {
+  host h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
+  h.m = mapping_of(k->kernel, clone, f64);
+  return h;
+}
+
+typedef struct instance_functions {
+  ir whole, rest; /* rest NULL: there are no other lanes */
+  LLVMTypeRef type;
+  bool one_by_one; /* rest takes one lane */
+} instance_functions;
+
+static void call_rest(host *h, const instance_functions *f, ir begin, ir end) {
+  if (!f->one_by_one) {
+    call_instance(h, f->rest, f->type, begin);
+    return;
+  }
+  emit_loop loop = loop_begin(h->e, begin, end, 1, "lane");
+  call_instance(h, f->rest, f->type, loop.index);
+  loop_end(h->e, &loop);
+}
+
+static void lanes_of_instance(host *h, ir block, const instance_functions *f) {
   emitter *e = h->e;
   ir size = h->axis_size[h->m.lane_axis];
   ir begin = int_mul(e, block, integer(e, h->k->lane_block));
   ir end = int_min(e, int_add(e, begin, integer(e, h->k->lane_block)), size);
   emit_loop loop = loop_begin(e, begin, end, h->m.lanes, "lanes");
-  if (rest) {
+  if (f->rest) {
     ir full =
         LLVMBuildICmp(e->b, LLVMIntSLE, int_add(e, loop.index, integer(e, h->m.lanes)), end, "");
     emit_branch branch = branch_begin(e, full);
-    call_instance(h, whole, type, loop.index);
+    call_instance(h, f->whole, f->type, loop.index);
     branch_else(e, &branch);
-    call_instance(h, rest, type, loop.index);
+    call_rest(h, f, loop.index, end);
     branch_end(e, &branch);
   } else {
-    call_instance(h, whole, type, loop.index);
+    call_instance(h, f->whole, f->type, loop.index);
   }
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
+}
+
+/* The last lanes of an axis under a mask. The baseline has no masked memory instructions: there they go one by one. */
+static void rest_function(host *h, instance_functions *f) {
+  const char *name = arena_printf(h->a, "%s_rest", h->symbol);
+  f->one_by_one = h->e->clone == CLONE_V2;
+  if (!f->one_by_one) {
+    f->rest = instance_function(h, name, true, &f->type);
+    return;
+  }
+  host narrow = host_for(h->a, h->described, h->symbol, h->e->clone, h->e->f64);
+  narrow.m.lanes = 1;
+  narrow.e = h->e;
+  plan_host(&narrow);
+  f->rest = instance_function(&narrow, name, false, &f->type);
+  if (narrow.shared_numbers > h->shared_numbers) h->shared_numbers = narrow.shared_numbers;
+}
+
+static bool has_rest(const host *h) {
+  int64_t size;
+  bool known = int_known(h->axis_size[h->m.lane_axis], &size);
+  return !known || size % h->m.lanes || h->k->lane_block % h->m.lanes;
 }
 
 static void instances_outside(host *h, ir first, ir last) {
   emitter *e = h->e;
-  LLVMTypeRef type;
-  ir whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), false, &type),
-     rest = NULL;
-  if (h->m.lane_axis >= 0) {
-    int64_t size;
-    bool known = int_known(h->axis_size[h->m.lane_axis], &size);
-    if (!known || size % h->m.lanes || h->k->lane_block % h->m.lanes) {
-      rest = instance_function(h, arena_printf(h->a, "%s_rest", h->symbol), true, &type);
-    }
-  }
+  instance_functions f = {0};
+  f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), false, &f.type);
+  if (h->m.lane_axis >= 0 && has_rest(h)) rest_function(h, &f);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   ir block = split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {
-    lanes_of_instance(h, block, whole, rest, type);
+    lanes_of_instance(h, block, &f);
   } else {
-    call_instance(h, whole, type, integer(e, 0));
+    call_instance(h, f.whole, f.type, integer(e, 0));
   }
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
 }
 
 static void place_instance(host *h, ir instance, ir first) {
@@ -1068,7 +1129,7 @@ static void instances_inside(host *h, ir first, ir last) {
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
   begin_instance(h);
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
   emit_loop chunks = loop_begin(e, integer(e, 0), chunk_count(h), 1, "chunk");
   ir chunk = chunk_in_order(h, chunks.index);
   loop = loop_begin(e, first, last, 1, "instance");
@@ -1083,21 +1144,14 @@ static void instances_inside(host *h, ir first, ir last) {
   lower_region(&p->l, REGION_SHARED);
   branch_end(e, &branch);
   chunk_body(h, chunk);
-  loop_end(e, &loop, false);
-  loop_end(e, &chunks, false);
+  loop_end(e, &loop);
+  loop_end(e, &chunks);
   loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
   open_instance(h, p);
   lower_region(&p->l, REGION_PROLOGUE);
   end_instance(h);
-  loop_end(e, &loop, false);
-}
-
-static host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
-                     bool f64) {
-  host h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
-  h.m = mapping_of(k->kernel, clone, f64);
-  return h;
+  loop_end(e, &loop);
 }
 
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
@@ -1126,5 +1180,5 @@ codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, bool 
   codegen_kernel described = host_describe(a, k);
   host h = host_for(a, &described, k->symbol, clone, f64);
   plan_host(&h);
-  return bytes_of(&h);
+  return bytes_of(&h); /* lanes one by one need no more than a vector of them */
 }

@@ -321,21 +321,10 @@ static loop_axes by_rank(const lower *l, axis_set axes) {
   return list;
 }
 
-enum { UNROLLED_POINTS = 32 };
-
-static bool unrolls(const lower *l, axis_set axes, bool lane) {
-  if (!lane) return false;
-  int64_t points = 1;
-  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
-    if (axis_in(axes, axis)) points *= known_size(l, axis);
-  }
-  return points <= UNROLLED_POINTS;
-}
-
 typedef void nest_function(lower *l, const place_in_loops *at, void *data);
 
 /* Scalar loops over `axes` from position `from` on, then `inner`. */
-static void loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at, bool unroll,
+static void loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
                        nest_function *inner, void *data) {
   if (from == axes->count) {
     inner(l, at, data);
@@ -345,9 +334,9 @@ static void loops_over(lower *l, const loop_axes *axes, int from, place_in_loops
   emit_loop loop = loop_begin(l->e, integer(l->e, 0), integer(l->e, known_size(l, axis)), 1,
                               l->p->program->axes.items[axis].name);
   at->index[axis] = loop.index;
-  loops_over(l, axes, from + 1, at, unroll, inner, data);
+  loops_over(l, axes, from + 1, at, inner, data);
   at->index[axis] = NULL;
-  loop_end(l->e, &loop, unroll);
+  loop_end(l->e, &loop);
 }
 
 /* Vectors along `axis`: whole ones in a loop, then the rest as one shorter vector. */
@@ -363,7 +352,7 @@ static void vectors_along(lower *l, int axis, place_in_loops *at, nest_function 
                                 l->p->program->axes.items[axis].name);
     at->index[axis] = loop.index;
     inner(l, at, data);
-    loop_end(e, &loop, false);
+    loop_end(e, &loop);
   }
   if (size > whole) {
     at->lanes = (int)(size - whole);
@@ -381,7 +370,7 @@ typedef struct points {
   const plan_nest *nest;
   loop_axes outer, reduced;
   int vector; /* axis in vectors, or -1 */
-  bool vector_reduced, unroll;
+  bool vector_reduced;
   ir *sums;       /* accumulators by position in nest->values, for vectors of `sum_lanes` */
   ir *short_sums; /* for the shorter vector at the end */
   int sum_lanes;
@@ -544,7 +533,7 @@ static void outer_point(lower *l, const place_in_loops *at, void *data) {
     if (short_lanes) start_sums(l, n, n->short_sums, short_lanes);
   }
   if (lanes || !n->vector_reduced) start_sums(l, n, n->sums, lanes);
-  loops_over(l, &n->reduced, 0, &inner, n->unroll, reduced_loops, data);
+  loops_over(l, &n->reduced, 0, &inner, reduced_loops, data);
   finish_sums(l, at, n, lanes, short_lanes);
 }
 
@@ -587,7 +576,6 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
   n.sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
   n.short_sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
   axis_set outer = nest->axes & ~nest->over, reduced = nest->over;
-  n.unroll = unrolls(l, nest->axes, nest->lane);
   if (!nest->lane && nest->axes) {
     loop_axes all = by_rank(l, nest->axes);
     n.vector = all.axes[all.count - 1];
@@ -598,7 +586,7 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
   n.outer = by_rank(l, outer);
   n.reduced = by_rank(l, reduced);
   place_in_loops at = start_place(l, nest->lane);
-  loops_over(l, &n.outer, 0, &at, n.unroll, outer_vectors, &n);
+  loops_over(l, &n.outer, 0, &at, outer_vectors, &n);
 }
 
 typedef struct free_points {
@@ -620,10 +608,9 @@ static void free_point(lower *l, const place_in_loops *at, void *data) {
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
   free_points f = {.vector = -1, .body = body, .data = data};
   loop_axes all = by_rank(l, axes);
-  bool unroll = unrolls(l, axes, lane);
   if (!lane && all.count) f.vector = all.axes[--all.count];
   place_in_loops at = start_place(l, lane);
-  loops_over(l, &all, 0, &at, unroll, free_point, &f);
+  loops_over(l, &all, 0, &at, free_point, &f);
 }
 
 /* ---- copies ---- */
@@ -648,7 +635,7 @@ static void lower_pack(lower *l, const plan_nest *nest) {
   free_points f = {.vector = -1, .body = pack_point, .data = &p};
   if (all.count) f.vector = all.axes[--all.count];
   place_in_loops at = start_place(l, false);
-  loops_over(l, &all, 0, &at, false, free_point, &f);
+  loops_over(l, &all, 0, &at, free_point, &f);
 }
 
 /* ---- sums along time ---- */
@@ -690,7 +677,7 @@ static void prefix_point(lower *l, const place_in_loops *at, void *data) {
   ir after = real_add(e, before, operand_at(l, &row, v->args[0]));
   store_real(e, after, sum);
   keep_value(l, &row, n->id, v->index & 1 ? before : after);
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
 }
 
 static void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body) {
@@ -727,7 +714,7 @@ static void segment_point(lower *l, const place_in_loops *at, void *data) {
     store_real(e, after, sum);
     keep_value(l, &row, n->id, after);
   }
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
 }
 
 /* dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up, then over s < j. */
@@ -762,13 +749,13 @@ static void segment_adjoint_point(lower *l, const place_in_loops *at, void *data
     place_in_loops out = *at;
     out.index[t] = row.index[t];
     keep_value(l, &out, n->id, sum);
-    loop_end(e, &loop, false);
+    loop_end(e, &loop);
     return;
   }
   ir total = stack_slot(e, real_type(e, lanes), "total");
   emit_loop clear = loop_begin(e, integer(e, 0), integer(e, size), 1, "s");
   store_real(e, real_number(e, 0, lanes), element(e, real_type(e, lanes), columns, clear.index));
-  loop_end(e, &clear, false);
+  loop_end(e, &clear);
   emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
   row.index[t] = row_of(l, loop.index, true, size);
   store_real(e, real_number(e, 0, lanes), total);
@@ -779,11 +766,11 @@ static void segment_adjoint_point(lower *l, const place_in_loops *at, void *data
   ir after = real_add(e, before, operand_at(l, &row, g));
   store_real(e, after, address);
   store_real(e, real_add(e, load_real(e, total, lanes), v->index ? before : after), total);
-  loop_end(e, &pair, false);
+  loop_end(e, &pair);
   place_in_loops out = *at;
   out.index[t] = row.index[t];
   keep_value(l, &out, n->id, load_real(e, total, lanes));
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
 }
 
 /* ---- the first entry that equals the extreme one ---- */
@@ -801,7 +788,7 @@ static void first_equal_outer(lower *l, const place_in_loops *at, void *data) {
   first_equal *f = data;
   store_real(l->e, real_number(l->e, 0, f->lanes), f->found);
   place_in_loops inner = *at;
-  loops_over(l, &f->over, 0, &inner, false, first_equal_inner, data);
+  loops_over(l, &f->over, 0, &inner, first_equal_inner, data);
 }
 
 static void first_equal_inner(lower *l, const place_in_loops *at, void *data) {
@@ -825,7 +812,7 @@ static void lower_first_equal(lower *l, const plan_nest *nest) {
   loop_axes outer = by_rank(l, nest->axes & ~over);
   place_in_loops at = start_place(l, nest->lane);
   forget(l);
-  loops_over(l, &outer, 0, &at, false, first_equal_outer, &f);
+  loops_over(l, &outer, 0, &at, first_equal_outer, &f);
 }
 
 /* ---- regions ---- */

@@ -74,8 +74,7 @@ static int choose_lane(const scheduler *s, axis_set grid) {
 /* A small axis is one block; otherwise whole vectors of every clone, several where there is enough to share out. */
 static int lane_block(int64_t size) {
   if (size != TYPED_RUNTIME_SIZE && size <= 16) return (int)size;
-  if (size == TYPED_RUNTIME_SIZE || size <= 64) return 16;
-  return size < 512 ? 32 : 64;
+  return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
 }
 
 static bool is_matrix_state(const scheduler *s, int lane) {

@@ -68,7 +68,7 @@ static void make_function(emitter *e, const char *name, tile_op op, int lanes) {
     args[i] = load_real(e, element(e, e->real, LLVMGetParam(f, i), loop.index), lanes);
   }
   store_real(e, expr_apply(e, op, args), element(e, e->real, LLVMGetParam(f, 2), loop.index));
-  loop_end(e, &loop, false);
+  loop_end(e, &loop);
   LLVMBuildRetVoid(e->b);
   assert_true(llvm_instruction_count(f) < 1000);
 }
