@@ -180,7 +180,7 @@ typedef struct init_run {
   graph_model *model;
   const ast_item *item;
   const typed_name *name;
-  size_binding *bindings;
+  number_binding *bindings;
   int binding_count;
   const graph_parameter *near; /* the weight being started, for paths on the right */
   const graph_part *part;
@@ -206,17 +206,13 @@ static bool known_path(void *context, const ast_expr *path) {
   return true;
 }
 
-/* The axes that an init's expressions know: its header and those of the weight. */
+/* An init's expressions know the numbers of its header and the axes of the weight. */
 static const typed_start *entry_start(init_run *run, const ast_init_entry *entry,
                                       const graph_part *part) {
   graph_builder *b = run->b;
   typed_body *body = ARENA_NEW(b->arena, typed_body);
   body->name = run->item->name.text;
   body->span = run->item->span;
-  if (run->item->init.has_header &&
-      !sema_header(b->program->sema, run->name, &run->item->init.header, run->bindings,
-                   run->binding_count, body))
-    return NULL;
   axis_order order = {0};
   for (int i = 0; i < part->axis_count; i++) {
     int axis = 0;
@@ -227,6 +223,7 @@ static const typed_start *entry_start(init_run *run, const ast_init_entry *entry
     order.axes[order.count++] = axis;
   }
   sema_scope *scope = sema_scope_new(b->program->sema, run->name->file, body);
+  if (!sema_bind_header(scope, run->name, run->bindings, run->binding_count)) return NULL;
   run->part = part;
   const typed_start *start =
       sema_check_start(scope, entry->start, order_set(order), known_path, run);
@@ -279,9 +276,9 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
     }
     sema_scope *scope =
         sema_scope_new(b->program->sema, run->name->file, ARENA_NEW(b->arena, typed_body));
-    int64_t size;
-    if (!sema_whole(scope, arg->value, "the value", 0, &size)) return false;
-    run->bindings[run->binding_count++] = (size_binding){arg->name.text, size};
+    double number;
+    if (!sema_constant(scope, arg->value, "a number of an init", &number)) return false;
+    run->bindings[run->binding_count++] = (number_binding){arg->name.text, number};
   }
   return true;
 }
@@ -306,7 +303,7 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
     return false;
   }
   int count = setting->kind == AST_CALL ? setting->call.args.count : 0;
-  run.bindings = ARENA_ARRAY(b->arena, size_binding, count + 1);
+  run.bindings = ARENA_ARRAY(b->arena, number_binding, count + 1);
   if (!init_bindings(&run, setting)) return false;
   for (int i = 0; i < run.item->init.entries.count; i++)
     apply_entry(&run, &run.item->init.entries.items[i], first, last);

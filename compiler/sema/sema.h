@@ -37,6 +37,12 @@ typedef struct size_binding {
   int64_t size;
 } size_binding;
 
+// A name of an init's header and the number that a train gives it.
+typedef struct number_binding {
+  const char *name;  // interned
+  double number;
+} number_binding;
+
 // The axes of a header with their sizes: from `bindings` (a call's), else -D, else the default, else at run time.
 // False after an error. A binding that is no name of the header is the caller's to refuse.
 bool sema_header(sema *s, const typed_name *item, const ast_header *header,
@@ -80,6 +86,10 @@ bool sema_bind_let(sema_scope *scope, const char *name, span where, value_id val
 bool sema_bind_constant(sema_scope *scope, const char *name, span where, double number);
 // Adds a tensor to the body (input or param) and names it.
 bool sema_bind_tensor(sema_scope *scope, const typed_tensor *tensor);
+// Names the numbers of an init's header: from `given` (the train's), else -D, else the default, which may use earlier
+// ones. False after an error.
+bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given,
+                      int given_count);
 // Was the name mentioned by any expression so far?
 bool sema_is_used(const sema_scope *scope, const char *name);
 

@@ -192,6 +192,41 @@ bool sema_header(sema *s, const typed_name *item, const ast_header *header,
   return diag_error_count(s->messages) == errors;
 }
 
+// ---- headers of inits: numbers of any kind ------------------------------------------------------------------------------
+
+static bool header_number(sema_scope *scope, const typed_name *init, const ast_header_axis *name,
+                          const number_binding *given, int given_count, double *number) {
+  for (int i = 0; i < given_count; i++) {
+    if (given[i].name != name->name.text) continue;
+    *number = given[i].number;
+    return true;
+  }
+  const size_override *override = find_override(scope->sema, init, name->name.text);
+  if (override) {
+    *number = (double) override->size;
+    return true;
+  }
+  if (name->value) return sema_constant(scope, name->value, "a number of an init", number);
+  scope_error(scope, name->span,
+              "expected a number for '%s', found none; give it here, as in %s = 8, or "
+              "where the init is used",
+              name->name.text, name->name.text);
+  return false;
+}
+
+bool sema_bind_header(sema_scope *scope, const typed_name *init, const number_binding *given,
+                      int given_count) {
+  const ast_header *header = &init->item->init.header;
+  bool fine = true;
+  for (int i = 0; i < header->count; i++) {
+    const ast_header_axis *name = &header->items[i];
+    double number = 0;
+    fine &= header_number(scope, init, name, given, given_count, &number);
+    fine &= sema_bind_constant(scope, name->name.text, name->name.span, number);
+  }
+  return fine;
+}
+
 // ---- are two sizes equal? -----------------------------------------------------------------------------------------------
 
 static int axis_of_name(const typed_body *body, const char *name) {
