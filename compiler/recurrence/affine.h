@@ -19,8 +19,7 @@ typedef struct affine {
   bool split;       // the parts below say how
   value_id factor;  // elementwise factor of the leaf; NO_VALUE: 0
   value_id rest;    // what does not depend on the leaf; NO_VALUE: 0
-  VEC(affine_read)
-  reads;
+  VEC(affine_read) reads;
   value_id limit;      // where it is not linear, or not split: the value, and why in words
   const char *reason;  // continues "TEXT ..."
 } affine;

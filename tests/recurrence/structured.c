@@ -40,16 +40,11 @@ typedef struct expression {
 typedef struct generator {
   arena *memory;
   uint64_t random;
-  VEC(tensor)
-  tensors;  // inputs and parameters
-  VEC(tensor)
-  lets;  // real ones, usable as leaves
-  VEC(char *)
-  declarations;
-  VEC(char *)
-  body;
-  VEC(expression)
-  reads;  // of states, for the outputs
+  VEC(tensor) tensors;  // inputs and parameters
+  VEC(tensor) lets;  // real ones, usable as leaves
+  VEC(char *) declarations;
+  VEC(char *) body;
+  VEC(expression) reads;  // of states, for the outputs
   axes used;
   int state_count;
   bool has_unit, has_soft;

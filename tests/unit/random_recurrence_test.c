@@ -2,12 +2,12 @@
 // normalisation and the parts of the structure change no number; time can be cut, and sequences packed.
 // REC_TEST_SEED=N runs the program of that seed alone.
 // clang-format off: cmocka.h needs what stands before it
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 // clang-format on
 
 #include <math.h>
@@ -27,7 +27,8 @@ typedef struct subject {
 
 static void assert_small(const subject *s, double difference, double limit, const char *what) {
   if (difference <= limit) return;
-  fail_msg("%s differ by %g; again with REC_TEST_SEED=%llu\n%s", what, difference, (unsigned long long)s->seed, s->text);
+  fail_msg("%s differ by %g; again with REC_TEST_SEED=%llu\n%s", what, difference,
+           (unsigned long long)s->seed, s->text);
 }
 
 static void check_text(subject *s) {
@@ -50,16 +51,19 @@ static void check_gradients(subject *s) {
 }
 
 static void check_normalisation(subject *s) {
-  assert_small(s, fixture_difference(&s->fixture, s->raw, s->analysed, s->seed), 1e-9, "raw and normalised");
+  assert_small(s, fixture_difference(&s->fixture, s->raw, s->analysed, s->seed), 1e-9,
+               "raw and normalised");
   recurrence *parts = fixture_from_parts(&s->fixture, s->analysed);
-  assert_small(s, fixture_difference(&s->fixture, s->analysed, parts, s->seed), 1e-9, "update and parts");
+  assert_small(s, fixture_difference(&s->fixture, s->analysed, parts, s->seed), 1e-9,
+               "update and parts");
 }
 
 // What recurrence_find_reads says of a state is so, whatever the state.
 static void check_reads(subject *s) {
   for (int i = 0; i < s->analysed->body.tensors.count; i++) {
     if (s->analysed->body.tensors.items[i].kind != TENSOR_STATE) continue;
-    assert_small(s, fixture_read_error(&s->fixture, s->analysed, i, s->seed), 1e-9, "a read and its parts");
+    assert_small(s, fixture_read_error(&s->fixture, s->analysed, i, s->seed), 1e-9,
+                 "a read and its parts");
   }
 }
 
@@ -82,8 +86,10 @@ static void check_cut(subject *s) {
   }
   assert_true(reference_execute(r, &second.run, true));
   assert_true(reference_execute(r, &first.run, true));
-  assert_small(s, trial_part_distance(&whole, &first, 0, 0, false), 1e-12, "a cut sequence (first part) and the whole");
-  assert_small(s, trial_part_distance(&whole, &second, 0, 3, false), 1e-12, "a cut sequence (last part) and the whole");
+  assert_small(s, trial_part_distance(&whole, &first, 0, 0, false), 1e-12,
+               "a cut sequence (first part) and the whole");
+  assert_small(s, trial_part_distance(&whole, &second, 0, 3, false), 1e-12,
+               "a cut sequence (last part) and the whole");
 }
 
 static void check_packed(subject *s) {
@@ -93,13 +99,15 @@ static void check_packed(subject *s) {
   for (int k = 0; k < 3; k++) {
     trial one = trial_part(&packed, s->fixture.memory, k, offsets[k], offsets[k + 1] - offsets[k]);
     assert_true(reference_execute(s->analysed, &one.run, true));
-    assert_small(s, trial_part_distance(&packed, &one, k, offsets[k], true), 1e-12, "packed sequences and single ones");
+    assert_small(s, trial_part_distance(&packed, &one, k, offsets[k], true), 1e-12,
+                 "packed sequences and single ones");
   }
 }
 
 static void check_seed(uint64_t seed) {
   subject s = {.fixture = fixture_open(), .seed = seed};
-  s.text = seed % 2 ? structured_recurrence(s.fixture.memory, seed) : random_recurrence(s.fixture.memory, seed, "free");
+  s.text = seed % 2 ? structured_recurrence(s.fixture.memory, seed)
+                    : random_recurrence(s.fixture.memory, seed, "free");
   const typed_body *body = fixture_source(&s.fixture, s.text);
   s.raw = fixture_raw(&s.fixture, body);
   s.analysed = recurrence_analyse(s.fixture.memory, s.fixture.messages, body);

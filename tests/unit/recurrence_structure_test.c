@@ -1,11 +1,11 @@
 // Linearity: the class, the axes and the strata of published recurrences and of corner cases, told by the report.
 // clang-format off: cmocka.h needs what stands before it
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 // clang-format on
 
 #include <string.h>
@@ -77,7 +77,8 @@ static const struct {
      "S = fold[M](s = exp(-exp(g)) * S[t-1], s + b * k * (v - sum[K](k * s)))\n"
      "y = sum[K](q * S) }",
      "recurrence product: 1 state\n"
-     "  state S[H,K,V]: linear, decay kept as a logarithm plus a low-rank term, keys [K], values [V]\n"
+     "  state S[H,K,V]: linear, decay kept as a logarithm plus a low-rank term, keys [K], values "
+     "[V]\n"
      "    because 'sum[K](k * s)' at 3:57 sums S[t-1] into its own update: a low-rank term\n"},
     // several states
     {"recurrence mlstm(H, K = 4, V) {\n"
@@ -88,7 +89,8 @@ static const struct {
      "n = a * n[t-1] + exp(i - m) * k\n"
      "y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m)) }",
      "recurrence mlstm: 3 states\n"
-     "  state C[H,K,V] (stratum 1): linear, scalar decay kept as a logarithm, keys [K], values [V]\n"
+     "  state C[H,K,V] (stratum 1): linear, scalar decay kept as a logarithm, keys [K], values "
+     "[V]\n"
      "  state n[H,K] (stratum 1): linear, scalar decay kept as a logarithm, keys [K]\n"
      "  state m[H] (stratum 0): the maximum of a shifted state and a value\n"},
     {"recurrence shift(H, K = 4, V) {\n"
@@ -98,7 +100,8 @@ static const struct {
      "y = sum[K](q * S) }",
      "recurrence shift: 2 states\n"
      "  state p[H,K] (stratum 0): a delay: the value of the step before\n"
-     "  state S[H,K,V] (stratum 1): linear, scalar decay kept as a logarithm, keys [K], values [V]\n"},
+     "  state S[H,K,V] (stratum 1): linear, scalar decay kept as a logarithm, keys [K], values "
+     "[V]\n"},
     {"recurrence rotation(D) {\n"
      "input x[D] state a[D], b[D] output y[D]\n"
      "a = b[t-1] + x\n"
@@ -141,7 +144,8 @@ static const struct {
      "recurrence logistic: 1 state\n"
      "  state h[D]: not linear: a sequential loop with exact backward through time\n"
      "    because 'h' at 3:5 multiplies two values that read h[t-1]\n"},
-    {"recurrence memoryless(D) { input x[D] output y[D] y = exp(x) }", "recurrence memoryless: 0 states\n"},
+    {"recurrence memoryless(D) { input x[D] output y[D] y = exp(x) }",
+     "recurrence memoryless: 0 states\n"},
 };
 
 static void reports_say_what_was_found(void **state) {
@@ -164,7 +168,8 @@ static void analysis_of_its_own_result_changes_nothing(void **state) {
     char *text = recurrence_print(s.memory, fixture_analyse(&s, cases[i].source));
     recurrence *again = fixture_ir(&s, text);
     assert_string_equal(recurrence_print(s.memory, again), text);
-    assert_string_equal(recurrence_print(s.memory, recurrence_analyse(s.memory, s.messages, &again->body)), text);
+    assert_string_equal(
+        recurrence_print(s.memory, recurrence_analyse(s.memory, s.messages, &again->body)), text);
     fixture_close(&s);
   }
 }
@@ -204,9 +209,11 @@ static void reads_are_found(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
     fixture s = fixture_open();
-    recurrence *r = fixture_analyse(
-        &s, arena_printf(s.memory, "recurrence r(K = 3, V) { input q[K], k[K], v[V] state S[K,V] output y[V], w[K] %s %s w = q }",
-                         uses[i].update, uses[i].output));
+    recurrence *r =
+        fixture_analyse(&s, arena_printf(s.memory,
+                                         "recurrence r(K = 3, V) { input q[K], k[K], v[V] state "
+                                         "S[K,V] output y[V], w[K] %s %s w = q }",
+                                         uses[i].update, uses[i].output));
     recurrence_reads reads;
     int tensor = 3;
     double error = fixture_read_error(&s, r, tensor, 5);
@@ -214,7 +221,8 @@ static void reads_are_found(void **state) {
     if ((found ? reads.count : -1) != uses[i].reads) {
       fail_msg("%s %s: %d reads", uses[i].update, uses[i].output, found ? reads.count : -1);
     }
-    if (found ? !(error >= 0 && error < 1e-12) : error != -1) fail_msg("%s: error %g", uses[i].output, error);
+    if (found ? !(error >= 0 && error < 1e-12) : error != -1)
+      fail_msg("%s: error %g", uses[i].output, error);
     fixture_close(&s);
   }
 }

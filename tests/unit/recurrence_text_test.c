@@ -1,12 +1,12 @@
 // The text form of the recurrence IR: it reads back to itself, and malformed text is refused with one message.
 // clang-format off: cmocka.h needs what stands before it
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 // clang-format on
 
 #include "tests/recurrence/fixture.h"
@@ -82,9 +82,9 @@ static const struct {
      "expected a declaration, a value or an assignment, found the end of the text"},
     {"recurrence r {} x", "expected nothing after the recurrence, found 'x'"},
     {"recurrence r { axis H axis H }", "expected a name that is not declared yet, found 'H'"},
-    {"recurrence r { axis E = {2 * H} }", "expected a size made of numbers and earlier axes in braces, found '{'"},
-    {"recurrence r { axis H axis E = {H +} }",
-     "expected an expression, found the end of the file"},
+    {"recurrence r { axis E = {2 * H} }",
+     "expected a size made of numbers and earlier axes in braces, found '{'"},
+    {"recurrence r { axis H axis E = {H +} }", "expected an expression, found the end of the file"},
     {"recurrence r { axis H axis E = {H", "expected a size in braces, found '{'"},
     {"recurrence r { input x[G] }", "expected an axis that is declared above, found 'G'"},
     {"recurrence r { %1 = number 1 }", "expected %0, the next value, found '%1'"},

@@ -1,11 +1,11 @@
 // The reference interpreter: derivatives of every operation, states, lag buffers, packed sequences, checkpoints, kinks.
 // clang-format off: cmocka.h needs what stands before it
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 // clang-format on
 
 #include <math.h>
@@ -100,8 +100,11 @@ static const struct {
 
 static void every_operation_has_its_derivative(void **state) {
   (void)state;
-  bool seen[VALUE_OP_COUNT] = {[VALUE_INPUT] = true, [VALUE_PARAM] = true, [VALUE_PREVIOUS] = true,
-                               [VALUE_LAG] = true, [VALUE_STOP_GRADIENT] = true};
+  bool seen[VALUE_OP_COUNT] = {[VALUE_INPUT] = true,
+                               [VALUE_PARAM] = true,
+                               [VALUE_PREVIOUS] = true,
+                               [VALUE_LAG] = true,
+                               [VALUE_STOP_GRADIENT] = true};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const char *line = cases[i].line;
     seen[cases[i].op] = true;
@@ -148,7 +151,8 @@ static void states_and_lags_have_their_gradients(void **state) {
   assert_gradients(tangle, 0, 3);
 }
 
-static void assert_equal_numbers(const double *a, const double *b, int64_t count, const char *what) {
+static void assert_equal_numbers(const double *a, const double *b, int64_t count,
+                                 const char *what) {
   for (int64_t i = 0; i < count; i++) {
     if (!(fabs(a[i] - b[i]) <= 1e-12 * (1 + fabs(a[i])))) {
       fail_msg("%s[%lld]: %.17g and %.17g", what, (long long)i, a[i], b[i]);
@@ -168,9 +172,11 @@ static void packed_sequences_are_apart(void **state) {
     trial one = trial_part(&packed, s.memory, k, offsets[k], offsets[k + 1] - offsets[k]);
     assert_true(reference_execute(r, &one.run, true));
     assert_true(trial_part_distance(&packed, &one, k, offsets[k], true) < 1e-12);
-    for (int64_t i = 0; i < one.tensor_numbers[2]; i++) parameter_gradient[i] += one.run.d_tensors[2].data[i];
+    for (int64_t i = 0; i < one.tensor_numbers[2]; i++)
+      parameter_gradient[i] += one.run.d_tensors[2].data[i];
   }
-  assert_equal_numbers(packed.run.d_tensors[2].data, parameter_gradient, packed.tensor_numbers[2], "d.A");
+  assert_equal_numbers(packed.run.d_tensors[2].data, parameter_gradient, packed.tensor_numbers[2],
+                       "d.A");
   fixture_close(&s);
 }
 
@@ -179,7 +185,8 @@ static void long_sequences_are_run_again_in_stretches(void **state) {
   (void)state;
   static const char text[] =
       "recurrence long {\n axis K = 4096\n input x\n param a[K]\n state h[K]\n output y\n"
-      " %0 = input x\n %1 [K] = param a\n %2 [K] = sigmoid %1\n %3 [K] = previous h\n %4 [K] = mul %2 %3\n"
+      " %0 = input x\n %1 [K] = param a\n %2 [K] = sigmoid %1\n %3 [K] = previous h\n %4 [K] = mul "
+      "%2 %3\n"
       " %5 [K] = add %4 %0\n %6 = slice[K = 7] %5\n h = %5\n y = %6\n}\n";
   fixture s = fixture_open();
   recurrence *r = fixture_ir(&s, text);
@@ -219,10 +226,12 @@ static void assert_point(const char *line, const double *x, double value, const 
   t.run.d_tensors[4].data[0] = 1;
   assert_true(reference_execute(r, &t.run, true));
   double y = t.run.tensors[4].data[0];
-  if (!(y == value || (isnan(y) && isnan(value)))) fail_msg("%s is %.17g, expected %.17g", line, y, value);
+  if (!(y == value || (isnan(y) && isnan(value))))
+    fail_msg("%s is %.17g, expected %.17g", line, y, value);
   for (int i = 0; i < 3; i++) {
     double d = t.run.d_tensors[i].data[0] + t.run.d_tensors[3].data[i];
-    if (d != gradient[i] && !(isnan(d) && isnan(gradient[i]))) fail_msg("%s: gradient %d is %.17g, expected %.17g", line, i, d, gradient[i]);
+    if (d != gradient[i] && !(isnan(d) && isnan(gradient[i])))
+      fail_msg("%s: gradient %d is %.17g, expected %.17g", line, i, d, gradient[i]);
   }
   fixture_close(&s);
 }
@@ -268,7 +277,8 @@ static void the_branch_not_taken_leaks_nothing(void **state) {
   (void)state;
   static const char text[] =
       "recurrence one {\n input c\n input x\n output y\n"
-      " %0 = input c\n %1 = input x\n %2 = log %1\n %3 = div %0 %1\n %4 = sqrt %1\n %5 = mul %2 %3\n"
+      " %0 = input c\n %1 = input x\n %2 = log %1\n %3 = div %0 %1\n %4 = sqrt %1\n %5 = mul %2 "
+      "%3\n"
       " %6 = mul %5 %4\n %7 = where %0 %6 %1\n y = %7\n}\n";
   fixture s = fixture_open();
   recurrence *r = fixture_ir(&s, text);
