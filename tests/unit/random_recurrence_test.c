@@ -1,13 +1,13 @@
 // Properties of random recurrences: what the front end accepts verifies and prints; gradients are those of differences;
 // normalisation and the parts of the structure change no number; time can be cut, and sequences packed.
 // REC_TEST_SEED=N runs the program of that seed alone.
-// clang-format off: cmocka.h needs what stands before it
-#include <cmocka.h>
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <cmocka.h>  // needs what stands before it
 // clang-format on
 
 #include <math.h>

@@ -1,11 +1,11 @@
 // Normalisation: every rewrite, that it changes no value at ordinary points, and what it is for at extreme ones.
-// clang-format off: cmocka.h needs what stands before it
-#include <cmocka.h>
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <cmocka.h>  // needs what stands before it
 // clang-format on
 
 #include <math.h>

@@ -1,11 +1,11 @@
 // Linearity: the class, the axes and the strata of published recurrences and of corner cases, told by the report.
-// clang-format off: cmocka.h needs what stands before it
-#include <cmocka.h>
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <cmocka.h>  // needs what stands before it
 // clang-format on
 
 #include <string.h>

@@ -1,12 +1,11 @@
 // The text form of the recurrence IR: it reads back to itself, and malformed text is refused with one message.
-// clang-format off: cmocka.h needs what stands before it
-#include <cmocka.h>
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
+#include <cmocka.h>  // needs what stands before it
 // clang-format on
 
 #include "tests/recurrence/fixture.h"

@@ -1,11 +1,11 @@
 // The reference interpreter: derivatives of every operation, states, lag buffers, packed sequences, checkpoints, kinks.
-// clang-format off: cmocka.h needs what stands before it
-#include <cmocka.h>
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <cmocka.h>  // needs what stands before it
 // clang-format on
 
 #include <math.h>
