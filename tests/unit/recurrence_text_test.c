@@ -8,6 +8,8 @@
 #include <cmocka.h>  // needs what stands before it
 // clang-format on
 
+#include <string.h>
+
 #include "tests/recurrence/fixture.h"
 
 // Every operation and every form of declaration, as recurrence_print lays it out.
