@@ -21,7 +21,7 @@ function(build_support_object output)
     set(object ${CMAKE_BINARY_DIR}/support/${name}.o)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_C_COMPILER} -std=c17 -D_GNU_SOURCE -DREC_VERSION=\"${PROJECT_VERSION}\" -I${CMAKE_SOURCE_DIR}
-        -O2 ${baseline} -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+        -O3 ${baseline} -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
         ${warnings} -MD -MF ${object}.d -c ${source} -o ${object}
       DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMENT "Support object ${name}.o")
     list(APPEND objects ${object})

@@ -9,22 +9,28 @@
 
 static const char usage_text[] =
     "usage: recc FILE.rec [-o FILE.so] [options]     compile to a shared library and its C header\n"
-    "       recc fmt FILE.rec                        print in the standard layout (rec fmt rewrites files)\n"
+    "       recc fmt FILE.rec                        print in the standard layout (rec fmt "
+    "rewrites files)\n"
     "\n"
-    "  -D AXIS=SIZE, -D ITEM.AXIS=SIZE   set the size of an axis, everywhere or in one declaration\n"
+    "  -D AXIS=SIZE, -D ITEM.AXIS=SIZE   set the size of an axis, everywhere or in one "
+    "declaration\n"
     "  -O0 .. -O3                        effort of the code generator (default -O3)\n"
     "  --dtype f32|f64                   numbers of tensors and states (default f32)\n"
     "  --chunk N                         steps computed at once (default: chosen)\n"
-    "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, tile, backward,\n"
-    "                                    report, functions, llvm, asm; into the -o file if there is one\n"
-    "  --from=recurrence|tile            FILE is the text that --emit=recurrence or --emit=tile printed\n"
+    "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, "
+    "tile, backward,\n"
+    "                                    report, functions, llvm, asm; into the -o file if there "
+    "is one\n"
+    "  --from=recurrence|tile            FILE is the text that --emit=recurrence or --emit=tile "
+    "printed\n"
     "  --check-only                      report errors, write nothing\n"
     "  -MD                               write FILE.so.d: what the library is made from, for make\n"
     "  --time-report                     print how long each pass took\n"
     "  --version, --help\n";
 
 static int usage_error(const char *expected, const char *found) {
-  fprintf(stderr, "error: expected %s, found '%s'; recc --help shows all options\n", expected, found);
+  fprintf(stderr, "error: expected %s, found '%s'; recc --help shows all options\n", expected,
+          found);
   return 2;
 }
 
@@ -48,7 +54,8 @@ static bool add_define(arena *a, interner *names, compile_options *options, cons
   if (!equals) return false;
   const char *dot = memchr(text, '.', (size_t)(equals - text));
   const char *axis = dot ? dot + 1 : text;
-  size_override define = {.axis = intern_n(names, axis, (size_t)(equals - axis)), .size = whole(equals + 1)};
+  size_override define = {.axis = intern_n(names, axis, (size_t)(equals - axis)),
+                          .size = whole(equals + 1)};
   if (dot) define.item = intern_n(names, text, (size_t)(dot - text));
   if (define.size < 1 || !is_name(axis, (size_t)(equals - axis))) return false;
   if (dot && !is_name(text, (size_t)(dot - text))) return false;
@@ -67,11 +74,14 @@ static const char *value_of(char **args, int count, int *i, const char *name) {
 }
 
 /* 0, or the exit status of a mistake. */
-static int read_option(arena *a, interner *names, compile_options *options, char **args, int count, int *i) {
+static int read_option(arena *a, interner *names, compile_options *options, char **args, int count,
+                       int *i) {
   const char *arg = args[*i], *value;
   if (strncmp(arg, "-D", 2) == 0) {
     value = arg[2] ? arg + 2 : *i + 1 < count ? args[++*i] : "";
-    return add_define(a, names, options, value) ? 0 : usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1", value);
+    return add_define(a, names, options, value)
+               ? 0
+               : usage_error("-D AXIS=SIZE or -D ITEM.AXIS=SIZE, a size of at least 1", value);
   }
   if (strcmp(arg, "-o") == 0) {
     if (*i + 1 >= count) return usage_error("a file after -o", "nothing");
@@ -84,7 +94,8 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     if (!options->f64 && strcmp(value, "f32") != 0) return usage_error("--dtype f32 or f64", value);
   } else if ((value = value_of(args, count, i, "--chunk"))) {
     int64_t chunk = whole(value);
-    if (chunk < 1 || chunk > 1 << 16) return usage_error("--chunk with a number of steps from 1 to 65536", value);
+    if (chunk < 1 || chunk > 1 << 16)
+      return usage_error("--chunk with a number of steps from 1 to 65536", value);
     options->chunk = (int)chunk;
   } else if ((value = value_of(args, count, i, "--emit"))) {
     options->emit = value;
@@ -113,7 +124,8 @@ static int read_option(arena *a, interner *names, compile_options *options, char
 
 static int print_version(void) {
   printf("recc %s\nABI %s\ntargets:", REC_VERSION, ABI_TEXT);
-  for (int clone = 0; clone < CLONE_COUNT; clone++) printf(" %s", codegen_clone_name((codegen_clone)clone));
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    printf(" %s", codegen_clone_name((codegen_clone)clone));
   printf("\n");
   return 0;
 }
@@ -144,12 +156,14 @@ int main(int argc, char **argv) {
   interner *names = interner_new(a);
   compile_options options = {.level = 3};
   int status = 0;
-  for (int i = 1; i < argc && status == 0; i++) status = read_option(a, names, &options, argv, argc, &i);
+  for (int i = 1; i < argc && status == 0; i++)
+    status = read_option(a, names, &options, argv, argc, &i);
   if (status == 0 && !options.path) {
     fputs(usage_text, stderr);
     status = 2;
   }
-  if (status == 0 && strcmp(options.path, "-") == 0 && !options.output && !options.emit && !options.check_only)
+  if (status == 0 && strcmp(options.path, "-") == 0 && !options.output && !options.emit &&
+      !options.check_only)
     status = usage_error("-o FILE.so for a program from standard input", "nothing");
   if (status == 0) status = compile(a, names, &options, stdout, stderr);
   arena_free(a);

@@ -1,4 +1,5 @@
-/* The order of the passes. Verifying, dumping and timing hang on the loop over the table, not in the passes. */
+/* The order of the passes. Verifying, dumping and timing hang on the loop over the table, not in
+ * the passes. */
 #include "compiler/pipeline.h"
 
 #include <stdlib.h>
@@ -17,20 +18,20 @@ typedef struct compilation {
   const compile_options *options;
   sources *files;
   diag *messages;
-  const char *failure;           /* a pass's own one line, for what has no place in a source */
+  const char *failure; /* a pass's own one line, for what has no place in a source */
   const source *source;
   ast_file *syntax;
   typed_program *typed;
-  graph_program *graph;          /* NULL: no models */
+  graph_program *graph; /* NULL: no models */
   VEC(recurrence *) recurrences;
   VEC(recurrence_kernels *) kernels;
-  tile_program *tile;            /* --from=tile */
+  tile_program *tile; /* --from=tile */
   artifact library;
   codegen_input contents;
   codegen_object *object;
 } compilation;
 
-/* ---- passes ------------------------------------------------------------------------------------------------------------ */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 static bool load(compilation *c) {
   c->source = sources_load(c->files, c->options->path, &c->failure);
@@ -43,7 +44,8 @@ static bool parse(compilation *c) {
 }
 
 static bool check(compilation *c) {
-  sema_options options = {c->options->overrides.items, c->options->overrides.count, embedded_stdlib};
+  sema_options options = {c->options->overrides.items, c->options->overrides.count,
+                          embedded_stdlib};
   c->typed = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
   return true;
 }
@@ -53,9 +55,12 @@ static bool build_graph(compilation *c) {
   return true;
 }
 
-static bool is_own(const compilation *c, const typed_body *body) { return body->span.source == c->source->id; }
+static bool is_own(const compilation *c, const typed_body *body) {
+  return body->span.source == c->source->id;
+}
 
-/* Whether the file declares a recurrence, layer or model; then its imports are not exported again. */
+/* Whether the file declares a recurrence, layer or model; then its imports are not exported again.
+ * */
 static bool declares_something(const compilation *c) {
   for (int i = 0; i < c->syntax->items.count; i++) {
     ast_item_kind kind = c->syntax->items.items[i]->kind;
@@ -73,7 +78,8 @@ static bool analyse(compilation *c) {
   for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
     vec_push(c->memory, &bodies, c->graph->kernels.items[i].body);
   for (int i = 0; i < bodies.count; i++)
-    vec_push(c->memory, &c->recurrences, recurrence_analyse(c->memory, c->messages, bodies.items[i]));
+    vec_push(c->memory, &c->recurrences,
+             recurrence_analyse(c->memory, c->messages, bodies.items[i]));
   return true;
 }
 
@@ -96,7 +102,8 @@ static bool simplify(compilation *c) {
 static bool schedule(compilation *c) {
   schedule_options options = {.chunk = c->options->chunk, .f64 = c->options->f64};
   for (int i = 0; i < c->recurrences.count; i++)
-    vec_push(c->memory, &c->kernels, schedule_recurrence(c->memory, c->recurrences.items[i], options));
+    vec_push(c->memory, &c->kernels,
+             schedule_recurrence(c->memory, c->recurrences.items[i], options));
   return true;
 }
 
@@ -110,8 +117,8 @@ static codegen_options code_options(const compilation *c) {
 static const char *report_text(compilation *c, int index) {
   const recurrence_kernels *kernels = c->kernels.items[index];
   return arena_printf(c->memory, "%s%s: %s, %d steps between saved states; %s\n",
-                      recurrence_report(c->memory, c->files, c->recurrences.items[index]), kernels->recurrence->body.name,
-                      kernels->form, kernels->chunk, kernels->why);
+                      recurrence_report(c->memory, c->files, c->recurrences.items[index]),
+                      kernels->recurrence->body.name, kernels->form, kernels->chunk, kernels->why);
 }
 
 /* mamba2 for any/path/mamba2.rec */
@@ -147,7 +154,8 @@ static bool lay_out(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++) {
     const abi_recurrence *abi = abi_layout(c->memory, &c->recurrences.items[i]->body, library);
     vec_push(c->memory, &library->recurrences,
-             (artifact_recurrence){.abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i)});
+             (artifact_recurrence){
+                 .abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i)});
   }
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
   c->contents = artifact_contents(c->memory, library, code_options(c));
@@ -163,12 +171,13 @@ static bool link_library(compilation *c) {
   const char *path = library_path(c);
   const char *dot = strrchr(path, '.');
   bool shared = dot && strcmp(dot, ".so") == 0;
-  const char *header = arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
+  const char *header =
+      arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
   c->failure = artifact_write(c->memory, &c->library, c->object, path, header);
   return c->failure == NULL;
 }
 
-/* ---- verifiers: NULL, or what is wrong --------------------------------------------------------------------------------- */
+/* ---- verifiers: NULL, or what is wrong ------------------------------------------------------- */
 
 static const char *verify_recurrences(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++) {
@@ -197,14 +206,17 @@ static const char *verify_kernels(compilation *c) {
   return NULL;
 }
 
-/* ---- dumps --------------------------------------------------------------------------------------------------------------- */
+/* ---- dumps ----------------------------------------------------------------------------------- */
 
-static void dump_tokens(compilation *c, FILE *out) { print_tokens(out, c->memory, c->messages, c->source); }
+static void dump_tokens(compilation *c, FILE *out) {
+  print_tokens(out, c->memory, c->messages, c->source);
+}
 static void dump_syntax(compilation *c, FILE *out) { print_ast(out, c->syntax); }
 
 static void dump_types(compilation *c, FILE *out) {
   for (int i = 0; i < c->typed->recurrences.count; i++)
-    fprintf(out, "%s%s", i ? "\n" : "", typed_print_body(c->memory, c->typed->recurrences.items[i]));
+    fprintf(out, "%s%s", i ? "\n" : "",
+            typed_print_body(c->memory, c->typed->recurrences.items[i]));
 }
 
 static void dump_graph(compilation *c, FILE *out) {
@@ -253,11 +265,16 @@ static void dump_backward(compilation *c, FILE *out) {
   fputs(tile_print(c->memory, gradient.backward), out);
 }
 
-static void dump_header(compilation *c, FILE *out) { fputs(artifact_header(c->memory, &c->library), out); }
-static void dump_manifest(compilation *c, FILE *out) { fputs(artifact_manifest(c->memory, &c->library, true), out); }
+static void dump_header(compilation *c, FILE *out) {
+  fputs(artifact_header(c->memory, &c->library), out);
+}
+static void dump_manifest(compilation *c, FILE *out) {
+  fputs(artifact_manifest(c->memory, &c->library, true), out);
+}
 
 static void dump_report(compilation *c, FILE *out) {
-  for (int i = 0; i < c->recurrences.count; i++) fprintf(out, "%s%s", i ? "\n" : "", report_text(c, i));
+  for (int i = 0; i < c->recurrences.count; i++)
+    fprintf(out, "%s%s", i ? "\n" : "", report_text(c, i));
 }
 
 static void dump_llvm(compilation *c, FILE *out) { fputs(c->object->llvm, out); }
@@ -265,10 +282,11 @@ static void dump_assembly(compilation *c, FILE *out) { fputs(c->object->assembly
 
 static void dump_functions(compilation *c, FILE *out) {
   for (int i = 0; i < c->object->functions.count; i++)
-    fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions, c->object->functions.items[i].symbol);
+    fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions,
+            c->object->functions.items[i].symbol);
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct pass {
   const char *name;
@@ -280,14 +298,17 @@ typedef struct pass {
 static const pass program_passes[] = {
     {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"parse", parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
-    /* Names and axes are checked only in a file without syntax errors: a partial tree would give false messages. */
+    /* Names and axes are checked only in a file without syntax errors: a partial tree would give
+     * false messages. */
     {"check", check, LAYER_SYNTAX, LAYER_TYPED, NULL},
-    /* After check: layers call recurrences with sizes. Before analyse: what layers compute between their calls becomes
-     * recurrences like those of the user. */
+    /* After check: layers call recurrences with sizes. Before analyse: what layers compute between
+     * their calls becomes recurrences like those of the user. */
     {"graph", build_graph, LAYER_TYPED, LAYER_TYPED, NULL},
-    /* Normalises before it looks for structure, so that a decay is found as a logarithm however it was written. */
+    /* Normalises before it looks for structure, so that a decay is found as a logarithm however it
+     * was written. */
     {"analyse", analyse, LAYER_TYPED, LAYER_RECURRENCE, verify_recurrences},
-    /* Builds step and chunk programs and derives the backward from them: a new structure needs no backward of its own. */
+    /* Builds step and chunk programs and derives the backward from them: a new structure needs no
+     * backward of its own. */
     {"schedule", schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
     /* Before generate: tables name the kernels' symbols, and all become one object. */
     {"lay out", lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
@@ -311,12 +332,13 @@ static const pass tile_passes[] = {
 };
 
 typedef struct pass_list {
-  const char *from;  /* --from */
+  const char *from; /* --from */
   const pass *passes;
   int count;
 } pass_list;
 
-#define LIST(from, passes) {from, passes, (int)(sizeof passes / sizeof *passes)}
+#define LIST(from, passes) \
+  { from, passes, (int)(sizeof passes / sizeof *passes) }
 static const pass_list pass_lists[] = {
     LIST(NULL, program_passes), LIST("recurrence", recurrence_passes), LIST("tile", tile_passes)};
 
@@ -338,15 +360,23 @@ typedef struct emission {
 } emission;
 
 static const emission emissions[] = {
-    {"tokens", LAYER_SOURCE, dump_tokens},       {"ast", LAYER_SYNTAX, dump_syntax},
-    {"types", LAYER_TYPED, dump_types},          {"graph", LAYER_TYPED, dump_graph},
+    {"tokens", LAYER_SOURCE, dump_tokens},
+    {"ast", LAYER_SYNTAX, dump_syntax},
+    {"types", LAYER_TYPED, dump_types},
+    {"graph", LAYER_TYPED, dump_graph},
     {"recurrence", LAYER_RECURRENCE, dump_recurrences},
-    {"tile", LAYER_KERNEL, dump_tile},           {"backward", LAYER_KERNEL, dump_backward},
-    {"report", LAYER_KERNEL, dump_report},       {"header", LAYER_CONTENTS, dump_header},
-    {"manifest", LAYER_CONTENTS, dump_manifest},  {"functions", LAYER_OBJECT, dump_functions},
-    {"llvm", LAYER_OBJECT, dump_llvm},           {"asm", LAYER_OBJECT, dump_assembly},
+    {"tile", LAYER_KERNEL, dump_tile},
+    {"backward", LAYER_KERNEL, dump_backward},
+    {"report", LAYER_KERNEL, dump_report},
+    {"header", LAYER_CONTENTS, dump_header},
+    {"manifest", LAYER_CONTENTS, dump_manifest},
+    {"functions", LAYER_OBJECT, dump_functions},
+    {"llvm", LAYER_OBJECT, dump_llvm},
+    {"asm", LAYER_OBJECT, dump_assembly},
 };
-const char compile_emit_list[] = "tokens, ast, types, graph, recurrence, tile, backward, report, header, manifest, functions, llvm, asm";
+const char compile_emit_list[] =
+    "tokens, ast, types, graph, recurrence, tile, backward, report, header, manifest, functions, "
+    "llvm, asm";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)
@@ -363,7 +393,7 @@ static int last_pass(const pass_list *list, pipeline_layer layer) {
   return -1;
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------------------------ */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static double seconds(clockid_t clock) {
   struct timespec now;
@@ -378,7 +408,8 @@ typedef struct timing {
   int count;
 } timing;
 
-static void report_times(const compilation *c, const pass_list *list, const timing *times, FILE *out) {
+static void report_times(const compilation *c, const pass_list *list, const timing *times,
+                         FILE *out) {
   double wall = 0, processor = 0;
   fprintf(out, "pass             time  processor time\n");
   for (int i = 0; i < times->count; i++) {
@@ -387,8 +418,9 @@ static void report_times(const compilation *c, const pass_list *list, const timi
     wall += times->passes[i].wall;
     processor += times->passes[i].processor;
     if (strcmp(list->passes[i].name, "generate") != 0 || !c->object) continue;
-    fprintf(out, "  build    %7.1f ms\n  optimise %7.1f ms\n  emit     %7.1f ms\n", 1e3 * c->object->build_seconds,
-            1e3 * c->object->passes_seconds, 1e3 * c->object->emit_seconds);
+    fprintf(out, "  build    %7.1f ms\n  optimise %7.1f ms\n  emit     %7.1f ms\n",
+            1e3 * c->object->build_seconds, 1e3 * c->object->passes_seconds,
+            1e3 * c->object->emit_seconds);
   }
   fprintf(out, "%-10s %7.1f ms %7.1f ms\n", "total", 1e3 * wall, 1e3 * processor);
 }
@@ -434,10 +466,15 @@ static bool write_dependencies(compilation *c) {
     if (strncmp(path, "std/", 4) == 0) continue; /* inside recc */
     rule = arena_printf(c->memory, "%s ", rule);
     for (const char *p = path; *p; p++)
-      rule = arena_printf(c->memory, "%s%s%c", rule, *p == ' ' || *p == '#' ? "\\" : *p == '$' ? "$" : "", *p);
+      rule = arena_printf(c->memory, "%s%s%c", rule,
+                          *p == ' ' || *p == '#' ? "\\"
+                          : *p == '$'            ? "$"
+                                                 : "",
+                          *p);
   }
   rule = arena_printf(c->memory, "%s\n", rule);
-  c->failure = write_file(c->memory, arena_printf(c->memory, "%s.d", library_path(c)), rule, strlen(rule), false);
+  c->failure = write_file(c->memory, arena_printf(c->memory, "%s.d", library_path(c)), rule,
+                          strlen(rule), false);
   return c->failure == NULL;
 }
 
@@ -446,11 +483,16 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   c.messages = diag_new(a, c.files);
   const pass_list *list = find_list(options->from);
   const emission *what = options->emit ? find_emission(options->emit) : NULL;
-  pipeline_layer target = what ? what->layer : options->check_only ? LAYER_RECURRENCE : LAYER_LIBRARY;
+  pipeline_layer target = what                  ? what->layer
+                          : options->check_only ? LAYER_RECURRENCE
+                                                : LAYER_LIBRARY;
   int last = last_pass(list, target);
   if (last < 0) {
-    fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n", options->from ? options->from : "program",
-            options->emit ? options->emit : options->check_only ? "nothing" : "a library");
+    fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n",
+            options->from ? options->from : "program",
+            options->emit         ? options->emit
+            : options->check_only ? "nothing"
+                                  : "a library");
     return 1;
   }
   timing times = {0};

@@ -1,4 +1,5 @@
-/* From a file to a library: the passes in order, what each reads and writes, and what is printed between them. */
+/* From a file to a library: the passes in order, what each reads and writes, and what is printed
+ * between them. */
 #ifndef REC_PIPELINE_H
 #define REC_PIPELINE_H
 
@@ -33,8 +34,8 @@ typedef struct compile_options {
   bool check_only, write_dependencies, time_report;
 } compile_options;
 
-/* Compiles; messages go to `errors`, what is emitted to the output file or to `out`. Returns the exit status: 0, or 1 if
- * the program or a file is in the way. */
+/* Compiles; messages go to `errors`, what is emitted to the output file or to `out`. Returns the
+ * exit status: 0, or 1 if the program or a file is in the way. */
 int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors);
 
 /* Whether --emit=`what`, --from=`what` exist; the list of all that can be emitted, for messages. */

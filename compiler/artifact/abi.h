@@ -1,66 +1,82 @@
-/* The artifact layer: what a compiled library `NAME.so` offers to the world, and the data structure that describes it.
+/* The artifact layer: what a compiled library `NAME.so` offers to the world, and the data structure
+ * that describes it.
  *
- * One `abi_recurrence` per recurrence lays out its arguments struct; the C header, the manifest and the tables that the
- * support code reads at run time (runtime/support/library.h) are all printed from it, so they cannot disagree.
+ * One `abi_recurrence` per recurrence lays out its arguments struct; the C header, the manifest and
+ * the tables that the support code reads at run time (runtime/support/library.h) are all printed
+ * from it, so they cannot disagree.
  *
  * ---- Exported symbols ----
- * For a recurrence `NAME` (characters that C does not allow become `_`: `Mamba2.pointwise1` is `Mamba2_pointwise1`):
+ *
+ * For a recurrence `NAME` (characters that C does not allow become `_`: `LM.pointwise1` is
+ * `LM_pointwise1`):
  *   int NAME_forward (const NAME_arguments *, const rec_launch *);
  *   int NAME_backward(const NAME_arguments *, const rec_launch *);
- *   int NAME_step    (const NAME_arguments *, const rec_launch *);      time must be 1
- *   int NAME_sizes   (const NAME_arguments *, rec_sizes *);             reads sizes only, no pointers
+ *   int NAME_step    (const NAME_arguments *, const rec_launch *);   time must be 1
+ *   int NAME_sizes   (const NAME_arguments *, rec_sizes *);          reads sizes, no pointers
  * and, for the library:
- *   const char rec_manifest[];       the manifest: JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
- *   const char *rec_error(void);     this thread's last message: one line, "" after a library was loaded
+ *   const char rec_manifest[];     JSON, UTF-8, ends with a NUL (dlsym gives the text itself)
+ *   const char *rec_error(void);   this thread's last message: one line, "" before any
  *
  * ---- NAME_arguments, in this order ----
+ *
  *   uint64_t size                      sizeof(NAME_arguments)
  *   int64_t  batch, time, sequences    sequences: only with cu_seqlens, else 0
- *   int64_t  AXIS                      one per axis of the header, by its name. An axis with a compile-time size, or one
- *                                      whose size is an expression of others, may be 0: as compiled, as computed
+ *   int64_t  AXIS                      one per axis of the header, by its name. Where the size is
+ *                                      known at compile time or is an expression of others, 0
+ *                                      means: as compiled, as computed
  *   const int32_t *cu_seqlens          NULL, or sequences + 1 offsets
- *   then per tensor pointers (`float *` or `double *`), each token tensor's followed by `_batch_stride`, `_time_stride`:
+ *   then, per tensor, pointers (`float *` or `double *`; a token tensor's is followed by two
+ *   strides), first all values, then all gradients, each in declared order, lag buffers last:
  *     x, x_batch_stride, x_time_stride        input or output x
  *     A_log                                   param
  *     h0_h, hT_h                              state h, before and after
  *     h0_x_lag, hT_x_lag                      lag buffer of x: [batch, lag, axes], oldest first
  *     d_x, d_x_batch_stride, d_x_time_stride  gradient of input x; cotangent of output x
  *     d_A_log, d_h0_h, d_hT_h, d_h0_x_lag, d_hT_x_lag
- * A name that C or C++ reserves, or that is taken, gets `_` behind it: read names and offsets from the manifest.
+ * A name that C or C++ reserves, or that is taken, gets `_` behind it: read names and offsets from
+ * the manifest.
  *
- * Strides count real numbers (a complex entry is two); 0 means dense: time_stride = numbers of one step,
- * batch_stride = time * time_stride. The axes of one step lie densely in declared order. Params, states, lag buffers and
- * their gradients are dense throughout.
- * May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has no elements.
- * Forward reads inputs, params, h0; writes outputs, hT (and `saved`). Step is the same for time == 1. Backward reads
- * inputs, params, h0, cotangents (and `saved`); it neither reads outputs and hT nor writes them. Gradients are written,
- * not added to. No result may overlap an operand, but hT may be h0 itself in forward and step.
+ * Strides count real numbers (a complex entry is two); 0 means dense: time_stride = numbers of one
+ * step, batch_stride = time * time_stride. The axes of one step lie densely in declared order.
+ * Params, states, lag buffers and their gradients are dense throughout.
  *
- * ---- Manifest (JSON object; keys always present unless marked) ----
- *   "rec": "0.1.0", "abi": "1.0", "hash": "16 hexadecimal digits" (of sources, options and rec's version)
- *   "dtype": "f32"|"f64"       tokens, params, states: all of this type
- *   "targets": ["x86-64-v2","x86-64-v3","x86-64-v4"]
- *   "optimisation": 0..3, "chunk": 0 or the --chunk asked for, "defines": ["P=32","ssd.N=16"]   (in command line order)
- *   "sources": [{"path": as written, "text": ..}]   the compiled file first, then every import
+ * May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has
+ * no elements. Forward reads inputs, params, h0; writes outputs, hT (and `saved`). Step is the same
+ * for time == 1. Backward reads inputs, params, h0, cotangents (and `saved`); it neither reads
+ * outputs and hT nor writes them. Gradients are written, not added to. No result may overlap an
+ * operand, but hT may be h0 itself in forward and step.
+ *
+ * ---- Manifest: a JSON object; all keys are always present but "program" ----
+ *
+ *   "rec": "0.1.0"               "abi": "1.0"
+ *   "hash": "16 hexadecimal digits", of sources, options and rec's version
+ *   "dtype": "f32" or "f64"      of tokens, params and states
+ *   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
+ *   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
+ *   "defines": ["P=32", "ssd.N=16"], in the order of the command line
+ *   "sources": [{"path": as written, "text": ..}], the compiled file first, then every import
  *   "recurrences": [{
- *     "name": "ssd"            as in the source; synthesised ones "Mamba2.pointwise1"
- *     "symbol": "ssd"          what stands before _forward, _backward, _step, _sizes
+ *     "name": "ssd"              as in the source; those that layers make: "LM.pointwise1"
+ *     "symbol": "ssd"            what stands before _forward, _backward, _step, _sizes
  *     "doc": text or null
- *     "form": "step"|..        recurrence_kernels.form;  "why": one line
+ *     "form", "why"              of recurrence_kernels
  *     "chunk": steps between saved states
  *     "report": text of --emit=report
- *     "structure": [{"state": "h", "class": "scalar decay", "stratum": 0}]     one per state
- *     "axes": [{"name": "G", "size": number or null (run time), "expression": "2 * D" or null}]      header order
- *     "tensors": [{"name","kind": "input"|"param"|"state"|"output","axes": ["G","R"],"complex": bool,
- *                  "promise": [low, high] or null,"start": "log(uniform(1, 16))" or null,"doc": text or null}]   declared order
- *     "lags": [{"name": "x.lag","of": "x","depth": 3,"axes": ["G"],"complex": bool}]
- *     "arguments": {"size": bytes, "fields": [{"name": C member, "offset": bytes, "kind": .., "of": ..}]}
- *        kind "size" "batch" "time" "sequences" "cu_seqlens"   of: null
- *             "axis"                                           of: the axis
- *             "data" "batch_stride" "time_stride"              of: the tensor in the words of `rec apply`:
- *                                "x" "A_log" "y" "h0.h" "hT.h" "d.x" "d.A_log" "d.y" "d.h0.h" "d.hT.h" "h0.x.lag" ..
+ *     "structure": [{"state": "h", "class": "scalar decay", "stratum": 0}], one per state
+ *     "axes": [{"name": "G", "size": number, or null (told at run time),
+ *               "expression": "2 * D" or null}], in header order
+ *     "tensors": [{"name", "kind": "input", "param", "state" or "output", "axes": ["G", "R"],
+ *                  "complex": bool, "promise": [low, high] or null,
+ *                  "start": "log(uniform(1, 16))" or null, "doc": text or null}], as declared
+ *     "lags": [{"name": "x.lag", "of": "x", "depth": 3, "axes": ["G"], "complex": bool}]
+ *     "arguments": {"size": bytes,
+ *                   "fields": [{"name": C member, "offset": bytes, "kind": .., "of": ..}]}
+ *        kind "size", "batch", "time", "sequences", "cu_seqlens": of is null
+ *             "axis": of the axis
+ *             "data", "batch_stride", "time_stride": of the tensor, in the words of `rec apply`:
+ *                "x", "A_log", "y", "h0.h", "hT.h", "d.x", "d.y", "d.h0.h", "h0.x.lag", ..
  *   }]
- *   "program": {..}            graph and schedules of models (graph.h); absent if the file has no model
+ *   "program": {..}              graph and schedules of models (graph.h)
  */
 #ifndef REC_ARTIFACT_ABI_H
 #define REC_ARTIFACT_ABI_H
@@ -97,7 +113,7 @@ typedef struct abi_field {
   const char *name;        /* C member */
   abi_field_kind kind;
   int offset;
-  int index;               /* ABI_AXIS: header position; data and strides: position in memories; else -1 */
+  int index;               /* AXIS: header position; data and strides: in memories; else -1 */
 } abi_field;
 
 typedef struct abi_recurrence {
@@ -126,12 +142,14 @@ typedef struct artifact {
   const char *program;           /* JSON of graph and schedules, or NULL */
 } artifact;
 
-/* Lays out the arguments of a body. `taken` are the recurrences laid out before, whose symbols are not used again. */
+/* Lays out the arguments of a body. `taken` are the recurrences laid out before, whose symbols are
+ * not used again. */
 abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken);
 
 /* The memory of a tensor (lag -1) or lag buffer (tensor -1) in a role; -1 if there is none. */
 int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag);
-/* The axes of one entry of a memory in the order of memory: header positions. Returns their number. */
+/* The axes of one entry of a memory in the order of memory: header positions. Returns their number.
+ * */
 int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED_MAX_AXES]);
 /* Numbers per entry of those axes: 2 if complex, times the depth of a lag buffer. */
 int abi_factor(const abi_recurrence *abi, const abi_memory *memory);
@@ -143,15 +161,17 @@ const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *mem
 char *artifact_header(arena *a, const artifact *library);
 char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
-/* What codegen compiles for the library: every kernel, and beside them tables, manifest and entry points. */
+/* What codegen compiles for the library: every kernel, and beside them tables, manifest and entry
+ * points. */
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
 
-/* Links the compiled object with the support code and writes the library and its header, each whole or not at all.
- * NULL, or one line that says what went wrong. */
+/* Links the compiled object with the support code and writes the library and its header, each whole
+ * or not at all. NULL, or one line that says what went wrong. */
 const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,
                            const char *library_path, const char *header_path);
 
-/* Writes a file whole or not at all: beside its place, then renamed. NULL, or one line that says what went wrong. */
+/* Writes a file whole or not at all: beside its place, then renamed. NULL, or one line that says
+ * what went wrong. */
 const char *write_file(arena *a, const char *path, const void *bytes, size_t size, bool executable);
 
 #endif

@@ -1,6 +1,8 @@
-/* Prints the C header of a library: what runtime/support/launch.h says, then per recurrence its arguments and entry points.
+/* Prints the C header of a library: what runtime/support/launch.h says, then per recurrence its
+ * arguments and entry points.
  *
- *   mamba2.rec  ->  mamba2.h with mamba2_arguments, mamba2_forward, mamba2_backward, mamba2_step, mamba2_sizes */
+ *   mamba2.rec  ->  mamba2.h with mamba2_arguments, mamba2_forward, mamba2_backward, mamba2_step,
+ *     mamba2_sizes */
 #include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
@@ -19,7 +21,8 @@ static void put(text_buffer *b, const char *format, ...) __attribute__((format(p
 static void put(text_buffer *b, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  for (const char *p = arena_vprintf(b->arena, format, arguments); *p; p++) vec_push(b->arena, &b->text, *p);
+  for (const char *p = arena_vprintf(b->arena, format, arguments); *p; p++)
+    vec_push(b->arena, &b->text, *p);
   va_end(arguments);
 }
 
@@ -37,7 +40,8 @@ static void put_comment(text_buffer *b, const char *text, const char *indent) {
   }
 }
 
-/* launch.h without its own first comment and include guard stays as it is: the guard keeps two headers from clashing. */
+/* launch.h without its own first comment and include guard stays as it is: the guard keeps two
+ * headers from clashing. */
 static void put_launch(text_buffer *b) {
   const embedded_file *launch = embedded_find(embedded_support, "launch");
   if (!launch) ICE("artifact", "launch.h is not embedded");
@@ -62,28 +66,40 @@ static void put_axes(text_buffer *b, const abi_recurrence *abi) {
 static const char *memory_words(const abi_recurrence *abi, const abi_memory *memory) {
   if (memory->lag >= 0) {
     switch (memory->role) {
-      case ABI_H0: return "lag buffer before the first step, oldest entry first; NULL: zero";
-      case ABI_HT: return "lag buffer after the last step; NULL: not wanted";
-      case ABI_D_H0: return "its gradient before the first step; NULL: not wanted";
-      default: return "its gradient after the last step; NULL: zero";
+      case ABI_H0:
+        return "lag buffer before the first step, oldest entry first; NULL: zero";
+      case ABI_HT:
+        return "lag buffer after the last step; NULL: not wanted";
+      case ABI_D_H0:
+        return "its gradient before the first step; NULL: not wanted";
+      default:
+        return "its gradient after the last step; NULL: zero";
     }
   }
   tensor_kind kind = abi->body->tensors.items[memory->tensor].kind;
   switch (memory->role) {
-    case ABI_VALUE: return kind == TENSOR_INPUT ? "input" : kind == TENSOR_PARAM ? "parameter" : "output: written";
-    case ABI_H0: return "state before the first step; NULL: zero";
-    case ABI_HT: return "state after the last step: written; NULL: not wanted";
+    case ABI_VALUE:
+      return kind == TENSOR_INPUT   ? "input"
+             : kind == TENSOR_PARAM ? "parameter"
+                                    : "output: written";
+    case ABI_H0:
+      return "state before the first step; NULL: zero";
+    case ABI_HT:
+      return "state after the last step: written; NULL: not wanted";
     case ABI_D_VALUE:
       return kind == TENSOR_OUTPUT ? "gradient of the loss by the output, read; NULL: zero"
                                    : "gradient: written; NULL: not wanted";
-    case ABI_D_H0: return "gradient by the state before the first step: written; NULL: not wanted";
-    case ABI_D_HT: return "gradient by the state after the last step, read; NULL: zero";
+    case ABI_D_H0:
+      return "gradient by the state before the first step: written; NULL: not wanted";
+    case ABI_D_HT:
+      return "gradient by the state after the last step, read; NULL: zero";
   }
   return "";
 }
 
 static bool is_read_only(const abi_recurrence *abi, const abi_memory *memory) {
-  bool output = memory->tensor >= 0 && abi->body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
+  bool output =
+      memory->tensor >= 0 && abi->body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
   if (memory->role == ABI_VALUE) return !output;
   if (memory->role == ABI_D_VALUE) return output;
   return memory->role == ABI_H0 || memory->role == ABI_D_HT;
@@ -94,11 +110,14 @@ static void put_memories(text_buffer *b, const abi_recurrence *abi, const char *
   for (int i = 0; i < abi->memories.count; i++) {
     const abi_memory *memory = &abi->memories.items[i];
     bool gradient = memory->role >= ABI_D_VALUE;
-    if (gradient != gradients) put(b, "\n  /* Only read and written by %s_backward. */\n", abi->symbol);
+    if (gradient != gradients)
+      put(b, "\n  /* Only read and written by %s_backward. */\n", abi->symbol);
     gradients = gradient;
-    const char *doc = memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
+    const char *doc =
+        memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
     put(b, "  %s%s *%s;  /* %s %s", is_read_only(abi, memory) ? "const " : "", type,
-        abi->fields.items[memory->data].name, abi_shape(b->arena, abi, memory), memory_words(abi, memory));
+        abi->fields.items[memory->data].name, abi_shape(b->arena, abi, memory),
+        memory_words(abi, memory));
     if (doc) {
       put(b, ". ");
       put_comment(b, doc, "     ");
@@ -119,18 +138,23 @@ static void put_recurrence(text_buffer *b, const artifact_recurrence *r, const c
     put_comment(b, abi->body->doc, " * ");
     put(b, "\n");
   }
-  put(b, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form, r->kernels->chunk);
+  put(b, " * Form: %s. Backward starts from states saved every %d steps. */\n", r->kernels->form,
+      r->kernels->chunk);
   put(b, "typedef struct %s_arguments {\n", symbol);
   put(b, "  uint64_t size;      /* sizeof(%s_arguments) */\n", symbol);
   put(b, "  int64_t batch;      /* sequences side by side */\n");
   put(b, "  int64_t time;       /* steps */\n");
   put(b, "  int64_t sequences;  /* packed sequences, with cu_seqlens; else 0 */\n");
   put_axes(b, abi);
-  put(b, "  const int32_t *cu_seqlens;  /* NULL, or sequences + 1 offsets into time (batch == 1) */\n\n");
+  put(b,
+      "  const int32_t *cu_seqlens;  /* NULL, or sequences + 1 offsets into time (batch == 1) "
+      "*/\n\n");
   put_memories(b, abi, type);
   put(b, "} %s_arguments;\n\n", symbol);
-  put(b, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
-  put(b, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
+  put(b, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol,
+      symbol);
+  put(b, "int %s_backward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol,
+      symbol);
   put(b, "int %s_step(const %s_arguments *arguments, const rec_launch *launch);\n", symbol, symbol);
   put(b, "int %s_sizes(const %s_arguments *arguments, rec_sizes *sizes);\n", symbol, symbol);
 }
@@ -138,23 +162,32 @@ static void put_recurrence(text_buffer *b, const artifact_recurrence *r, const c
 static const char introduction[] =
     "/* Generated by recc %s from %s. Do not edit.\n"
     " *\n"
-    " * Each recurrence NAME has four entry points, each returning REC_OK or another rec_status; rec_error() is then this\n"
+    " * Each recurrence NAME has four entry points, each returning REC_OK or another rec_status; "
+    "rec_error() is then this\n"
     " * thread's message, one line of what was expected and what was found.\n"
-    " *   NAME_sizes     tells the bytes of workspace and of `saved`; it reads the sizes of the arguments, no pointers\n"
+    " *   NAME_sizes     tells the bytes of workspace and of `saved`; it reads the sizes of the "
+    "arguments, no pointers\n"
     " *   NAME_forward   reads inputs, parameters and h0; writes outputs and hT\n"
-    " *   NAME_backward  reads inputs, parameters, h0 and the gradients by outputs and hT; writes every other gradient\n"
+    " *   NAME_backward  reads inputs, parameters, h0 and the gradients by outputs and hT; writes "
+    "every other gradient\n"
     " *   NAME_step      is NAME_forward for one step (time = 1)\n"
-    " * The caller allocates everything; a call allocates nothing. Fill the structs with zeros and set what is needed.\n"
+    " * The caller allocates everything; a call allocates nothing. Fill the structs with zeros and "
+    "set what is needed.\n"
     " *\n"
-    " * Tensors are dense, row-major, with axes in the order shown. Strides count numbers (a complex entry is two numbers,\n"
-    " * re and im) from one batch entry or step to the next; 0 means dense. hT may be h0 itself; no other result may\n"
-    " * overlap what is read. An axis whose size is fixed or computed from others may be left 0. Gradients are written,\n"
-    " * not added to. Numbers are %s, sizes counts of entries; a step has no unit but the model's own. */\n";
+    " * Tensors are dense, row-major, with axes in the order shown. Strides count numbers (a "
+    "complex entry is two numbers,\n"
+    " * re and im) from one batch entry or step to the next; 0 means dense. hT may be h0 itself; "
+    "no other result may\n"
+    " * overlap what is read. An axis whose size is fixed or computed from others may be left 0. "
+    "Gradients are written,\n"
+    " * not added to. Numbers are %s, sizes counts of entries; a step has no unit but the model's "
+    "own. */\n";
 
 char *artifact_header(arena *a, const artifact *library) {
   text_buffer b = {.arena = a};
   char *guard = arena_printf(a, "%s_H", library->name);
-  for (char *p = guard; *p; p++) *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
+  for (char *p = guard; *p; p++)
+    *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
   const char *slash = strrchr(library->sources.items[0]->path, '/');
   put(&b, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path,
       library->f64 ? "float64 (double)" : "float32 (float)");
@@ -162,7 +195,9 @@ char *artifact_header(arena *a, const artifact *library) {
   put_launch(&b);
   put(&b, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
   put(&b, "/* This thread's last message, \"\" before any. */\nconst char *rec_error(void);\n\n");
-  put(&b, "/* What this library is: JSON with its recurrences, their tensors, its source and options. */\n");
+  put(&b,
+      "/* What this library is: JSON with its recurrences, their tensors, its source and options. "
+      "*/\n");
   put(&b, "extern const char rec_manifest[];\n");
   for (int i = 0; i < library->recurrences.count; i++)
     put_recurrence(&b, &library->recurrences.items[i], library->f64 ? "double" : "float");

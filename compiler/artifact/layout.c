@@ -1,8 +1,10 @@
-/* Lays out NAME_arguments: which memories a caller hands over for a recurrence, in which order, under which C names.
+/* Lays out NAME_arguments: which memories a caller hands over for a recurrence, in which order,
+ * under which C names.
  *
  *   recurrence f(G) { input x[G]  param a[G]  state h[G]  output y[G] .. }
  *
- *   size, batch, time, sequences, G, cu_seqlens, x, x_batch_stride, x_time_stride, a, h0_h, hT_h, y, y_batch_stride,
+ *   size, batch, time, sequences, G, cu_seqlens, x, x_batch_stride, x_time_stride, a, h0_h, hT_h,
+ *     y, y_batch_stride,
  *   y_time_stride, d_x, d_x_batch_stride, d_x_time_stride, d_a, d_h0_h, d_hT_h, d_y, ..
  *
  * Every field takes eight bytes, so the offsets are those of any C compiler on a 64-bit machine. */
@@ -13,18 +15,104 @@
 #include "compiler/artifact/abi.h"
 
 /* Words that C or C++ reserves, and names that common compilers define as macros. */
-static const char *const reserved_words[] = {
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
-    "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return",
-    "co_yield", "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
-    "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
-    "errno", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
-    "inline", "int", "linux", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
-    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register",
-    "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static",
-    "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local", "throw",
-    "true", "try", "typedef", "typeid", "typename", "typeof", "typeof_unqual", "union", "unix",
-    "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq"};
+static const char *const reserved_words[] = {"alignas",
+                                             "alignof",
+                                             "and",
+                                             "and_eq",
+                                             "asm",
+                                             "auto",
+                                             "bitand",
+                                             "bitor",
+                                             "bool",
+                                             "break",
+                                             "case",
+                                             "catch",
+                                             "char",
+                                             "char16_t",
+                                             "char32_t",
+                                             "char8_t",
+                                             "class",
+                                             "co_await",
+                                             "co_return",
+                                             "co_yield",
+                                             "compl",
+                                             "concept",
+                                             "const",
+                                             "const_cast",
+                                             "consteval",
+                                             "constexpr",
+                                             "constinit",
+                                             "continue",
+                                             "decltype",
+                                             "default",
+                                             "delete",
+                                             "do",
+                                             "double",
+                                             "dynamic_cast",
+                                             "else",
+                                             "enum",
+                                             "errno",
+                                             "explicit",
+                                             "export",
+                                             "extern",
+                                             "false",
+                                             "float",
+                                             "for",
+                                             "friend",
+                                             "goto",
+                                             "if",
+                                             "inline",
+                                             "int",
+                                             "linux",
+                                             "long",
+                                             "mutable",
+                                             "namespace",
+                                             "new",
+                                             "noexcept",
+                                             "not",
+                                             "not_eq",
+                                             "nullptr",
+                                             "operator",
+                                             "or",
+                                             "or_eq",
+                                             "private",
+                                             "protected",
+                                             "public",
+                                             "register",
+                                             "reinterpret_cast",
+                                             "requires",
+                                             "restrict",
+                                             "return",
+                                             "short",
+                                             "signed",
+                                             "sizeof",
+                                             "static",
+                                             "static_assert",
+                                             "static_cast",
+                                             "struct",
+                                             "switch",
+                                             "template",
+                                             "this",
+                                             "thread_local",
+                                             "throw",
+                                             "true",
+                                             "try",
+                                             "typedef",
+                                             "typeid",
+                                             "typename",
+                                             "typeof",
+                                             "typeof_unqual",
+                                             "union",
+                                             "unix",
+                                             "unsigned",
+                                             "using",
+                                             "virtual",
+                                             "void",
+                                             "volatile",
+                                             "wchar_t",
+                                             "while",
+                                             "xor",
+                                             "xor_eq"};
 
 static bool is_reserved(const char *name) {
   for (size_t i = 0; i < sizeof reserved_words / sizeof *reserved_words; i++)
@@ -57,9 +145,9 @@ static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int ind
 
 /* The name in `rec apply` files. */
 static const char *apply_name(arena *a, abi_role role, const char *name, bool lag) {
-  static const char *const prefixes[] = {[ABI_VALUE] = "",    [ABI_H0] = "h0.",
-                                         [ABI_HT] = "hT.",    [ABI_D_VALUE] = "d.",
-                                         [ABI_D_H0] = "d.h0.", [ABI_D_HT] = "d.hT."};
+  static const char *const prefixes[] = {
+      [ABI_VALUE] = "",     [ABI_H0] = "h0.",     [ABI_HT] = "hT.",
+      [ABI_D_VALUE] = "d.", [ABI_D_H0] = "d.h0.", [ABI_D_HT] = "d.hT."};
   return arena_printf(a, "%s%s%s", prefixes[role], name, lag ? ".lag" : "");
 }
 
@@ -75,10 +163,10 @@ static void add_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor,
   memory.data = add_field(a, abi, ABI_DATA, index, memory.apply_name);
   if (memory.token) {
     const char *base = abi->fields.items[memory.data].name;
-    memory.batch_stride = add_field(a, abi, ABI_BATCH_STRIDE, index,
-                                    arena_printf(a, "%s_batch_stride", base));
-    memory.time_stride = add_field(a, abi, ABI_TIME_STRIDE, index,
-                                   arena_printf(a, "%s_time_stride", base));
+    memory.batch_stride =
+        add_field(a, abi, ABI_BATCH_STRIDE, index, arena_printf(a, "%s_batch_stride", base));
+    memory.time_stride =
+        add_field(a, abi, ABI_TIME_STRIDE, index, arena_printf(a, "%s_time_stride", base));
   }
   vec_push(a, &abi->memories, memory);
 }
@@ -143,7 +231,8 @@ int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED
 
 static bool is_complex(const abi_recurrence *abi, const abi_memory *memory) {
   const typed_body *body = abi->body;
-  return memory->lag >= 0 ? body->lags.items[memory->lag].complex : body->tensors.items[memory->tensor].complex;
+  return memory->lag >= 0 ? body->lags.items[memory->lag].complex
+                          : body->tensors.items[memory->tensor].complex;
 }
 
 bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory) {
@@ -160,7 +249,8 @@ const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *mem
   int count = abi_axes(abi, memory, axes);
   const char *text = abi_per_batch(abi, memory) ? "batch" : "";
   if (memory->token) text = arena_printf(a, "%s,time", text);
-  if (memory->lag >= 0) text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
+  if (memory->lag >= 0)
+    text = arena_printf(a, "%s,%d", text, abi->body->lags.items[memory->lag].depth);
   for (int i = 0; i < count; i++)
     text = arena_printf(a, "%s%s%s", text, *text ? "," : "", abi->body->axes.items[axes[i]].name);
   if (is_complex(abi, memory)) text = arena_printf(a, "%s%s2", text, *text ? "," : "");

@@ -1,6 +1,7 @@
 /* Puts a library together and writes it.
  *
- *   kernels, tables, manifest, thunks --codegen--> objects --lld, with the support object--> NAME.so, and NAME.h beside it
+ *   kernels, tables, manifest, thunks --codegen--> objects --lld, with the support object-->
+ *     NAME.so, and NAME.h beside it
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,10 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
   VEC(codegen_thunk) thunks = {0};
   const char *manifest = artifact_manifest(a, library, false);
   vec_push(a, &blobs,
-           (codegen_blob){.symbol = "rec_manifest", .bytes = manifest, .size = (int64_t)strlen(manifest) + 1, .exported = true});
+           (codegen_blob){.symbol = "rec_manifest",
+                          .bytes = manifest,
+                          .size = (int64_t)strlen(manifest) + 1,
+                          .exported = true});
   static const char *const entries[] = {"forward", "backward", "step", "sizes"};
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
@@ -39,17 +43,20 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
                (codegen_thunk){arena_printf(a, "%s_%s", r->abi->symbol, entries[e]),
                                arena_printf(a, "rec_%s_entry", entries[e]), table});
   }
-  return (codegen_input){kernels.items, kernels.count, blobs.items, blobs.count, thunks.items, thunks.count};
+  return (codegen_input){kernels.items, kernels.count, blobs.items,
+                         blobs.count,   thunks.items,  thunks.count};
 }
 
-/* Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path or to standard output,
- * and it refuses paths that it cannot rename to: so standard output is a file in memory for that moment. */
-static const char *link_in_memory(arena *a, const link_object *objects, int count, const char *soname,
-                                  const unsigned char **bytes, size_t *size) {
+/* Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path
+ * or to standard output, and it refuses paths that it cannot rename to: so standard output is a
+ * file in memory for that moment. */
+static const char *link_in_memory(arena *a, const link_object *objects, int count,
+                                  const char *soname, const unsigned char **bytes, size_t *size) {
   fflush(stdout);
   int file = memfd_create("library", MFD_CLOEXEC);
   int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3); /* -1 if standard output is closed */
-  if (file < 0 || dup2(file, STDOUT_FILENO) < 0) return arena_printf(a, "no memory for the library: %s", strerror(errno));
+  if (file < 0 || dup2(file, STDOUT_FILENO) < 0)
+    return arena_printf(a, "no memory for the library: %s", strerror(errno));
   const char *error = link_shared_library(a, objects, count, soname, "-");
   if (before >= 0)
     dup2(before, STDOUT_FILENO);
@@ -80,7 +87,8 @@ const char *artifact_write(arena *a, const artifact *library, const codegen_obje
   const char *slash = strrchr(library_path, '/');
   const unsigned char *bytes = NULL;
   size_t size = 0;
-  const char *error = link_in_memory(a, objects.items, objects.count, slash ? slash + 1 : library_path, &bytes, &size);
+  const char *error = link_in_memory(a, objects.items, objects.count,
+                                     slash ? slash + 1 : library_path, &bytes, &size);
   if (!error) error = write_file(a, library_path, bytes, size, true);
   const char *header = error ? NULL : artifact_header(a, library);
   return error ? error : write_file(a, header_path, header, strlen(header), false);

@@ -15,29 +15,46 @@ static cJSON *must(cJSON *json) {
   return json;
 }
 
-static cJSON *text_or_null(const char *text) { return must(text ? cJSON_CreateString(text) : cJSON_CreateNull()); }
+static cJSON *text_or_null(const char *text) {
+  return must(text ? cJSON_CreateString(text) : cJSON_CreateNull());
+}
 
-static void add(cJSON *object, const char *key, cJSON *value) { cJSON_AddItemToObject(object, key, must(value)); }
-static void add_text(cJSON *object, const char *key, const char *text) { add(object, key, text_or_null(text)); }
-static void add_number(cJSON *object, const char *key, double number) { add(object, key, cJSON_CreateNumber(number)); }
+static void add(cJSON *object, const char *key, cJSON *value) {
+  cJSON_AddItemToObject(object, key, must(value));
+}
+static void add_text(cJSON *object, const char *key, const char *text) {
+  add(object, key, text_or_null(text));
+}
+static void add_number(cJSON *object, const char *key, double number) {
+  add(object, key, cJSON_CreateNumber(number));
+}
 
 static const char *class_text(state_class class) {
   switch (class) {
-    case STATE_DELAY: return "delay";
-    case STATE_SCALAR_DECAY: return "scalar decay";
-    case STATE_AXIS_DECAY: return "axis decay";
-    case STATE_ELEMENTWISE: return "elementwise";
-    case STATE_LOW_RANK: return "low rank";
-    case STATE_MAX_PLUS: return "max plus";
-    case STATE_LINEAR: return "linear";
-    case STATE_NONLINEAR: return "nonlinear";
+    case STATE_DELAY:
+      return "delay";
+    case STATE_SCALAR_DECAY:
+      return "scalar decay";
+    case STATE_AXIS_DECAY:
+      return "axis decay";
+    case STATE_ELEMENTWISE:
+      return "elementwise";
+    case STATE_LOW_RANK:
+      return "low rank";
+    case STATE_MAX_PLUS:
+      return "max plus";
+    case STATE_LINEAR:
+      return "linear";
+    case STATE_NONLINEAR:
+      return "nonlinear";
   }
   ICE("artifact", "state class %d", class);
 }
 
 static cJSON *axis_names(const typed_body *body, const int *axes, int count) {
   cJSON *names = must(cJSON_CreateArray());
-  for (int i = 0; i < count; i++) cJSON_AddItemToArray(names, text_or_null(body->axes.items[axes[i]].name));
+  for (int i = 0; i < count; i++)
+    cJSON_AddItemToArray(names, text_or_null(body->axes.items[axes[i]].name));
   return names;
 }
 
@@ -62,7 +79,9 @@ static cJSON *axes_json(arena *a, const typed_body *body) {
     const typed_axis *axis = &body->axes.items[i];
     cJSON *row = must(cJSON_CreateObject());
     add_text(row, "name", axis->name);
-    add(row, "size", axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull() : cJSON_CreateNumber((double)axis->size));
+    add(row, "size",
+        axis->size == TYPED_RUNTIME_SIZE ? cJSON_CreateNull()
+                                         : cJSON_CreateNumber((double)axis->size));
     bool computed = axis->size == TYPED_RUNTIME_SIZE && axis->size_expr;
     add_text(row, "expression", computed ? expr_to_text(a, axis->size_expr) : NULL);
     cJSON_AddItemToArray(list, row);
@@ -84,7 +103,8 @@ static cJSON *tensors_json(arena *a, const typed_body *body) {
     add(row, "axes", axis_names(body, tensor->axes, tensor->axis_count));
     add(row, "complex", cJSON_CreateBool(tensor->complex));
     double promise[2] = {tensor->low, tensor->high};
-    add(row, "promise", tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
+    add(row, "promise",
+        tensor->promised ? cJSON_CreateDoubleArray(promise, 2) : cJSON_CreateNull());
     bool has_start = tensor->start && tensor->start->source;
     add_text(row, "start", has_start ? expr_to_text(a, tensor->start->source) : NULL);
     add_text(row, "doc", tensor->doc);
@@ -161,13 +181,14 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
 static const char *hash_text(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  const char *options = arena_printf(a, "%s %s f%d O%d chunk %d", REC_VERSION, ABI_TEXT, library->f64 ? 64 : 32,
-                                     library->level, library->chunk);
+  const char *options = arena_printf(a, "%s %s f%d O%d chunk %d", REC_VERSION, ABI_TEXT,
+                                     library->f64 ? 64 : 32, library->level, library->chunk);
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
   for (int i = 0; i < library->sources.count; i++)
-    XXH64_update(&state, library->sources.items[i]->text, library->sources.items[i]->size + (size_t)1);
+    XXH64_update(&state, library->sources.items[i]->text,
+                 library->sources.items[i]->size + (size_t)1);
   return arena_printf(a, "%016llx", (unsigned long long)XXH64_digest(&state));
 }
 

@@ -1,8 +1,10 @@
 /* Writes the table of a recurrence that the support code reads (runtime/support/library.h).
  *
- *   abi_recurrence, codegen_kernel[4]  ->  rec_table, then what its positions point to, as one block of bytes
+ *   abi_recurrence, codegen_kernel[4]  ->  rec_table, then what its positions point to, as one
+ *     block of bytes
  *
- * Only the addresses of the kernels are relocated; everything else counts bytes from the block's start. */
+ * Only the addresses of the kernels are relocated; everything else counts bytes from the block's
+ * start. */
 #include "compiler/artifact/tables.h"
 
 #include <string.h>
@@ -25,11 +27,14 @@ static int32_t put(table_builder *b, const void *data, size_t size) {
   return position;
 }
 
-static int32_t put_text(table_builder *b, const char *text) { return put(b, text, strlen(text) + 1); }
+static int32_t put_text(table_builder *b, const char *text) {
+  return put(b, text, strlen(text) + 1);
+}
 
-/* ---- axes ------------------------------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
-typedef VEC(rec_table_size_step) size_steps;
+typedef VEC(rec_table_size_step)
+size_steps;
 
 static int find_axis(const typed_body *body, const char *name) {
   for (int i = 0; i < body->axes.count; i++)
@@ -37,43 +42,60 @@ static int find_axis(const typed_body *body, const char *name) {
   ICE("artifact", "size expression names '%s', which is no axis of %s", name, body->name);
 }
 
-static void size_program(table_builder *b, const ast_expr *e, size_steps *steps) {
+static int32_t call_op(const table_builder *b, const ast_expr *e) {
+  if (strcmp(e->call.callee.text, "min") == 0) return REC_SIZE_MIN;
+  if (strcmp(e->call.callee.text, "max") == 0) return REC_SIZE_MAX;
+  ICE("artifact", "size expression of %s calls '%s'", b->abi->body->name, e->call.callee.text);
+}
+
+/* Appends the postfix program of an expression; returns the operands that it holds at one time. */
+static int size_program(table_builder *b, const ast_expr *e, size_steps *steps) {
   static const int32_t ops[] = {[AST_ADD] = REC_SIZE_ADD,
                                 [AST_SUBTRACT] = REC_SIZE_SUB,
                                 [AST_MULTIPLY] = REC_SIZE_MUL,
                                 [AST_DIVIDE] = REC_SIZE_DIV,
                                 [AST_POWER] = REC_SIZE_POW};
   rec_table_size_step step = {0};
+  int depth = 1;
   switch (e->kind) {
     case AST_NUMBER:
       step.op = REC_SIZE_NUMBER;
       step.number = e->number.value;
       break;
     case AST_NAME:
+      if (strcmp(e->name.text, "pi") == 0) { /* reserved: never an axis */
+        step.op = REC_SIZE_NUMBER;
+        step.number = 3.14159265358979323846;
+        break;
+      }
       step.op = REC_SIZE_AXIS;
       step.axis = find_axis(b->abi->body, e->name.text);
       break;
     case AST_NEGATE:
-      size_program(b, e->negate.operand, steps);
+      depth = size_program(b, e->negate.operand, steps);
       step.op = REC_SIZE_NEG;
       break;
     case AST_BINARY:
-      if (e->binary.op <= AST_POWER) {
-        size_program(b, e->binary.left, steps);
-        size_program(b, e->binary.right, steps);
-        step.op = ops[e->binary.op];
-        break;
-      }
-      /* fall through */
+    case AST_CALL: {
+      bool binary = e->kind == AST_BINARY;
+      int left = size_program(b, binary ? e->binary.left : e->call.args.items[0].value, steps);
+      int right =
+          size_program(b, binary ? e->binary.right : e->call.args.items[1].value, steps) + 1;
+      depth = left > right ? left : right;
+      step.op = binary ? ops[e->binary.op] : call_op(b, e);
+      break;
+    }
     default:
       ICE("artifact", "size expression of kind %d in %s", e->kind, b->abi->body->name);
   }
   vec_push(b->arena, steps, step);
+  return depth;
 }
 
 static int32_t field_offset(const abi_recurrence *abi, abi_field_kind kind, int index) {
   for (int i = 0; i < abi->fields.count; i++)
-    if (abi->fields.items[i].kind == kind && abi->fields.items[i].index == index) return abi->fields.items[i].offset;
+    if (abi->fields.items[i].kind == kind && abi->fields.items[i].index == index)
+      return abi->fields.items[i].offset;
   ICE("artifact", "no field of kind %d for %d in the arguments of %s", kind, index, abi->symbol);
 }
 
@@ -84,7 +106,8 @@ static rec_table_axis axis_row(table_builder *b, int index) {
                         .field = field_offset(b->abi, ABI_AXIS, index)};
   if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr) {
     size_steps steps = {0};
-    size_program(b, axis->size_expr, &steps);
+    if (size_program(b, axis->size_expr, &steps) > REC_SIZE_STACK)
+      ICE("artifact", "size expression of axis %s is too deep", axis->name);
     row.expression_at = put(b, steps.items, sizeof *steps.items * (size_t)steps.count);
     row.expression_count = steps.count;
     row.expression_text_at = put_text(b, expr_to_text(b->arena, axis->size_expr));
@@ -92,7 +115,7 @@ static rec_table_axis axis_row(table_builder *b, int index) {
   return row;
 }
 
-/* ---- memories ----------------------------------------------------------------------------------------------------------- */
+/* ---- memories -------------------------------------------------------------------------------- */
 
 static int32_t forward_use(const typed_body *body, const abi_memory *memory) {
   if (memory->role == ABI_H0) return REC_READ_OPTIONAL;
@@ -104,12 +127,17 @@ static int32_t forward_use(const typed_body *body, const abi_memory *memory) {
 static int32_t backward_use(const typed_body *body, const abi_memory *memory) {
   bool output = memory->tensor >= 0 && body->tensors.items[memory->tensor].kind == TENSOR_OUTPUT;
   switch (memory->role) {
-    case ABI_VALUE: return output ? REC_UNUSED : REC_READ;
-    case ABI_D_VALUE: return output ? REC_READ_OPTIONAL : REC_WRITE_OPTIONAL;
+    case ABI_VALUE:
+      return output ? REC_UNUSED : REC_READ;
+    case ABI_D_VALUE:
+      return output ? REC_READ_OPTIONAL : REC_WRITE_OPTIONAL;
     case ABI_H0:
-    case ABI_D_HT: return REC_READ_OPTIONAL;
-    case ABI_D_H0: return REC_WRITE_OPTIONAL;
-    case ABI_HT: return REC_UNUSED;
+    case ABI_D_HT:
+      return REC_READ_OPTIONAL;
+    case ABI_D_H0:
+      return REC_WRITE_OPTIONAL;
+    case ABI_HT:
+      return REC_UNUSED;
   }
   return REC_UNUSED;
 }
@@ -135,73 +163,90 @@ static rec_table_memory memory_row(table_builder *b, int index) {
   for (int i = 0; i < row.axis_count; i++) narrow[i] = axes[i];
   row.axes_at = put(b, narrow, sizeof *narrow * (size_t)row.axis_count);
   if (memory->role == ABI_HT) row.copy_from = abi_find(abi, ABI_H0, memory->tensor, memory->lag);
-  if (memory->role == ABI_D_H0) row.copy_from = abi_find(abi, ABI_D_HT, memory->tensor, memory->lag);
+  if (memory->role == ABI_D_H0)
+    row.copy_from = abi_find(abi, ABI_D_HT, memory->tensor, memory->lag);
   return row;
 }
 
-/* ---- kernels -------------------------------------------------------------------------------------------------------------- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 static abi_role slot_role(tile_role role) {
   switch (role) {
-    case TILE_STATE: return ABI_H0;
-    case TILE_NEXT_STATE: return ABI_HT;
+    case TILE_STATE:
+      return ABI_H0;
+    case TILE_NEXT_STATE:
+      return ABI_HT;
     case TILE_D_OUTPUT:
     case TILE_D_INPUT:
-    case TILE_D_PARAM: return ABI_D_VALUE;
-    case TILE_D_NEXT_STATE: return ABI_D_HT;
-    case TILE_D_STATE: return ABI_D_H0;
-    default: return ABI_VALUE;
+    case TILE_D_PARAM:
+      return ABI_D_VALUE;
+    case TILE_D_NEXT_STATE:
+      return ABI_D_HT;
+    case TILE_D_STATE:
+      return ABI_D_H0;
+    default:
+      return ABI_VALUE;
   }
 }
 
 static rec_table_count count_row(table_builder *b, const codegen_bytes *count) {
   VEC(rec_table_term) terms = {0};
   for (int i = 0; i < count->terms.count; i++)
-    vec_push(b->arena, &terms, (rec_table_term){count->terms.items[i].coefficient, count->terms.items[i].axes});
-  return (rec_table_count){.constant = count->constant,
-                           .per_instance = count->per_instance,
-                           .term_count = terms.count,
-                           .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
+    vec_push(b->arena, &terms,
+             (rec_table_term){count->terms.items[i].coefficient, count->terms.items[i].axes});
+  return (rec_table_count){
+      .constant = count->constant,
+      .per_instance = count->per_instance,
+      .term_count = terms.count,
+      .terms_at = put(b, terms.items, sizeof *terms.items * (size_t)terms.count)};
 }
 
-static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compiled, int32_t row_at) {
+static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compiled,
+                                   int32_t row_at) {
   const kernel *k = compiled->kernel;
   VEC(rec_table_slot) slots = {0};
   for (int i = 0; i < compiled->slots.count; i++) {
     const codegen_slot *slot = &compiled->slots.items[i];
     int memory = abi_find(b->abi, slot_role(slot->role), slot->tensor, slot->lag);
-    if (memory < 0) ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
+    if (memory < 0)
+      ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
     vec_push(b->arena, &slots,
              (rec_table_slot){.summed = slot->summed,
                               .memory = memory,
                               .written = slot->written,
                               .accumulated = slot->accumulated});
   }
-  rec_table_kernel row = {.scratch = count_row(b, &compiled->scratch),
-                          .slot_count = slots.count,
-                          .slots_at = put(b, slots.items, sizeof *slots.items * (size_t)slots.count),
-                          .grid_count = k->grid_count,
-                          .lane_axis = k->lane_axis,
-                          .lane_block = k->lane_block,
-                          .reads_saved = compiled->reads_saved,
-                          .writes_saved = compiled->writes_saved,
-                          .time_splits = compiled->time_splits};
+  rec_table_kernel row = {
+      .scratch = count_row(b, &compiled->scratch),
+      .slot_count = slots.count,
+      .slots_at = put(b, slots.items, sizeof *slots.items * (size_t)slots.count),
+      .grid_count = k->grid_count,
+      .lane_axis = k->lane_axis,
+      .lane_block = k->lane_block,
+      .reads_saved = compiled->reads_saved,
+      .writes_saved = compiled->writes_saved,
+      .time_splits = compiled->time_splits};
   int32_t grid[TYPED_MAX_AXES];
   for (int i = 0; i < k->grid_count; i++) grid[i] = k->grid_axes[i];
   row.grid_at = put(b, grid, sizeof *grid * (size_t)k->grid_count);
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     if (compiled->symbols[clone])
       vec_push(b->arena, &b->addresses,
-               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * clone, compiled->symbols[clone]});
+               (codegen_address){row_at + (int64_t)sizeof(rec_kernel_function) * clone,
+                                 compiled->symbols[clone]});
   return row;
 }
 
 static int kernel_position(kernel_kind kind) {
   switch (kind) {
-    case KERNEL_FORWARD: return REC_KERNEL_FORWARD;
-    case KERNEL_STEP: return REC_KERNEL_STEP;
-    case KERNEL_STATES: return REC_KERNEL_STATES;
-    case KERNEL_BACKWARD: return REC_KERNEL_BACKWARD;
+    case KERNEL_FORWARD:
+      return REC_KERNEL_FORWARD;
+    case KERNEL_STEP:
+      return REC_KERNEL_STEP;
+    case KERNEL_STATES:
+      return REC_KERNEL_STATES;
+    case KERNEL_BACKWARD:
+      return REC_KERNEL_BACKWARD;
   }
   ICE("artifact", "kernel of kind %d", kind);
 }
@@ -221,8 +266,8 @@ static codegen_bytes saved_numbers(arena *a, const abi_recurrence *abi) {
   return count;
 }
 
-codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codegen_kernel *compiled, int count,
-                            bool f64, const char *symbol) {
+codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codegen_kernel *compiled,
+                            int count, bool f64, const char *symbol) {
   const abi_recurrence *abi = r->abi;
   table_builder b = {.arena = a, .abi = abi};
   rec_table table = {.number_bytes = f64 ? 8 : 4,
@@ -246,7 +291,8 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codege
   table.saved = count_row(&b, &saved);
   for (int i = 0; i < count; i++) {
     int kind = kernel_position(compiled[i].kernel->kind);
-    int32_t row_at = (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
+    int32_t row_at =
+        (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
     table.kernels[kind] = kernel_row(&b, &compiled[i], row_at);
   }
   memcpy(b.bytes.items, &table, sizeof table);

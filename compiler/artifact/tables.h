@@ -5,7 +5,8 @@
 #include "compiler/artifact/abi.h"
 #include "compiler/syntax/syntax.h"
 
-codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence, const codegen_kernel *compiled,
-                            int count, bool f64, const char *symbol);
+codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence,
+                            const codegen_kernel *compiled, int count, bool f64,
+                            const char *symbol);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reads and checks what a caller hands over. Every mistake gives one line: the entry point, what was expected and what
- * was found. */
+/* Reads and checks what a caller hands over. Every mistake gives one line: the entry point, what
+ * was expected and what was found. */
 #include "call.h"
 
 #include <math.h>
@@ -25,9 +25,28 @@ static void *read_pointer(const call *c, int32_t field) {
 
 static const char *name_of(const call *c) { return table_text(c->table, c->table->name_at); }
 
+static double size_operation(int32_t op, double left, double right) {
+  switch (op) {
+    case REC_SIZE_ADD:
+      return left + right;
+    case REC_SIZE_SUB:
+      return left - right;
+    case REC_SIZE_MUL:
+      return left * right;
+    case REC_SIZE_DIV:
+      return left / right;
+    case REC_SIZE_MIN:
+      return left < right ? left : right;
+    case REC_SIZE_MAX:
+      return left > right ? left : right;
+    default:
+      return pow(left, right);
+  }
+}
+
 static double size_expression(const call *c, const rec_table_axis *axis) {
   const rec_table_size_step *step = table_at(c->table, axis->expression_at);
-  double stack[REC_AXES_MAX + 16] = {0};
+  double stack[REC_SIZE_STACK];
   int top = 0;
   for (int i = 0; i < axis->expression_count; i++, step++) {
     if (step->op == REC_SIZE_NUMBER) {
@@ -37,12 +56,8 @@ static double size_expression(const call *c, const rec_table_axis *axis) {
     } else if (step->op == REC_SIZE_NEG) {
       stack[top - 1] = -stack[top - 1];
     } else {
-      double right = stack[--top], left = stack[top - 1];
-      stack[top - 1] = step->op == REC_SIZE_ADD   ? left + right
-                       : step->op == REC_SIZE_SUB ? left - right
-                       : step->op == REC_SIZE_MUL ? left * right
-                       : step->op == REC_SIZE_DIV ? left / right
-                                                  : pow(left, right);
+      top--;
+      stack[top - 1] = size_operation(step->op, stack[top - 1], stack[top]);
     }
   }
   return stack[0];
@@ -54,22 +69,25 @@ static rec_status read_axis(call *c, int index) {
   int64_t given = read_size(c, axis->field);
   if (axis->size != REC_RUNTIME_SIZE) {
     if (given != 0 && given != axis->size)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %lld, its compile-time size, found %lld", name_of(c),
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "%s_%s: expected %s = %lld, its compile-time size, found %lld", name_of(c),
                       c->entry, name, (long long)axis->size, (long long)given);
     given = axis->size;
   } else if (axis->expression_count > 0) {
     const char *text = table_text(c->table, axis->expression_text_at);
     double computed = size_expression(c, axis);
     if (!(computed >= 1 && computed <= (double)NUMBERS_MAX) || computed != floor(computed))
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a whole size of at least 1 for %s = %s, found %g", name_of(c),
-                      c->entry, name, text, computed);
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "%s_%s: expected a whole size of at least 1 for %s = %s, found %g",
+                      name_of(c), c->entry, name, text, computed);
     if (given != 0 && given != (int64_t)computed)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %s = %lld, found %lld", name_of(c), c->entry, name, text,
-                      (long long)computed, (long long)given);
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %s = %lld, found %lld", name_of(c),
+                      c->entry, name, text, (long long)computed, (long long)given);
     given = (int64_t)computed;
   }
   if (given < 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a size of at least 1 for axis %s, found %lld", name_of(c),
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_%s: expected a size of at least 1 for axis %s, found %lld", name_of(c),
                     c->entry, name, (long long)given);
   c->axis_size[index] = given;
   return REC_OK;
@@ -82,36 +100,45 @@ static rec_status check_totals(const call *c) {
     const int32_t *axes = table_at(c->table, memory->axes_at);
     int64_t total = memory->factor;
     bool fits = true;
-    for (int k = 0; k < memory->axis_count; k++) fits &= !__builtin_mul_overflow(total, c->axis_size[axes[k]], &total);
+    for (int k = 0; k < memory->axis_count; k++)
+      fits &= !__builtin_mul_overflow(total, c->axis_size[axes[k]], &total);
     if (memory->per_batch && c->batch > 0) fits &= !__builtin_mul_overflow(total, c->batch, &total);
     if (memory->token && c->time > 0) fits &= !__builtin_mul_overflow(total, c->time, &total);
     if (!fits || total > NUMBERS_MAX)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected sizes that fit in memory, found %s%s of more than 2^56 numbers",
-                      name_of(c), c->entry, table_text(c->table, memory->name_at),
-                      table_text(c->table, memory->shape_at));
+      return rec_fail(
+          REC_ERROR_ARGUMENT,
+          "%s_%s: expected sizes that fit in memory, found %s%s of more than 2^56 numbers",
+          name_of(c), c->entry, table_text(c->table, memory->name_at),
+          table_text(c->table, memory->shape_at));
   }
   return REC_OK;
 }
 
-rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, const void *arguments) {
+rec_status call_read_sizes(call *c, const rec_table *table, const char *entry,
+                           const void *arguments) {
   memset(c, 0, sizeof *c);
   c->table = table;
   c->entry = entry;
   c->arguments = arguments;
-  if (!arguments) return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected arguments, found NULL", name_of(c), entry);
+  if (!arguments)
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected arguments, found NULL", name_of(c), entry);
   uint64_t size;
   memcpy(&size, arguments, sizeof size);
   if (size < (uint64_t)table->arguments_size)
-    return rec_fail(REC_ERROR_ABI, "%s_%s: expected arguments of at least %d bytes, found size = %llu; set it to sizeof(%s_arguments)",
+    return rec_fail(REC_ERROR_ABI,
+                    "%s_%s: expected arguments of at least %d bytes, found size = %llu; set it to "
+                    "sizeof(%s_arguments)",
                     name_of(c), entry, table->arguments_size, (unsigned long long)size, name_of(c));
   c->batch = read_size(c, table->batch_field);
   c->time = read_size(c, table->time_field);
   if (c->batch < 0 || c->time < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected batch and time of at least 0, found batch = %lld, time = %lld",
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_%s: expected batch and time of at least 0, found batch = %lld, time = %lld",
                     name_of(c), entry, (long long)c->batch, (long long)c->time);
   if (read_pointer(c, table->cu_seqlens_field) || read_size(c, table->sequences_field) != 0)
     return rec_fail(REC_ERROR_UNSUPPORTED,
-                    "%s_%s: expected cu_seqlens = NULL and sequences = 0, found packed sequences; host code cannot run them yet",
+                    "%s_%s: expected cu_seqlens = NULL and sequences = 0, found packed sequences; "
+                    "host code cannot run them yet",
                     name_of(c), entry);
   for (int i = 0; i < table->axis_count; i++) {
     rec_status status = read_axis(c, i);
@@ -121,22 +148,30 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry, c
 }
 
 rec_status call_read_launch(call *c, const rec_launch *launch) {
-  if (!launch) return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a rec_launch, found NULL", name_of(c), c->entry);
+  if (!launch)
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a rec_launch, found NULL", name_of(c),
+                    c->entry);
   if (launch->size < sizeof *launch)
-    return rec_fail(REC_ERROR_ABI, "%s_%s: expected a rec_launch of at least %zu bytes, found size = %llu; set it to sizeof(rec_launch)",
+    return rec_fail(REC_ERROR_ABI,
+                    "%s_%s: expected a rec_launch of at least %zu bytes, found size = %llu; set it "
+                    "to sizeof(rec_launch)",
                     name_of(c), c->entry, sizeof *launch, (unsigned long long)launch->size);
   if (launch->abi_major != REC_ABI_MAJOR)
-    return rec_fail(REC_ERROR_ABI, "%s_%s: expected ABI %d.x, found %u.%u in rec_launch", name_of(c), c->entry,
-                    REC_ABI_MAJOR, launch->abi_major, launch->abi_minor);
+    return rec_fail(REC_ERROR_ABI, "%s_%s: expected ABI %d.x, found %u.%u in rec_launch",
+                    name_of(c), c->entry, REC_ABI_MAJOR, launch->abi_major, launch->abi_minor);
   if (launch->device_kind != REC_DEVICE_HOST)
-    return rec_fail(REC_ERROR_DEVICE, "%s_%s: expected device_kind REC_DEVICE_HOST, found %d; this library holds host code only",
-                    name_of(c), c->entry, launch->device_kind);
+    return rec_fail(
+        REC_ERROR_DEVICE,
+        "%s_%s: expected device_kind REC_DEVICE_HOST, found %d; this library holds host code only",
+        name_of(c), c->entry, launch->device_kind);
   if (launch->threads < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected threads of at least 0, found %lld", name_of(c), c->entry,
-                    (long long)launch->threads);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected threads of at least 0, found %lld",
+                    name_of(c), c->entry, (long long)launch->threads);
   if (launch->workspace_bytes < 0 || launch->saved_bytes < 0)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected workspace_bytes and saved_bytes of at least 0, found %lld and %lld",
-                    name_of(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
+    return rec_fail(
+        REC_ERROR_ARGUMENT,
+        "%s_%s: expected workspace_bytes and saved_bytes of at least 0, found %lld and %lld",
+        name_of(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
   c->launch = launch;
   rec_status status = rec_cpu_clone(&c->clone);
   if (status != REC_OK || launch->parallel_for) return status;
@@ -177,16 +212,20 @@ rec_slot call_slot(const call *c, const rec_table_memory *memory) {
 
 /* A negative stride walks out of the tensor; a result's entries must not overlap each other. */
 static rec_status check_strides(const call *c, const rec_table_memory *memory, bool written) {
-  int64_t batch_stride = read_size(c, memory->batch_stride_field), time_stride = read_size(c, memory->time_stride_field);
+  int64_t batch_stride = read_size(c, memory->batch_stride_field),
+          time_stride = read_size(c, memory->time_stride_field);
   int64_t numbers = call_numbers(c, memory);
-  const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
+  const char *name = table_text(c->table, memory->name_at),
+             *shape = table_text(c->table, memory->shape_at);
   int64_t least = written ? numbers : 0;
   rec_slot slot = call_slot(c, memory);
   if (batch_stride < 0 || time_stride < 0 || (c->time > 1 && slot.time_stride < least) ||
       (c->batch > 1 && slot.batch_stride < least))
     return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected strides of at least %lld (or 0: dense) for %s%s, found batch stride %lld, time stride %lld",
-                    name_of(c), c->entry, (long long)least, name, shape, (long long)batch_stride, (long long)time_stride);
+                    "%s_%s: expected strides of at least %lld (or 0: dense) for %s%s, found batch "
+                    "stride %lld, time stride %lld",
+                    name_of(c), c->entry, (long long)least, name, shape, (long long)batch_stride,
+                    (long long)time_stride);
   return REC_OK;
 }
 
@@ -195,12 +234,15 @@ rec_status call_check_memories(const call *c, bool backward) {
     const rec_table_memory *memory = table_memory(c->table, i);
     int32_t use = backward ? memory->backward_use : memory->forward_use;
     if (use == REC_UNUSED || call_total(c, memory) == 0) continue;
-    const char *name = table_text(c->table, memory->name_at), *shape = table_text(c->table, memory->shape_at);
+    const char *name = table_text(c->table, memory->name_at),
+               *shape = table_text(c->table, memory->shape_at);
     const void *data = call_data(c, memory);
     if (!data && (use == REC_READ || use == REC_WRITE))
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected data for %s%s, found NULL", name_of(c), c->entry, name, shape);
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected data for %s%s, found NULL", name_of(c),
+                      c->entry, name, shape);
     if ((uintptr_t)data % (uintptr_t)c->table->number_bytes != 0)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s%s aligned to %d bytes, found address %p", name_of(c),
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "%s_%s: expected %s%s aligned to %d bytes, found address %p", name_of(c),
                       c->entry, name, shape, c->table->number_bytes, data);
     if (!memory->token || !data) continue;
     rec_status status = check_strides(c, memory, use == REC_WRITE || use == REC_WRITE_OPTIONAL);

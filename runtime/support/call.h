@@ -12,7 +12,7 @@ typedef struct call {
   const char *arguments;
   int64_t batch, time;
   int64_t axis_size[REC_AXES_MAX];
-  void *const *replaced;         /* by memory: data to use instead of the caller's, or NULL; may be NULL itself */
+  void *const *replaced;         /* NULL, or by memory: data to use, NULL: the caller's */
   /* only with a launch */
   const rec_launch *launch;
   int clone;
@@ -31,12 +31,14 @@ static inline const rec_table_memory *table_memory(const rec_table *table, int i
 static inline const rec_table_axis *table_axis(const rec_table *table, int index) {
   return (const rec_table_axis *)table_at(table, table->axes_at) + index;
 }
-static inline const rec_table_slot *table_slot(const rec_table *table, const rec_table_kernel *kernel, int index) {
+static inline const rec_table_slot *table_slot(const rec_table *table,
+                                               const rec_table_kernel *kernel, int index) {
   return (const rec_table_slot *)table_at(table, kernel->slots_at) + index;
 }
 
 /* Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1. */
-rec_status call_read_sizes(call *call, const rec_table *table, const char *entry, const void *arguments);
+rec_status call_read_sizes(call *call, const rec_table *table, const char *entry,
+                           const void *arguments);
 
 /* Checks the launch and chooses clone and threads. */
 rec_status call_read_launch(call *call, const rec_launch *launch);

@@ -30,7 +30,8 @@ static int best_clone(void) {
   unsigned b7 = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) b7 = b;
   /* FMA, MOVBE, OSXSAVE, AVX, F16C; LZCNT; BMI1, AVX2, BMI2 */
-  if (!(BIT(basic, 12) && BIT(basic, 22) && BIT(basic, 27) && BIT(basic, 28) && BIT(basic, 29))) return 0;
+  if (!(BIT(basic, 12) && BIT(basic, 22) && BIT(basic, 27) && BIT(basic, 28) && BIT(basic, 29)))
+    return 0;
   if (!(BIT(extended, 5) && BIT(b7, 3) && BIT(b7, 5) && BIT(b7, 8))) return 0;
   unsigned state = saved_registers();
   if ((state & 0x6u) != 0x6u) return 0;
@@ -48,13 +49,18 @@ rec_status rec_cpu_clone(int *clone) {
     return REC_OK;
   }
   int best = best_clone();
-  if (best < 0) return rec_fail(REC_ERROR_DEVICE, "expected a processor with x86-64-v2 (SSE4.2), found an older one");
+  if (best < 0)
+    return rec_fail(REC_ERROR_DEVICE,
+                    "expected a processor with x86-64-v2 (SSE4.2), found an older one");
   const char *asked = getenv("REC_CPU");
   if (asked && *asked) {
     if (strlen(asked) != 2 || asked[0] != 'v' || asked[1] < '2' || asked[1] > '4')
-      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU to be v2, v3 or v4, found '%.32s'", asked);
+      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU to be v2, v3 or v4, found '%.32s'",
+                      asked);
     if (asked[1] - '2' > best)
-      return rec_fail(REC_ERROR_DEVICE, "expected REC_CPU at most v%d on this processor, found '%s'", best + 2, asked);
+      return rec_fail(REC_ERROR_DEVICE,
+                      "expected REC_CPU at most v%d on this processor, found '%s'", best + 2,
+                      asked);
     best = asked[1] - '2';
   }
   atomic_store_explicit(&chosen, best, memory_order_relaxed);
@@ -72,7 +78,9 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
     char *end;
     long number = strtol(asked, &end, 10);
     if (*end || number < 1)
-      return rec_fail(REC_ERROR_ARGUMENT, "expected REC_NUM_THREADS to be a number of at least 1, found '%.32s'", asked);
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected REC_NUM_THREADS to be a number of at least 1, found '%.32s'",
+                      asked);
     *threads = number;
     return REC_OK;
   }

@@ -4,10 +4,12 @@
 
 #include "launch.h"
 
-/* The best clone the processor supports (0: v2, 1: v3, 2: v4), or the one that REC_CPU=v2|v3|v4 asks for. */
+/* The best clone the processor supports (0: v2, 1: v3, 2: v4), or the one that REC_CPU=v2|v3|v4
+ * asks for. */
 rec_status rec_cpu_clone(int *clone);
 
-/* Threads for a launch that asked for `wanted` (0: REC_NUM_THREADS, or else the processors of this process). */
+/* Threads for a launch that asked for `wanted` (0: REC_NUM_THREADS, or else the processors of this
+ * process). */
 rec_status rec_cpu_threads(int64_t wanted, int64_t *threads);
 
 #endif

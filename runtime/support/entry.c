@@ -1,6 +1,7 @@
 /* The entry points: check, lay out the workspace, run the stages.
  *
- *   forward:  FORWARD                                 (writes chunk-start states into `saved` if there is one)
+ *   forward:  FORWARD                                 (writes chunk-start states into `saved` if
+ *     there is one)
  *   step:     STEP
  *   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
  */
@@ -12,20 +13,25 @@
 
 /* What a call needs beside its kernels' stages. */
 typedef struct needs {
-  int64_t replaced;            /* bytes: pointers, and copies of initial states that are overwritten in place */
-  int64_t saved;               /* bytes of all chunk-start states */
-  int64_t chunk_numbers;       /* numbers of one saved state, rounded to whole cache lines */
+  int64_t
+      replaced;  /* bytes: pointers, and copies of initial states that are overwritten in place */
+  int64_t saved; /* bytes of all chunk-start states */
+  int64_t chunk_numbers; /* numbers of one saved state, rounded to whole cache lines */
   int64_t chunks;
 } needs;
 
-static const rec_table_kernel *kernel_of(const call *c, int kind) { return &c->table->kernels[kind]; }
+static const rec_table_kernel *kernel_of(const call *c, int kind) {
+  return &c->table->kernels[kind];
+}
 
 static bool is_empty(const call *c) { return c->batch == 0 || c->time == 0; }
 
-/* An initial state that lacks a grid axis is read by many instances, one of which writes the final state: if both are
- * one memory, the instances read a copy. */
-static bool lacks_grid_axis(const call *c, const rec_table_kernel *kernel, const rec_table_memory *memory) {
-  const int32_t *grid = table_at(c->table, kernel->grid_at), *axes = table_at(c->table, memory->axes_at);
+/* An initial state that lacks a grid axis is read by many instances, one of which writes the final
+ * state: if both are one memory, the instances read a copy. */
+static bool lacks_grid_axis(const call *c, const rec_table_kernel *kernel,
+                            const rec_table_memory *memory) {
+  const int32_t *grid = table_at(c->table, kernel->grid_at),
+                *axes = table_at(c->table, memory->axes_at);
   for (int i = 0; i < kernel->grid_count; i++) {
     bool found = false;
     for (int k = 0; k < memory->axis_count; k++) found |= axes[k] == grid[i];
@@ -39,7 +45,8 @@ static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
-    if (lacks_grid_axis(c, kernel, final)) bytes += round_up(call_total(c, final) * c->table->number_bytes, REC_ALIGNMENT);
+    if (lacks_grid_axis(c, kernel, final))
+      bytes += round_up(call_total(c, final) * c->table->number_bytes, REC_ALIGNMENT);
   }
   return bytes;
 }
@@ -68,9 +75,12 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   rec_status status = call_read_sizes(&c, table, "sizes", arguments);
   if (status != REC_OK) return status;
   const char *name = table_text(table, table->name_at);
-  if (!sizes) return rec_fail(REC_ERROR_ARGUMENT, "%s_sizes: expected a rec_sizes, found NULL", name);
+  if (!sizes)
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_sizes: expected a rec_sizes, found NULL", name);
   if (sizes->size < sizeof *sizes)
-    return rec_fail(REC_ERROR_ABI, "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set it to sizeof(rec_sizes)",
+    return rec_fail(REC_ERROR_ABI,
+                    "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set "
+                    "it to sizeof(rec_sizes)",
                     name, sizeof *sizes, (unsigned long long)sizes->size);
   sizes->saved = is_empty(&c) ? 0 : needs_of(&c, REC_KERNEL_BACKWARD).saved;
   sizes->workspace_forward = workspace_of(&c, REC_KERNEL_FORWARD, false);
@@ -84,17 +94,20 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   return REC_OK;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-static rec_status check_buffer(const call *c, const char *what, const void *data, int64_t bytes, int64_t needed) {
+static rec_status check_buffer(const call *c, const char *what, const void *data, int64_t bytes,
+                               int64_t needed) {
   const char *name = table_text(c->table, c->table->name_at);
   if (needed == 0) return REC_OK;
   if (!data || bytes < needed)
-    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s of at least %lld bytes, found %s%lld; ask %s_sizes", name,
-                    c->entry, what, (long long)needed, data ? "" : "NULL, ", (long long)bytes, name);
+    return rec_fail(REC_ERROR_WORKSPACE,
+                    "%s_%s: expected %s of at least %lld bytes, found %s%lld; ask %s_sizes", name,
+                    c->entry, what, (long long)needed, data ? "" : "NULL, ", (long long)bytes,
+                    name);
   if ((uintptr_t)data % REC_ALIGNMENT != 0)
-    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s aligned to %d bytes, found address %p", name, c->entry, what,
-                    REC_ALIGNMENT, data);
+    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s aligned to %d bytes, found address %p",
+                    name, c->entry, what, REC_ALIGNMENT, data);
   return REC_OK;
 }
 
@@ -102,11 +115,13 @@ static rec_status check_buffer(const call *c, const char *what, const void *data
 static rec_status choose_clone(call *c, int kind) {
   while (c->clone > 0 && !kernel_of(c, kind)->functions[c->clone]) c->clone--;
   if (kernel_of(c, kind)->functions[c->clone]) return REC_OK;
-  return rec_fail(REC_ERROR_DEVICE, "%s_%s: expected code for this processor, found only code for newer ones",
+  return rec_fail(REC_ERROR_DEVICE,
+                  "%s_%s: expected code for this processor, found only code for newer ones",
                   table_text(c->table, c->table->name_at), c->entry);
 }
 
-/* Without steps or batch entries: final states are the initial ones, gradients are zero or what came in. */
+/* Without steps or batch entries: final states are the initial ones, gradients are zero or what
+ * came in. */
 static void copy_or_zero(const call *c, bool backward) {
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
@@ -115,7 +130,8 @@ static void copy_or_zero(const call *c, bool backward) {
     void *data = call_data(c, memory);
     size_t bytes = (size_t)(call_total(c, memory) * c->table->number_bytes);
     if (!data || bytes == 0) continue;
-    const void *from = memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
+    const void *from =
+        memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
     if (from)
       memmove(data, from, bytes);
     else
@@ -141,15 +157,15 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
   c->replaced = replaced;
 }
 
-static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch, int kind,
-                       const char *entry) {
+static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
+                       int kind, const char *entry) {
   call c;
   rec_status status = call_read_sizes(&c, table, entry, arguments);
   if (status == REC_OK) status = call_read_launch(&c, launch);
   if (status != REC_OK) return status;
   if (kind == REC_KERNEL_STEP && c.time != 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", table_text(table, table->name_at),
-                    (long long)c.time);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld",
+                    table_text(table, table->name_at), (long long)c.time);
   status = call_check_memories(&c, false);
   if (status != REC_OK) return status;
   if (is_empty(&c)) {
@@ -160,7 +176,8 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   if (status != REC_OK) return status;
   const rec_table_kernel *kernel = kernel_of(&c, kind);
   needs n = needs_of(&c, kind);
-  status = check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes, workspace_of(&c, kind, false));
+  status = check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
+                        workspace_of(&c, kind, false));
   if (status != REC_OK) return status;
   stage_saved saved = {0};
   if (kernel->writes_saved && launch->saved) {

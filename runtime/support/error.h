@@ -10,6 +10,7 @@ enum { REC_ERROR_TEXT_MAX = 512 };
 __attribute__((visibility("default"))) const char *rec_error(void);
 
 /* Keeps the message and returns the status. */
-rec_status rec_fail(rec_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+rec_status rec_fail(rec_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

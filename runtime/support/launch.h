@@ -1,5 +1,6 @@
-/* What every compiled library and librec agree on: how a call is launched, what it costs in memory, what it answers.
- * The generated header of a library contains this text, so it needs no other header of rec. */
+/* What every compiled library and librec agree on: how a call is launched, what it costs in memory,
+ * what it answers. The generated header of a library contains this text, so it needs no other
+ * header of rec. */
 #ifndef REC_LAUNCH_H
 #define REC_LAUNCH_H
 
@@ -18,7 +19,7 @@ typedef enum rec_status {
   REC_OK = 0,
   REC_ERROR_ARGUMENT = 1,    /* a size, stride or pointer that does not fit */
   REC_ERROR_ABI = 2,         /* a struct that is too small, another major number */
-  REC_ERROR_WORKSPACE = 3,   /* workspace or `saved` missing, too small or not aligned to REC_ALIGNMENT */
+  REC_ERROR_WORKSPACE = 3,   /* workspace or `saved` missing, too small, not aligned */
   REC_ERROR_DEVICE = 4,      /* a device or processor for which this library holds no code */
   REC_ERROR_UNSUPPORTED = 5, /* legal, but not compiled into this library (the message names it) */
   REC_ERROR_MEMORY = 6,      /* out of memory (librec; a compiled library allocates nothing) */
@@ -32,30 +33,32 @@ enum { REC_DEVICE_HOST = 0, REC_DEVICE_CUDA = 1, REC_DEVICE_SIMT = 2 };
 /* Workspace and `saved` start at a multiple of this many bytes. */
 #define REC_ALIGNMENT 64
 
-/* Runs task(argument, i) once for each i in 0..count-1, in any order and on any threads, and returns when all are done. */
+/* Runs task(argument, i) once for each i in 0..count-1, in any order and on any threads, and
+ * returns when all are done. */
 typedef void (*rec_task)(void *argument, int64_t index);
 typedef void (*rec_parallel_for)(void *context, int64_t count, rec_task task, void *argument);
 
-/* How and where a call runs. Fill it with zeros, then set `size`, `abi_major`, `abi_minor` and what differs from 0. */
+/* How and where a call runs. Fill it with zeros, then set `size`, `abi_major`, `abi_minor` and what
+ * differs from 0. */
 typedef struct rec_launch {
   uint64_t size;                  /* sizeof(rec_launch) */
   uint32_t abi_major, abi_minor;  /* REC_ABI_MAJOR, REC_ABI_MINOR */
   int32_t device_kind;            /* REC_DEVICE_HOST, .. */
   int32_t device_number;
   void *stream;                   /* CUDA: a CUstream. Host: NULL */
-  int64_t threads;                /* host: 0 takes REC_NUM_THREADS, or else every processor this process may use */
-  rec_parallel_for parallel_for;  /* host: NULL, or run the call's tasks by this instead of the library's own threads */
+  int64_t threads;                /* host: 0 takes REC_NUM_THREADS, or else every processor */
+  rec_parallel_for parallel_for;  /* host: runs the tasks; NULL: the library's own threads */
   void *parallel_context;         /* the first argument of parallel_for */
-  void *workspace;                /* for the time of the call; contents do not matter before or after */
+  void *workspace;                /* for the time of the call; contents do not matter */
   int64_t workspace_bytes;
-  void *saved;                    /* forward writes it for backward; NULL: forward keeps nothing, backward computes it again */
+  void *saved;                    /* forward leaves it for backward; NULL: computed again */
   int64_t saved_bytes;
 } rec_launch;
 
 /* Bytes that calls with given sizes need. `size` is set by the caller: sizeof(rec_sizes). */
 typedef struct rec_sizes {
   uint64_t size;
-  int64_t workspace;              /* enough for every call with these sizes: the largest of those below */
+  int64_t workspace;              /* enough for every call: the largest of those below */
   int64_t saved;
   int64_t workspace_forward;
   int64_t workspace_step;

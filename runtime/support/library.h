@@ -1,8 +1,9 @@
 /* The tables of a compiled library: what recc writes beside the kernels and the support code reads.
  *
- * One rec_table per recurrence, a single block of constant bytes. Positions inside it (`.._at`) count bytes from its
- * start, so that only the addresses of kernels need relocation; 0 means absent. Positions in the caller's arguments
- * struct (`.._field`) count bytes from the struct's start, -1 means absent. */
+ * One rec_table per recurrence, a single block of constant bytes. Positions inside it (`.._at`)
+ * count bytes from its start, so that only the addresses of kernels need relocation; 0 means
+ * absent. Positions in the caller's arguments struct (`.._field`) count bytes from the struct's
+ * start, -1 means absent. */
 #ifndef REC_SUPPORT_LIBRARY_H
 #define REC_SUPPORT_LIBRARY_H
 
@@ -14,7 +15,11 @@
 #define REC_RUNTIME_SIZE (-1)
 
 /* Steps of a size expression, a postfix program over doubles. */
-enum { REC_SIZE_NUMBER, REC_SIZE_AXIS, REC_SIZE_NEG, REC_SIZE_ADD, REC_SIZE_SUB, REC_SIZE_MUL, REC_SIZE_DIV, REC_SIZE_POW };
+enum {
+  REC_SIZE_NUMBER, REC_SIZE_AXIS, REC_SIZE_NEG, REC_SIZE_ADD, REC_SIZE_SUB, REC_SIZE_MUL,
+  REC_SIZE_DIV, REC_SIZE_POW, REC_SIZE_MIN, REC_SIZE_MAX
+};
+#define REC_SIZE_STACK 256     /* operands at one time; the parser refuses deeper nesting */
 
 typedef struct rec_table_size_step {
   int32_t op, axis;
@@ -25,7 +30,7 @@ typedef struct rec_table_axis {
   int64_t size;                /* compile-time size, or REC_RUNTIME_SIZE */
   int32_t name_at;
   int32_t field;
-  int32_t expression_at;       /* a run-time size computed from earlier axes: rec_table_size_step[expression_count] */
+  int32_t expression_at;       /* a size computed from earlier axes: rec_table_size_step[] */
   int32_t expression_count;
   int32_t expression_text_at;  /* as the source wrote it */
   int32_t unused;
@@ -39,15 +44,15 @@ typedef struct rec_table_memory {
   int32_t shape_at;            /* "[batch,time,G,R]" */
   int32_t data_field, batch_stride_field, time_stride_field;
   int32_t axis_count, axes_at; /* int32_t[axis_count] */
-  int32_t factor;              /* numbers per entry of the axes: 2 if complex, times the depth of a lag buffer */
+  int32_t factor;              /* numbers per entry: 2 if complex, times the depth of a lag */
   int32_t token;               /* one entry per step */
   int32_t per_batch;           /* one entry per batch entry */
   int32_t forward_use, backward_use;
-  int32_t copy_from;           /* without steps: hT is h0, d_h0 is d_hT (that memory); -1: nothing to copy */
+  int32_t copy_from;           /* without steps: hT is h0, d_h0 is d_hT; -1: nothing */
 } rec_table_memory;
 
 typedef struct rec_table_slot {
-  uint64_t summed;             /* accumulated: bits of the axes over which instances add to the same entries */
+  uint64_t summed;             /* accumulated: axes whose instances add to the same entries */
   int32_t memory;
   int32_t written, accumulated, unused;
 } rec_table_slot;
@@ -72,7 +77,10 @@ typedef struct rec_table_kernel {
   int32_t reads_saved, writes_saved, time_splits, unused;
 } rec_table_kernel;
 
-enum { REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD, REC_KERNEL_COUNT };
+enum {
+  REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD,
+  REC_KERNEL_COUNT
+};
 
 typedef struct rec_table {
   int32_t name_at;             /* C prefix: ssd */
@@ -86,8 +94,8 @@ typedef struct rec_table {
   rec_table_kernel kernels[REC_KERNEL_COUNT];
 } rec_table;
 
-/* The entry points behind NAME_forward, .. of every recurrence (thunks add the table). Their names do not end like
- * those of an entry point, so no recurrence can be called like them. */
+/* The entry points behind NAME_forward, .. of every recurrence (thunks add the table). Their names
+ * do not end like those of an entry point, so no recurrence can be called like them. */
 int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch);
 int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch);

@@ -7,12 +7,12 @@
 #include "pool.h"
 
 enum {
-  TASKS_WANTED = 64,   /* enough for any machine's balance; more only costs copies and calls */
+  TASKS_WANTED = 64, /* enough for any machine's balance; more only costs copies and calls */
   GROUPS_MAX = 16,
   STRIPS_MAX = 128,
   LANES_MAX = 128,
   PART_STEPS_MIN = 64,
-  SUM_BLOCK = 4096,    /* numbers of one reduction task */
+  SUM_BLOCK = 4096, /* numbers of one reduction task */
 };
 
 /* Below this many numbers read and written, waking other threads costs more than they save. */
@@ -20,14 +20,15 @@ enum {
 
 /* A slot during a run: in place, or copies in the workspace. */
 typedef struct run_slot {
-  rec_slot slot;               /* of the first copy */
+  rec_slot slot; /* of the first copy */
   int64_t copies;
-  int64_t numbers;             /* of one entry */
+  int64_t numbers; /* of one entry */
 } run_slot;
 
-/* ---- the cut ------------------------------------------------------------------------------------------------------- */
+/* ---- the cut --------------------------------------------------------------------------------- */
 
-/* Instances of the nest from the first of the axes `from` inwards; of all if `from` is every axis. */
+/* Instances of the nest from the first of the axes `from` inwards; of all if `from` is every axis.
+ * */
 static int64_t count_instances(const call *c, const rec_table_kernel *kernel, uint64_t from) {
   const int32_t *grid = table_at(c->table, kernel->grid_at);
   int64_t instances = 1;
@@ -39,12 +40,15 @@ static int64_t count_instances(const call *c, const rec_table_kernel *kernel, ui
   }
   if (kernel->lane_axis < 0) return instances;
   inside |= from >> kernel->lane_axis & 1; /* lane blocks are the innermost */
-  return inside ? instances * ((c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) / kernel->lane_block) : instances;
+  return inside ? instances * ((c->axis_size[kernel->lane_axis] + kernel->lane_block - 1) /
+                               kernel->lane_block)
+                : instances;
 }
 
-/* The largest block of instances that can be kept together while there are groups enough: instances of a block that add
- * to the same entries then do so one after another, without copies. */
-static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_t instances, int64_t groups) {
+/* The largest block of instances that can be kept together while there are groups enough: instances
+ * of a block that add to the same entries then do so one after another, without copies. */
+static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_t instances,
+                           int64_t groups) {
   int64_t unit = 1;
   for (int i = 0; i < kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
@@ -57,7 +61,8 @@ static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_
 
 stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
   stage_cut cut = {.instances = count_instances(c, kernel, UINT64_MAX)};
-  cut.groups = smaller(cut.instances, smaller(GROUPS_MAX, larger(1, TASKS_WANTED / larger(1, c->batch))));
+  cut.groups =
+      smaller(cut.instances, smaller(GROUPS_MAX, larger(1, TASKS_WANTED / larger(1, c->batch))));
   cut.unit = choose_unit(c, kernel, cut.instances, cut.groups);
   cut.strips = smaller(c->batch, STRIPS_MAX);
   cut.parts = 1;
@@ -70,19 +75,24 @@ stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
   }
   cut.tasks = cut.strips * cut.groups * cut.parts;
   cut.lanes = smaller(cut.tasks, LANES_MAX);
-  int64_t units = cut.instances / cut.unit, largest_group = (units + cut.groups - 1) / cut.groups * cut.unit;
+  int64_t units = cut.instances / cut.unit,
+          largest_group = (units + cut.groups - 1) / cut.groups * cut.unit;
   cut.scratch_bytes = round_up(call_count(c, &kernel->scratch, largest_group), REC_ALIGNMENT);
-  cut.lane_bytes = cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
+  cut.lane_bytes =
+      cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
   return cut;
 }
 
-/* Whether two groups may add to the same entries. The blocks are nested, so a unit holds whole smaller ones. */
+/* Whether two groups may add to the same entries. The blocks are nested, so a unit holds whole
+ * smaller ones. */
 static bool groups_collide(const call *c, const rec_table_kernel *kernel, const stage_cut *cut,
                            const rec_table_slot *slot) {
-  return cut->groups > 1 && slot->summed != 0 && count_instances(c, kernel, slot->summed) > cut->unit;
+  return cut->groups > 1 && slot->summed != 0 &&
+         count_instances(c, kernel, slot->summed) > cut->unit;
 }
 
-int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot) {
+int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_cut *cut,
+                     const rec_table_slot *slot) {
   if (!slot->accumulated) return 1;
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   int64_t copies = groups_collide(c, kernel, cut, slot) ? cut->groups : 1;
@@ -110,7 +120,7 @@ int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
   return bytes;
 }
 
-/* ---- one run ------------------------------------------------------------------------------------------------------- */
+/* ---- one run --------------------------------------------------------------------------------- */
 
 typedef struct run {
   const call *call;
@@ -126,8 +136,8 @@ typedef struct run {
 static int64_t cut_at(int64_t total, int64_t parts, int64_t i) { return total * i / parts; }
 
 /* Position of a task's copy: of the batch entry where the memory is per batch. */
-static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot, int64_t strip,
-                          int64_t group, int64_t part) {
+static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot,
+                          int64_t strip, int64_t group, int64_t part) {
   int64_t index = groups_collide(r->call, r->kernel, &r->cut, slot) ? group : 0;
   if (!memory->token) index = index * r->cut.parts + part;
   return memory->per_batch ? index : index * r->cut.strips + strip;
@@ -137,14 +147,15 @@ static void *number_at(const call *c, void *data, int64_t index) {
   return data ? (char *)data + index * c->table->number_bytes : NULL;
 }
 
-static void zero_steps(const call *c, rec_slot slot, int64_t batch, int64_t steps, int64_t numbers) {
+static void zero_steps(const call *c, rec_slot slot, int64_t batch, int64_t steps,
+                       int64_t numbers) {
   for (int64_t t = 0; t < steps; t++)
     memset(number_at(c, slot.data, batch * slot.batch_stride + t * slot.time_stride), 0,
            (size_t)(numbers * c->table->number_bytes));
 }
 
-/* Groups that do not collide share a copy: each adds to entries of its own. Other results that a task adds to, or their
- * copies, are the task's alone. */
+/* Groups that do not collide share a copy: each adds to entries of its own. Other results that a
+ * task adds to, or their copies, are the task's alone. */
 static bool is_shared(const run *r, const rec_table_slot *slot) {
   return r->cut.groups > 1 && !groups_collide(r->call, r->kernel, &r->cut, slot);
 }
@@ -157,7 +168,8 @@ static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
   int64_t first = cut_at(units, r->cut.groups, group) * r->cut.unit;
   int64_t last = cut_at(units, r->cut.groups, group + 1) * r->cut.unit;
   int64_t start = part * r->cut.part_steps, steps = smaller(r->cut.part_steps, c->time - start);
-  int64_t begin = cut_at(c->batch, r->cut.strips, strip), end = cut_at(c->batch, r->cut.strips, strip + 1);
+  int64_t begin = cut_at(c->batch, r->cut.strips, strip),
+          end = cut_at(c->batch, r->cut.strips, strip + 1);
   for (int i = 0; i < r->kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, r->kernel, i);
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
@@ -204,46 +216,65 @@ static void run_parallel(const call *c, int64_t lanes, bool worth, rec_task lane
     rec_pool_run(c->threads, lanes, lane, argument);
 }
 
-/* ---- sums of copies -------------------------------------------------------------------------------------------------- */
+/* ---- sums of copies -------------------------------------------------------------------------- */
 
 typedef struct sum {
   const call *call;
   rec_slot result;
   const char *copies;
-  int64_t copy_count, copy_stride;      /* numbers */
-  int64_t batch_stride;                 /* numbers between batch entries of the copies */
-  int64_t batch, steps, numbers;        /* entries: batch x steps x numbers */
-  int64_t blocks;                       /* of one batch entry */
+  int64_t copy_count, copy_stride; /* numbers */
+  int64_t batch_stride;            /* numbers between batch entries of the copies */
+  int64_t batch, steps, numbers;   /* entries: batch x steps x numbers */
+  int64_t blocks;                  /* of one batch entry */
+  bool parameter;
   _Atomic int64_t next;
 } sum;
 
-/* Sums in double: the copies of a long f32 gradient lose nothing more on their way. */
-static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first, int64_t last) {
-  enum { WIDTH = 256 };
-  double total[WIDTH];
-  int64_t from = batch * s->batch_stride + step * s->numbers;
-  int64_t to = batch * s->result.batch_stride + step * s->result.time_stride;
-  bool wide = s->call->table->number_bytes == 8;
-  for (int64_t i = first; i < last; i += WIDTH) {
-    int64_t count = smaller(WIDTH, last - i);
-    memset(total, 0, (size_t)count * sizeof *total);
-    for (int64_t copy = 0; copy < s->copy_count; copy++) {
-      int64_t position = copy * s->copy_stride + from + i;
-      if (wide) {
-        const double *numbers = (const double *)(const void *)s->copies + position;
-        for (int64_t k = 0; k < count; k++) total[k] += numbers[k];
-      } else {
-        const float *numbers = (const float *)(const void *)s->copies + position;
-        for (int64_t k = 0; k < count; k++) total[k] += (double)numbers[k];
-      }
-    }
-    if (wide) {
-      memcpy((double *)s->result.data + to + i, total, (size_t)count * sizeof *total);
-    } else {
-      float *result = (float *)s->result.data + to + i;
-      for (int64_t k = 0; k < count; k++) result[k] = (float)total[k];
-    }
+/* The few copies of a token's gradient are added as the kernel adds. */
+static void sum_floats(float *restrict result, const float *restrict copies, int64_t copy_count,
+                       int64_t copy_stride, int64_t count) {
+  memcpy(result, copies, (size_t)count * sizeof *result);
+  for (int64_t copy = 1; copy < copy_count; copy++) {
+    const float *numbers = copies + copy * copy_stride;
+    for (int64_t k = 0; k < count; k++) result[k] += numbers[k];
   }
+}
+
+static void sum_doubles(double *restrict result, const double *restrict copies, int64_t copy_count,
+                        int64_t copy_stride, int64_t count) {
+  memcpy(result, copies, (size_t)count * sizeof *result);
+  for (int64_t copy = 1; copy < copy_count; copy++) {
+    const double *numbers = copies + copy * copy_stride;
+    for (int64_t k = 0; k < count; k++) result[k] += numbers[k];
+  }
+}
+
+/* Those of a parameter may be many, one for each strip of the batch and part of the time: they are
+ * added in double. */
+static void sum_floats_in_double(float *result, const float *copies, int64_t copy_count,
+                                 int64_t copy_stride, int64_t count) {
+  for (int64_t k = 0; k < count; k++) {
+    double total = 0;
+    for (int64_t copy = 0; copy < copy_count; copy++)
+      total += (double)copies[copy * copy_stride + k];
+    result[k] = (float)total;
+  }
+}
+
+static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first, int64_t last) {
+  int64_t from = batch * s->batch_stride + step * s->numbers + first;
+  int64_t to = batch * s->result.batch_stride + step * s->result.time_stride + first;
+  int64_t count = last - first;
+  if (s->call->table->number_bytes == 8)
+    sum_doubles((double *)s->result.data + to, (const double *)(const void *)s->copies + from,
+                s->copy_count, s->copy_stride, count);
+  else if (s->parameter)
+    sum_floats_in_double((float *)s->result.data + to,
+                         (const float *)(const void *)s->copies + from, s->copy_count,
+                         s->copy_stride, count);
+  else
+    sum_floats((float *)s->result.data + to, (const float *)(const void *)s->copies + from,
+               s->copy_count, s->copy_stride, count);
 }
 
 /* A block is a range of the numbers of one batch entry, all steps one behind the other. */
@@ -270,9 +301,10 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
            .copies = copies->slot.data,
            .copy_count = copies->copies,
            .numbers = copies->numbers,
+           .parameter = !memory->per_batch,
            .batch = memory->per_batch ? c->batch : 1,
            .steps = memory->token ? c->time : 1};
-  if (s.result.time_stride == s.numbers) {  /* dense: one long row */
+  if (s.result.time_stride == s.numbers) { /* dense: one long row */
     s.numbers *= s.steps;
     s.steps = 1;
   }
@@ -280,10 +312,11 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
   s.batch_stride = s.copy_stride * s.copy_count;
   s.blocks = (s.numbers * s.steps + SUM_BLOCK - 1) / SUM_BLOCK;
   int64_t lanes = smaller(s.blocks * s.batch, LANES_MAX);
-  run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS, sum_lane, &s);
+  run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS, sum_lane,
+               &s);
 }
 
-/* ---- a stage --------------------------------------------------------------------------------------------------------- */
+/* ---- a stage --------------------------------------------------------------------------------- */
 
 /* Where a slot's numbers go during the run. */
 static run_slot place_slot(run *r, int index, bool states_only, char **free_memory) {
@@ -321,19 +354,23 @@ static void zero_shared(const run *r) {
 static int64_t stage_work(const call *c, const rec_table_kernel *kernel) {
   int64_t work = 0;
   for (int i = 0; i < kernel->slot_count; i++) {
-    const rec_table_memory *memory = table_memory(c->table, table_slot(c->table, kernel, i)->memory);
+    const rec_table_memory *memory =
+        table_memory(c->table, table_slot(c->table, kernel, i)->memory);
     work += call_numbers(c, memory) * (memory->per_batch ? c->batch * c->time : 1);
   }
   return work;
 }
 
-void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved, bool states_only, void *workspace) {
+void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved, bool states_only,
+               void *workspace) {
   run_slot *slots = workspace;
-  run r = {.call = c, .kernel = kernel, .cut = stage_plan(c, kernel), .saved = saved, .slots = slots};
+  run r = {
+      .call = c, .kernel = kernel, .cut = stage_plan(c, kernel), .saved = saved, .slots = slots};
   r.function = kernel->functions[c->clone];
   r.lane_memory = (char *)workspace + slots_bytes(kernel);
   char *free_memory = r.lane_memory + r.cut.lanes * r.cut.lane_bytes;
-  for (int i = 0; i < kernel->slot_count; i++) slots[i] = place_slot(&r, i, states_only, &free_memory);
+  for (int i = 0; i < kernel->slot_count; i++)
+    slots[i] = place_slot(&r, i, states_only, &free_memory);
   zero_shared(&r);
   run_parallel(c, r.cut.lanes, stage_work(c, kernel) > WORTH_THREADS, run_lane, &r);
   for (int i = 0; i < kernel->slot_count; i++)

@@ -1,9 +1,10 @@
 /* A stage: one kernel run over all instances, batch entries and (without a state) ranges of time.
  *
- * The work is cut by sizes alone, never by the number of threads: batch entries into strips, the instances of a batch
- * entry into groups, the steps into parts. A task is one (strip, group, part). Tasks write different entries, but for
- * results that a kernel adds to: where two tasks would add to the same entries, each adds to a copy of its own in the
- * workspace, and the copies are summed afterwards in a fixed order. */
+ * The work is cut by sizes alone, never by the number of threads: batch entries into strips, the
+ * instances of a batch entry into groups, the steps into parts. A task is one (strip, group, part).
+ * Tasks write different entries, but for results that a kernel adds to: where two tasks would add
+ * to the same entries, each adds to a copy of its own in the workspace, and the copies are summed
+ * afterwards in a fixed order. */
 #ifndef REC_SUPPORT_STAGE_H
 #define REC_SUPPORT_STAGE_H
 
@@ -11,7 +12,7 @@
 
 typedef struct stage_cut {
   int64_t instances;          /* of one batch entry */
-  int64_t unit;               /* groups begin at multiples of it, so that fewer of them add to the same entries */
+  int64_t unit;               /* groups begin at multiples of it: fewer then add to equal entries */
   int64_t groups, strips, parts, tasks;
   int64_t part_steps;         /* steps of a part: a multiple of the chunk */
   int64_t lanes;              /* tasks that may run at one time, each with a scratch of its own */
@@ -21,9 +22,10 @@ typedef struct stage_cut {
 
 stage_cut stage_plan(const call *call, const rec_table_kernel *kernel);
 
-/* Copies of a memory that the kernel adds to: 1 means that it adds in place. per_batch memories have that many for
- * each batch entry. */
-int64_t stage_copies(const call *call, const rec_table_kernel *kernel, const stage_cut *cut, const rec_table_slot *slot);
+/* Copies of a memory that the kernel adds to: 1 means that it adds in place. per_batch memories
+ * have that many for each batch entry. */
+int64_t stage_copies(const call *call, const rec_table_kernel *kernel, const stage_cut *cut,
+                     const rec_table_slot *slot);
 
 /* Bytes of workspace, as if every result were wanted. */
 int64_t stage_bytes(const call *call, const rec_table_kernel *kernel);
@@ -34,10 +36,14 @@ typedef struct stage_saved {
   int64_t batch_stride, chunk_stride;
 } stage_saved;
 
-/* Runs the kernel. `states_only`: nothing is written but the saved states. `workspace` has stage_bytes. */
-void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved, bool states_only, void *workspace);
+/* Runs the kernel. `states_only`: nothing is written but the saved states. `workspace` has
+ * stage_bytes. */
+void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved,
+               bool states_only, void *workspace);
 
-static inline int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+static inline int64_t round_up(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 

@@ -1,11 +1,17 @@
-/* The support code of compiled libraries, driven by kernels written here by hand: how work is cut, what is summed, what is
- * refused. The kernels follow frame.h as generated ones do.
+/* The support code of compiled libraries, driven by kernels written here by hand: how work is cut,
+ * what is summed, what is refused. The kernels follow frame.h as generated ones do.
  *
  *   recurrence f(G, K = 3) {
  *     input x[G,K], k[K]   param a[G], c[K]   state h[G,K], n[K]   output y[G,K]
  *     h = a * h[t-1] + k * x      n = n[t-1] + k      y = h + c + n
  *   }
  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
 #include "runtime/support/call.c"
 #include "runtime/support/cpu.c"
 #include "runtime/support/entry.c"
@@ -14,25 +20,43 @@
 #include "runtime/support/pool.c"
 #include "runtime/support/stage.c"
 
-#include <stdio.h>
-#include <sys/wait.h>
-
+/* After the code under test, whose parameters are called like types of the compiler. */
 #include "compiler/artifact/tables.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+/* Last of its kind: it uses the headers above. */
 #include <cmocka.h>
 
 enum { G, K };
 enum { X, KEY, A, C, H, N, Y, TENSORS };
 enum { CHUNK = 4 };
 
-/* ---- the kernels --------------------------------------------------------------------------------------------------- */
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
-enum { SLOT_X, SLOT_KEY, SLOT_A, SLOT_C, SLOT_H0, SLOT_N0, SLOT_Y, SLOT_HT, SLOT_NT, FORWARD_SLOTS };
 enum {
-  BACK_X = 0, BACK_KEY, BACK_A, BACK_DY, BACK_DHT, BACK_DNT, BACK_DX, BACK_DKEY, BACK_DA, BACK_DC, BACK_DH0, BACK_DN0,
+  SLOT_X,
+  SLOT_KEY,
+  SLOT_A,
+  SLOT_C,
+  SLOT_H0,
+  SLOT_N0,
+  SLOT_Y,
+  SLOT_HT,
+  SLOT_NT,
+  FORWARD_SLOTS
+};
+enum {
+  BACK_X = 0,
+  BACK_KEY,
+  BACK_A,
+  BACK_DY,
+  BACK_DHT,
+  BACK_DNT,
+  BACK_DX,
+  BACK_DKEY,
+  BACK_DA,
+  BACK_DC,
+  BACK_DH0,
+  BACK_DN0,
   BACKWARD_SLOTS
 };
 
@@ -41,7 +65,8 @@ static float read_at(const rec_frame *f, int slot, int64_t batch, int64_t step, 
   return s->data ? ((float *)s->data)[batch * s->batch_stride + step * s->time_stride + index] : 0;
 }
 
-static void write_at(const rec_frame *f, int slot, int64_t batch, int64_t step, int64_t index, float value, bool add) {
+static void write_at(const rec_frame *f, int slot, int64_t batch, int64_t step, int64_t index,
+                     float value, bool add) {
   const rec_slot *s = &f->slots[slot];
   if (!s->data) return;
   float *place = (float *)s->data + batch * s->batch_stride + step * s->time_stride + index;
@@ -52,7 +77,8 @@ static float *saved_at(const rec_frame *f, int64_t batch, int64_t chunk) {
   return (float *)f->saved + batch * f->saved_batch_stride + chunk * f->saved_chunk_stride;
 }
 
-static void forward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last, void *scratch) {
+static void forward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
+                           void *scratch) {
   int64_t keys = f->axis_size[K];
   float *h = scratch, *n = h + keys;
   for (int64_t g = first; g < last; g++) {
@@ -67,9 +93,11 @@ static void forward_kernel(const rec_frame *f, int64_t batch, int64_t first, int
       }
       for (int64_t k = 0; k < keys; k++) {
         float key = read_at(f, SLOT_KEY, batch, t, k);
-        h[k] = read_at(f, SLOT_A, 0, 0, g) * h[k] + key * read_at(f, SLOT_X, batch, t, g * keys + k);
+        h[k] =
+            read_at(f, SLOT_A, 0, 0, g) * h[k] + key * read_at(f, SLOT_X, batch, t, g * keys + k);
         n[k] += key;
-        write_at(f, SLOT_Y, batch, t, g * keys + k, h[k] + read_at(f, SLOT_C, 0, 0, k) + n[k], false);
+        write_at(f, SLOT_Y, batch, t, g * keys + k, h[k] + read_at(f, SLOT_C, 0, 0, k) + n[k],
+                 false);
       }
     }
     for (int64_t k = 0; k < keys; k++) {
@@ -89,7 +117,8 @@ static float state_before(const rec_frame *f, int64_t batch, int64_t g, int64_t 
   return h;
 }
 
-static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last, void *scratch) {
+static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
+                            void *scratch) {
   (void)scratch;
   int64_t keys = f->axis_size[K];
   for (int64_t g = first; g < last; g++) {
@@ -98,7 +127,8 @@ static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, in
       float dh = read_at(f, BACK_DHT, batch, 0, g * keys + k);
       float dn = g == 0 ? read_at(f, BACK_DNT, batch, 0, k) : 0;
       for (int64_t t = f->time - 1; t >= 0; t--) {
-        float dy = read_at(f, BACK_DY, batch, t, g * keys + k), key = read_at(f, BACK_KEY, batch, t, k);
+        float dy = read_at(f, BACK_DY, batch, t, g * keys + k),
+              key = read_at(f, BACK_KEY, batch, t, k);
         float x = read_at(f, BACK_X, batch, t, g * keys + k);
         dh += dy;
         dn += dy;
@@ -114,10 +144,11 @@ static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, in
   }
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static typed_tensor tensor(tensor_kind kind, const char *name, int count, int *axes) {
-  typed_tensor t = {.kind = kind, .name = name, .axis_count = count, .axes = axes, .assigned = NO_VALUE};
+  typed_tensor t = {
+      .kind = kind, .name = name, .axis_count = count, .axes = axes, .assigned = NO_VALUE};
   for (int i = 0; i < count; i++) t.axis_set |= axis_bit(axes[i]);
   return t;
 }
@@ -130,7 +161,8 @@ typedef struct fixture {
 } fixture;
 
 static codegen_slot slot(tile_role role, int tensor_index, bool time, bool per_batch) {
-  return (codegen_slot){.role = role, .tensor = tensor_index, .lag = -1, .time = time, .per_batch = per_batch};
+  return (codegen_slot){
+      .role = role, .tensor = tensor_index, .lag = -1, .time = time, .per_batch = per_batch};
 }
 
 static codegen_slot result(codegen_slot s, bool accumulated, axis_set summed) {
@@ -140,7 +172,8 @@ static codegen_slot result(codegen_slot s, bool accumulated, axis_set summed) {
   return s;
 }
 
-static codegen_kernel compiled(arena *a, const kernel *k, const char *symbol, const codegen_slot *slots, int count) {
+static codegen_kernel compiled(arena *a, const kernel *k, const char *symbol,
+                               const codegen_slot *slots, int count) {
   codegen_kernel c = {.kernel = k, .symbols = {symbol, symbol, symbol}, .chunk = CHUNK};
   for (int i = 0; i < count; i++) vec_push(a, &c.slots, slots[i]);
   vec_push(a, &c.scratch.terms, (codegen_bytes_term){8, axis_bit(K)});
@@ -164,15 +197,21 @@ static int set_up(void **state) {
   vec_push(a, &f->body.tensors, tensor(TENSOR_STATE, "n", 1, axes_k));
   vec_push(a, &f->body.tensors, tensor(TENSOR_OUTPUT, "y", 2, axes_gk));
   f->abi = abi_layout(a, &f->body, &(artifact){0});
-  codegen_slot forward[] = {slot(TILE_INPUT, X, true, true),    slot(TILE_INPUT, KEY, true, true),
-                            slot(TILE_PARAM, A, false, false),  slot(TILE_PARAM, C, false, false),
-                            slot(TILE_STATE, H, false, true),   slot(TILE_STATE, N, false, true),
+  codegen_slot forward[] = {slot(TILE_INPUT, X, true, true),
+                            slot(TILE_INPUT, KEY, true, true),
+                            slot(TILE_PARAM, A, false, false),
+                            slot(TILE_PARAM, C, false, false),
+                            slot(TILE_STATE, H, false, true),
+                            slot(TILE_STATE, N, false, true),
                             result(slot(TILE_OUTPUT, Y, true, true), false, 0),
                             result(slot(TILE_NEXT_STATE, H, false, true), false, 0),
                             result(slot(TILE_NEXT_STATE, N, false, true), false, 0)};
-  codegen_slot backward[] = {slot(TILE_INPUT, X, true, true),         slot(TILE_INPUT, KEY, true, true),
-                             slot(TILE_PARAM, A, false, false),       slot(TILE_D_OUTPUT, Y, true, true),
-                             slot(TILE_D_NEXT_STATE, H, false, true), slot(TILE_D_NEXT_STATE, N, false, true),
+  codegen_slot backward[] = {slot(TILE_INPUT, X, true, true),
+                             slot(TILE_INPUT, KEY, true, true),
+                             slot(TILE_PARAM, A, false, false),
+                             slot(TILE_D_OUTPUT, Y, true, true),
+                             slot(TILE_D_NEXT_STATE, H, false, true),
+                             slot(TILE_D_NEXT_STATE, N, false, true),
                              result(slot(TILE_D_INPUT, X, true, true), false, 0),
                              result(slot(TILE_D_INPUT, KEY, true, true), true, axis_bit(G)),
                              result(slot(TILE_D_PARAM, A, false, false), true, 0),
@@ -183,17 +222,24 @@ static int set_up(void **state) {
   codegen_kernel all[4];
   const kernel_kind kinds[] = {KERNEL_FORWARD, KERNEL_STEP, KERNEL_STATES, KERNEL_BACKWARD};
   for (int i = 0; i < 4; i++) {
-    kernels[i] = (kernel){.kind = kinds[i], .chunk = CHUNK, .grid_count = 1, .grid_axes = {G}, .lane_axis = -1, .lane_block = 1};
+    kernels[i] = (kernel){.kind = kinds[i],
+                          .chunk = CHUNK,
+                          .grid_count = 1,
+                          .grid_axes = {G},
+                          .lane_axis = -1,
+                          .lane_block = 1};
     bool back = kinds[i] == KERNEL_BACKWARD;
     all[i] = compiled(a, &kernels[i], back ? "backward" : "forward", back ? backward : forward,
                       back ? BACKWARD_SLOTS : FORWARD_SLOTS);
   }
   recurrence_kernels described = {.chunk = CHUNK};
-  codegen_blob blob = artifact_table(a, &(artifact_recurrence){f->abi, &described, ""}, all, 4, false, "f.table");
+  codegen_blob blob =
+      artifact_table(a, &(artifact_recurrence){f->abi, &described, ""}, all, 4, false, "f.table");
   f->table = arena_alloc(a, (size_t)blob.size);
   memcpy(f->table, blob.bytes, (size_t)blob.size);
   for (int i = 0; i < blob.address_count; i++) {
-    rec_kernel_function function = strcmp(blob.addresses[i].symbol, "forward") == 0 ? forward_kernel : backward_kernel;
+    rec_kernel_function function =
+        strcmp(blob.addresses[i].symbol, "forward") == 0 ? forward_kernel : backward_kernel;
     memcpy(f->table + blob.addresses[i].offset, &function, sizeof function);
   }
   *state = f;
@@ -207,21 +253,27 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 /* The struct of the generated header: eight bytes per field, in this order. */
 typedef struct f_arguments {
   uint64_t size;
   int64_t batch, time, sequences, G, K;
   const int32_t *cu_seqlens;
-  float *x; int64_t x_batch_stride, x_time_stride;
-  float *k; int64_t k_batch_stride, k_time_stride;
+  float *x;
+  int64_t x_batch_stride, x_time_stride;
+  float *k;
+  int64_t k_batch_stride, k_time_stride;
   float *a, *c, *h0_h, *hT_h, *h0_n, *hT_n;
-  float *y; int64_t y_batch_stride, y_time_stride;
-  float *d_x; int64_t d_x_batch_stride, d_x_time_stride;
-  float *d_k; int64_t d_k_batch_stride, d_k_time_stride;
+  float *y;
+  int64_t y_batch_stride, y_time_stride;
+  float *d_x;
+  int64_t d_x_batch_stride, d_x_time_stride;
+  float *d_k;
+  int64_t d_k_batch_stride, d_k_time_stride;
   float *d_a, *d_c, *d_h0_h, *d_hT_h, *d_h0_n, *d_hT_n;
-  float *d_y; int64_t d_y_batch_stride, d_y_time_stride;
+  float *d_y;
+  int64_t d_y_batch_stride, d_y_time_stride;
 } f_arguments;
 
 static float *numbers(arena *a, int64_t count, int seed) {
@@ -247,8 +299,10 @@ static f_arguments make_arguments(arena *a, int64_t batch, int64_t time, int64_t
   f.d_hT_h = numbers(a, state, 8);
   f.d_hT_n = numbers(a, batch * 3, 9);
   /* Results start as garbage: whatever is not written shows. */
-  float **results[] = {&f.y, &f.hT_h, &f.hT_n, &f.d_x, &f.d_k, &f.d_a, &f.d_c, &f.d_h0_h, &f.d_h0_n};
-  int64_t counts[] = {token, state, batch * 3, token, batch * time * 3, groups, 3, state, batch * 3};
+  float **results[] = {&f.y,   &f.hT_h, &f.hT_n,   &f.d_x,   &f.d_k,
+                       &f.d_a, &f.d_c,  &f.d_h0_h, &f.d_h0_n};
+  int64_t counts[] = {token,  state, batch * 3, token,    batch * time * 3,
+                      groups, 3,     state,     batch * 3};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     *results[i] = ARENA_ARRAY(a, float, counts[i] + 1);
     for (int64_t k = 0; k <= counts[i]; k++) (*results[i])[k] = 777;
@@ -256,15 +310,18 @@ static f_arguments make_arguments(arena *a, int64_t batch, int64_t time, int64_t
   return f;
 }
 
-static rec_launch make_launch(fixture *f, const f_arguments *arguments, int64_t threads, bool keep) {
+static rec_launch make_launch(fixture *f, const f_arguments *arguments, int64_t threads,
+                              bool keep) {
   rec_sizes sizes = {.size = sizeof sizes};
   assert_int_equal(rec_sizes_entry((rec_table *)(void *)f->table, arguments, &sizes), REC_OK);
   rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR, .threads = threads};
   launch.workspace_bytes = sizes.workspace;
-  launch.workspace = aligned_alloc(REC_ALIGNMENT, (size_t)round_up(sizes.workspace + 1, REC_ALIGNMENT));
+  launch.workspace =
+      aligned_alloc(REC_ALIGNMENT, (size_t)round_up(sizes.workspace + 1, REC_ALIGNMENT));
   memset(launch.workspace, 0x7f, (size_t)sizes.workspace);
   launch.saved_bytes = sizes.saved;
-  if (keep) launch.saved = aligned_alloc(REC_ALIGNMENT, (size_t)round_up(sizes.saved + 1, REC_ALIGNMENT));
+  if (keep)
+    launch.saved = aligned_alloc(REC_ALIGNMENT, (size_t)round_up(sizes.saved + 1, REC_ALIGNMENT));
   return launch;
 }
 
@@ -292,7 +349,8 @@ static void check_sums(const f_arguments *f) {
         double *h = calloc((size_t)f->time + 1, sizeof *h);
         h[0] = f->h0_h[(b * groups + g) * 3 + k];
         for (int64_t t = 0; t < f->time; t++)
-          h[t + 1] = f->a[g] * h[t] + f->k[(b * f->time + t) * 3 + k] * f->x[((b * f->time + t) * groups + g) * 3 + k];
+          h[t + 1] = f->a[g] * h[t] + f->k[(b * f->time + t) * 3 + k] *
+                                          f->x[((b * f->time + t) * groups + g) * 3 + k];
         double dh = f->d_hT_h[(b * groups + g) * 3 + k], dn = g ? 0 : f->d_hT_n[b * 3 + k];
         for (int64_t t = f->time - 1; t >= 0; t--) {
           double dy = f->d_y[((b * f->time + t) * groups + g) * 3 + k];
@@ -307,7 +365,8 @@ static void check_sums(const f_arguments *f) {
         d_n0 += dn;
         free(h);
       }
-      for (int64_t t = 0; t < f->time; t++) assert_float_equal(f->d_k[(b * f->time + t) * 3 + k], d_k[t], 1e-3);
+      for (int64_t t = 0; t < f->time; t++)
+        assert_float_equal(f->d_k[(b * f->time + t) * 3 + k], d_k[t], 1e-3);
       assert_float_equal(f->d_h0_n[b * 3 + k], d_n0, 1e-3);
       free(d_k);
     }
@@ -355,7 +414,8 @@ static void backwards(void *context, int64_t count, rec_task task, void *argumen
 
 static void callers_parallel_for_gives_the_same(void **state) {
   fixture *f = *state;
-  f_arguments one = make_arguments(f->memory, 2, 50, 200), two = make_arguments(f->memory, 2, 50, 200);
+  f_arguments one = make_arguments(f->memory, 2, 50, 200),
+              two = make_arguments(f->memory, 2, 50, 200);
   run_both(f, &one, 1, true);
   rec_launch launch = make_launch(f, &two, 0, false);
   int used = 0;
@@ -372,11 +432,13 @@ static void callers_parallel_for_gives_the_same(void **state) {
 
 static void strided_tensors(void **state) {
   fixture *f = *state;
-  f_arguments dense = make_arguments(f->memory, 2, 11, 4), loose = make_arguments(f->memory, 2, 11, 4);
+  f_arguments dense = make_arguments(f->memory, 2, 11, 4),
+              loose = make_arguments(f->memory, 2, 11, 4);
   run_both(f, &dense, 2, true);
   /* Time before batch, and gaps behind every step. */
   enum { STEP = 4 * 3 + 5, BATCH = 2 };
-  float *x = ARENA_ARRAY(f->memory, float, STEP * BATCH * 11), *d_x = ARENA_ARRAY(f->memory, float, STEP * BATCH * 11);
+  float *x = ARENA_ARRAY(f->memory, float, STEP *BATCH * 11),
+        *d_x = ARENA_ARRAY(f->memory, float, STEP *BATCH * 11);
   float *d_k = ARENA_ARRAY(f->memory, float, 7 * BATCH * 11);
   for (int b = 0; b < BATCH; b++)
     for (int t = 0; t < 11; t++)
@@ -416,7 +478,8 @@ static void no_steps_and_no_batch(void **state) {
 /* hT may be h0 itself, for the state that every instance reads, too. */
 static void final_state_in_place(void **state) {
   fixture *f = *state;
-  f_arguments apart = make_arguments(f->memory, 2, 40, 160), same = make_arguments(f->memory, 2, 40, 160);
+  f_arguments apart = make_arguments(f->memory, 2, 40, 160),
+              same = make_arguments(f->memory, 2, 40, 160);
   run_both(f, &apart, 4, true);
   same.hT_h = same.h0_h;
   same.hT_n = same.h0_n;
@@ -440,7 +503,8 @@ static void unwanted_results(void **state) {
 
 static void survives_fork(void **state) {
   fixture *f = *state;
-  f_arguments parent = make_arguments(f->memory, 2, 50, 200), child = make_arguments(f->memory, 2, 50, 200);
+  f_arguments parent = make_arguments(f->memory, 2, 50, 200),
+              child = make_arguments(f->memory, 2, 50, 200);
   run_both(f, &parent, 3, true); /* the pool exists now */
   pid_t process = fork();
   if (process == 0) {
@@ -464,7 +528,9 @@ static void *call_often(void *pointer) {
   for (int i = 0; i < 20; i++) {
     rec_launch launch = make_launch(c->f, &c->arguments, 2 + i % 3, true);
     const rec_table *table = (rec_table *)(void *)c->f->table;
-    if (rec_forward_entry(table, &c->arguments, &launch) || rec_backward_entry(table, &c->arguments, &launch)) return c;
+    if (rec_forward_entry(table, &c->arguments, &launch) ||
+        rec_backward_entry(table, &c->arguments, &launch))
+      return c;
     free_launch(&launch);
   }
   return NULL;
@@ -489,9 +555,10 @@ static void several_threads_may_call(void **state) {
   }
 }
 
-/* ---- what is refused ----------------------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
-static void refused(fixture *f, f_arguments arguments, rec_launch launch, rec_status status, const char *message) {
+static void refused(fixture *f, f_arguments arguments, rec_launch launch, rec_status status,
+                    const char *message) {
   char words[REC_ERROR_TEXT_MAX];
   snprintf(words, sizeof words, "%s", message);
   assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &arguments, &launch), status);
@@ -505,39 +572,50 @@ static void mistakes_are_named(void **state) {
   f_arguments bad = good;
   bad.size = 24;
   refused(f, bad, launch, REC_ERROR_ABI,
-          "f_forward: expected arguments of at least 296 bytes, found size = 24; set it to sizeof(f_arguments)");
+          "f_forward: expected arguments of at least 296 bytes, found size = 24; set it to "
+          "sizeof(f_arguments)");
   bad = good, bad.batch = -1;
   refused(f, bad, launch, REC_ERROR_ARGUMENT,
           "f_forward: expected batch and time of at least 0, found batch = -1, time = 9");
   bad = good, bad.K = 4;
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected K = 3, its compile-time size, found 4");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected K = 3, its compile-time size, found 4");
   bad = good, bad.G = 0;
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected a size of at least 1 for axis G, found 0");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected a size of at least 1 for axis G, found 0");
   bad = good, bad.G = (int64_t)1 << 60;
   refused(f, bad, launch, REC_ERROR_ARGUMENT,
-          "f_forward: expected sizes that fit in memory, found x[batch,time,G,K] of more than 2^56 numbers");
+          "f_forward: expected sizes that fit in memory, found x[batch,time,G,K] of more than 2^56 "
+          "numbers");
   bad = good, bad.k = NULL;
-  refused(f, bad, launch, REC_ERROR_ARGUMENT, "f_forward: expected data for k[batch,time,K], found NULL");
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected data for k[batch,time,K], found NULL");
   bad = good, bad.y_time_stride = 7;
   refused(f, bad, launch, REC_ERROR_ARGUMENT,
-          "f_forward: expected strides of at least 15 (or 0: dense) for y[batch,time,G,K], found batch stride 0, time stride 7");
+          "f_forward: expected strides of at least 15 (or 0: dense) for y[batch,time,G,K], found "
+          "batch stride 0, time stride 7");
   bad = good, bad.cu_seqlens = (int32_t[]){0, 9};
   refused(f, bad, launch, REC_ERROR_UNSUPPORTED,
-          "f_forward: expected cu_seqlens = NULL and sequences = 0, found packed sequences; host code cannot run them yet");
+          "f_forward: expected cu_seqlens = NULL and sequences = 0, found packed sequences; host "
+          "code cannot run them yet");
   rec_launch wrong = launch;
   wrong.abi_major = 7;
   refused(f, good, wrong, REC_ERROR_ABI, "f_forward: expected ABI 1.x, found 7.0 in rec_launch");
   wrong = launch, wrong.device_kind = REC_DEVICE_CUDA;
   refused(f, good, wrong, REC_ERROR_DEVICE,
-          "f_forward: expected device_kind REC_DEVICE_HOST, found 1; this library holds host code only");
+          "f_forward: expected device_kind REC_DEVICE_HOST, found 1; this library holds host code "
+          "only");
   wrong = launch, wrong.workspace_bytes = 8;
-  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong), REC_ERROR_WORKSPACE);
+  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong),
+                   REC_ERROR_WORKSPACE);
   assert_non_null(strstr(rec_error(), "found 8; ask f_sizes"));
   wrong = launch, wrong.workspace = (char *)launch.workspace + 4;
-  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong), REC_ERROR_WORKSPACE);
+  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong),
+                   REC_ERROR_WORKSPACE);
   assert_non_null(strstr(rec_error(), "expected a workspace aligned to 64 bytes"));
   bad = good, bad.time = 2;
-  assert_int_equal(rec_step_entry((rec_table *)(void *)f->table, &bad, &launch), REC_ERROR_ARGUMENT);
+  assert_int_equal(rec_step_entry((rec_table *)(void *)f->table, &bad, &launch),
+                   REC_ERROR_ARGUMENT);
   assert_string_equal(rec_error(), "f_step: expected time = 1, found 2");
   free_launch(&launch);
 }

@@ -1,4 +1,5 @@
-/* Uses a compiled library as a C program would: through its header alone, linked with -l, checked against plain loops. */
+/* Uses a compiled library as a C program would: through its header alone, linked with -l, checked
+ * against plain loops. */
 #include "decay.h"
 
 #include <math.h>
@@ -9,9 +10,7 @@
 #include <unistd.h>
 
 enum { B = 3, T = 37, G = 6, K = 4, V = 5 };
-enum {
-  X = B * T * G * V, KEY = B * T * G * K, A = B * T * G, S = B * G * K * V, LAG = B * G * V
-};
+enum { X = B * T * G * V, KEY = B * T * G * K, A = B * T * G, S = B * G * K * V, LAG = B * G * V };
 
 static int failures;
 
@@ -21,7 +20,7 @@ static void expect(int condition, const char *what) {
   failures++;
 }
 
-/* ---- the recurrence by plain loops, in double ------------------------------------------------------------------------ */
+/* ---- the recurrence by plain loops, in double ------------------------------------------------ */
 
 typedef struct problem {
   double x[X], k[KEY], q[KEY], a[A], b[G], d[V], h0[S], lag0[LAG];
@@ -47,7 +46,8 @@ static double run(const problem *p, answer *out) {
         int step = (b * T + t) * G + g;
         double w = 1 / (1 + exp(-p->a[step] - p->b[g]));
         for (int v = 0; v < V; v++) {
-          double x = p->x[step * V + v], y = p->d[v] * x + 0.5 * at_or_before(p, b, t - 1, g * V + v);
+          double x = p->x[step * V + v],
+                 y = p->d[v] * x + 0.5 * at_or_before(p, b, t - 1, g * V + v);
           for (int k = 0; k < K; k++) {
             s[k][v] = w * s[k][v] + p->k[step * K + k] * x;
             y += p->q[step * K + k] * s[k][v];
@@ -78,7 +78,7 @@ static double slope(problem *p, double *number) {
   return (high - low) / (2 * width);
 }
 
-/* ---- the library ------------------------------------------------------------------------------------------------------ */
+/* ---- the library ----------------------------------------------------------------------------- */
 
 /* The header's numbers: float, or double when the test is compiled for it. */
 #ifndef NUMBER
@@ -88,7 +88,8 @@ typedef NUMBER number;
 
 typedef struct tensors {
   number x[X], k[KEY], q[KEY], a[A], b[G], d[V], h0[S], lag0[LAG], y[X], hT[S], lagT[LAG];
-  number d_y[X], d_hT[S], d_lagT[LAG], d_x[X], d_k[KEY], d_q[KEY], d_a[A], d_b[G], d_d[V], d_h0[S], d_lag0[LAG];
+  number d_y[X], d_hT[S], d_lagT[LAG], d_x[X], d_k[KEY], d_q[KEY], d_a[A], d_b[G], d_d[V], d_h0[S],
+      d_lag0[LAG];
 } tensors;
 
 static problem p;
@@ -112,7 +113,8 @@ static decay_arguments arguments_of(tensors *m) {
   f.x = m->x, f.k = m->k, f.q = m->q, f.a = m->a, f.b = m->b, f.d = m->d;
   f.h0_S = m->h0, f.hT_S = m->hT, f.h0_x_lag = m->lag0, f.hT_x_lag = m->lagT, f.y = m->y;
   f.d_x = m->d_x, f.d_k = m->d_k, f.d_q = m->d_q, f.d_a = m->d_a, f.d_b = m->d_b, f.d_d = m->d_d;
-  f.d_h0_S = m->d_h0, f.d_hT_S = m->d_hT, f.d_h0_x_lag = m->d_lag0, f.d_hT_x_lag = m->d_lagT, f.d_y = m->d_y;
+  f.d_h0_S = m->d_h0, f.d_hT_S = m->d_hT, f.d_h0_x_lag = m->d_lag0, f.d_hT_x_lag = m->d_lagT,
+  f.d_y = m->d_y;
   return f;
 }
 
@@ -126,9 +128,12 @@ static rec_launch launch_for(const decay_arguments *f, int threads, int keep) {
   launch.abi_minor = REC_ABI_MINOR;
   launch.threads = threads;
   launch.workspace_bytes = sizes.workspace;
-  launch.workspace = aligned_alloc(REC_ALIGNMENT, (size_t)(sizes.workspace / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  launch.workspace =
+      aligned_alloc(REC_ALIGNMENT, (size_t)(sizes.workspace / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   launch.saved_bytes = sizes.saved;
-  if (keep) launch.saved = aligned_alloc(REC_ALIGNMENT, (size_t)(sizes.saved / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
+  if (keep)
+    launch.saved =
+        aligned_alloc(REC_ALIGNMENT, (size_t)(sizes.saved / REC_ALIGNMENT + 1) * REC_ALIGNMENT);
   return launch;
 }
 
@@ -169,7 +174,9 @@ static void check_values(void) {
   compare("y", expected.y, one.y, X);
   compare("hT", expected.hT, one.hT, S);
   for (int b = 0; b < B; b++)
-    expect(memcmp(one.lagT + b * G * V, one.x + (b * T + T - 1) * G * V, G * V * sizeof(number)) == 0, "lag buffer");
+    expect(
+        memcmp(one.lagT + b * G * V, one.x + (b * T + T - 1) * G * V, G * V * sizeof(number)) == 0,
+        "lag buffer");
   compare_slopes("d_x", p.x, one.d_x, X);
   compare_slopes("d_k", p.k, one.d_k, KEY);
   compare_slopes("d_q", p.q, one.d_q, KEY);
@@ -253,7 +260,8 @@ static void check_fork(void) {
 
 static void expect_error(int status, int wanted, const char *message) {
   if (status == wanted && strcmp(rec_error(), message) == 0) return;
-  printf("FAILED: expected status %d, %s\n        found status %d, %s\n", wanted, message, status, rec_error());
+  printf("FAILED: expected status %d, %s\n        found status %d, %s\n", wanted, message, status,
+         rec_error());
   failures++;
 }
 
@@ -275,8 +283,10 @@ static void check_errors(void) {
   none.workspace = NULL;
   expect(decay_forward(&f, &none) == REC_ERROR_WORKSPACE, "no workspace");
   none = launch, none.abi_major = 2;
-  expect_error(decay_forward(&f, &none), REC_ERROR_ABI, "decay_forward: expected ABI 1.x, found 2.0 in rec_launch");
-  expect_error(decay_step(&f, &launch), REC_ERROR_ARGUMENT, "decay_step: expected time = 1, found 37");
+  expect_error(decay_forward(&f, &none), REC_ERROR_ABI,
+               "decay_forward: expected ABI 1.x, found 2.0 in rec_launch");
+  expect_error(decay_step(&f, &launch), REC_ERROR_ARGUMENT,
+               "decay_step: expected time = 1, found 37");
   free(launch.workspace);
 }
 

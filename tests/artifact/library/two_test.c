@@ -1,6 +1,7 @@
-/* Two libraries in one process, linked and opened: each answers for itself, and rec_error() for either. */
-#include "decay.h"
+/* Two libraries in one process, linked and opened: each answers for itself, and rec_error() for
+ * either. */
 #include "two.h"
+#include "decay.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -23,7 +24,9 @@ int main(int argc, char **argv) {
   rec_sizes sizes = {.size = sizeof sizes};
   expect(leaky_sizes(&f, &sizes) == REC_OK, "sizes");
   static _Alignas(REC_ALIGNMENT) char workspace[1 << 20];
-  rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR, .workspace = workspace,
+  rec_launch launch = {.size = sizeof launch,
+                       .abi_major = REC_ABI_MAJOR,
+                       .workspace = workspace,
                        .workspace_bytes = sizeof workspace};
   expect(sizes.workspace <= (int64_t)sizeof workspace, "workspace of a small problem");
   expect(leaky_forward(&f, &launch) == REC_OK, "forward of the second library");
@@ -33,12 +36,25 @@ int main(int argc, char **argv) {
   expect(gru_forward(NULL, &launch) == REC_ERROR_ARGUMENT, "an error of the second library");
   expect(strcmp(rec_error(), "gru_forward: expected arguments, found NULL") == 0, "its message");
 
+  spread_arguments computed = {.size = sizeof computed, .batch = 1, .time = 1, .D = 2, .E = 7};
+  expect(spread_sizes(&computed, &sizes) == REC_ERROR_ARGUMENT,
+         "a size that is not the computed one");
+  expect(strcmp(rec_error(), "spread_sizes: expected E = 2 * max(D, 3) = 6, found 7") == 0,
+         "its message");
+  computed.E = 6, computed.F = 0;
+  expect(spread_sizes(&computed, &sizes) == REC_OK, "sizes computed from others");
+  computed.D = 9, computed.E = computed.F = 0;
+  expect(spread_sizes(&computed, &sizes) == REC_OK, "sizes computed from others");
+  computed.F = 9;
+  expect(spread_sizes(&computed, &sizes) == REC_OK, "a size that is the computed one");
+
   /* The same file opened, as the rec command does. */
   void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   expect(library != NULL, "dlopen");
   if (!library) return 1;
   const char *manifest = dlsym(library, "rec_manifest");
-  expect(manifest && strstr(manifest, "\"name\":\"leaky\"") && strstr(manifest, "\"name\":\"gru\""), "manifest");
+  expect(manifest && strstr(manifest, "\"name\":\"leaky\"") && strstr(manifest, "\"name\":\"gru\""),
+         "manifest");
   expect(dlsym(library, "gru_backward") != NULL, "an entry point");
   expect(dlsym(library, "rec_forward_entry") == NULL, "what is inside stays inside");
   dlclose(library);
