@@ -79,7 +79,7 @@ int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, 
   graph_model model = {.name = item->name, .span = where, .logits = NONE};
   size_binding *bindings = ARENA_ARRAY(
       b->arena, size_binding, call && call->kind == AST_CALL ? call->call.args.count + 1 : 1);
-  int count = 0;
+  int count = 0, errors = diag_error_count(b->diag);
   trunk_row logits;
   if (!call_bindings(b, item, call, bindings, &count)) return NONE;
   open_model(b, &model, item);
@@ -87,7 +87,7 @@ int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, 
   if (!in || !model_logits(b, in, &logits)) return NONE;
   model.text = model_text(b, in);
   gather_operations(b, logits);
-  if (diag_has_errors(b->diag)) return NONE;
+  if (diag_error_count(b->diag) > errors) return NONE;
   gradient_build(b->arena, &model);
   memory_plan(b->arena, &model);
   vec_push(b->arena, &b->result->models, model);
@@ -173,6 +173,6 @@ graph_program *graph_build(arena *memory, interner *names, diag *messages,
                      .embedding = NONE};
   if (!inits_known(&b)) return b.result;
   settings_build(&b);
-  if (!diag_has_errors(messages)) build_rest(&b);
+  build_rest(&b);
   return b.result;
 }

@@ -95,6 +95,7 @@ typedef struct instance {
   VEC(binding) bindings; /* inputs, params and lets, for the scopes of repeats */
   VEC(value_id) outputs; /* by output: value of the body */
   VEC(typed_tensor) output_tensors;
+  VEC(const char *) failed; /* names whose statement was refused: who reads them is not checked */
   const char
       *bound_to; /* the let or output whose right side is being checked, for the names of weights */
 } instance;
@@ -163,6 +164,10 @@ typedef struct layer_target {
 typedef VEC(sema_operand) operands;
 bool layer_right_side(instance *in, const ast_expr *value, const layer_target *targets,
                       int target_count, operands *out);
+
+/* ---- mention.c ---- */
+bool expr_mentions(const ast_expr *e, const char *name);
+bool stmt_mentions(const ast_stmt *s, const char *name);
 
 /* ---- calls.c ---- */
 bool layer_call(void *context, sema_scope *scope, const ast_expr *call, sema_operand *result);

@@ -25,8 +25,10 @@ typedef struct row {
 
 typedef struct region {
   int level;
-  VEC(value_id) values;
-  VEC(int) outputs; /* rows */
+  VEC(value_id)
+  values;
+  VEC(int)
+  outputs; /* rows */
 } region;
 
 typedef struct gathering {
@@ -37,8 +39,10 @@ typedef struct gathering {
   int *level, *op_level;
   int *leader;    /* union-find over values */
   int *region_of; /* by leader, then by value */
-  VEC(row) rows;
-  VEC(region) regions;
+  VEC(row)
+  rows;
+  VEC(region)
+  regions;
 } gathering;
 
 static const typed_value *value_at(const gathering *g, value_id v) {
@@ -251,7 +255,8 @@ typedef struct extraction {
   value_id *mapped; /* by value of the trunk */
   int *axis_map;    /* by axis of the trunk, -1: not met */
   graph_op *op;
-  VEC(int) lag_from; /* by lag of the body: the trunk's */
+  VEC(int)
+  lag_from; /* by lag of the body: the trunk's */
 } extraction;
 
 static int extract_axis(extraction *x, int axis) {
@@ -598,13 +603,14 @@ void gather_operations(graph_builder *b, trunk_row logits) {
                  .op_level = ARENA_ARRAY(b->arena, int, m + 1),
                  .leader = ARENA_ARRAY(b->arena, int, n),
                  .region_of = ARENA_ARRAY(b->arena, int, n)};
+  int errors = diag_error_count(b->diag);
   find_live(&g, logits.value);
   find_levels(&g);
   sink(&g);
   join_values(&g);
   make_regions(&g);
   make_rows(&g);
-  if (diag_has_errors(b->diag)) return;
+  if (diag_error_count(b->diag) > errors) return;
   int last = 0;
   for (value_id v = 0; v < n; v++)
     if (g.live[v] && g.level[v] > last) last = g.level[v];

@@ -423,41 +423,38 @@ static bool declaration(instance *in, const ast_stmt *s, const ast_decl *decl, s
   return false;
 }
 
+static bool statement(instance *in, const ast_stmt *s, statement_run *run) {
+  bool good = true;
+  if (s->kind == AST_LET) return layer_let(in, s);
+  if (s->kind == AST_ASSIGN) return assign_output(in, &s->assign.name, s->assign.value);
+  for (int i = 0; i < s->decls.count; i++) good &= declaration(in, s, &s->decls.items[i], run);
+  return good;
+}
+
+static void fail_names(instance *in, const ast_stmt *s) {
+  arena *memory = in->b->arena;
+  if (s->kind == AST_ASSIGN) vec_push(memory, &in->failed, s->assign.name.text);
+  for (int i = 0; s->kind == AST_LET && i < s->let.binds.count; i++)
+    vec_push(memory, &in->failed, s->let.binds.items[i].name.text);
+  for (int i = 0; s->kind != AST_LET && s->kind != AST_ASSIGN && i < s->decls.count; i++)
+    vec_push(memory, &in->failed, s->decls.items[i].name.text);
+}
+
+static bool reads_failed(const instance *in, const ast_stmt *s) {
+  for (int i = 0; i < in->failed.count; i++)
+    if (stmt_mentions(s, in->failed.items[i])) return true;
+  return false;
+}
+
+/* All of them: a refused one silences those that read its names, and no other. */
 static bool statements(instance *in, const ast_stmts *list, statement_run *run) {
-  for (int i = 0; i < list->count; i++) {
-    const ast_stmt *s = list->items[i];
-    bool good = true;
-    if (s->kind == AST_LET)
-      good = layer_let(in, s);
-    else if (s->kind == AST_ASSIGN)
-      good = assign_output(in, &s->assign.name, s->assign.value);
-    else
-      for (int k = 0; good && k < s->decls.count; k++)
-        good = declaration(in, s, &s->decls.items[k], run);
-    if (!good) return false;
-  }
-  return true;
+  for (int i = 0; i < list->count; i++)
+    if (reads_failed(in, list->items[i]) || !statement(in, list->items[i], run))
+      fail_names(in, list->items[i]);
+  return in->failed.count == 0;
 }
 
 /* ---- what must not be left over -------------------------------------------------------------- */
-
-static bool mentions(const ast_expr *e, const char *name) {
-  if (!e) return false;
-  switch (e->kind) {
-    case AST_NAME:
-      return e->name.text == name;
-    case AST_NEGATE:
-      return mentions(e->negate.operand, name);
-    case AST_BINARY:
-      return mentions(e->binary.left, name) || mentions(e->binary.right, name);
-    case AST_CALL:
-      for (int i = 0; i < e->call.args.count; i++)
-        if (mentions(e->call.args.items[i].value, name)) return true;
-      return false;
-    default:
-      return false;
-  }
-}
 
 static bool axis_is_used(instance *in, int axis, const ast_header *header) {
   const char *name = in->body->axes.items[axis].name;
@@ -469,7 +466,7 @@ static bool axis_is_used(instance *in, int axis, const ast_header *header) {
   for (int i = 0; i < in->body->values.count; i++)
     if (axis_in(in->body->values.items[i].axes, axis)) return true;
   for (int i = 0; i < header->count; i++)
-    if (mentions(header->items[i].value, name)) return true;
+    if (expr_mentions(header->items[i].value, name)) return true;
   return false;
 }
 
@@ -533,6 +530,7 @@ instance *layer_instance(graph_builder *b, instance *caller, const typed_name *i
                  item->name, item->name);
       return NULL;
     }
+  int errors = diag_error_count(b->diag);
   instance *in = ARENA_NEW(b->arena, instance);
   *in = (instance){.b = b,
                    .caller = caller,
@@ -552,5 +550,5 @@ instance *layer_instance(graph_builder *b, instance *caller, const typed_name *i
   b->active.count--;
   if (!good) return NULL;
   check_leftovers(in);
-  return diag_has_errors(b->diag) ? NULL : in;
+  return diag_error_count(b->diag) > errors ? NULL : in;
 }

@@ -249,7 +249,7 @@ static void apply_entry(init_run *run, const ast_init_entry *entry, int first, i
       if (!in_layers(p, first, last)) continue;
       run->near = p;
       part->start = entry_start(run, entry, part);
-      if (diag_has_errors(b->diag)) return;
+      if (!part->start) return;
     }
   }
   if (!found)
@@ -291,6 +291,7 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
                "expected an init, as in mimetic(c = 8), found another expression");
     return false;
   }
+  int errors = diag_error_count(b->diag);
   init_run run = {.b = b, .model = model};
   for (int i = 0; i < b->program->layers.count; i++) {
     const typed_name *n = &b->program->layers.items[i];
@@ -307,7 +308,7 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
   if (!init_bindings(&run, setting)) return false;
   for (int i = 0; i < run.item->init.entries.count; i++)
     apply_entry(&run, &run.item->init.entries.items[i], first, last);
-  return !diag_has_errors(b->diag);
+  return diag_error_count(b->diag) == errors;
 }
 
 void parameters_check(graph_builder *b, const graph_model *model) {

@@ -504,7 +504,8 @@ static bool read_settings(block *k, bool continues) {
 }
 
 typedef struct block_list {
-  VEC(block) items;
+  VEC(block)
+  items;
 } block_list;
 
 static const graph_train *find_train(const graph_program *program, const char *name) {
@@ -531,12 +532,16 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   for (int i = 0; before && i < blocks->items.count; i++)
     if (blocks->items.items[i].train->name == before->name)
       memcpy(k.settings, blocks->items.items[i].settings, sizeof k.settings);
-  bool good = read_settings(&k, before != NULL) && read_model(&k, before) && read_data(&k) &&
-              read_whole(&k, CONTEXT, 1, -1, &train.context) &&
-              read_whole(&k, BATCH, 1, -1, &train.batch) &&
-              read_whole(&k, STEPS, 1, -1, &train.steps) &&
-              read_whole(&k, SEED, 0, 1, &train.seed) && read_optimizer(&k) && read_schedule(&k) &&
-              read_initial_state(&k);
+  bool good = read_settings(&k, before != NULL);
+  if (!good) return;
+  bool model = read_model(&k, before);
+  good &= model & read_data(&k) & read_whole(&k, CONTEXT, 1, -1, &train.context);
+  good &= read_whole(&k, BATCH, 1, -1, &train.batch) & read_whole(&k, SEED, 0, 1, &train.seed);
+  good &= read_optimizer(&k);
+  if (read_whole(&k, STEPS, 1, -1, &train.steps))
+    good &= read_schedule(&k) & (!model || read_initial_state(&k));
+  else
+    good = false;
   if (!good) return;
   vec_push(b->arena, &p->trains, train);
   k.train = ARENA_NEW(b->arena, graph_train);
