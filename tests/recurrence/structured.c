@@ -39,6 +39,7 @@ typedef struct expression {
 
 typedef struct generator {
   arena *memory;
+  const char *name;
   uint64_t random;
   VEC(tensor) tensors;  // inputs and parameters
   VEC(tensor) lets;  // real ones, usable as leaves
@@ -271,7 +272,7 @@ static expression vector_form(generator *g, axes within) {
   expression x = leaf(g, some_of(g, within) | bit(K));
   if (chance(g, 25)) {
     g->has_unit = true;
-    return wrap(g, "unit[K](", x, ")");
+    return wrap(g, TEXT(g, "unit_%s[K](", g->name), x, ")");
   }
   return wrap(g, names[below(g, 2)], x, ")");
 }
@@ -287,7 +288,7 @@ static expression expr(generator *g, axes within, int depth) {
   if (pick < 92) return vector_form(g, within);
   if (pick < 95) {
     g->has_soft = true;
-    return wrap(g, "soft(", expr(g, within, depth - 1), ")");
+    return wrap(g, TEXT(g, "soft_%s(", g->name), expr(g, within, depth - 1), ")");
   }
   return any_leaf(g, within);
 }
@@ -580,9 +581,9 @@ static char *print_program(generator *g) {
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
   if (!out) abort();
-  if (g->has_unit) fputs("fn unit[K](x) = x / (1 + norm[K](x))\n", out);
-  if (g->has_soft) fputs("fn soft(x) = x / sqrt(1 + x^2)\n", out);
-  fprintf(out, "recurrence structured%s {\n", header(g));
+  if (g->has_unit) fprintf(out, "fn unit_%s[K](x) = x / (1 + norm[K](x))\n", g->name);
+  if (g->has_soft) fprintf(out, "fn soft_%s(x) = x / sqrt(1 + x^2)\n", g->name);
+  fprintf(out, "recurrence %s%s {\n", g->name, header(g));
   for (int i = 0; i < g->tensors.count; i++) print_tensor(g, out, &g->tensors.items[i]);
   for (int i = 0; i < g->declarations.count; i++) fputs(g->declarations.items[i], out);
   for (int i = 0; i < g->body.count; i++) fputs(g->body.items[i], out);
@@ -593,8 +594,8 @@ static char *print_program(generator *g) {
   return copy;
 }
 
-char *structured_recurrence(arena *memory, uint64_t seed) {
-  generator g = {.memory = memory, .random = seed};
+char *structured_recurrence(arena *memory, uint64_t seed, const char *name) {
+  generator g = {.memory = memory, .name = name, .random = seed};
   input_leaf(&g, some_of(&g, bit(H) | bit(K)));
   for (int i = below(&g, 4); i > 0; i--) let(&g, expr(&g, bit(H) | bit(K) | bit(V), 3));
   for (int i = 1 + below(&g, 3); i > 0; i--) any_state(&g);

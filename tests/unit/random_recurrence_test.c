@@ -106,7 +106,7 @@ static void check_packed(subject *s) {
 
 static void check_seed(uint64_t seed) {
   subject s = {.fixture = fixture_open(), .seed = seed};
-  s.text = seed % 2 ? structured_recurrence(s.fixture.memory, seed)
+  s.text = seed % 2 ? structured_recurrence(s.fixture.memory, seed, "structured")
                     : random_recurrence(s.fixture.memory, seed, "free");
   const typed_body *body = fixture_source(&s.fixture, s.text);
   s.raw = fixture_raw(&s.fixture, body);
