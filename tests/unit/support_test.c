@@ -617,6 +617,13 @@ static void mistakes_are_named(void **state) {
   assert_int_equal(rec_step_entry((rec_table *)(void *)f->table, &bad, &launch),
                    REC_ERROR_ARGUMENT);
   assert_string_equal(rec_error(), "f_step: expected time = 1, found 2");
+  wrong = launch, wrong.threads = 0;
+  setenv("REC_NUM_THREADS", "many", 1);
+  refused(f, good, wrong, REC_ERROR_ARGUMENT,
+          "expected REC_NUM_THREADS to be a number of at least 1, found 'many'");
+  setenv("REC_NUM_THREADS", "2", 1);
+  assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong), REC_OK);
+  unsetenv("REC_NUM_THREADS");
   free_launch(&launch);
 }
 

@@ -16,6 +16,43 @@ static void expect(int condition, const char *what) {
   failures++;
 }
 
+/* A recurrence without states is cut along time: its parameter's gradient is a sum over all parts. */
+static void check_parts(void) {
+  enum { B = 2, T = 300, D = 2, E = 6, F = 4 };
+  static float x[B * T * D], y[B * T * E], z[B * T * F], w[E], o[B * T * D * E * F],
+      d_o[B * T * D * E * F], d_w[E];
+  static double wanted[E];
+  for (int i = 0; i < B * T * D; i++) x[i] = (float)(i % 7) - 3;
+  for (int i = 0; i < B * T * E; i++) y[i] = (float)(i % 5) - 2;
+  for (int i = 0; i < B * T * F; i++) z[i] = (float)(i % 3) - 1;
+  for (int i = 0; i < E; i++) w[i] = (float)i;
+  for (int i = 0; i < B * T * D * E * F; i++) d_o[i] = (float)(i % 11) - 5;
+  spread_arguments f = {.size = sizeof f, .batch = B, .time = T, .D = D};
+  f.x = x, f.y = y, f.z = z, f.w = w, f.o = o, f.d_o = d_o, f.d_w = d_w;
+  rec_sizes sizes = {.size = sizeof sizes};
+  expect(spread_sizes(&f, &sizes) == REC_OK, "sizes");
+  static _Alignas(REC_ALIGNMENT) char workspace[1 << 20];
+  expect(sizes.workspace <= (int64_t)sizeof workspace && sizes.saved == 0,
+         "workspace without states");
+  rec_launch launch = {.size = sizeof launch,
+                       .abi_major = REC_ABI_MAJOR,
+                       .threads = 2,
+                       .workspace = workspace,
+                       .workspace_bytes = sizeof workspace};
+  expect(spread_forward(&f, &launch) == REC_OK && spread_backward(&f, &launch) == REC_OK,
+         "forward and backward");
+  int right = 1;
+  for (int i = 0; i < B * T * D * E * F; i++) {
+    int step = i / (D * E * F), d = i / (E * F) % D, e = i / F % E;
+    double product = (double)x[step * D + d] * y[step * E + e] * z[step * F + i % F];
+    right &= o[i] == (float)(w[e] * product);
+    wanted[e] += d_o[i] * product;
+  }
+  expect(right, "values of all parts");
+  for (int e = 0; e < E; e++)
+    expect(d_w[e] == (float)wanted[e], "gradient of a parameter over all parts");
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   float x[3] = {1, 2, 4}, gate[3] = {0.5f, 0.5f, 0.5f}, y[3];
@@ -47,6 +84,8 @@ int main(int argc, char **argv) {
   expect(spread_sizes(&computed, &sizes) == REC_OK, "sizes computed from others");
   computed.F = 9;
   expect(spread_sizes(&computed, &sizes) == REC_OK, "a size that is the computed one");
+
+  check_parts();
 
   /* The same file opened, as the rec command does. */
   void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
