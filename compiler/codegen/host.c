@@ -66,6 +66,10 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
     slot.summed = grid_of(k->kernel) & ~axes_of_place(place);
     slot.accumulated = slot.summed || !slot.per_batch;
   }
+  if (role == TILE_D_STATE) {
+    slot.summed = grid_of(k->kernel) & place->partial;
+    slot.accumulated = slot.summed != 0;
+  }
   vec_push(a, &k->slots, slot);
 }
 
@@ -515,18 +519,30 @@ static void open_part(host *h, part *p) {
   }
 }
 
-/* Instances that differ in an axis that neither the value nor its tensor has would store the same: the first does. */
-static ir stores_here(host *h, const tile_program *program, const tile_result *r) {
+/* Is this the first instance along all of these axes that are cut? */
+static ir is_first(host *h, axis_set axes) {
   emitter *e = h->e;
-  axis_set known = program->values.items[r->value].axes | axes_of_place(&r->place);
-  axis_set missing = grid_of(h->k) & ~known;
   ir here = LLVMConstInt(e->i1, 1, 0);
-  for (int axis = 0; axis < program->axes.count; axis++) {
-    if (!axis_in(missing, axis)) continue;
+  axis_set cut = grid_of(h->k) & axes;
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    if (!axis_in(cut, axis)) continue;
     ir first = LLVMBuildICmp(e->b, LLVMIntEQ, h->at.index[axis], integer(e, 0), "");
     here = LLVMBuildAnd(e->b, here, first, "");
   }
   return here;
+}
+
+/* Instances that differ in an axis that neither the value nor its tensor has would store the same: the first does.
+ * `partial` is that of the planned program: what is left of it comes from cotangents of states that are partial. */
+static ir stores_here(host *h, const tile_program *program, const tile_result *r,
+                      const axis_set *partial) {
+  return is_first(
+      h, ~(program->values.items[r->value].axes | axes_of_place(&r->place) | partial[r->value]));
+}
+
+/* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
+static ir writes_state(host *h, const tile_place *place) {
+  return is_first(h, ~(state_axes(place) | place->partial));
 }
 
 /* Per-instance memory and the tensors of this instance: once the instance is known. */
@@ -558,6 +574,7 @@ static void open_instance(host *h, part *p) {
     int argument = p->p->carried[c].argument;
     if (argument >= 0) l->arguments[argument] = l->carried[c];
   }
+  const axis_set *partial = tile_partial(h->a, p->p->program);
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_result *r = &p->p->program->results.items[i];
     if (!in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
@@ -570,7 +587,7 @@ static void open_instance(host *h, part *p) {
     result_target *target = &l->results[i];
     target->at = p->result_memory[i];
     target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
-                                  stores_here(h, p->p->program, r), "");
+                                  stores_here(h, p->p->program, r, partial), "");
     int slot = find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
     target->add = h->described->slots.items[slot].accumulated;
   }
@@ -586,33 +603,27 @@ static view at_time(host *h, view v, ir t, ir stride) {
 typedef struct copy_data {
   const view *from, *to; /* from NULL: zeros */
   axis_set axes;
+  bool add;
 } copy_data;
 
 static void copy_point(lower *l, const place_in_loops *at, void *data) {
   const copy_data *c = data;
   ir x = c->from ? view_load(l, c->from, at, c->axes) : real_number(l->e, 0, 0);
+  if (c->add) x = LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, "");
   view_store(l, c->to, at, c->axes, x);
 }
 
-static void copy_state(host *h, part *p, const tile_place *place, const view *from,
-                       const view *to) {
-  copy_data c = {.from = from, .to = to, .axes = state_axes(place)};
+static void copy_or_add_state(host *h, part *p, const tile_place *place, const view *from,
+                              const view *to, bool add) {
+  copy_data c = {.from = from, .to = to, .axes = state_axes(place), .add = add};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
   lower_points(&p->l, plan_tile_axes(&h->m, c.axes), lane, copy_point, &c);
 }
 
-/* Only the first of the instances that hold the same state writes it. */
-static ir writes_state(host *h, const tile_place *place) {
-  emitter *e = h->e;
-  ir here = LLVMConstInt(e->i1, 1, 0);
-  axis_set missing = grid_of(h->k) & ~state_axes(place);
-  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
-    if (!axis_in(missing, axis)) continue;
-    ir first = LLVMBuildICmp(e->b, LLVMIntEQ, h->at.index[axis], integer(e, 0), "");
-    here = LLVMBuildAnd(e->b, here, first, "");
-  }
-  return here;
+static void copy_state(host *h, part *p, const tile_place *place, const view *from,
+                       const view *to) {
+  copy_or_add_state(h, p, place, from, to, false);
 }
 
 static void load_states(host *h, part *p) {
@@ -621,7 +632,9 @@ static void load_states(host *h, part *p) {
     const tile_place *place = &p->carried.items[c].place;
     ir data;
     view memory = memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
-    emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, data, ""));
+    ir there =
+        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), is_first(h, place->partial), "");
+    emit_branch branch = branch_begin(e, there);
     copy_state(h, p, place, &memory, &p->l.carried[c]);
     branch_else(e, &branch);
     copy_state(h, p, place, NULL, &p->l.carried[c]);
@@ -639,7 +652,8 @@ static void store_states(host *h, part *p) {
     view memory = memory_view(h, role, place, &data);
     ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), writes_state(h, place), "");
     emit_branch branch = branch_begin(e, wanted);
-    copy_state(h, p, place, &p->l.carried[c], &memory);
+    bool add = grid_of(h->k) & place->partial;
+    copy_or_add_state(h, p, place, &p->l.carried[c], &memory, add);
     branch_end(e, &branch);
   }
 }

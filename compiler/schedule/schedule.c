@@ -3,7 +3,8 @@
  *   ssd (G, R, P = 64, N = 128)   ->   step form: instances G, R; lanes P
  *
  * An axis may be cut into instances if nothing in the forward program consumes it, and if no cotangent of a state gets
- * it where the state lacks it: the partial cotangents would have to be added up at every step.
+ * it where the state lacks it: the partial cotangents would have to be added up at every step. Only where the size of
+ * such an axis is not known do the parts stay apart (tile_place.partial), for what is not cut must have a size.
  * The lane axis is one that every state has, so that the states stay in registers, contiguous in as many tensors of the
  * recurrence as possible.
  */
@@ -22,14 +23,14 @@ typedef struct scheduler {
 
 static int64_t size_of(const scheduler *s, int axis) { return s->r->body.axes.items[axis].size; }
 
-/* Axes that cotangents of states have and the states lack. */
+/* Axes that cotangents of states have and the states lack, but those whose parts stay apart until the end. */
 static axis_set partial_axes(arena *a, const tile_program *backward) {
   const axis_set *partial = tile_partial(a, backward);
   axis_set axes = 0;
   for (int i = 0; i < backward->results.count; i++) {
     const tile_result *result = &backward->results.items[i];
     if (result->place.role != TILE_D_STATE) continue;
-    axes |= partial[result->value];
+    axes |= partial[result->value] & ~result->place.partial;
     axes |= backward->values.items[result->value].axes & ~tile_place_axes(backward, &result->place);
   }
   return axes;

@@ -276,21 +276,71 @@ static tile_role gradient_role(tile_role argument) {
   }
 }
 
-static void seed(gradient *g) {
+// ---- cotangents of states that stay partial ---------------------------------------------------------------------------
+
+// A state may lack an axis of run-time size that values reading it have. That axis must be cut into instances, for only
+// compile-time sizes are looped over; so each instance carries its own part of the state's cotangent from run to run
+// (the sweep is linear in it) and the parts are summed at the end. All parts of a tensor or lag buffer do the same.
+typedef struct partial_states {
+  axis_set *tensors, *lags;
+  bool grown;
+} partial_states;
+
+static axis_set *partial_of_place(partial_states *s, const tile_place *place) {
+  return place->lag >= 0 ? &s->lags[place->lag] : &s->tensors[place->tensor];
+}
+
+static partial_states no_partial_states(arena *a, const tile_program *f) {
+  int tensors = 0, lags = 0;
+  for (int i = 0; i < f->arguments.count + f->results.count; i++) {
+    const tile_place *place = i < f->arguments.count
+                                  ? &f->arguments.items[i]
+                                  : &f->results.items[i - f->arguments.count].place;
+    if (place->tensor >= tensors) tensors = place->tensor + 1;
+    if (place->lag >= lags) lags = place->lag + 1;
+  }
+  return (partial_states){ARENA_ARRAY(a, axis_set, tensors), ARENA_ARRAY(a, axis_set, lags), false};
+}
+
+static axis_set run_time_axes(const tile_program *p) {
+  axis_set axes = 0;
+  for (int i = 0; i < p->axes.count; i++) {
+    if (p->axes.items[i].size == TILE_RUNTIME_SIZE) axes |= axis_bit(i);
+  }
+  return axes;
+}
+
+static void seed(gradient *g, partial_states *partial) {
   const tile_program *f = g->forward;
   for (int i = 0; i < f->results.count; i++) {
     tile_result result = f->results.items[i];
     result.place.role = cotangent_role(result.place.role);
+    if (result.place.role == TILE_D_NEXT_STATE) {
+      result.place.partial = *partial_of_place(partial, &result.place);
+    }
     tile_id d = tile_argument(g->program, result.place);
     if (g->wanted[result.value]) add_term(g, result.value, d, false);
   }
 }
 
-static void add_gradients(gradient *g, const tile_id *leaf) {
+// The cotangent of a state, as partial as the one that comes from the next run.
+static tile_id state_gradient(gradient *g, tile_id d, tile_place *place, partial_states *partial) {
+  axis_set found = partial_of(g, d), *carried = partial_of_place(partial, place);
+  axis_set more = found & run_time_axes(g->program) & ~*carried;
+  if (more) {
+    *carried |= more;
+    partial->grown = true;
+  }
+  place->partial = *carried;
+  return make_partial(g, d, *carried & ~found);
+}
+
+static void add_gradients(gradient *g, const tile_id *leaf, partial_states *partial) {
   for (int i = 0; i < g->forward->arguments.count; i++) {
     tile_place place = g->forward->arguments.items[i];
     tile_id d = leaf[i] == NO_TILE ? tile_number(g->program, 0) : cotangent(g, leaf[i]);
     place.role = gradient_role(place.role);
+    if (place.role == TILE_D_STATE) d = state_gradient(g, d, &place, partial);
     tile_add_result(g->program, place, d);
   }
 }
@@ -302,7 +352,7 @@ static const char *backward_name(arena *a, const char *name) {
   return arena_printf(a, "%.*s.backward", (int)size, name);
 }
 
-static tile_program *derive(arena *a, const tile_program *f) {
+static tile_program *derive_once(arena *a, const tile_program *f, partial_states *partial) {
   int count = f->values.count;
   gradient g = {.forward = f,
                 .program = tile_program_like(a, backward_name(a, f->name), f),
@@ -320,7 +370,7 @@ static tile_program *derive(arena *a, const tile_program *f) {
   find_wanted(&g);
   find_guards(&g);
   find_unsafe(&g);
-  seed(&g);
+  seed(&g, partial);
   tile_id *leaf = ARENA_ARRAY(a, tile_id, f->arguments.count);
   for (int i = 0; i < f->arguments.count; i++) leaf[i] = NO_TILE;
   for (tile_id id = count - 1; id >= 0; id--) {
@@ -330,8 +380,18 @@ static tile_program *derive(arena *a, const tile_program *f) {
     tile_id dy = cotangent(&g, id);
     if (!tile_is_number(g.program, dy, 0)) gradient_apply_rule(&g, id, dy);
   }
-  add_gradients(&g, leaf);
+  add_gradients(&g, leaf, partial);
   return g.program;
+}
+
+// Until no cotangent of a state is more partial than the one handed in. There are few states and fewer such axes.
+static tile_program *derive(arena *a, const tile_program *f) {
+  partial_states partial = no_partial_states(a, f);
+  for (;;) {
+    partial.grown = false;
+    tile_program *derived = derive_once(a, f, &partial);
+    if (!partial.grown) return derived;
+  }
 }
 
 tile_gradient tile_differentiate(arena *a, const tile_program *forward) {

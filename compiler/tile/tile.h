@@ -19,7 +19,8 @@
  * may: they add up the entries of their own instance, and the value is then PARTIAL over that axis, as is what follows
  * from it (tile_partial). Reverse mode keeps to one rule: what is added to a partial value is partial over the same
  * axes; a value that is not is counted in entry 0 alone (`sum (select (index == 0) x 0)`). For every result:
- *   - the value is partial over a grid axis: the stores of the instances along it are summed;
+ *   - the value is partial over a grid axis: the stores of the instances along it are summed (a state's cotangent
+ *     stays partial from run to run where its place says so, and is summed after the last);
  *   - it neither has a grid axis nor is partial over it: the instances with index 0 of that axis store it.
  * Complex numbers do not exist here: builders make pairs of tiles.
  */
@@ -70,6 +71,8 @@ typedef struct tile_place {
   int axis_count;         /* axes in memory order, time not among them; complex pairs not either */
   int axes[TYPED_MAX_AXES];
   bool time;              /* one per step: in chunk form the value also has axis t */
+  axis_set partial;       /* TILE_D_NEXT_STATE, TILE_D_STATE: grid axes of run-time size that the state lacks and over
+                             which its cotangent is partial, from run to run; the first run's is in entry 0 alone */
   const char *name;       /* for people: the source's name; `x.lag` for a lag buffer; NULL if it has none */
 } tile_place;
 

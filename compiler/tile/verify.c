@@ -51,6 +51,8 @@ axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_
     case TILE_EQUAL:
     case TILE_FIRST_EQUAL:
       return 0;  // questions about an instance's own part
+    case TILE_ARGUMENT:
+      return program->arguments.items[v->index].partial;
     case TILE_SUM:
     case TILE_DOT:
       set = v->over & program->grid;
