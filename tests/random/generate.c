@@ -1,4 +1,4 @@
-// Makes programs from a seed: axes with small sizes (one may be told at run time), lets, up to three states of random forms
+// Makes programs from a seed (a single number is never normalised: what is left is rounding): axes with small sizes (one may be told at run time), lets, up to three states of random forms
 // (gates of every kind, delta rules, delays, stabilisers, dense and nonlinear updates, complex ones), outputs that read them.
 //
 // Expressions are built bottom up with their axes, so that every program is legal: what a statement assigns has exactly the
@@ -232,7 +232,7 @@ static expr choice(maker *m, unsigned allowed, int depth) {
 
 static expr reduction(maker *m, unsigned allowed, int depth) {
   static const char *const names[] = {"sum", "mean", "max", "min", "norm", "softmax", "normalize"};
-  int axis = chance(m, 50) ? K : V, kind = below(m, 7);
+  int axis = chance(m, 50) ? K : V, kind = below(m, m->sizes[axis] > 1 ? 7 : 6);
   unsigned bit = 1u << axis;
   expr e = real(m, allowed | bit, depth - 1);
   if (!(e.axes & bit))
@@ -418,7 +418,8 @@ static const char *delta_rule(maker *m, const state *s) {
   expr k = need(m, outer | 1u << K, false, false), v = need(m, outer | 1u << V, false, false);
   expr beta = need(m, subset(m, outer), false, false), gate = real_gate(m, outer);
   const char *name = TEXT("k%s", s->name), *error = TEXT("e%s", s->name);
-  statement(m, TEXT("let %s = normalize[K](%s)", name, k.text));
+  statement(
+      m, TEXT(m->sizes[K] > 1 ? "let %s = normalize[K](%s)" : "let %s = tanh(%s)", name, k.text));
   if (chance(m, 50)) {
     statement(m, TEXT("let %s = %s - sum[K](%s * %s[t-1])", error, v.text, name, s->name));
     return TEXT("%s * %s[t-1] + 2 * sigmoid(%s) * %s * %s", gate.text, s->name, beta.text, name,

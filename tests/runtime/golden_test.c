@@ -73,7 +73,7 @@ static void check_result(const trial *t, const char *what, const problem *got, b
   char where[256];
   if (!check(ran, "%s %s %s %s: %s", t->golden->numbers, t->device, t->type, what, rec_message()))
     return;
-  double error = problem_compare(t->expected, got, backward, where, sizeof where);
+  double error = problem_compare(t->expected, got, backward, 1e-4, where, sizeof where);
   check(error <= t->tolerance, "%s %s %s %s: error %.2e > %.0e at %s", t->golden->numbers,
         t->device, t->type, what, error, t->tolerance, where);
 }

@@ -324,8 +324,8 @@ static double largest_rms(const problem *p, bool gradient, bool backward) {
   return largest;
 }
 
-double problem_compare(const problem *expected, const problem *got, bool backward, char *where,
-                       size_t size) {
+double problem_compare(const problem *expected, const problem *got, bool backward, double floor,
+                       char *where, size_t size) {
   double worst = 0, *e[2], *g[2];
   const char *prefix[2];
   snprintf(where, size, "nothing differs");
@@ -334,8 +334,8 @@ double problem_compare(const problem *expected, const problem *got, bool backwar
     results(got, i, backward, g, prefix);
     for (int r = 0; r < count; r++) {
       int64_t numbers = problem_numbers(expected, i);
-      double floor = 1e-4 * largest_rms(expected, *prefix[r] == 'd', backward);
-      double scale = fmax(fmax(rms(e[r], numbers), floor), 1e-30);
+      double least = floor * largest_rms(expected, *prefix[r] == 'd', backward);
+      double scale = fmax(fmax(rms(e[r], numbers), least), 1e-30);
       for (int64_t k = 0; k < numbers; k++) {
         bool same = e[r][k] == g[r][k] || (isnan(e[r][k]) && isnan(g[r][k]));
         double error = same ? 0 : fabs(e[r][k] - g[r][k]) / scale;
@@ -373,7 +373,7 @@ double problem_tolerance(const problem *inputs, const problem *exact,
     problem *shaken = problem_copy(inputs);
     problem_shake(shaken, seed, shake);
     if (problem_run(shaken, recurrence, "reference", &options)) {
-      moved = fmax(moved, problem_compare(exact, shaken, backward, where, sizeof where));
+      moved = fmax(moved, problem_compare(exact, shaken, backward, 1e-4, where, sizeof where));
     }
     problem_free(shaken);
   }

@@ -122,7 +122,7 @@ static void agree(const subject *s, const problem *inputs, const char *what,
     char where[256];
     double tolerance =
         problem_tolerance(inputs, exact, s->recurrence, s->least, s->shake, options.backward);
-    double error = problem_compare(exact, host, options.backward, where, sizeof where);
+    double error = problem_compare(exact, host, options.backward, 1e-4, where, sizeof where);
     check(error <= tolerance, "%s %s B=%lld T=%lld: error %.2e > %.2e at %s", s->name, what,
           (long long)inputs->batch, (long long)inputs->time, error, tolerance, where);
   }
@@ -208,7 +208,7 @@ static void check_split(const subject *s, uint64_t *seed) {
     char where[256];
     problem *joined = problem_join(whole, first, second);
     double tolerance = problem_tolerance(whole, exact, s->recurrence, s->least, s->shake, true);
-    double error = problem_compare(exact, joined, true, where, sizeof where);
+    double error = problem_compare(exact, joined, true, 1e-4, where, sizeof where);
     check(error <= tolerance, "%s split at %d: error %.2e > %.2e at %s", s->name, (int)at, error,
           tolerance, where);
     problem_free(joined);
