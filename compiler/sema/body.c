@@ -124,7 +124,12 @@ static void check_let(body_check *c, const ast_stmt *stmt) {
       value = operand_error;
   }
   symbol *s = symbol_declared_at(c, &bind->name);
-  if (!s) return;
+  if (!s) {
+    symbol *meant = scope_find(c->scope, bind->name.text);
+    if (meant)
+      meant->assigned = true;  // `let h = ...` of a state: what follows from it is not reported
+    return;
+  }
   s->declared = true;
   s->value = value;
   if (value.kind == OPERAND_ERROR) s->used = true;
