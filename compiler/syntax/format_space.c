@@ -46,14 +46,6 @@ static bool opens_carried(const tokens *all, int index) {
   return kind_at(all, i - 1) == TK_REPEAT;
 }
 
-static int before_parenthesis(const parse *p, int index, place where) {
-  const tokens *all = &p->tokens;
-  int before = kind_at(all, index - 1);
-  if (before == TK_LP || before == TK_LB || before == TK_CARET || is_prefix(p, index - 1, where)) return 0;
-  if (opens_carried(all, index) || is_setting_name(p, index - 1, where)) return 1;
-  return before == TK_NAME || before == TK_RB ? 0 : 1;
-}
-
 static bool touches(const token *left, const token *right) {
   return left->span.end == right->span.begin;
 }
@@ -69,6 +61,15 @@ static bool is_tight(const parse *p, int sign) {
 static bool is_sign(int kind) {
   return is_operator(kind) || kind == TK_ASSIGN || kind == TK_TILDE || kind == TK_ARROW ||
          kind == TK_DOTDOT;
+}
+
+static int before_parenthesis(const parse *p, int index, place where) {
+  const tokens *all = &p->tokens;
+  int before = kind_at(all, index - 1);
+  if (before == TK_LP || before == TK_LB || is_prefix(p, index - 1, where)) return 0;
+  if (opens_carried(all, index) || is_setting_name(p, index - 1, where)) return 1;
+  if (is_sign(before)) return is_tight(p, index - 1) ? 0 : 1;
+  return before == TK_NAME || before == TK_RB ? 0 : 1;
 }
 
 int spaces_before(const parse *p, int index, place where) {

@@ -29,7 +29,7 @@ static const char *text_to_entry_end(const parse *p, const token *from) {
   return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
 }
 
-// Index of the token behind the bracket that opens at `index`, if it closes within reach.
+// Index of the token behind the bracket that opens at `index`; the last token if it does not close within reach.
 static int after_bracket(const parse *p, int index) {
   enum { REACH = 200 };
   int depth = 0;
@@ -39,7 +39,7 @@ static int after_bracket(const parse *p, int index) {
     if (kind == TK_RP || kind == TK_RB || kind == TK_RC) depth--;
     if (depth <= 0) return index + 1;
   }
-  return index;
+  return p->tokens.count - 1;
 }
 
 // ---- edit distance, for "did you mean" ------------------------------------------------------------------------------------
