@@ -170,6 +170,13 @@ static bool has_shared_work(const kernel *k, int inner) {
   return false;
 }
 
+/* Programs of many values are compiled for one vector of lanes, and for masked lanes only: code is what costs then. */
+enum { MANY_VALUES = 200 };
+
+static bool is_long(const kernel *k) {
+  return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
+}
+
 static mapping mapping_of(const kernel *k, codegen_clone clone, bool f64) {
   mapping m = {.kernel = k, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
@@ -177,7 +184,7 @@ static mapping mapping_of(const kernel *k, codegen_clone clone, bool f64) {
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (k->lane_axis >= 0) {
     int64_t points = state_points(k);
-    int together = points > 32 || points <= 2 ? 4 : 2;
+    int together = is_long(k) ? 1 : points > 32 || points <= 2 ? 4 : 2;
     m.lanes = m.width * together < k->lane_block ? m.width * together : k->lane_block;
   }
   int inner = k->grid_count ? k->grid_axes[k->grid_count - 1] : -1;
@@ -1117,8 +1124,11 @@ static bool has_rest(const host *h) {
 static void instances_outside(host *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = {0};
-  f.whole = instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), false, &f.type);
-  if (h->m.lane_axis >= 0 && has_rest(h)) rest_function(h, &f);
+  bool rest = h->m.lane_axis >= 0 && has_rest(h),
+       always_masked = rest && is_long(h->k) && e->clone != CLONE_V2;
+  f.whole =
+      instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
+  if (rest && !always_masked) rest_function(h, &f);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   ir block = split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {

@@ -815,9 +815,9 @@ static void lower_first_equal(lower *l, const plan_nest *nest) {
   loops_over(l, &outer, 0, &at, first_equal_outer, &f);
 }
 
-/* ---- regions ---- */
+/* ---- nests ---- */
 
-static void lower_nest(lower *l, const plan_nest *nest) {
+void lower_nest(lower *l, const plan_nest *nest) {
   const tile_program *program = l->p->program;
   switch (nest->kind) {
     case NEST_POINTS:
@@ -841,13 +841,6 @@ static void lower_nest(lower *l, const plan_nest *nest) {
     case NEST_FIRST_EQUAL:
       lower_first_equal(l, nest);
       break;
-  }
-}
-
-void lower_region(lower *l, region r) {
-  for (int n = 0; n < l->p->nests.count; n++) {
-    const plan_nest *nest = &l->p->nests.items[n];
-    if (nest->region == r) lower_nest(l, nest);
   }
 }
 

@@ -54,6 +54,8 @@ ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 view value_view(lower *l, tile_id id);
+void lower_nest(lower *l, const plan_nest *nest);
+/* outline.c: the nests of a region, in functions of their own where one would grow too long. */
 void lower_region(lower *l, region r);
 /* After all nests of a run: next states that were not made in place take the place of the old ones. */
 void lower_commit(lower *l);

@@ -390,7 +390,15 @@ static axis_set reduced_axes(const planner *q, tile_id id) {
   return is_reduction(v->op) ? plan_tile_axes(q->m, v->over) : 0;
 }
 
+/* About the instructions of a value before LLVM's passes, address computation included. */
+static int instructions_of(const planner *q, tile_id id) {
+  return 12 * (1 + tile_arity(value(q, id)->op)) + 2 * (int)tile_op_cost(value(q, id)->op);
+}
+
+enum { MOST_INSTRUCTIONS = 1000 };
+
 static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
+  if (nest->instructions + instructions_of(q, id) > MOST_INSTRUCTIONS) return false;
   const plan_value *pv = &q->p->values[id];
   if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
     return false;
@@ -415,6 +423,7 @@ static void join_points(planner *q, tile_id id) {
     plan_nest *nest = &q->p->nests.items[i];
     if (!nest_takes(q, nest, id) || nest->lane != lane) continue;
     nest->over |= reduced_axes(q, id);
+    nest->instructions += instructions_of(q, id);
     vec_push(q->a, &nest->values, id);
     pv->nest = pv->start = i;
     return;
@@ -422,6 +431,7 @@ static void join_points(planner *q, tile_id id) {
   plan_nest nest = {
       .kind = NEST_POINTS, .region = pv->region, .axes = pv->space, .lane = lane, .pack = -1};
   nest.over = reduced_axes(q, id);
+  nest.instructions = instructions_of(q, id);
   vec_push(q->a, &nest.values, id);
   pv->nest = pv->start = new_nest(q, nest);
 }

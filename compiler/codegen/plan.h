@@ -88,10 +88,9 @@ typedef struct plan_nest {
   region region;
   axis_set axes, over;
   bool lane;
-  VEC(tile_id)
-  values;
-  VEC(int)
-  results; /* of the program, stored at each point */
+  int instructions; /* about: nests stay small enough for one function */
+  VEC(tile_id) values;
+  VEC(int) results; /* of the program, stored at each point */
   plan_dot dot;
   tile_id packed; /* PACK: the value, and its copy */
   int pack;
@@ -105,10 +104,8 @@ typedef struct carried_pair {
 typedef struct plan {
   const tile_program *program; /* with sums over tile axes that results lack written out */
   plan_value *values;
-  VEC(plan_nest)
-  nests; /* in order, by region */
-  VEC(plan_buffer)
-  buffers;
+  VEC(plan_nest) nests; /* in order, by region */
+  VEC(plan_buffer) buffers;
   carried_pair *carried; /* by the kernel's carried values */
   int carried_count;
   int64_t scratch; /* numbers, without persistent buffers */

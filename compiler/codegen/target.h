@@ -43,15 +43,13 @@ typedef struct codegen_bytes_term {
 
 typedef struct codegen_bytes {
   int64_t constant, per_instance;
-  VEC(codegen_bytes_term)
-  terms;
+  VEC(codegen_bytes_term) terms;
 } codegen_bytes;
 
 typedef struct codegen_kernel {
   const kernel *kernel;
   const char *symbols[CLONE_COUNT]; /* NULL: clone not asked for */
-  VEC(codegen_slot)
-  slots;
+  VEC(codegen_slot) slots;
   codegen_bytes scratch; /* 64-byte aligned memory for one call; the largest of the clones */
   /* Instances of one batch entry: product over kernel.grid_axes of the axis size, times ceil(size of lane_axis /
    * lane_block) if there is a lane axis. Their number in a call is first..last-1; axes in nest order, lane blocks last. */
@@ -114,12 +112,9 @@ typedef struct link_object {
 } link_object;
 
 typedef struct codegen_object {
-  VEC(link_object)
-  parts; /* one for each clone */
-  VEC(codegen_kernel)
-  kernels; /* in the order given */
-  VEC(codegen_function_size)
-  functions;
+  VEC(link_object) parts; /* one for each clone */
+  VEC(codegen_kernel) kernels; /* in the order given */
+  VEC(codegen_function_size) functions;
   const char *llvm, *assembly;                        /* with options.text */
   double build_seconds, passes_seconds, emit_seconds; /* for --time-report; the last two of all parts together */
 } codegen_object;

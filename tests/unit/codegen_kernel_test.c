@@ -189,6 +189,17 @@ static const struct {
             "  S = S[t-1] + k * v\n"
             "  y = K^-0.5 * sum[K](q * S)\n"
             "}\n"),
+    PROGRAM("long",
+            "(H, K = 6, V = 5, M = 8) {\n"
+            "  input q[H,K], k[H,M,K], v[H,M,V], beta[H,M], g[H]\n"
+            "  state S[H,K,V], c[H] : complex\n"
+            "  output y[H,V]\n"
+            "  S = fold[M](s = exp(-softplus(g)) * S[t-1], s + sigmoid(beta) * k * (tanh(v) - "
+            "sum[K](k * s)))\n"
+            "  c = fold[M](z = polar(0.5, g) * c[t-1], z * polar(0.9, beta) + complex(beta, "
+            "softplus(beta)))\n"
+            "  y = sum[K](q * S) + re(c) + abs(c)\n"
+            "}\n"),
     PROGRAM("read before",
             "(H = 2, K = 16, V = 16) {\n"
             "  input r[H,K], k[H,K], v[H,V], g[H]\n"
@@ -230,7 +241,8 @@ static library compile(arena *a, const recurrence_kernels *kernels, codegen_opti
   library lib = {.object = codegen_compile(a, input, options)};
   char path[] = "/tmp/codegen_kernel_testXXXXXX";
   close(mkstemp(path));
-  const char *error = link_shared_library(a, lib.object->parts.items, lib.object->parts.count, "libkernels.so", path);
+  const char *error = link_shared_library(a, lib.object->parts.items, lib.object->parts.count,
+                                          "libkernels.so", path);
   if (error) fail_msg("%s", error);
   lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   unlink(path);
