@@ -94,8 +94,8 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     if (!options->f64 && strcmp(value, "f32") != 0) return usage_error("--dtype f32 or f64", value);
   } else if ((value = value_of(args, count, i, "--chunk"))) {
     int64_t chunk = whole(value);
-    if (chunk < 1 || chunk > 1 << 16)
-      return usage_error("--chunk with a number of steps from 1 to 65536", value);
+    if (chunk < 1 || chunk > 4096)
+      return usage_error("--chunk with a number of steps from 1 to 4096", value);
     options->chunk = (int)chunk;
   } else if ((value = value_of(args, count, i, "--emit"))) {
     options->emit = value;
