@@ -85,7 +85,10 @@ static bool analyse(compilation *c) {
 
 static bool read_recurrence(compilation *c) {
   recurrence *r = recurrence_parse(c->memory, c->names, c->messages, c->source);
-  if (r) vec_push(c->memory, &c->recurrences, r);
+  if (!r) return true;
+  // A text without structure, as people write it by hand, is a body to be analysed.
+  if (r->states.count == 0) r = recurrence_analyse(c->memory, c->messages, &r->body);
+  vec_push(c->memory, &c->recurrences, r);
   return true;
 }
 

@@ -56,13 +56,23 @@ builder builder_new(arena *memory, typed_body *body) {
   return b;
 }
 
-static value_id find(const builder *b, const typed_value *v) {
+static value_id find_exactly(const builder *b, const typed_value *v) {
   uint64_t slot = hash_value(v) & (uint64_t)(b->table_size - 1);
   for (; b->table[slot]; slot = (slot + 1) & (uint64_t)(b->table_size - 1)) {
     value_id id = b->table[slot] - 1;
     if (same_value(value_at(b, id), v)) return id;
   }
   return NO_VALUE;
+}
+
+// x + y is y + x as well.
+static value_id find(const builder *b, const typed_value *v) {
+  value_id id = find_exactly(b, v);
+  if (id != NO_VALUE || (v->op != VALUE_ADD && v->op != VALUE_MUL)) return id;
+  typed_value swapped = *v;
+  swapped.args[0] = v->args[1];
+  swapped.args[1] = v->args[0];
+  return find_exactly(b, &swapped);
 }
 
 // A let's name goes to the value that it became, if that has none; inputs, parameters and numbers have their own.

@@ -66,6 +66,7 @@ static const struct {
     {"0 * a", "mul"},
     {"2 * 3 * a + K * 0", "mul"},
     {"tanh(a) * tanh(a) + tanh(a)", "tanh mul add"},
+    {"tanh(a * b) + tanh(b * a)", "mul tanh add"},
 };
 
 static const char *source_of(fixture *s, const char *expression) {
