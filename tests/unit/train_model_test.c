@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,6 +291,59 @@ static void gradients_of_unread_parts_and_lags(void **state) {
   check_gradients(REC_SOURCE_DIR "/tests/graph/lags-in-a-repeat.rec");
 }
 
+static void gradients_of_odd_shapes(void **state) {
+  (void)state;
+  check_gradients(REC_SOURCE_DIR "/tests/graph/odd-shapes.rec");
+}
+
+// The same program through recc in double precision: loss and gradients equal those of the reference.
+static void check_compiled(const char *name) {
+  fixture f;
+  executor *x, *compiled;
+  rec_module *module;
+  char program[512], library[512], command[2048];
+  snprintf(program, sizeof program, REC_SOURCE_DIR "/tests/graph/%s.rec", name);
+  snprintf(library, sizeof library, REC_BINARY_DIR "/tests/train_model_%s.so", name);
+  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 %s -o %s", source,
+           library);
+  assert_int_equal(system(command), 0);
+  assert_int_equal(rec_module_open(library, &module), REC_OK);
+  open_fixture(&f, program);
+  spread_weights(&f);
+  train_kernel kernels[32];
+  for (int i = 0; i < f.program->kernel_count; i++) {
+    const rec_recurrence *r = rec_module_find(module, f.program->kernels[i]);
+    assert_non_null(r);
+    kernels[i] = execute_host_kernel(r);
+  }
+  window w = random_window(f.model);
+  void **before = state_blocks(f.model, true);
+  double *gradients = calloc((size_t)f.model->parameter_elements, sizeof(double));
+  assert_int_equal(executor_new(f.model, f.kernels, &numeric_f64, BATCH, TIME, true, &x), REC_OK);
+  assert_int_equal(executor_new(f.model, kernels, &numeric_f64, BATCH, TIME, true, &compiled),
+                   REC_OK);
+  double expected = loss_of(&f, x, &w, before, f.gradients);
+  double found = loss_of(&f, compiled, &w, before, gradients);
+  assert_true(fabs(expected - found) < 1e-10 * fabs(expected));
+  for (int64_t i = 0; i < f.model->parameter_elements; i++)
+    if (fabs(f.gradients[i] - gradients[i]) > 1e-9 * (1 + fabs(f.gradients[i])))
+      fail_msg("%s: gradient %lld: expected %.12g, found %.12g", name, (long long)i, f.gradients[i],
+               gradients[i]);
+  free(gradients);
+  free_states(before);
+  executor_free(x);
+  executor_free(compiled);
+  rec_module_close(module);
+  close_fixture(&f);
+}
+
+static void compiled_models_equal_the_reference(void **state) {
+  (void)state;
+  check_compiled("small-mamba2");
+  check_compiled("layers-of-all-kinds");
+  check_compiled("odd-shapes");
+}
+
 // Token by token with the states handed over gives the losses of the whole window, tails of
 // convolutions included.
 static void carried_states_continue_the_window(void **state) {
@@ -374,6 +428,8 @@ int main(void) {
       cmocka_unit_test(gradients_of_mamba2),
       cmocka_unit_test(gradients_of_all_kinds_of_layers),
       cmocka_unit_test(gradients_of_unread_parts_and_lags),
+      cmocka_unit_test(gradients_of_odd_shapes),
+      cmocka_unit_test(compiled_models_equal_the_reference),
       cmocka_unit_test(carried_states_continue_the_window),
       cmocka_unit_test(weights_start_as_the_init_says),
       cmocka_unit_test(damaged_programs_are_refused),
