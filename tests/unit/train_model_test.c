@@ -304,7 +304,7 @@ static void check_compiled(const char *name) {
   char program[512], library[512], command[2048];
   snprintf(program, sizeof program, REC_SOURCE_DIR "/tests/graph/%s.rec", name);
   snprintf(library, sizeof library, REC_BINARY_DIR "/tests/train_model_%s.so", name);
-  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 %s -o %s", source,
+  snprintf(command, sizeof command, REC_BINARY_DIR "/bin/recc --dtype f64 -O1 %s -o %s", program,
            library);
   assert_int_equal(system(command), 0);
   assert_int_equal(rec_module_open(library, &module), REC_OK);
