@@ -51,7 +51,7 @@ static void print_tensors(const cJSON *recurrence, const char *kind, const char 
     if (any)
       printf("  ");
     else
-      printf("  %-10s", title);
+      printf("  %-12s", title);
     any = true;
     print_shape(tensor);
   }
@@ -60,7 +60,8 @@ static void print_tensors(const cJSON *recurrence, const char *kind, const char 
 
 static void print_axes(const cJSON *recurrence) {
   const cJSON *axes = cJSON_GetObjectItemCaseSensitive(recurrence, "axes"), *axis;
-  printf("  %-10s", "axes");
+  bool run_time = false;
+  printf("  %-12s", "axes");
   cJSON_ArrayForEach(axis, axes) {
     const cJSON *size = cJSON_GetObjectItemCaseSensitive(axis, "size");
     const char *expression = text_of(axis, "expression");
@@ -69,16 +70,17 @@ static void print_axes(const cJSON *recurrence) {
       printf(" = %.0f", size->valuedouble);
     else if (*expression)
       printf(" = %s", expression);
+    run_time |= !cJSON_IsNumber(size);
     printf("  ");
   }
-  printf("(the others at run time)\n");
+  printf("%s\n", run_time ? "(those without a number at run time)" : "");
 }
 
 static void print_lags(const cJSON *recurrence) {
   const cJSON *lags = cJSON_GetObjectItemCaseSensitive(recurrence, "lags"), *lag;
   cJSON_ArrayForEach(lag, lags) {
     const cJSON *depth = cJSON_GetObjectItemCaseSensitive(lag, "depth");
-    printf("  %-10s", "lag buffer");
+    printf("  %-12s", "lag buffer");
     print_shape(lag);
     printf(", %.0f step(s)\n", cJSON_IsNumber(depth) ? depth->valuedouble : 0);
   }
@@ -97,10 +99,10 @@ static void print_recurrence(const cJSON *recurrence) {
   print_tensors(recurrence, "output", "outputs");
   const cJSON *structure = cJSON_GetObjectItemCaseSensitive(recurrence, "structure"), *state;
   cJSON_ArrayForEach(state, structure) {
-    printf("  %-10s%s: %s\n", "structure", text_of(state, "state"), text_of(state, "class"));
+    printf("  %-12s%s: %s\n", "structure", text_of(state, "state"), text_of(state, "class"));
   }
   const cJSON *chunk = cJSON_GetObjectItemCaseSensitive(recurrence, "chunk");
-  printf("  %-10s%s, chunk %.0f; %s\n", "compiled", text_of(recurrence, "form"),
+  printf("  %-12s%s, chunk %.0f; %s\n", "compiled", text_of(recurrence, "form"),
          cJSON_IsNumber(chunk) ? chunk->valuedouble : 0, text_of(recurrence, "why"));
 }
 
