@@ -150,6 +150,16 @@ static ir exp_f32(emitter *e, ir x) {
   return scale(e, real_add(e, p, number(e, 1, x)), n);
 }
 
+/* The remainder is exact: what is left of the error is that of the polynomial. */
+static ir exp2_f32(emitter *e, ir x) {
+  static const double c[] = {0.6931469775872007, 0.24022242077581532, 0.05550733760399842,
+                             0.009671512997145814, 0.0013264722044661426};
+  x = at_most(e, at_least(e, x, -151.0), 129.0);
+  rounded n = round_to_integer(e, x, 1);
+  ir r = real_sub(e, x, n.real);
+  return scale(e, real_fma(e, polynomial(e, r, c, 5), r, number(e, 1, x)), n);
+}
+
 /* e^x - 1 = 2 (2^(n-1) (e^r - 1) + 2^(n-1) - 1/2): exact where n is 0 */
 static ir expm1_f32(emitter *e, ir x) {
   static const double c[] = {0.50000000540038643,   0.16666666906308445,  0.041666322952781717,
@@ -462,6 +472,8 @@ static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
   switch (op) {
     case TILE_EXP:
       return libm_call(e, "exp", x);
+    case TILE_EXP2:
+      return libm_call(e, "exp2", x);
     case TILE_EXPM1:
       return libm_call(e, "expm1", x);
     case TILE_LOG:
@@ -498,6 +510,8 @@ static ir transcendental_f32(emitter *e, tile_op op, const ir *args) {
   switch (op) {
     case TILE_EXP:
       return exp_f32(e, x);
+    case TILE_EXP2:
+      return exp2_f32(e, x);
     case TILE_EXPM1:
       return expm1_f32(e, x);
     case TILE_LOG:

@@ -131,7 +131,7 @@ enum { STEP_CHUNK = 32 };
 
 static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gradient) {
   *gradient = differentiated(s, forward);
-  kernel k = {.chunk = s->out->chunk, .program = forward};
+  kernel k = {.chunk = s->out->chunk, .program = checked(s, tile_finish(s->a, forward))};
   map_axes(s, &k, forward->grid & ~partial_axes(s->a, gradient->backward), true);
   return k;
 }
@@ -181,6 +181,7 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   s->out->chunk = forward->chunk;
   tile_gradient gradient = differentiated(s, forward), step_gradient;
   axis_set grid = forward->grid & ~partial_axes(s->a, gradient.backward);
+  forward = checked(s, tile_finish(s->a, forward));
   kernel k = {.chunk = forward->chunk, .program = forward};
   map_axes(s, &k, chunk_instances(s, grid, pointwise), false);
   add_kernel(s, KERNEL_FORWARD, "forward", k);

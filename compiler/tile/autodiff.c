@@ -95,6 +95,7 @@ static bool op_unsafe(tile_op op, guard guarded) {
     case TILE_POWER:
       return true;
     case TILE_EXP:
+    case TILE_EXP2:
     case TILE_EXPM1:
       return guarded == GUARD_BRANCH;
     default:
@@ -397,6 +398,8 @@ static tile_program *derive(arena *a, const tile_program *f) {
 tile_gradient tile_differentiate(arena *a, const tile_program *forward) {
   tile_program *derived = derive(a, forward);
   if (forward->form == TILE_STEP) return stash_forward_values(a, forward, derived);
-  return (tile_gradient){.backward = tile_restrict(a, tile_simplify(a, derived), ~0u),
-                         .recompute = tile_restrict(a, forward, 1u << TILE_NEXT_STATE)};
+  tile_program *backward = tile_restrict(a, tile_simplify(a, derived), ~0u);
+  tile_program *recompute = tile_restrict(a, forward, 1u << TILE_NEXT_STATE);
+  return (tile_gradient){.backward = tile_finish(a, backward),
+                         .recompute = tile_finish(a, recompute)};
 }

@@ -20,6 +20,8 @@ double tile_evaluate(tile_op op, const double *args) {
       return -x;
     case TILE_EXP:
       return exp(x);
+    case TILE_EXP2:
+      return exp2(x);
     case TILE_EXPM1:
       return expm1(x);
     case TILE_LOG:

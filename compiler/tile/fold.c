@@ -96,6 +96,10 @@ static tile_id fold_unary(tile_program *p, tile_value v) {
   switch (v.op) {
     case TILE_NEG:
       return fold_neg(p, v);
+    case TILE_EXP:
+      return fold_exp(p, v);
+    case TILE_SILU:
+      return binary(p, TILE_MUL, x, unary(p, TILE_SIGMOID, x));
     case TILE_ABS:
       if (is_neg(p, x)) return unary(p, TILE_ABS, arg_of(p, x, 0));
       return op_of(p, x) == TILE_ABS ? x : exact(p, v);

@@ -97,6 +97,7 @@ tile_gradient stash_forward_values(arena *a, const tile_program *forward,
     tile_result result = {stash_place(forward, id, TILE_KEEP, place->stash), id};
     vec_push(a, &recompute->results, result);
   }
-  return (tile_gradient){
-      .backward = backward, .recompute = tile_restrict(a, recompute, ~0u), .stash_count = count};
+  return (tile_gradient){.backward = tile_finish(a, backward),
+                         .recompute = tile_finish(a, tile_restrict(a, recompute, ~0u)),
+                         .stash_count = count};
 }

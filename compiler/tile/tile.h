@@ -182,6 +182,9 @@ double tile_cost(arena *a, const tile_program *program, const int64_t *axis_size
 /* ---- transformations --------------------------------------------------------------------------------------- */
 /* Rewrites of chunk-ad.md section 3 until nothing changes; drops what no result needs. */
 tile_program *tile_simplify(arena *a, const tile_program *program);
+/* The last pass before code is made, after reverse mode: exponentials to base 2. tile_differentiate does it for what it
+ * returns. */
+tile_program *tile_finish(arena *a, const tile_program *program);
 /* Keeps only the results whose role is in the set of bits (1 << role), and what they need, arguments too. */
 tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles);
 

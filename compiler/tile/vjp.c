@@ -40,6 +40,10 @@ static void vjp_exp(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, y), dy);
 }
 
+static void vjp_exp2(gradient *g, tile_id y, tile_id dy) {
+  gradient_give(g, y, 0, mul(g, dy, mul(g, num(g, log(2)), y)), dy);
+}
+
 static void vjp_expm1(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, bin(g, TILE_ADD, num(g, 1), y)), dy);
 }

@@ -317,6 +317,8 @@ static void assert_agrees(const char *name, const recurrence *r, const tile_prog
   tile_gradient gradient = tile_differentiate(a, forward);
   assert_verified(a, gradient.backward);
   assert_verified(a, gradient.recompute);
+  tile_program *finished = tile_finish(a, forward);
+  assert_verified(a, finished);
   trial t = trial_new(a, r, batch, time, NULL, 0, 5), u = trial_new(a, r, batch, time, NULL, 0, 5);
   // Bare: no initial state, no cotangent of the final one.
   for (int i = 0; bare && i < r->body.tensors.count; i++) {
@@ -325,7 +327,7 @@ static void assert_agrees(const char *name, const recurrence *r, const tile_prog
     t.run.d_final_states[i].data = u.run.d_final_states[i].data = NULL;
   }
   assert_true(reference_execute(r, &t.run, true));
-  assert_true(tile_execute(r, forward, &gradient, &u.run));
+  assert_true(tile_execute(r, finished, &gradient, &u.run));
   const char *where;
   double error = trial_difference(&t, &u, a, &where);
   if (!(error < 1e-12)) {
@@ -420,14 +422,15 @@ static bool all_finite(const trial *t) {
 static bool agrees_loosely(const recurrence *r, const tile_program *forward, const trial *expected,
                            uint64_t seed, arena *a, const char **message) {
   tile_gradient gradient = tile_differentiate(a, forward);
-  const tile_program *all[] = {forward, gradient.backward, gradient.recompute};
-  for (int i = 0; i < 3; i++) {
+  const tile_program *finished = tile_finish(a, forward);
+  const tile_program *all[] = {forward, gradient.backward, gradient.recompute, finished};
+  for (int i = 0; i < 4; i++) {
     const char *wrong = tile_verify(a, all[i]);
     *message = arena_printf(a, "%s: %s", all[i]->name, wrong ? wrong : "");
     if (wrong) return false;
   }
   trial u = trial_new(a, r, expected->run.batch, expected->run.time, NULL, 0, seed);
-  if (!tile_execute(r, forward, &gradient, &u.run)) abort();
+  if (!tile_execute(r, finished, &gradient, &u.run)) abort();
   const char *where;
   double error = trial_difference(expected, &u, a, &where);
   *message = arena_printf(a, "chunk %d: %s differs by %g", forward->chunk, where, error);

@@ -33,6 +33,7 @@ typedef struct function_row {
 
 static const function_row functions[] = {
     {TILE_EXP, "exp", expl},
+    {TILE_EXP2, "exp2", exp2l},
     {TILE_EXPM1, "expm1", expm1l},
     {TILE_LOG, "log", logl},
     {TILE_LOG1P, "log1p", log1pl},

@@ -169,7 +169,7 @@ static void collect_sums(const tile_program *p, tile_id id, bool *sums) {
 static const char *exponent_rule(arena *a, const tile_program *p) {
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
-    if (v->op != TILE_EXP && v->op != TILE_EXPM1) continue;
+    if (v->op != TILE_EXP && v->op != TILE_EXP2 && v->op != TILE_EXPM1) continue;
     bool *sums = ARENA_ARRAY(a, bool, p->values.count);
     collect_sums(p, v->args[0], sums);
     int count = 0;
@@ -222,6 +222,7 @@ static void chunk_programs_keep_the_rules(void **state) {
     tile_program *forward = chunk_build_scalar_decay(s.memory, r, 16, &reason);
     if (!forward) fail_msg("%s", reason);
     assert_rules(&s, forward);
+    assert_rules(&s, tile_finish(s.memory, forward));
     assert_rules(&s, tile_differentiate(s.memory, forward).backward);
     fixture_close(&s);
   }

@@ -1,0 +1,97 @@
+// The last pass before code is made: exponentials to base 2 where the change of base costs nothing.
+//
+//   %3 [G] = neg (exp A_log)                  %3 [G] = mul 1.4427 (neg (exp A_log))      once, in the prologue
+//   %4 [t,G] = mul dt %3               ->     %4 [t,G] = mul dt %3
+//   %6 [t,s,G] = exp (segment %4)             %6 [t,s,G] = exp2 (segment %4)
+//
+// The factor goes down through what is linear to a value of the prologue or to a constant. Exponents that have neither
+// keep exp, which is more accurate for large arguments than exp2 of a rounded product. This pass stands after reverse
+// mode: the derivative of exp needs no constant.
+#include "compiler/tile/tile.h"
+
+typedef struct finisher {
+  const tile_program *from;
+  tile_program *to;
+  const tile_section *sections;
+  tile_id *image;
+} finisher;
+
+static const tile_value *value_of(const finisher *f, tile_id id) {
+  return &f->from->values.items[id];
+}
+
+static bool is_fixed(const finisher *f, tile_id id) { return f->sections[id] == TILE_PROLOGUE; }
+
+// The operand through which a factor of a value goes down; NO_TILE if it goes no further.
+static tile_id way_down(const finisher *f, tile_id id, int *position) {
+  const tile_value *v = value_of(f, id);
+  *position = 0;
+  switch (v->op) {
+    case TILE_NEG:
+    case TILE_SEGMENT:
+    case TILE_PREFIX:
+    case TILE_SUM:
+    case TILE_RENAME:
+    case TILE_EXPAND:
+      return v->args[0];
+    case TILE_SELECT:
+      *position = 1;
+      return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;
+    case TILE_MUL:
+      // Constants stand first; of two factors of the body the first may be a product with a fixed one.
+      *position = is_fixed(f, v->args[1]) ? 1 : 0;
+      return v->args[*position];
+    default:
+      return NO_TILE;
+  }
+}
+
+static bool reaches_fixed(const finisher *f, tile_id id) {
+  int position;
+  while (id != NO_TILE && !is_fixed(f, id)) id = way_down(f, id, &position);
+  return id != NO_TILE;
+}
+
+// The value times log2(e): the same operations from the fixed factor up.
+static tile_id scaled(finisher *f, tile_id id) {
+  static const double log2_e = 1.44269504088896340736;
+  tile_value v = *value_of(f, id);
+  if (is_fixed(f, id)) {
+    tile_value factor = {.op = TILE_NUMBER, .number = log2_e};
+    if (v.op == TILE_NUMBER) {
+      factor.number *= v.number;
+      return tile_append_exact(f->to, factor);
+    }
+    tile_id constant = tile_append_exact(f->to, factor);
+    tile_value product = {.op = TILE_MUL, .args = {constant, f->image[id]}};
+    return tile_append_exact(f->to, product);
+  }
+  int position;
+  tile_id below = scaled(f, way_down(f, id, &position));
+  for (int k = 0; k < tile_arity(v.op); k++)
+    v.args[k] = k == position ? below : f->image[v.args[k]];
+  return tile_append_exact(f->to, v);
+}
+
+tile_program *tile_finish(arena *a, const tile_program *program) {
+  finisher f = {.from = program,
+                .to = tile_program_like(a, program->name, program),
+                .sections = tile_sections(a, program),
+                .image = ARENA_ARRAY(a, tile_id, program->values.count)};
+  for (int i = 0; i < program->values.count; i++) {
+    tile_value v = program->values.items[i];
+    if (v.op == TILE_EXP && !is_fixed(&f, i) && reaches_fixed(&f, v.args[0])) {
+      v.op = TILE_EXP2;
+      v.args[0] = scaled(&f, v.args[0]);
+    } else {
+      for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = f.image[v.args[k]];
+    }
+    f.image[i] = tile_append_exact(f.to, v);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    tile_result result = program->results.items[i];
+    result.value = f.image[result.value];
+    vec_push(a, &f.to->results, result);
+  }
+  return tile_drop_unused(a, f.to);
+}
