@@ -13,6 +13,7 @@ enum { LONG_FUNCTION = 1500 };
 
 typedef struct outline {
   lower *outside;
+  region region;
   LLVMTypeRef type; /* of the environment */
   ir environment;
   emitter emitter; /* of the open part */
@@ -33,8 +34,9 @@ static void list_view(arena *a, ir_list *list, view *v) {
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) list_one(a, list, &v->stride[axis]);
 }
 
-/* Every value of the surroundings, in a fixed order. */
-static ir_list surroundings(lower *l) {
+/* Every value of the surroundings, in a fixed order. Prologue and epilogue see parameters alone: where they stand, what
+ * belongs to a step or chunk does not exist. */
+static ir_list surroundings(lower *l, region r) {
   arena *a = l->e->a;
   ir_list list = {0};
   const tile_program *program = l->p->program;
@@ -43,9 +45,13 @@ static ir_list surroundings(lower *l) {
     list_one(a, &list, &l->outside.index[axis]);
   }
   list_one(a, &list, &l->outside.mask);
-  list_one(a, &list, &l->rows);
-  for (int i = 0; i < program->arguments.count; i++) list_view(a, &list, &l->arguments[i]);
+  bool run = r == REGION_SHARED || r == REGION_BODY;
+  if (run) list_one(a, &list, &l->rows);
+  for (int i = 0; i < program->arguments.count; i++) {
+    if (run || program->arguments.items[i].role == TILE_PARAM) list_view(a, &list, &l->arguments[i]);
+  }
   for (int i = 0; i < program->results.count; i++) {
+    if (!run && program->results.items[i].place.role != TILE_D_PARAM) continue;
     list_view(a, &list, &l->results[i].at);
     list_one(a, &list, &l->results[i].active);
     list_one(a, &list, &l->results[i].limit);
@@ -58,7 +64,7 @@ static ir_list surroundings(lower *l) {
 
 static void store_environment(outline *o) {
   emitter *e = o->outside->e;
-  ir_list list = surroundings(o->outside);
+  ir_list list = surroundings(o->outside, o->region);
   LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, list.count);
   for (int i = 0; i < list.count; i++) types[i] = LLVMTypeOf(*list.items[i]);
   o->type = LLVMStructTypeInContext(e->context, types, (unsigned)list.count, 0);
@@ -106,7 +112,7 @@ static void open_part(outline *o) {
   o->emitter.b = LLVMCreateBuilderInContext(e->context);
   emit_open(&o->emitter, function);
   o->inside = copy_of(o->outside, &o->emitter);
-  ir_list list = surroundings(&o->inside);
+  ir_list list = surroundings(&o->inside, o->region);
   for (int i = 0; i < list.count; i++) {
     ir address =
         LLVMBuildStructGEP2(o->emitter.b, o->type, LLVMGetParam(function, 0), (unsigned)i, "");
@@ -123,7 +129,7 @@ static void close_part(outline *o) {
 }
 
 void lower_region(lower *l, region r) {
-  outline o = {.outside = l};
+  outline o = {.outside = l, .region = r};
   for (int n = 0; n < l->p->nests.count; n++) {
     const plan_nest *nest = &l->p->nests.items[n];
     if (nest->region != r) continue;
