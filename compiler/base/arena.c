@@ -40,7 +40,8 @@ void arena_free(arena *a) {
   free(a);
 }
 
-// Blocks double up to a limit, so that small arenas stay small and large ones need few system calls.
+// Blocks double up to a limit, so that small arenas stay small and large ones need few system
+// calls.
 static block *add_block(arena *a, size_t at_least) {
   size_t size = a->current ? a->current->size * 2 : FIRST_BLOCK;
   if (size > LARGEST_BLOCK) size = LARGEST_BLOCK;

@@ -1,5 +1,5 @@
-// Memory whose lifetime has a name: everything allocated from an arena is freed with it, in one call.
-// Passes allocate from the arena they are given and never free.
+// Memory whose lifetime has a name: everything allocated from an arena is freed with it, in one
+// call. Passes allocate from the arena they are given and never free.
 #ifndef REC_BASE_ARENA_H
 #define REC_BASE_ARENA_H
 
@@ -11,11 +11,12 @@ typedef struct arena arena;
 arena *arena_new(void);
 void arena_free(arena *a);  // NULL is allowed
 
-// Zeroed memory, aligned for every type. Never NULL: running out of memory ends the process with a message.
-// A size of 0 gives a pointer that is valid and distinct from NULL.
+// Zeroed memory, aligned for every type. Never NULL: running out of memory ends the process with a
+// message. A size of 0 gives a pointer that is valid and distinct from NULL.
 void *arena_alloc(arena *a, size_t size);
 
-// As arena_alloc for `count` elements of `size` bytes; an overflow of the product counts as out of memory.
+// As arena_alloc for `count` elements of `size` bytes; an overflow of the product counts as out of
+// memory.
 void *arena_alloc_array(arena *a, size_t count, size_t size);
 
 // Bytes handed out so far (for --time-report and tests).

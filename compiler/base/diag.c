@@ -12,7 +12,7 @@ typedef struct message {
   severity severity;
   span where;
   const char *text;
-  int order;            // in which it was added: equal places keep it
+  int order;             // in which it was added: equal places keep it
   struct message *note;  // second places, in order
 } message;
 
@@ -26,7 +26,8 @@ struct diag {
 
 enum {
   LINE_WINDOW = 120,  // of a longer line only this many bytes around the place are shown
-  PRINTED_MAX = 60,   // messages printed in one go; a file that is not a program at all makes thousands
+  PRINTED_MAX =
+      60,  // messages printed in one go; a file that is not a program at all makes thousands
 };
 
 diag *diag_new(arena *a, const sources *all) {
@@ -93,7 +94,8 @@ static int compare_messages(const void *left, const void *right) {
   return a->order - b->order;
 }
 
-// A byte of a line as it is shown: tabs stay (the caret line repeats them), other control characters become '?'.
+// A byte of a line as it is shown: tabs stay (the caret line repeats them), other control
+// characters become '?'.
 static void put_line_byte(char c, FILE *out) {
   bool control = (unsigned char)c < 0x20 && c != '\t';
   fputc(control || c == 0x7f ? '?' : c, out);

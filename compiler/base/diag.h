@@ -1,10 +1,12 @@
-// Messages to the user about the program: collected by the passes, printed together, sorted by place.
+// Messages to the user about the program: collected by the passes, printed together, sorted by
+// place.
 //
 //   FILE:L:C: error: expected X, found Y; hint
 //     the line
 //         ^~~
 //
-// Texts follow "expected X, found Y; hint": what was wanted and what was seen, in the words of the source.
+// Texts follow "expected X, found Y; hint": what was wanted and what was seen, in the words of the
+// source.
 #ifndef REC_BASE_DIAG_H
 #define REC_BASE_DIAG_H
 
@@ -30,10 +32,12 @@ bool diag_has_errors(const diag *d);
 int diag_error_count(const diag *d);
 int diag_warning_count(const diag *d);
 
-// Prints everything collected and not printed yet, sorted by source and place; equal messages at equal places once.
+// Prints everything collected and not printed yet, sorted by source and place; equal messages at
+// equal places once.
 void diag_print(diag *d, FILE *out);
 
-// Text of the i-th error in the order of their making, without place; NULL beyond the last (for tests and rec.h users).
+// Text of the i-th error in the order of their making, without place; NULL beyond the last (for
+// tests and rec.h users).
 const char *diag_error_text(const diag *d, int i);
 
 #endif

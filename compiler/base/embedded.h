@@ -13,8 +13,9 @@ typedef struct embedded_file {
 // The standard library, sorted by name; the last row has name NULL.
 extern const embedded_file embedded_stdlib[];
 
-// "support": runtime/support as one relocatable ELF object for baseline x86-64, linked into every compiled library; "launch": the text
-// of runtime/support/launch.h, a part of every generated header. Last row: name NULL.
+// "support": runtime/support as one relocatable ELF object for baseline x86-64, linked into every
+// compiled library; "launch": the text of runtime/support/launch.h, a part of every generated
+// header. Last row: name NULL.
 extern const embedded_file embedded_support[];
 
 // The row with this name, or NULL.

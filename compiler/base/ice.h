@@ -2,8 +2,8 @@
 #ifndef REC_BASE_ICE_H
 #define REC_BASE_ICE_H
 
-// Prints "internal compiler error in PASS: ...; please report" with the version and exits with status 70.
-// PASS is the pass's name as a string; name the node in the text.
+// Prints "internal compiler error in PASS: ...; please report" with the version and exits with
+// status 70. PASS is the pass's name as a string; name the node in the text.
 #define ICE(pass, ...) ice((pass), __FILE__, __LINE__, __VA_ARGS__)
 
 _Noreturn void ice(const char *pass, const char *file, int line, const char *format, ...)

@@ -11,7 +11,8 @@ typedef struct interner interner;
 // The interner and its strings live in the arena.
 interner *interner_new(arena *a);
 
-// The one pointer for this text. The result is NUL-terminated and lives as long as the interner's arena.
+// The one pointer for this text. The result is NUL-terminated and lives as long as the interner's
+// arena.
 const char *intern(interner *names, const char *text);
 const char *intern_n(interner *names, const char *text, size_t length);
 

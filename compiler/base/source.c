@@ -30,7 +30,8 @@ const source *sources_find(const sources *all, const char *path) {
   return NULL;
 }
 
-// Length of the well-formed UTF-8 sequence at p (Unicode 15, table 3-7: no overlong forms, no surrogates); 0 if there is none.
+// Length of the well-formed UTF-8 sequence at p (Unicode 15, table 3-7: no overlong forms, no
+// surrogates); 0 if there is none.
 static size_t utf8_sequence(const unsigned char *p, const unsigned char *end) {
   unsigned char lead = p[0], low = 0x80, high = 0xBF;
   size_t length;

@@ -8,8 +8,8 @@
 #include "compiler/base/arena.h"
 #include "compiler/base/vec.h"
 
-// A place: the bytes [begin, end) of a source. Lines and columns are computed only when something is printed.
-// The zeroed span is no place; diagnostics with it print without file and line.
+// A place: the bytes [begin, end) of a source. Lines and columns are computed only when something
+// is printed. The zeroed span is no place; diagnostics with it print without file and line.
 typedef struct span {
   uint32_t source;  // source.id; 0 = no place
   uint32_t begin, end;
@@ -32,8 +32,9 @@ enum { SOURCE_SIZE_MAX = 4 * 1024 * 1024 };
 // All sources of one compilation; they live in the arena.
 sources *sources_new(arena *a);
 
-// Loads a file ("-" is standard input). NULL if it cannot be used; then *error is one line that says why, without a newline:
-// missing, unreadable, a folder, too large, not UTF-8 (with line and column), with NUL bytes.
+// Loads a file ("-" is standard input). NULL if it cannot be used; then *error is one line that
+// says why, without a newline: missing, unreadable, a folder, too large, not UTF-8 (with line and
+// column), with NUL bytes.
 const source *sources_load(sources *all, const char *path, const char **error);
 
 // The same for text already in memory (stdlib, tests); it is copied. The same refusals apply.
@@ -46,7 +47,8 @@ const source *sources_find(const sources *all, const char *path);
 // The source of a span; NULL for the zeroed span.
 const source *sources_get(const sources *all, uint32_t id);
 
-// Line and column of a byte offset, both from 1; the column counts characters (code points), a tab is one.
+// Line and column of a byte offset, both from 1; the column counts characters (code points), a tab
+// is one.
 typedef struct source_position {
   int line, column;
 } source_position;

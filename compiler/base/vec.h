@@ -1,5 +1,6 @@
-// A growing array in an arena: VEC(T) names the type, vec_push appends. Elements move when the array grows,
-// so keep indices or pointers to arena objects, not pointers to elements, while pushing.
+// A growing array in an arena: VEC(T) names the type, vec_push appends. Elements move when the
+// array grows, so keep indices or pointers to arena objects, not pointers to elements, while
+// pushing.
 #ifndef REC_BASE_VEC_H
 #define REC_BASE_VEC_H
 
@@ -13,11 +14,11 @@
   }
 
 // vec_push(arena, &v, x): x may be a compound literal with commas.
-#define vec_push(a, v, ...)                                                                \
-  do {                                                                                     \
-    if ((v)->count == (v)->capacity)                                                       \
+#define vec_push(a, v, ...)                                                                   \
+  do {                                                                                        \
+    if ((v)->count == (v)->capacity)                                                          \
       (v)->items = vec_grow((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items); \
-    (v)->items[(v)->count++] = __VA_ARGS__;                                                \
+    (v)->items[(v)->count++] = __VA_ARGS__;                                                   \
   } while (0)
 
 // The larger copy that vec_push continues in; the old elements stay behind in the arena.

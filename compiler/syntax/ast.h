@@ -1,7 +1,8 @@
-// The syntax tree of a .rec file: what was written, in the order it was written, with no meaning added.
-// Built by parser.y through the constructors in ast_build.h, read by sema and by the printer. Names are interned (intern.h):
-// compare them with ==. Every node carries the span of its text; a node without a text has the zeroed span.
-// A tree that was parsed with errors is partial: lists lack what could not be read, no pointer below is NULL unless its comment says so.
+// The syntax tree of a .rec file: what was written, in the order it was written, with no meaning
+// added. Built by parser.y through the constructors in ast_build.h, read by sema and by the
+// printer. Names are interned (intern.h): compare them with ==. Every node carries the span of its
+// text; a node without a text has the zeroed span. A tree that was parsed with errors is partial:
+// lists lack what could not be read, no pointer below is NULL unless its comment says so.
 #ifndef REC_SYNTAX_AST_H
 #define REC_SYNTAX_AST_H
 
@@ -23,7 +24,7 @@ typedef VEC(ast_name) ast_names;
 typedef VEC(ast_expr *) ast_exprs;
 typedef VEC(ast_stmt *) ast_stmts;
 
-// ---- expressions --------------------------------------------------------------------------------------------------------
+// ---- expressions --------------------------------------------------------------------------------
 
 typedef enum ast_expr_kind {
   AST_NUMBER,   // 64  0.5  1e-3
@@ -99,9 +100,9 @@ enum { AST_HEIGHT_MAX = 1000 };
 
 struct ast_expr {
   ast_expr_kind kind;
-  span span;            // from its first to its last byte; parentheses around it are not part of it
-  bool parenthesized;   // stood in (...): kept for messages, no meaning
-  int height;           // nodes on the longest path down, at most AST_HEIGHT_MAX: recursive passes are safe
+  span span;           // from its first to its last byte; parentheses around it are not part of it
+  bool parenthesized;  // stood in (...): kept for messages, no meaning
+  int height;  // nodes on the longest path down, at most AST_HEIGHT_MAX: recursive passes are safe
   union {
     struct {
       double value;
@@ -138,9 +139,9 @@ struct ast_expr {
       ast_names axes;  // at least one
     } indexed;
     struct {
-      ast_name name;        // h
-      ast_name time;        // t: the parser has checked it
-      ast_expr *steps;      // the NUMBER behind the minus; a whole number
+      ast_name name;    // h
+      ast_name time;    // t: the parser has checked it
+      ast_expr *steps;  // the NUMBER behind the minus; a whole number
     } lag;
     struct {
       ast_expr *operand;
@@ -165,12 +166,12 @@ struct ast_expr {
   };
 };
 
-// ---- statements of recurrences, layers and models -----------------------------------------------------------------------
+// ---- statements of recurrences, layers and models -----------------------------------------------
 
 // A name that is being declared, with its stated axes.
 typedef struct ast_bind {
   ast_name name;
-  bool has_axes;   // let a[G]: stated; let a: inferred
+  bool has_axes;  // let a[G]: stated; let a: inferred
   ast_names axes;
   span span;
 } ast_bind;
@@ -181,13 +182,13 @@ typedef struct ast_decl {
   ast_name name;
   bool has_axes;
   ast_names axes;
-  ast_name type;        // `: complex`, or absent
-  bool has_range;       // `in [low, high]`
+  ast_name type;         // `: complex`, or absent
+  bool has_range;        // `in [low, high]`
   ast_expr *low, *high;  // NULL without a range
   span range_span;
-  ast_expr *start;       // param only: `~ start`, or NULL
-  ast_expr *value;       // output only: `= value`, or NULL
-  const char *doc;       // the `///` lines before it without the slashes, joined by '\n', or NULL
+  ast_expr *start;  // param only: `~ start`, or NULL
+  ast_expr *value;  // output only: `= value`, or NULL
+  const char *doc;  // the `///` lines before it without the slashes, joined by '\n', or NULL
   span span;
 } ast_decl;
 typedef VEC(ast_decl) ast_decls;
@@ -219,7 +220,7 @@ struct ast_stmt {
   };
 };
 
-// ---- items --------------------------------------------------------------------------------------------------------------
+// ---- items --------------------------------------------------------------------------------------
 
 // One name of a header: `G`, or `N = 128`.
 typedef struct ast_header_axis {
@@ -231,7 +232,7 @@ typedef VEC(ast_header_axis) ast_header;
 
 // path ~ expr in an init.
 typedef struct ast_init_entry {
-  ast_names path;   // at least one step
+  ast_names path;  // at least one step
   ast_expr *start;
   const char *doc;  // or NULL
   span span;
@@ -293,7 +294,7 @@ typedef struct ast_item {
     struct {
       bool has_header;
       ast_header header;
-      ast_name target;   // for NAME
+      ast_name target;  // for NAME
       ast_init_entries entries;
     } init;
     struct {

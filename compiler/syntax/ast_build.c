@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// ---- helpers ----------------------------------------------------------------------------------------------------------------
+// ---- helpers ------------------------------------------------------------------------------------
 
 static ast_name name_of(const token *t) {
   return t ? (ast_name){.text = t->text, .span = t->span} : (ast_name){0};
 }
 
-// The documentation before the token that begins at this place; it has found its declaration. The token is looked up by its
-// place because a repair may have put a copy before the parser.
+// The documentation before the token that begins at this place; it has found its declaration. The
+// token is looked up by its place because a repair may have put a copy before the parser.
 static const char *take_doc(builder *b, span where) {
   int low = 0, high = b->tokens->count;
   while (high - low > 1) {
@@ -41,15 +41,16 @@ static ast_expr *new_expr(builder *b, ast_expr_kind kind, span where) {
   return e;
 }
 
-// Counts the child in the node's height; a tree that is too deep for recursive passes is reported once, and the child is
-// replaced by a leaf so that the tree stays within the limit.
+// Counts the child in the node's height; a tree that is too deep for recursive passes is reported
+// once, and the child is replaced by a leaf so that the tree stays within the limit.
 static ast_expr *adopt(builder *b, ast_expr *e, ast_expr *child) {
   if (!child) return NULL;
   if (child->height >= AST_HEIGHT_MAX) {
     if (!b->height_reported) {
-      diag_error(b->diag, e->span,
-                 "expected at most %d operations inside each other, found more; name parts with let",
-                 AST_HEIGHT_MAX);
+      diag_error(
+          b->diag, e->span,
+          "expected at most %d operations inside each other, found more; name parts with let",
+          AST_HEIGHT_MAX);
     }
     b->height_reported = true;
     ast_expr *leaf = new_expr(b, AST_NUMBER, child->span);
@@ -61,7 +62,7 @@ static ast_expr *adopt(builder *b, ast_expr *e, ast_expr *child) {
   return child;
 }
 
-// ---- items ------------------------------------------------------------------------------------------------------------------
+// ---- items --------------------------------------------------------------------------------------
 
 void add_item(builder *b, ast_item *item) {
   if (item) vec_push(b->memory, &b->file->items, item);
@@ -97,8 +98,7 @@ ast_item *import_file(builder *b, const token *word, const token *file) {
 ast_item *import_path(builder *b, const token *word, ast_names *path) {
   ast_item *item = new_item(b, AST_IMPORT, word, NULL);
   item->import.path = *path;
-  item->import.target_span =
-      span_join(path->items[0].span, path->items[path->count - 1].span);
+  item->import.target_span = span_join(path->items[0].span, path->items[path->count - 1].span);
   item->span = span_join(item->span, item->import.target_span);
   return item;
 }
@@ -152,7 +152,7 @@ ast_header *header_add(builder *b, ast_header *list, const token *name, ast_expr
   return list;
 }
 
-// ---- statements -------------------------------------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 ast_stmts *stmts_new(builder *b) { return ARENA_NEW(b->memory, ast_stmts); }
 
@@ -295,7 +295,7 @@ axes_list *axes_of(builder *b, ast_names *names, const token *end) {
   return axes;
 }
 
-// ---- init, train ------------------------------------------------------------------------------------------------------------
+// ---- init, train --------------------------------------------------------------------------------
 
 ast_init_entries *init_entries_new(builder *b) { return ARENA_NEW(b->memory, ast_init_entries); }
 
@@ -373,13 +373,13 @@ ast_expr *mix_expr(builder *b, const token *word, ast_mix_entries *entries, cons
 
 ast_mix_entries *mix_add(builder *b, ast_mix_entries *list, ast_expr *weight, ast_expr *kind) {
   if (!list) list = ARENA_NEW(b->memory, ast_mix_entries);
-  vec_push(b->memory, list,
-           (ast_mix_entry){
-               .weight = weight, .kind = kind, .span = span_join(weight->span, kind->span)});
+  vec_push(
+      b->memory, list,
+      (ast_mix_entry){.weight = weight, .kind = kind, .span = span_join(weight->span, kind->span)});
   return list;
 }
 
-// ---- expressions ------------------------------------------------------------------------------------------------------------
+// ---- expressions --------------------------------------------------------------------------------
 
 ast_expr *name_expr(builder *b, const token *t) {
   ast_expr *e = new_expr(b, AST_NAME, t->span);
@@ -455,8 +455,9 @@ ast_expr *lag_expr(builder *b, const token *name, const token *time, const token
                    const token *end) {
   ast_expr *e = new_expr(b, AST_LAG, span_to(name->span, end));
   if (strcmp(time->text, "t") != 0 && strcmp(time->text, "?") != 0) {  // "?": a repair put it there
-    diag_error(b->diag, time->span, "expected 't' before '-', found '%s'; an earlier step is %s[t-%s]",
-               time->text, name->text, steps->text);
+    diag_error(b->diag, time->span,
+               "expected 't' before '-', found '%s'; an earlier step is %s[t-%s]", time->text,
+               name->text, steps->text);
   }
   e->lag.name = name_of(name);
   e->lag.time = name_of(time);
@@ -534,22 +535,19 @@ rename_list *renamings_of(builder *b, ast_renamings *renamings, const token *end
   return list;
 }
 
-ast_renamings *renamings_add(builder *b, ast_renamings *list, const token *from,
-                             const token *to) {
+ast_renamings *renamings_add(builder *b, ast_renamings *list, const token *from, const token *to) {
   if (!list) list = ARENA_NEW(b->memory, ast_renamings);
   vec_push(b->memory, list,
-           (ast_renaming){.from = name_of(from),
-                          .to = name_of(to),
-                          .span = span_join(from->span, to->span)});
+           (ast_renaming){
+               .from = name_of(from), .to = name_of(to), .span = span_join(from->span, to->span)});
   return list;
 }
 
 ast_bindings *bindings_add(builder *b, ast_bindings *list, const token *name, ast_expr *value) {
   if (!list) list = ARENA_NEW(b->memory, ast_bindings);
   vec_push(b->memory, list,
-           (ast_binding){.name = name_of(name),
-                         .value = value,
-                         .span = span_join(name->span, value->span)});
+           (ast_binding){
+               .name = name_of(name), .value = value, .span = span_join(name->span, value->span)});
   return list;
 }
 
@@ -582,6 +580,5 @@ ast_arg arg_named(builder *b, const token *name, ast_expr *value) {
 
 ast_arg arg_pair(builder *b, ast_arg_kind kind, ast_expr *from, ast_expr *to) {
   (void)b;
-  return (ast_arg){
-      .kind = kind, .span = span_join(from->span, to->span), .value = from, .to = to};
+  return (ast_arg){.kind = kind, .span = span_join(from->span, to->span), .value = from, .to = to};
 }

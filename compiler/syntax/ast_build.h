@@ -1,5 +1,5 @@
-// The constructors that parser.y calls, one per action: they allocate the node, join the spans and say what the
-// grammar alone cannot (a lag's `t`, repeated attributes, trees that are too deep).
+// The constructors that parser.y calls, one per action: they allocate the node, join the spans and
+// say what the grammar alone cannot (a lag's `t`, repeated attributes, trees that are too deep).
 #ifndef REC_SYNTAX_AST_BUILD_H
 #define REC_SYNTAX_AST_BUILD_H
 
@@ -11,9 +11,9 @@ typedef struct builder {
   diag *diag;
   ast_file *file;
   const tokens *tokens;  // of the file
-  bool accepted;        // the whole file has been reduced
+  bool accepted;         // the whole file has been reduced
   bool height_reported;
-  bool *documented;      // [tokens->count]: the `///` text before this token found its declaration
+  bool *documented;  // [tokens->count]: the `///` text before this token found its declaration
 } builder;
 
 // Lists whose closing bracket matters for the span.

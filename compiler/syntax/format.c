@@ -1,5 +1,5 @@
-// `rec fmt`: the standard layout of a program. It works on the tokens and the comments, so no comment can be lost; the
-// parser has told where statements start.
+// `rec fmt`: the standard layout of a program. It works on the tokens and the comments, so no
+// comment can be lost; the parser has told where statements start.
 //
 //   recurrence r(D){input x[D] state h[D]          recurrence r(D) {
 //   output y[D] // the answer                        input  x[D]
@@ -9,8 +9,9 @@
 //                                                    y = h
 //                                                  }
 //
-// A statement starts a line; line breaks inside statements and between settings are the author's, indented; at most one
-// blank line is kept, and one stands between items. Formatting what has been formatted changes nothing.
+// A statement starts a line; line breaks inside statements and between settings are the author's,
+// indented; at most one blank line is kept, and one stands between items. Formatting what has been
+// formatted changes nothing.
 #include "compiler/syntax/format.h"
 
 #include <string.h>
@@ -25,12 +26,12 @@ typedef struct formatter {
   comments comments;
   int next_comment;
   lines lines;
-  VEC(char) text;        // of the line that is being written
+  VEC(char) text;  // of the line that is being written
   line current;
-  bool open;             // a line is being written
+  bool open;  // a line is being written
   VEC(bracket) brackets;
-  int item;              // TK_RECURRENCE ...: the item that is being written
-  uint32_t end;          // where the last token or comment ended in the source
+  int item;      // TK_RECURRENCE ...: the item that is being written
+  uint32_t end;  // where the last token or comment ended in the source
 } formatter;
 
 static const token *token_at(const formatter *f, int i) { return &f->p.tokens.items[i]; }
@@ -46,7 +47,7 @@ static int block_depth(const formatter *f) {
   return depth;
 }
 
-// ---- lines --------------------------------------------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
 static void put_text(formatter *f, const char *text, size_t length) {
   for (size_t i = 0; i < length; i++) vec_push(f->p.memory, &f->text, text[i]);
@@ -80,7 +81,7 @@ static void start_line(formatter *f, int indent, uint32_t begin, bool after_open
   f->open = true;
 }
 
-// ---- where a line breaks ------------------------------------------------------------------------------------------------------
+// ---- where a line breaks ------------------------------------------------------------------------
 
 static bool follows_open_block(const formatter *f, int i) {
   return i > 0 && token_at(f, i - 1)->kind == TK_LC && innermost(f).breaks;
@@ -111,22 +112,22 @@ static int indent_of(const formatter *f, int i) {
   return INDENT * depth + (fresh ? 0 : CONTINUATION);
 }
 
-// ---- comments -----------------------------------------------------------------------------------------------------------------
+// ---- comments -----------------------------------------------------------------------------------
 
 static const char *comment_text(const formatter *f, const comment *c) {
-  return arena_strndup(f->p.memory, f->p.source->text + c->span.begin,
-                       c->span.end - c->span.begin);
+  return arena_strndup(f->p.memory, f->p.source->text + c->span.begin, c->span.end - c->span.begin);
 }
 
-// A comment before token i. One behind a token ends its line; one of its own line stands where the token would.
+// A comment before token i. One behind a token ends its line; one of its own line stands where the
+// token would.
 static void put_comment(formatter *f, const comment *c, int i) {
   if (!c->own_line && f->open && !f->current.comment) {
     f->current.comment = comment_text(f, c);
   } else {
     bool closes = token_at(f, i)->kind == TK_RC && innermost(f).breaks;
     int indent = closes ? INDENT * block_depth(f) : indent_of(f, i);
-    start_line(f, indent, c->span.begin, follows_open_block(f, i) && !f->current.comment &&
-                                             f->current.class != LINE_COMMENT);
+    start_line(f, indent, c->span.begin,
+               follows_open_block(f, i) && !f->current.comment && f->current.class != LINE_COMMENT);
     const char *text = comment_text(f, c);
     put_text(f, text, strlen(text));
     f->current.class = LINE_COMMENT;
@@ -144,7 +145,7 @@ static bool put_comments(formatter *f, int i) {
   return any;
 }
 
-// ---- tokens -------------------------------------------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static bool is_declaration_word(int kind) {
   return kind == TK_INPUT || kind == TK_PARAM || kind == TK_STATE || kind == TK_OUTPUT;
@@ -180,8 +181,8 @@ static void open_bracket(formatter *f, int i) {
   if (t->kind == TK_LC && f->brackets.count == 0 && b.kind == BRACKET_BLOCK && f->item != TK_FN) {
     b = (bracket){.kind = BRACKET_ITEM, .breaks = true};
   } else if (b.kind == BRACKET_BLOCK) {
-    bool comment_follows = f->next_comment < f->comments.count &&
-                           f->comments.items[f->next_comment].next == i + 1;
+    bool comment_follows =
+        f->next_comment < f->comments.count && f->comments.items[f->next_comment].next == i + 1;
     b.breaks = token_at(f, i + 1)->first_on_line || comment_follows;
   }
   vec_push(f->p.memory, &f->brackets, b);
@@ -192,8 +193,8 @@ static void put_token(formatter *f, int i, bool must_break) {
   if (f->p.starts[i] && f->brackets.count == 0) f->item = t->kind;
   bool breaks = must_break || breaks_before(f, i);
   if (breaks) {
-    bool after_open = (follows_open_block(f, i) || (t->kind == TK_RC && innermost(f).breaks)) &&
-                      !must_break;
+    bool after_open =
+        (follows_open_block(f, i) || (t->kind == TK_RC && innermost(f).breaks)) && !must_break;
     bool closes = t->kind == TK_RC && innermost(f).breaks;
     line_class class = class_of(f, i);
     start_line(f, indent_of(f, i), t->span.begin, after_open || closes);
@@ -213,14 +214,15 @@ static void put_token(formatter *f, int i, bool must_break) {
   f->end = t->span.end;
 }
 
-// ---- the whole ----------------------------------------------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
 static bool is_one_line_item(const formatter *f, int i) {
   const char *text = f->lines.items[i].text;
   return strncmp(text, "import ", 7) == 0 || strncmp(text, "fn ", 3) == 0;
 }
 
-// One blank line before each item (before the comments that belong to it); imports and functions may stand together.
+// One blank line before each item (before the comments that belong to it); imports and functions
+// may stand together.
 static void separate_items(formatter *f) {
   for (int i = 1; i < f->lines.count; i++) {
     line *l = &f->lines.items[i];
@@ -230,8 +232,8 @@ static void separate_items(formatter *f) {
            !f->lines.items[first].blank_before) {
       first--;
     }
-    bool together = is_one_line_item(f, i) && f->lines.items[i - 1].starts_item &&
-                    is_one_line_item(f, i - 1);
+    bool together =
+        is_one_line_item(f, i) && f->lines.items[i - 1].starts_item && is_one_line_item(f, i - 1);
     if (first > 0 && !together) f->lines.items[first].blank_before = true;
   }
 }

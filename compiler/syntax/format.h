@@ -1,5 +1,5 @@
-// Inside the formatter: lines that are built from tokens (format.c), the space between two tokens (format_space.c), and
-// the alignment of neighbouring lines (format_align.c).
+// Inside the formatter: lines that are built from tokens (format.c), the space between two tokens
+// (format_space.c), and the alignment of neighbouring lines (format_align.c).
 #ifndef REC_SYNTAX_FORMAT_H
 #define REC_SYNTAX_FORMAT_H
 
@@ -9,7 +9,7 @@
 typedef enum line_class {
   LINE_OTHER,
   LINE_COMMENT,      // nothing but a comment
-  LINE_DECLARATION,  // input, param, state, output: the names start in one column, the `~` stand in one
+  LINE_DECLARATION,  // input, param, ...: names start in one column, `~` stand in one
   LINE_LET,          // let a = ...: the `=` stand in one column
   LINE_ASSIGN,       // a = ...
   LINE_START,        // path ~ ... of an init
@@ -31,12 +31,12 @@ typedef VEC(line) lines;
 
 // What a bracket holds decides about the space inside it.
 typedef enum bracket_kind {
-  BRACKET_PLAIN,      // (..), [K = 0], [0, 1]
-  BRACKET_AXES,       // [G,R]
-  BRACKET_LAG,        // [t-1]
-  BRACKET_RENAME,     // {N -> M}
-  BRACKET_ITEM,       // { of an item
-  BRACKET_BLOCK,      // { of a repeat, mix or setting
+  BRACKET_PLAIN,   // (..), [K = 0], [0, 1]
+  BRACKET_AXES,    // [G,R]
+  BRACKET_LAG,     // [t-1]
+  BRACKET_RENAME,  // {N -> M}
+  BRACKET_ITEM,    // { of an item
+  BRACKET_BLOCK,   // { of a repeat, mix or setting
 } bracket_kind;
 
 typedef struct bracket {
@@ -46,7 +46,8 @@ typedef struct bracket {
 
 bracket_kind bracket_kind_at(const tokens *all, int index);
 
-// Where a token stands: the innermost bracket that is open before it, and whether it belongs to a train block.
+// Where a token stands: the innermost bracket that is open before it, and whether it belongs to a
+// train block.
 typedef struct place {
   bracket_kind inside;
   bool in_train;

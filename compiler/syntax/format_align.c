@@ -1,10 +1,11 @@
-// Alignment of neighbouring lines: names of declarations, values of settings, signs, comments behind the text.
+// Alignment of neighbouring lines: names of declarations, values of settings, signs, comments
+// behind the text.
 #include <string.h>
 
 #include "compiler/syntax/format.h"
 
 enum {
-  SPREAD_MAX = 16,         // columns that a line is moved at most; a group that needs more stays as it is
+  SPREAD_MAX = 16,  // columns that a line is moved at most; a group that needs more stays as it is
   SETTING_WIDTH_MAX = 10,  // longer setting names stay out of the alignment
   COMMENT_GAP = 2,
 };
@@ -21,7 +22,8 @@ static void insert_spaces(arena *a, line *l, int offset, int count) {
   if (l->sign >= offset && l->sign) l->sign += count;
 }
 
-// Index behind the group of line i: the following lines of its class at its indent, comments between them included.
+// Index behind the group of line i: the following lines of its class at its indent, comments
+// between them included.
 static int group_end(const lines *all, int i) {
   const line *first = &all->items[i];
   int end = i + 1;

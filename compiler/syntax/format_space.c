@@ -50,7 +50,8 @@ static bool touches(const token *left, const token *right) {
   return left->span.end == right->span.begin;
 }
 
-// A binary operator is as tight as it was written (1/16, 2*D): tight only without space on either side.
+// A binary operator is as tight as it was written (1/16, 2*D): tight only without space on either
+// side.
 static bool is_tight(const parse *p, int sign) {
   const token *t = &p->tokens.items[sign];
   if (t->kind == TK_CARET || t->kind == TK_DOTDOT) return true;

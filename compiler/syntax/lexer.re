@@ -1,6 +1,7 @@
-// The lexer: source text to tokens (token.h), by re2c. The source ends with a NUL and holds no other.
+// The lexer: source text to tokens (token.h), by re2c. The source ends with a NUL and holds no
+// other.
 //
-//   let a = 2*x   // twice          LET  NAME a  ASSIGN  INT 2  STAR  NAME x      comments: "// twice"
+//   let a = 2*x   // twice      LET  NAME a  ASSIGN  INT 2  STAR  NAME x    comment "// twice"
 //
 // Lexemes outside the language become the nearest token with a complaint or a hint (token.h).
 #include <stdlib.h>
@@ -37,7 +38,8 @@ token_stream lex_source(arena *a, interner *names, diag *d, const source *s) {
       "#" rest                      { lex_hash_comment(&lx, from, YYCURSOR); continue; }
       "\x00"                        { break; }
 
-      // names and numbers; a number that runs into a letter is one bad lexeme, else `steps 2k` would be two settings
+      // names and numbers; a number that runs into a letter is one bad lexeme, else `steps 2k`
+      // would be two settings
       name                          { lex_word(&lx, from, YYCURSOR); continue; }
       int                           { lex_number(&lx, TK_INT, from, YYCURSOR); continue; }
       float                         { lex_number(&lx, TK_FLOAT, from, YYCURSOR); continue; }

@@ -88,11 +88,8 @@ int reserved_word(const char *text, size_t length) {
 }
 
 lexer lexer_start(arena *a, interner *names, diag *d, const source *s) {
-  return (lexer){.memory = a,
-                 .names = names,
-                 .diag = d,
-                 .source = s,
-                 .begin = (const unsigned char *)s->text};
+  return (lexer){
+      .memory = a, .names = names, .diag = d, .source = s, .begin = (const unsigned char *)s->text};
 }
 
 static span span_of(const lexer *lx, const unsigned char *from, const unsigned char *to) {
@@ -127,7 +124,7 @@ token_stream lexer_finish(lexer *lx) {
   return lx->out;
 }
 
-// ---- space and comments ---------------------------------------------------------------------------------------------------
+// ---- space and comments -------------------------------------------------------------------------
 
 void lex_newline(lexer *lx) { lx->line_has_token = false; }
 
@@ -178,13 +175,12 @@ const unsigned char *lex_block_comment(lexer *lx, const unsigned char *from) {
   diag_error(lx->diag, span_of(lx, from, from + 2),
              "expected '//', found '/*'; a comment starts with '//' and ends with its line");
   const char *close = strstr((const char *)from + 2, "*/");
-  const unsigned char *to =
-      close ? (const unsigned char *)close + 2 : lx->begin + lx->source->size;
+  const unsigned char *to = close ? (const unsigned char *)close + 2 : lx->begin + lx->source->size;
   if (memchr(from, '\n', (size_t)(to - from))) lx->line_has_token = false;
   return to;
 }
 
-// ---- names, numbers, strings ----------------------------------------------------------------------------------------------
+// ---- names, numbers, strings --------------------------------------------------------------------
 
 void lex_word(lexer *lx, const unsigned char *from, const unsigned char *to) {
   int kind = reserved_word((const char *)from, (size_t)(to - from));
@@ -237,8 +233,9 @@ static void set_string_text(lexer *lx, token *t, const unsigned char *from,
       *out++ = *p == 'n' ? '\n' : '\t';
     } else {
       if (*p != '"' && *p != '\\' && !t->complaint) {
-        t->complaint = "expected \\n, \\t, \\\" or \\\\ in a string, found another escape; "
-                       "a backslash is written \\\\";
+        t->complaint =
+            "expected \\n, \\t, \\\" or \\\\ in a string, found another escape; "
+            "a backslash is written \\\\";
       }
       *out++ = (char)*p;
     }
@@ -263,7 +260,7 @@ void lex_single_quoted(lexer *lx, const unsigned char *from, const unsigned char
   set_string_text(lx, t, from + 1, to - 1);
 }
 
-// ---- punctuation ------------------------------------------------------------------------------------------------------------
+// ---- punctuation --------------------------------------------------------------------------------
 
 void lex_mark(lexer *lx, int kind, const unsigned char *from, const unsigned char *to) {
   add_token(lx, kind, from, to);
@@ -277,10 +274,10 @@ void lex_foreign(lexer *lx, int kind, const char *hint, const unsigned char *fro
 void lex_percent(lexer *lx, const unsigned char *from, const unsigned char *to) {
   const token *before = last_token(lx);
   bool after_number = before && (before->kind == TK_INT || before->kind == TK_FLOAT);
-  lex_foreign(lx, TK_NONE,
-              after_number ? "a percentage is one word: write 10%"
-                           : "there is no remainder operator",
-              from, to);
+  lex_foreign(
+      lx, TK_NONE,
+      after_number ? "a percentage is one word: write 10%" : "there is no remainder operator", from,
+      to);
 }
 
 void lex_compound_assignment(lexer *lx, const unsigned char *from, const unsigned char *to) {
@@ -292,7 +289,7 @@ void lex_compound_assignment(lexer *lx, const unsigned char *from, const unsigne
               from, to);
 }
 
-// ---- characters beyond ASCII ------------------------------------------------------------------------------------------------
+// ---- characters beyond ASCII --------------------------------------------------------------------
 
 static const struct {
   const char *character;
@@ -356,7 +353,8 @@ const unsigned char *lex_unicode(lexer *lx, const unsigned char *from) {
   }
   t->text = interned(lx, from, to);
   t->complaint = arena_printf(
-      lx->memory, "expected a name, found '%s'; names consist of the letters A-Z and a-z, digits and '_'",
+      lx->memory,
+      "expected a name, found '%s'; names consist of the letters A-Z and a-z, digits and '_'",
       t->text);
   return to;
 }

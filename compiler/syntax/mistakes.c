@@ -1,4 +1,5 @@
-// Usual mistakes with words of their own. Each function below knows one: it says in its first line what the user wrote.
+// Usual mistakes with words of their own. Each function below knows one: it says in its first line
+// what the user wrote.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +15,16 @@ static bool adjacent(const token *left, const token *right) {
   return left->span.end == right->span.begin && left->span.source == right->span.source;
 }
 
-// Where a statement may start, an expression cannot continue with a name: this one starts a statement.
+// Where a statement may start, an expression cannot continue with a name: this one starts a
+// statement.
 static bool at_statement_name(const parse *p) {
   const token *t = peek(p, 0);
   return t->kind == TK_NAME && t->first_on_line && fits(p, TK_LET) && !fits(p, TK_INT) &&
          !fits(p, TK_FN);
 }
 
-// The source from a token to the end of a bracket's entry or of the line, for hints that repeat what was written.
+// The source from a token to the end of a bracket's entry or of the line, for hints that repeat
+// what was written.
 static const char *text_to_entry_end(const parse *p, const token *from) {
   const char *text = p->source->text + from->span.begin;
   size_t length = strcspn(text, ",])}\n");
@@ -29,7 +32,8 @@ static const char *text_to_entry_end(const parse *p, const token *from) {
   return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
 }
 
-// Index of the token behind the bracket that opens at `index`; the last token if it does not close within reach.
+// Index of the token behind the bracket that opens at `index`; the last token if it does not close
+// within reach.
 static int after_bracket(const parse *p, int index) {
   enum { REACH = 200 };
   int depth = 0;
@@ -42,7 +46,7 @@ static int after_bracket(const parse *p, int index) {
   return p->tokens.count - 1;
 }
 
-// ---- edit distance, for "did you mean" ------------------------------------------------------------------------------------
+// ---- edit distance, for "did you mean" ----------------------------------------------------------
 
 static int edit_distance(const char *a, const char *b) {
   enum { LENGTH_MAX = 24 };
@@ -64,7 +68,8 @@ static int edit_distance(const char *a, const char *b) {
   return row[lb];
 }
 
-// The reserved word that fits here, is spelled almost like the next token and lets what follows fit; else TK_NONE.
+// The reserved word that fits here, is spelled almost like the next token and lets what follows
+// fit; else TK_NONE.
 static int intended_word(const parse *p) {
   const char *text = peek(p, 0)->text;
   int best = TK_NONE, best_distance = 3;
@@ -83,7 +88,7 @@ static int intended_word(const parse *p) {
 
 static void take_as(parse *p, int kind) { apply_repair(p, (repair){REPAIR_REPLACE, kind, 0}); }
 
-// ---- before the next token is fed ---------------------------------------------------------------------------------------------
+// ---- before the next token is fed ---------------------------------------------------------------
 
 // let a = 2 *        input a[G],
 // S = ...            S = ...
@@ -97,9 +102,9 @@ static bool unfinished_line(parse *p) {
   bool word_statement = is_statement_word(t->kind) && fits(p, TK_NAME) && !fits(p, t->kind) &&
                         peek(p, 1)->kind == TK_NAME && !fits2(p, TK_NAME, TK_NAME);
   if (!names_statement && !word_statement) return false;
-  const char *found =
-      names_statement ? arena_printf(p->memory, "the statement '%s ='", t->text)
-                      : arena_printf(p->memory, "the statement '%s %s'", t->text, next->text);
+  const char *found = names_statement
+                          ? arena_printf(p->memory, "the statement '%s ='", t->text)
+                          : arena_printf(p->memory, "the statement '%s %s'", t->text, next->text);
   const char *expected =
       arena_printf(p->memory, "%s after %s", expected_text(p), found_text(p, before));
   say(p, before->span, expected, found, before->kind == TK_COMMA ? "remove the ','" : NULL);
@@ -113,12 +118,12 @@ static bool branch(parse *p) {
   if (t->kind != TK_NAME || strcmp(t->text, "if") != 0 || !fits(p, TK_NAME)) return false;
   int item = current_item(p);
   if (item == TK_TRAIN || item == TK_EVALUATE) return false;
-  bool condition = is_expression_start(next->kind) && !next->first_on_line &&
-                   peek(p, 2)->kind != TK_ASSIGN;
+  bool condition =
+      is_expression_start(next->kind) && !next->first_on_line && peek(p, 2)->kind != TK_ASSIGN;
   if (next->kind == TK_LP && peek(p, -1)->kind != TK_REPEAT) {
     int behind = after_bracket(p, p->at + 1);
-    condition = p->tokens.items[behind].kind == TK_LC &&
-                peek(p, behind + 2 - p->at)->kind != TK_ARROW;
+    condition =
+        p->tokens.items[behind].kind == TK_LC && peek(p, behind + 2 - p->at)->kind != TK_ARROW;
   }
   bool statement = at_statement_name(p);
   if (!condition || (!statement && !fits(p, TK_INT))) return false;
@@ -157,10 +162,10 @@ static bool assigned_axes(parse *p) {
     skip_to_recovery_point(p);
     return true;
   }
-  say_text(p, t->span,
-           arena_printf(p->memory,
-                        "expected 'let' before '%s['; axes are stated by let %s[...] = ...",
-                        t->text, t->text));
+  say_text(
+      p, t->span,
+      arena_printf(p->memory, "expected 'let' before '%s['; axes are stated by let %s[...] = ...",
+                   t->text, t->text));
   feed_invented(p, TK_LET);
   return true;
 }
@@ -203,11 +208,11 @@ static bool misspelled_item(parse *p) {
 }
 
 bool mistake_before(parse *p) {
-  return unfinished_line(p) || branch(p) || name_where_statement_starts(p) || assigned_axes(p) || misspelled_statement(p) ||
-         misspelled_item(p);
+  return unfinished_line(p) || branch(p) || name_where_statement_starts(p) || assigned_axes(p) ||
+         misspelled_statement(p) || misspelled_item(p);
 }
 
-// ---- at a token that does not fit ---------------------------------------------------------------------------------------------
+// ---- at a token that does not fit ---------------------------------------------------------------
 
 // .5                 1.
 static bool bare_point(parse *p) {
@@ -320,7 +325,8 @@ static bool loop(parse *p) {
   const token *t = peek(p, 0);
   if (t->kind != TK_FOR || !fits(p, TK_LET) || fits(p, TK_FN)) return false;
   say(p, t->span, expected_text(p), found_text(p, t),
-      "there are no loops: a sum over an axis is sum[K](e), a loop over its entries fold[K](s = e0, e)");
+      "there are no loops: a sum over an axis is sum[K](e), a loop over its entries fold[K](s = "
+      "e0, e)");
   skip_to_recovery_point(p);
   return true;
 }

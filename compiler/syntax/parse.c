@@ -1,8 +1,9 @@
 // The driver of the parser: text to tree, with all syntax errors of the file in one run.
 //
-// Before a token is fed, the tables are asked whether it fits (parser_state.h), so the parser has not yet reduced and what
-// is expected is known exactly. If it does not fit: a usual mistake has its own words (mistakes.c); else the smallest repair
-// is looked for by simulation (repair.c), named in the hint and applied; else the statement is given up.
+// Before a token is fed, the tables are asked whether it fits (parser_state.h), so the parser has
+// not yet reduced and what is expected is known exactly. If it does not fit: a usual mistake has
+// its own words (mistakes.c); else the smallest repair is looked for by simulation (repair.c),
+// named in the hint and applied; else the statement is given up.
 #include "compiler/syntax/parse.h"
 
 #include <stdlib.h>
@@ -56,7 +57,8 @@ static bool is_closing(int kind) { return kind == TK_RP || kind == TK_RB || kind
 bracket_counts count_brackets(const parse *p) {
   bracket_counts open = {0};
   int closed = 0;
-  // From the top: a closing bracket there pairs with the next opening one below, which has not been reduced yet.
+  // From the top: a closing bracket there pairs with the next opening one below, which has not been
+  // reduced yet.
   for (int i = parser_depth(p->parser) - 1; i >= 0; i--) {
     const token *t = parser_stack_token(p->parser, i);
     if (!t) continue;
@@ -113,7 +115,7 @@ bool starts_statement(const parse *p, int index) {
          t[1].kind == TK_ASSIGN;
 }
 
-// ---- what is remembered about the place in the program ----------------------------------------------------------------------
+// ---- what is remembered about the place in the program ------------------------------------------
 
 static bool within_settings(const parse *p) { return fits(p, TK_MODEL) && !fits(p, TK_FN); }
 
@@ -145,7 +147,8 @@ static void note_place(parse *p, const token *t) {
   p->setting = within_settings(p) ? p->at : -1;
 }
 
-// A line that begins with `-` or `(` continues the line above, which surprises where it is not indented.
+// A line that begins with `-` or `(` continues the line above, which surprises where it is not
+// indented.
 static void warn_of_continuation(parse *p, const token *t) {
   if (!t->first_on_line || (t->kind != TK_MINUS && t->kind != TK_LP) || p->statement < 0) return;
   const token *first = &p->tokens.items[p->statement];
@@ -156,7 +159,7 @@ static void warn_of_continuation(parse *p, const token *t) {
                "this line continues the statement above it; indent it to show that");
 }
 
-// ---- the loop -----------------------------------------------------------------------------------------------------------------
+// ---- the loop -----------------------------------------------------------------------------------
 
 static void take(parse *p) {
   const token *t = peek(p, 0);
@@ -223,7 +226,8 @@ static void foreign_lexeme(parse *p) {
     feed(p, t->kind, plain);
     p->at++;
   } else {
-    p->tokens.items[p->at] = *plain;  // now an ordinary token that does not fit, close to the last message
+    p->tokens.items[p->at] =
+        *plain;  // now an ordinary token that does not fit, close to the last message
   }
 }
 
@@ -233,13 +237,15 @@ static bool too_deep(parse *p) {
               (is_opening(peek(p, 0)->kind) && count_brackets(p).all >= NESTING_MAX);
   if (deep) {
     say_text(p, peek(p, 0)->span,
-             arena_printf(p->memory, "expected at most %d brackets inside each other; name parts with let",
+             arena_printf(p->memory,
+                          "expected at most %d brackets inside each other; name parts with let",
                           NESTING_MAX));
   }
   return deep;
 }
 
-// Every round consumes a token or, a few times at most, invents one; this makes sure of it for every input.
+// Every round consumes a token or, a few times at most, invents one; this makes sure of it for
+// every input.
 static void enforce_progress(parse *p, int *furthest, int *rounds) {
   if (p->at > *furthest) {
     *furthest = p->at;

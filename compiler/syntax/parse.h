@@ -1,5 +1,5 @@
-// Inside the front end: the state of one parse, shared by the driver (parse.c), the search for repairs (repair.c) and
-// the words of the messages (expected.c, mistakes.c).
+// Inside the front end: the state of one parse, shared by the driver (parse.c), the search for
+// repairs (repair.c) and the words of the messages (expected.c, mistakes.c).
 #ifndef REC_SYNTAX_PARSE_H
 #define REC_SYNTAX_PARSE_H
 
@@ -15,13 +15,13 @@ typedef struct parse {
   tokens tokens;
   parser *parser;
   builder builder;
-  int at;             // the next token
-  int fed;            // tokens taken since the last message
-  int mistakes;       // met so far, also those that were not reported
-  int statement;      // first token of the statement that is being read, or -1
-  int setting;        // the name of the setting that is being read, or -1
-  bool stopped;       // the end of the file does not fit and nothing can be closed
-  bool *starts;       // [tokens.count]: a statement, setting, entry or item starts here (for the formatter)
+  int at;         // the next token
+  int fed;        // tokens taken since the last message
+  int mistakes;   // met so far, also those that were not reported
+  int statement;  // first token of the statement that is being read, or -1
+  int setting;    // the name of the setting that is being read, or -1
+  bool stopped;   // the end of the file does not fit and nothing can be closed
+  bool *starts;   // [tokens.count]: a statement, setting, entry or item starts here
 } parse;
 
 // Parses a whole file; the tree is in builder.file, and `starts` is filled (parser is gone).
@@ -60,11 +60,15 @@ bool is_statement_word(int kind);  // let, input, param, state, output
 bool is_operator(int kind);
 bool is_comparison(int kind);
 bool is_punctuation(int kind);
-bool starts_statement(const parse *p, int index);  // by its look: a statement word, or a name first on its line before '='
+// By its look: a statement word, or a name first on its line before '='.
+bool starts_statement(const parse *p, int index);
 
-// ---- repair.c ---------------------------------------------------------------------------------------------------------------
-
-typedef enum repair_action { REPAIR_NONE, REPAIR_INSERT, REPAIR_REPLACE, REPAIR_REMOVE } repair_action;
+typedef enum repair_action {
+  REPAIR_NONE,
+  REPAIR_INSERT,
+  REPAIR_REPLACE,
+  REPAIR_REMOVE
+} repair_action;
 
 typedef struct repair {
   repair_action action;
@@ -77,15 +81,17 @@ enum { REPAIR_WINDOW = 5 };
 // The smallest change after which most of the next tokens fit; REPAIR_NONE if at most one would.
 repair find_repair(const parse *p);
 
-// How many of the tokens from `index` on would fit after `t`, at most REPAIR_WINDOW; all of them counts as that many.
+// How many of the tokens from `index` on would fit after `t`, at most REPAIR_WINDOW; all of them
+// counts as that many.
 int count_fitting(const parse *p, trial t, int index);
 
 void apply_repair(parse *p, repair r);
 
-// Gives up the statement, setting or item that is being read, and goes on where the next one seems to start.
+// Gives up the statement, setting or item that is being read, and goes on where the next one seems
+// to start.
 void skip_to_recovery_point(parse *p);
 
-// ---- expected.c -------------------------------------------------------------------------------------------------------------
+// ---- expected.c ---------------------------------------------------------------------------------
 
 // What fits now, in words: "an operator, ')' or ','".
 const char *expected_text(const parse *p);
@@ -105,7 +111,7 @@ void say_always(parse *p, span where, const char *text);
 const char *expected_found(const parse *p, const char *expected, const char *found,
                            const char *hint);
 
-// ---- mistakes.c -------------------------------------------------------------------------------------------------------------
+// ---- mistakes.c ---------------------------------------------------------------------------------
 
 // Usual mistakes that are known before the next token is fed. True if one was reported and handled.
 bool mistake_before(parse *p);

@@ -1,10 +1,13 @@
-// The grammar of .rec files: LALR(1) without a conflict, without precedence declarations and without fallbacks, so
-// that nothing is decided silently. Every action is one call to a constructor (ast_build.h).
+// The grammar of .rec files: LALR(1) without a conflict, without precedence declarations and
+// without fallbacks, so that nothing is decided silently. Every action is one call to a constructor
+// (ast_build.h).
 //
-// One law keeps it so: a statement starts with a reserved word or a name, and an expression never continues with a
-// name, a number, a string or a reserved word. Therefore newlines mean nothing and no separator is needed.
+// One law keeps it so: a statement starts with a reserved word or a name, and an expression never
+// continues with a name, a number, a string or a reserved word. Therefore newlines mean nothing and
+// no separator is needed.
 //
-// The `error` rules are the recovery points: parse.c feeds JUNK, which no rule uses, and Lemon pops to one of them.
+// The `error` rules are the recovery points: parse.c feeds JUNK, which no rule uses, and Lemon pops
+// to one of them.
 
 %name rec_parser
 %token_prefix TK_
@@ -26,7 +29,7 @@
 
 %token JUNK.
 
-// ---- a file and its items ---------------------------------------------------------------------------------------------------
+// ---- a file and its items -----------------------------------------------------------------------
 
 file ::= items.
 items ::= .
@@ -61,7 +64,7 @@ header_axes(R) ::= header_axes(H) COMMA NAME(N) ASSIGN expr(E). { R = header_add
 after(R) ::= .                                { R = NULL; }
 after(R) ::= AFTER NAME(N).                   { R = N; }
 
-// ---- statements -------------------------------------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 %type stmts { ast_stmts * }
 stmts(R) ::= .                                { R = stmts_new(b); }
@@ -123,7 +126,7 @@ axes(R) ::= LB names(L) RB(E).                { R = axes_of(b, L, E); }
 names(R) ::= NAME(N).                         { R = names_add(b, NULL, N); }
 names(R) ::= names(L) COMMA NAME(N).          { R = names_add(b, L, N); }
 
-// ---- init, train, evaluate --------------------------------------------------------------------------------------------------
+// ---- init, train, evaluate ----------------------------------------------------------------------
 
 %type init_entries { ast_init_entries * }
 init_entries(R) ::= .                         { R = init_entries_new(b); }
@@ -176,7 +179,7 @@ tasks(R) ::= tasks(L) NAME(N).                { R = exprs_add(b, L, name_expr(b,
 tasks(R) ::= tasks(L) NAME(N) LP args(A) RP(E). { R = exprs_add(b, L, call_expr(b, N, NULL, A, E)); }
 tasks(R) ::= tasks(L) error.                  { R = L; }
 
-// ---- expressions ------------------------------------------------------------------------------------------------------------
+// ---- expressions --------------------------------------------------------------------------------
 
 // Comparisons do not chain.
 %type expr { ast_expr * }
@@ -205,8 +208,8 @@ power(R) ::= primary(A) CARET(O) unary(B).    { R = binary_expr(b, AST_POWER, A,
 primary(R) ::= NAME(N).                       { R = name_expr(b, N); }
 primary(R) ::= prim(A).                       { R = A; }
 
-// One rule for each form after a name: a name must not be reduced before `(`, `[` or `{` is seen. What follows the
-// first name in brackets decides: `-` is a lag, `=` a slice, `,` or `]` axes.
+// One rule for each form after a name: a name must not be reduced before `(`, `[` or `{` is seen.
+// What follows the first name in brackets decides: `-` is a lag, `=` a slice, `,` or `]` axes.
 %type prim { ast_expr * }
 prim(R) ::= NAME(N) LP args(A) RP(E).              { R = call_expr(b, N, NULL, A, E); }
 prim(R) ::= NAME(N) axes(X) LP args(A) RP(E).      { R = call_expr(b, N, X, A, E); }
@@ -267,7 +270,7 @@ arg(R) ::= NAME(N) ASSIGN expr(E).            { R = arg_named(b, N, E); }
 arg(R) ::= expr(F) ARROW expr(T).             { R = arg_pair(b, AST_ARG_ARROW, F, T); }
 arg(R) ::= expr(F) DOTDOT expr(T).            { R = arg_pair(b, AST_ARG_RANGE, F, T); }
 
-// ---- paths ------------------------------------------------------------------------------------------------------------------
+// ---- paths --------------------------------------------------------------------------------------
 
 %type path { ast_names * }
 path(R) ::= NAME(N).                          { R = names_add(b, NULL, N); }
@@ -297,10 +300,11 @@ step(R) ::= IN(T).                            { R = T; }
 step(R) ::= FOR(T).                           { R = T; }
 step(R) ::= AFTER(T).                         { R = T; }
 
-// ---- a view of the parser's tables ------------------------------------------------------------------------------------------
+// ---- a view of the parser's tables --------------------------------------------------------------
 
 %code {
-// Here Lemon's tables and stack are visible. parser_state.h says what these do; nothing below changes the parser.
+// Here Lemon's tables and stack are visible. parser_state.h says what these do; nothing below
+// changes the parser.
 
 const int token_kind_count = YYNTOKEN;
 static_assert(YYNTOKEN <= TOKEN_KINDS_MAX, "enlarge TOKEN_KINDS_MAX");

@@ -70,7 +70,7 @@ static void print_labelled(printer *p, const char *label, const char *name, cons
   close_node(p);
 }
 
-// ---- expressions ------------------------------------------------------------------------------------------------------------
+// ---- expressions --------------------------------------------------------------------------------
 
 static const char *const op_names[] = {
     [AST_ADD] = "add",
@@ -169,9 +169,7 @@ static void print_leaf(printer *p, const ast_expr *e) {
       fprintf(p->out, "indexed %s", e->indexed.name.text);
       print_axes(p->out, &e->indexed.axes);
       break;
-    case AST_LAG:
-      fprintf(p->out, "lag %s %s", e->lag.name.text, e->lag.steps->number.text);
-      break;
+    case AST_LAG: fprintf(p->out, "lag %s %s", e->lag.name.text, e->lag.steps->number.text); break;
     default: break;
   }
   fputc('\n', p->out);
@@ -200,7 +198,7 @@ static void print_expr(printer *p, const ast_expr *e) {
   }
 }
 
-// ---- statements -------------------------------------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 static void print_bound_name(printer *p, const char *word, ast_name name, bool has_axes,
                              const ast_names *axes) {
@@ -256,7 +254,7 @@ static void print_stmt(printer *p, const ast_stmt *stmt) {
   }
 }
 
-// ---- items ------------------------------------------------------------------------------------------------------------------
+// ---- items --------------------------------------------------------------------------------------
 
 static void print_header(printer *p, const ast_header *header) {
   for (int i = 0; i < header->count; i++) {
@@ -336,8 +334,8 @@ static void print_train(printer *p, const ast_item *item) {
 }
 
 static void print_item(printer *p, const ast_item *item) {
-  static const char *const words[] = {"recurrence", "layer",  "model", "fn",
-                                      "import",     "init",   "train", "evaluate"};
+  static const char *const words[] = {"recurrence", "layer", "model", "fn",
+                                      "import",     "init",  "train", "evaluate"};
   open_node(p, words[item->kind], item->name.text);
   print_doc(p, item->doc);
   switch (item->kind) {

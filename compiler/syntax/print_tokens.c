@@ -1,4 +1,5 @@
-// `--emit=tokens`: the tokens of a file, one a line: `LINE:COLUMN KIND lexeme`, then what hangs on it.
+// `--emit=tokens`: the tokens of a file, one a line: `LINE:COLUMN KIND lexeme`, then what hangs on
+// it.
 #include "compiler/syntax/syntax.h"
 #include "compiler/syntax/token.h"
 

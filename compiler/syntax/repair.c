@@ -1,7 +1,8 @@
 // Repair by simulation, and recovery where no repair fits.
 //
-//   sum[K](q * k         one token is inserted, put in place or removed on a copy of the parser's states; the change
-//   S = S[t-1] + k       after which most of the next five tokens fit is the repair: here ')' before 'S'
+//   sum[K](q * k         One token is inserted, put in place or removed on a copy of the parser's
+//   S = S[t-1] + k       states; the change after which most of the next five tokens fit is the
+//                        repair: here ')' before 'S'.
 #include <string.h>
 
 #include "compiler/syntax/parse.h"
@@ -20,14 +21,14 @@ int count_fitting(const parse *p, trial t, int index) {
 }
 
 // What may be missing, the likeliest first: ties go to the earlier one.
-static const int missing_inside[] = {TK_STAR, TK_COMMA, TK_ASSIGN, TK_COLON, TK_DOTDOT,
-                                     TK_ARROW, TK_TILDE, TK_RP, TK_RB, TK_RC, TK_LC, TK_LP,
-                                     TK_LB, TK_FOR, TK_AFTER, TK_NAME};
+static const int missing_inside[] = {TK_STAR,  TK_COMMA, TK_ASSIGN, TK_COLON, TK_DOTDOT, TK_ARROW,
+                                     TK_TILDE, TK_RP,    TK_RB,     TK_RC,    TK_LC,     TK_LP,
+                                     TK_LB,    TK_FOR,   TK_AFTER,  TK_NAME};
 // Where a statement or the end follows, a bracket was left open.
-static const int missing_at_end[] = {TK_RP, TK_RB, TK_RC, TK_STAR, TK_COMMA, TK_ASSIGN,
-                                     TK_COLON, TK_LC, TK_NAME};
-static const int marks[] = {TK_ASSIGN, TK_ARROW, TK_DOTDOT, TK_COLON, TK_TILDE, TK_COMMA,
-                            TK_RP, TK_RB, TK_RC, TK_DOT, TK_STAR, TK_EQ, TK_MINUS};
+static const int missing_at_end[] = {TK_RP,     TK_RB,    TK_RC, TK_STAR, TK_COMMA,
+                                     TK_ASSIGN, TK_COLON, TK_LC, TK_NAME};
+static const int marks[] = {TK_ASSIGN, TK_ARROW, TK_DOTDOT, TK_COLON, TK_TILDE, TK_COMMA, TK_RP,
+                            TK_RB,     TK_RC,    TK_DOT,    TK_STAR,  TK_EQ,    TK_MINUS};
 static const int openers[] = {TK_LP, TK_LB, TK_LC};
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
@@ -89,9 +90,10 @@ void apply_repair(parse *p, repair r) {
   p->at++;
 }
 
-// ---- recovery points --------------------------------------------------------------------------------------------------------
+// ---- recovery points ----------------------------------------------------------------------------
 
-// Can reading go on at this token? `open` brackets are open since the statement that was given up, which is indented by `indent`.
+// Can reading go on at this token? `open` brackets are open since the statement that was given up,
+// which is indented by `indent`.
 static bool is_recovery_point(const parse *p, int index, bracket_counts open, uint32_t indent) {
   const token *t = &p->tokens.items[index];
   if (t->kind == 0) return true;

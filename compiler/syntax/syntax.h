@@ -1,4 +1,5 @@
-// What the front end offers: source text to tree, tree to text, source text to well-formatted source text.
+// What the front end offers: source text to tree, tree to text, source text to well-formatted
+// source text.
 #ifndef REC_SYNTAX_SYNTAX_H
 #define REC_SYNTAX_SYNTAX_H
 
@@ -17,7 +18,8 @@ void print_tokens(FILE *out, arena *a, diag *d, const source *s);
 // `--emit=ast`: the tree as indented text.
 void print_ast(FILE *out, const ast_file *file);
 
-// One expression in one line, with the fewest parentheses; it parses back to an equal tree. For messages and reports.
+// One expression in one line, with the fewest parentheses; it parses back to an equal tree. For
+// messages and reports.
 char *expr_to_text(arena *a, const ast_expr *e);
 
 // `rec fmt`: the source in its standard layout. NULL if it does not parse (the errors are in `d`).

@@ -1,4 +1,5 @@
-// Tokens: what lexer.re makes of a source, and what parser.y reads. The kinds TK_... are numbered by Lemon (parser.h).
+// Tokens: what lexer.re makes of a source, and what parser.y reads. The kinds TK_... are numbered
+// by Lemon (parser.h).
 #ifndef REC_SYNTAX_TOKEN_H
 #define REC_SYNTAX_TOKEN_H
 
@@ -9,16 +10,18 @@
 #include "compiler/base/source.h"
 #include "compiler/base/vec.h"
 
-// A lexeme that the language does not know is a token too, so that every complaint is made by the parser, which
-// knows what it expected there. It has either a complaint or a hint, and stands for the known token nearest to it.
+// A lexeme that the language does not know is a token too, so that every complaint is made by the
+// parser, which knows what it expected there. It has either a complaint or a hint, and stands for
+// the known token nearest to it.
 typedef struct token {
-  int kind;              // TK_...; TK_NONE: no known token is near, the lexeme is skipped
+  int kind;  // TK_...; TK_NONE: no known token is near, the lexeme is skipped
   span span;
-  const char *text;      // NAME, numbers: as written, interned; STRING: without quotes, escapes resolved; else NULL
-  const char *doc;       // the text of the `///` lines before it, or NULL
-  bool first_on_line;    // only space and comments before it on its line
-  const char *complaint; // not NULL: the whole message about this lexeme
-  const char *hint;      // not NULL: the message is "expected ..., found 'lexeme'; hint"
+  // NAME and numbers: as written, interned; STRING: the inside, escapes resolved; else NULL
+  const char *text;
+  const char *doc;        // the text of the `///` lines before it, or NULL
+  bool first_on_line;     // only space and comments before it on its line
+  const char *complaint;  // not NULL: the whole message about this lexeme
+  const char *hint;       // not NULL: the message is "expected ..., found 'lexeme'; hint"
 } token;
 typedef VEC(token) tokens;
 
@@ -29,12 +32,12 @@ typedef struct comment {
   span span;      // without the line end
   bool own_line;  // no token before it on its line
   bool is_doc;
-  int next;       // index of the token that follows it
+  int next;  // index of the token that follows it
 } comment;
 typedef VEC(comment) comments;
 
 typedef struct token_stream {
-  tokens tokens;      // the last one is the end of the file (kind 0)
+  tokens tokens;  // the last one is the end of the file (kind 0)
   comments comments;
 } token_stream;
 

@@ -1,4 +1,5 @@
-// libFuzzer: any bytes through source check and lexer. Tokens must tile the text in order, and every comment too.
+// libFuzzer: any bytes through the check of sources and the lexer. Tokens must stand in the order
+// of the text, and so must comments.
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
-// libFuzzer: any bytes through the parser, the messages, the printer and the formatter. A program without errors must
-// format to a program without errors and the same tree, and formatting that changes nothing.
+// libFuzzer: any bytes through the parser, the messages, the printer and the formatter. A program
+// without errors must format to a program without errors and with the same tree, which formatting
+// leaves as it is.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -46,7 +46,8 @@ static void equal_names_are_one_pointer(void **state) {
 static void arrays_keep_their_elements(void **state) {
   (void)state;
   arena *a = arena_new();
-  VEC(int) numbers = {0};
+  VEC(int)
+  numbers = {0};
   for (int i = 0; i < 1000; i++) vec_push(a, &numbers, i);
   assert_int_equal(numbers.count, 1000);
   for (int i = 0; i < 1000; i++) assert_int_equal(numbers.items[i], i);

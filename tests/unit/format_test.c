@@ -74,7 +74,8 @@ static void every_comment_stays(void **state) {
 static void layers_and_blocks(void **state) {
   (void)state;
   assert_formats(
-      "layer L(D){input u[D] let(a[D],b)=linear(u,name=\"in\") let c=repeat 3(x=a){\nlet q=x x=q{D->D}}"
+      "layer L(D){input u[D] let(a[D],b)=linear(u,name=\"in\") let c=repeat 3(x=a){\nlet q=x "
+      "x=q{D->D}}"
       " output v[D]=repeat (2*D) (x = c) { x+f(x[D=0]) }}",
       "layer L(D) {\n"
       "  input u[D]\n"
@@ -112,7 +113,8 @@ static void settings_keep_their_lines(void **state) {
 static void imports_and_functions_stand_together(void **state) {
   (void)state;
   assert_formats(
-      "import std.mamba2\nimport \"a.rec\"\nfn f[K](x)=x/norm[K](x)\nfn g(x,y)=x\n init m(c=8)for L{a.b~ -c*x\nlonger~1}",
+      "import std.mamba2\nimport \"a.rec\"\nfn f[K](x)=x/norm[K](x)\nfn g(x,y)=x\n init m(c=8)for "
+      "L{a.b~ -c*x\nlonger~1}",
       "import std.mamba2\n"
       "import \"a.rec\"\n"
       "fn f[K](x) = x/norm[K](x)\n"

@@ -1,5 +1,5 @@
-// Properties of the front end on random input and on every .rec file of the repository. The seed changes with each run and
-// is printed; REC_TEST_SEED=N repeats one.
+// Properties of the front end on random input and on every .rec file of the repository. The seed
+// changes with each run and is printed; REC_TEST_SEED=N repeats one.
 //   - an expression printed with the fewest parentheses reads back as the same tree
 //   - newlines, spaces and comments between tokens do not change the tree
 //   - formatting keeps the tree and every comment, and formatting twice changes nothing
@@ -28,7 +28,7 @@ static unsigned random_below(unsigned n) {
   return (unsigned)((random_state >> 20) % n);
 }
 
-// ---- parsing and printing ---------------------------------------------------------------------------------------------------
+// ---- parsing and printing -----------------------------------------------------------------------
 
 typedef struct parsed {
   int errors;
@@ -64,7 +64,7 @@ static parsed parse_text(arena *a, const char *text) {
   return result;
 }
 
-// ---- random expressions -----------------------------------------------------------------------------------------------------
+// ---- random expressions -------------------------------------------------------------------------
 
 static const char *random_name(void) {
   static const char *const names[] = {"a", "b", "x_1", "sum", "Mamba2", "if", "mix"};
@@ -131,8 +131,8 @@ static ast_stmts some_statements(arena *a, int depth) {
 
 static void random_leaf(arena *a, ast_expr *e) {
   static const char *const numbers[] = {"0", "17", "0.5", "1e-3", "2.5e+10"};
-  e->kind = (ast_expr_kind[]){AST_NUMBER, AST_PERCENT, AST_STRING, AST_NAME, AST_PATH, AST_INDEXED,
-                              AST_LAG}[random_below(7)];
+  e->kind = (ast_expr_kind[]){AST_NUMBER, AST_PERCENT, AST_STRING, AST_NAME,
+                              AST_PATH,   AST_INDEXED, AST_LAG}[random_below(7)];
   switch (e->kind) {
     case AST_NUMBER: *e = *number(a, numbers[random_below(5)]); break;
     case AST_PERCENT: e->percent.text = "10%"; break;
@@ -160,8 +160,8 @@ static ast_expr *random_expr(arena *a, int depth) {
     random_leaf(a, e);
     return e;
   }
-  e->kind = (ast_expr_kind[]){AST_NEGATE, AST_BINARY, AST_BINARY, AST_BINARY, AST_CALL, AST_SLICE,
-                              AST_RENAME, AST_TUPLE, AST_REPEAT}[random_below(9)];
+  e->kind = (ast_expr_kind[]){AST_NEGATE, AST_BINARY, AST_BINARY, AST_BINARY, AST_CALL,
+                              AST_SLICE,  AST_RENAME, AST_TUPLE,  AST_REPEAT}[random_below(9)];
   depth--;
   switch (e->kind) {
     case AST_NEGATE: e->negate.operand = random_expr(a, depth); break;
@@ -221,7 +221,7 @@ static void printed_expressions_read_back(void **state) {
   }
 }
 
-// ---- the programs of the repository -------------------------------------------------------------------------------------------
+// ---- the programs of the repository -------------------------------------------------------------
 
 static arena *corpus_memory;
 static VEC(const char *) corpus;  // paths
@@ -316,7 +316,8 @@ static void assert_formatting_keeps(arena *a, const char *path, const char *text
   assert_string_equal(p.tree, tree);
   assert_non_null(p.formatted);
   parsed again = parse_text(a, p.formatted);
-  if (again.errors || strcmp(p.formatted, again.formatted) != 0) print_error("%s:\n%s\n", path, text);
+  if (again.errors || strcmp(p.formatted, again.formatted) != 0)
+    print_error("%s:\n%s\n", path, text);
   assert_int_equal(again.errors, 0);
   assert_string_equal(again.tree, tree);
   assert_string_equal(again.formatted, p.formatted);
@@ -344,12 +345,13 @@ static void space_and_formatting_keep_the_program(void **state) {
   assert_true(programs >= 3);
 }
 
-// ---- damage -----------------------------------------------------------------------------------------------------------------
+// ---- damage -------------------------------------------------------------------------------------
 
 static void damage(arena *a, lexemes *list) {
-  static const char *const words[] = {"(", ")", "[", "]", "{", "}", ",", ":", ".", "..", "->", "~",
-                                      "=", "+", "-", "*", "/", "^", "<", "let", "state", "layer",
-                                      "repeat", "x", "3", "0.5", "10%", "\"s\"", "**", ";", "@"};
+  static const char *const words[] = {"(", ")",   "[",   "]",     "{",     "}",     ",",      ":",
+                                      ".", "..",  "->",  "~",     "=",     "+",     "-",      "*",
+                                      "/", "^",   "<",   "let",   "state", "layer", "repeat", "x",
+                                      "3", "0.5", "10%", "\"s\"", "**",    ";",     "@"};
   char *word = arena_strdup(a, words[random_below(sizeof words / sizeof *words)]);
   int at = (int)random_below((unsigned)list->count);
   switch (random_below(4)) {
@@ -368,13 +370,14 @@ static void damage(arena *a, lexemes *list) {
 static void one_damaged_token_gives_few_messages(void **state) {
   (void)state;
   int rejected = 0, one = 0, two = 0;
+  int rounds = 1 + 10000 / (corpus.count + 1);
   for (int i = 0; i < corpus.count; i++) {
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < rounds; round++) {
       arena *a = arena_new();
       char *text = read_program(a, corpus.items[i]);
-      if (!text || parse_text(a, text).errors) round = 100;
+      if (!text || parse_text(a, text).errors) round = rounds;
       lexemes list = lexemes_of(a, text ? text : "");
-      if (round < 100 && list.count > 0) {
+      if (round < rounds && list.count > 0) {
         damage(a, &list);
         char *damaged = joined(a, &list, false);
         parsed p = parse_text(a, damaged);
@@ -399,8 +402,8 @@ static void one_damaged_token_gives_few_messages(void **state) {
 static int set_up(void **state) {
   (void)state;
   const char *seed = getenv("REC_TEST_SEED");
-  random_state = seed ? strtoull(seed, NULL, 10)
-                      : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
+  random_state =
+      seed ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
   print_message("REC_TEST_SEED=%llu\n", (unsigned long long)random_state);
   if (random_state == 0) random_state = 1;
   corpus_memory = arena_new();
