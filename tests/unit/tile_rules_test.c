@@ -214,10 +214,10 @@ static void assert_rules(fixture *s, const tile_program *p) {
 
 static void chunk_programs_keep_the_rules(void **state) {
   (void)state;
-  static const char *const sources[] = {gated, MAMBA2(2, 2, 3, 4), LINEAR_ATTENTION(4, 3)};
+  static const char *const programs[] = {gated, MAMBA2(2, 2, 3, 4), LINEAR_ATTENTION(4, 3)};
   for (int i = 0; i < 3; i++) {
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, sources[i]);
+    recurrence *r = from_source(&s, programs[i]);
     const char *reason = NULL;
     tile_program *forward = chunk_build_scalar_decay(s.memory, r, 16, &reason);
     if (!forward) fail_msg("%s", reason);
