@@ -535,13 +535,18 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   bool good = read_settings(&k, before != NULL);
   if (!good) return;
   bool model = read_model(&k, before);
-  good &= model & read_data(&k) & read_whole(&k, CONTEXT, 1, -1, &train.context);
-  good &= read_whole(&k, BATCH, 1, -1, &train.batch) & read_whole(&k, SEED, 0, 1, &train.seed);
+  good &= model;
+  good &= read_data(&k);
+  good &= read_whole(&k, CONTEXT, 1, -1, &train.context);
+  good &= read_whole(&k, BATCH, 1, -1, &train.batch);
+  good &= read_whole(&k, SEED, 0, 1, &train.seed);
   good &= read_optimizer(&k);
-  if (read_whole(&k, STEPS, 1, -1, &train.steps))
-    good &= read_schedule(&k) & (!model || read_initial_state(&k));
-  else
+  if (read_whole(&k, STEPS, 1, -1, &train.steps)) {
+    good &= read_schedule(&k);
+    good &= !model || read_initial_state(&k);
+  } else {
     good = false;
+  }
   if (!good) return;
   vec_push(b->arena, &p->trains, train);
   k.train = ARENA_NEW(b->arena, graph_train);
