@@ -370,7 +370,7 @@ static void damage(arena *a, lexemes *list) {
 static void one_damaged_token_gives_few_messages(void **state) {
   (void)state;
   int rejected = 0, one = 0, two = 0;
-  int rounds = 1 + 10000 / (corpus.count + 1);
+  int rounds = 1 + 5000 / (corpus.count + 1);
   for (int i = 0; i < corpus.count; i++) {
     for (int round = 0; round < rounds; round++) {
       arena *a = arena_new();
