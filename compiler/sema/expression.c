@@ -278,11 +278,17 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
                 "expected each axis once, found '%s' twice", twice ? r->from.text : r->to.text);
     return false;
   }
-  if (!same_size(scope->body, from, to)) {
-    const typed_axis *axes = scope->body->axes.items;
+  const typed_axis *axes = scope->body->axes.items;
+  int open = axes[from].size == TYPED_RUNTIME_SIZE ? from : to;
+  if (axes[open].size == TYPED_RUNTIME_SIZE) {
+    report_runtime_axis(scope, open, open == from ? r->from.span : r->to.span,
+                        "takes part in a rename");
+    return false;
+  }
+  if (axes[from].size != axes[to].size) {
     scope_error(scope, r->span,
-                "expected axes of one size, found %s = %s and %s = %s; declare %s = %s",
-                r->from.text, size_text(scope, from), r->to.text, size_text(scope, to),
+                "expected axes of one size, found %s = %lld and %s = %lld; declare %s = %s",
+                r->from.text, (long long)axes[from].size, r->to.text, (long long)axes[to].size,
                 axes[to].name, axes[from].name);
     return false;
   }

@@ -206,11 +206,6 @@ sema_operand build_current_slice(sema_scope *scope, sema_operand a, span where);
 // function.c: names, arities and recursion of an fn, checked once. Returns whether it can be called.
 bool check_function(sema *s, const typed_name *fn);
 
-// size.c: are the sizes of two axes equal, as numbers or, at run time, as expressions?
-bool same_size(const typed_body *body, int a, int b);
-// The size as a number, or as the expression that it is at run time.
-const char *size_text(const sema_scope *scope, int axis);
-
 // body.c
 typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,
                              int binding_count, span call);
