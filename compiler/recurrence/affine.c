@@ -1,10 +1,11 @@
-// Splits a value into the parts of an affine function of a leaf, by structural recursion over the operations that are
-// linear. The parts are built with the simplifying constructor, so a part that stands in the body already is found
-// there again.
+// Splits a value into the parts of an affine function of a leaf, by structural recursion over the
+// operations that are linear. The parts are built with the simplifying constructor, so a part that
+// stands in the body already is found there again.
 //
 //   let Sd = a * S[t-1]                      leaf S[t-1]
 //   let e  = v - sum[K](k * Sd)        ->    e: rest v, one read -1 * sum[K](k * a * leaf)
-//   S = Sd + b * k * e                       S: factor a, rest b*k*v, one read -(b*k) * sum[K](k * a * leaf)
+//   S = Sd + b * k * e                       S: factor a, rest b*k*v,
+//                                               one read -(b*k) * sum[K](k * a * leaf)
 #include "compiler/recurrence/affine.h"
 
 enum { READS_MAX = 64 };  // more reads than this in one value are not told apart
@@ -25,7 +26,7 @@ affine_analysis affine_begin(builder *b, value_id leaf, const char *leaf_text) {
   return a;
 }
 
-// ---- arithmetic of parts -----------------------------------------------------------------------------------------------------
+// ---- arithmetic of parts ------------------------------------------------------------------------
 
 static value_id one(affine_analysis *a) { return make_number(a->builder, 1); }
 
@@ -69,7 +70,7 @@ static void add_read(affine_analysis *a, affine *form, affine_read read) {
   vec_push(a->builder->memory, &form->reads, read);
 }
 
-// ---- one case per linear operation -------------------------------------------------------------------------------------------
+// ---- one case per linear operation --------------------------------------------------------------
 
 // Takes over why an operand is not split; false if it is.
 static bool inherit_limit(affine *form, const affine *x) {
@@ -78,7 +79,8 @@ static bool inherit_limit(affine *form, const affine *x) {
   return true;
 }
 
-// The same for two operands: what is not linear prevents more, and the first such term is the one to tell.
+// The same for two operands: what is not linear prevents more, and the first such term is the one
+// to tell.
 static bool inherit_first_limit(affine *form, const affine *x, const affine *y) {
   bool second = !y->split && (x->split || x->linear > y->linear ||
                               (x->linear == y->linear && y->limit < x->limit));
@@ -208,7 +210,8 @@ static void split_quotient(affine_analysis *a, affine *form, value_id id, const 
   }
 }
 
-// Operations that are linear over the reals but have no parts here: their operands decide whether they are linear.
+// Operations that are linear over the reals but have no parts here: their operands decide whether
+// they are linear.
 static void split_rearranged(affine_analysis *a, affine *form, value_id id, const typed_value *v,
                              const char *reason) {
   give_up(form, true, id, reason);
@@ -221,19 +224,13 @@ static void split_rearranged(affine_analysis *a, affine *form, value_id id, cons
 static void split_operation(affine_analysis *a, affine *form, value_id id) {
   const typed_value v = *value_at(a->builder, id);
   switch (v.op) {
-    case VALUE_NEG:
-      map_parts(a, form, split(a, v.args[0]), negated_by, NO_VALUE);
-      break;
+    case VALUE_NEG: map_parts(a, form, split(a, v.args[0]), negated_by, NO_VALUE); break;
     case VALUE_ADD:
     case VALUE_SUB:
       split_add(a, form, split(a, v.args[0]), split(a, v.args[1]), v.op == VALUE_SUB);
       break;
-    case VALUE_MUL:
-      split_product(a, form, id, &v);
-      break;
-    case VALUE_DIV:
-      split_quotient(a, form, id, &v);
-      break;
+    case VALUE_MUL: split_product(a, form, id, &v); break;
+    case VALUE_DIV: split_quotient(a, form, id, &v); break;
     case VALUE_WHERE:
       if (split(a, v.args[0])->depends) {
         give_up(form, false, id,
@@ -242,27 +239,19 @@ static void split_operation(affine_analysis *a, affine *form, value_id id) {
         split_where(a, form, v.args[0], split(a, v.args[1]), split(a, v.args[2]));
       }
       break;
-    case VALUE_SUM:
-      split_sum(a, form, split(a, v.args[0]), v.over, id);
-      break;
+    case VALUE_SUM: split_sum(a, form, split(a, v.args[0]), v.over, id); break;
     case VALUE_RENAME:
       split_rearranged(a, form, id, &v, "moves the state to another axis: a dense transition");
       break;
-    case VALUE_SLICE:
-      split_rearranged(a, form, id, &v, "takes one slice of the state");
-      break;
+    case VALUE_SLICE: split_rearranged(a, form, id, &v, "takes one slice of the state"); break;
     case VALUE_REAL_PART:
     case VALUE_IMAGINARY_PART:
     case VALUE_CONJUGATE:
     case VALUE_COMPLEX:
       split_rearranged(a, form, id, &v, "takes real and imaginary part of the state apart");
       break;
-    case VALUE_STOP_GRADIENT:
-      give_up(form, false, id, "stops the gradient of the state");
-      break;
-    default:
-      give_up(form, false, id, reads_text(a));
-      break;
+    case VALUE_STOP_GRADIENT: give_up(form, false, id, "stops the gradient of the state"); break;
+    default: give_up(form, false, id, reads_text(a)); break;
   }
 }
 

@@ -1,13 +1,22 @@
-// Axes of a state that a chunked form can use: keys, which every read sums over, and values, which an outer product in
-// the increment makes.
+// Axes of a state that a chunked form can use: keys, which every read sums over, and values, which
+// an outer product in the increment makes.
 //
 //   S = a * S[t-1] + k * v          k[H,K], v[H,V]: K stands in k alone, V in v alone
 //   y = sum[K](q * S)               keys [K], values [V]; H is in everything
 #include "compiler/recurrence/structure.h"
 
-// ---- keys --------------------------------------------------------------------------------------------------------------------
+value_id previous_value(const typed_body *body, int state) {
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    if (v->op == VALUE_PREVIOUS && v->index == state) return i;
+  }
+  return NO_VALUE;
+}
 
-// Axes summed on all ways from a value to where it ends. ALL_AXES: no way but the state's own elementwise update.
+// ---- keys ---------------------------------------------------------------------------------------
+
+// Axes summed on all ways from a value to where it ends. ALL_AXES: no way but the state's own
+// elementwise update.
 static const axis_set all_axes = ~(axis_set)0;
 
 static bool passes_linearly(const typed_value *user, value_id id) {
@@ -16,14 +25,10 @@ static bool passes_linearly(const typed_value *user, value_id id) {
     case VALUE_ADD:
     case VALUE_SUB:
     case VALUE_MUL:
-    case VALUE_SUM:
-      return true;
-    case VALUE_DIV:
-      return user->args[1] != id;
-    case VALUE_WHERE:
-      return user->args[0] != id;
-    default:
-      return false;
+    case VALUE_SUM: return true;
+    case VALUE_DIV: return user->args[1] != id;
+    case VALUE_WHERE: return user->args[0] != id;
+    default: return false;
   }
 }
 
@@ -56,7 +61,7 @@ axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state) 
   return keys == all_axes ? 0 : keys & body->tensors.items[state].axis_set;
 }
 
-// ---- values ------------------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increment, axis_set keys) {
   axis_set values = state_axes & ~keys, made = 0;

@@ -75,7 +75,8 @@ static value_id find(const builder *b, const typed_value *v) {
   return find_exactly(b, &swapped);
 }
 
-// A let's name goes to the value that it became, if that has none; inputs, parameters and numbers have their own.
+// A let's name goes to the value that it became, if that has none; inputs, parameters and numbers
+// have their own.
 static void give_name(builder *b, value_id id, const char *name) {
   typed_value *v = &b->body->values.items[id];
   if (name && !v->name && value_arity(v->op) > 0) v->name = name;

@@ -1,4 +1,5 @@
-// Builds values that are simplified and shared: what normalisation and linearity append to a body with.
+// Builds values that are simplified and shared: what normalisation and linearity append to a body
+// with.
 #ifndef REC_RECURRENCE_MAKE_H
 #define REC_RECURRENCE_MAKE_H
 
@@ -26,8 +27,8 @@ value_id make_where(builder *b, value_id condition, value_id x, value_id y);
 // The sum of x over `axes`; an axis that x lacks contributes its size as a factor.
 value_id make_sum(builder *b, value_id x, axis_set axes);
 
-// The natural logarithm of a gate: exp(e), sigmoid(x), a product of those (with positive constants if `constants`),
-// polar(gate, angle). NO_VALUE if x is none.
+// The natural logarithm of a gate: exp(e), sigmoid(x), a product of those (with positive constants
+// if `constants`), polar(gate, angle). NO_VALUE if x is none.
 value_id make_gate_log(builder *b, value_id x, bool constants);
 
 static inline const typed_value *value_at(const builder *b, value_id id) {

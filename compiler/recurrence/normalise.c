@@ -1,4 +1,5 @@
-// Normalisation: the body built again from its first value to its last through the simplifying constructor.
+// Normalisation: the body built again from its first value to its last through the simplifying
+// constructor.
 //
 //   %2 [H] = sigmoid %1  "g"           %2 [H] = log_sigmoid %1
 //   %3 = number 0.0625                 %3 = number 0.0625
@@ -46,7 +47,7 @@ typed_body normalise_body(arena *memory, const typed_body *body) {
   return result;
 }
 
-// ---- dead values -------------------------------------------------------------------------------------------------------------
+// ---- dead values --------------------------------------------------------------------------------
 
 // Calls `visit` for every reference from outside the list of values.
 typedef void root_function(value_id *id, void *context);

@@ -4,11 +4,12 @@
 
 #include "compiler/recurrence/recurrence.h"
 
-// A normalised copy: equal values are shared, constants folded, gates in their stable forms (simplify.c).
-// Tensors, axes and lag buffers stay as they are.
+// A normalised copy: equal values are shared, constants folded, gates in their stable forms
+// (simplify.c). Tensors, axes and lag buffers stay as they are.
 typed_body normalise_body(arena *memory, const typed_body *body);
 
-// Removes the values that neither assignments nor lag buffers nor the structures of states need, and renumbers.
+// Removes the values that neither assignments nor lag buffers nor the structures of states need,
+// and renumbers.
 void remove_dead_values(arena *memory, recurrence *r);
 
 #endif

@@ -1,7 +1,8 @@
 // Reads the text form of the recurrence IR (its syntax stands at the head of print.c).
 //
-// The text is read token by token; the first mistake is reported and ends the reading. What was read is then verified,
-// so that no text, however wrong, makes an IR that later layers would trip over.
+// The text is read token by token; the first mistake is reported and ends the reading. What was
+// read is then verified, so that no text, however wrong, makes an IR that later layers would trip
+// over.
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
@@ -36,7 +37,7 @@ typedef struct reader {
   bool failed;
 } reader;
 
-// ---- tokens ----------------------------------------------------------------------------------------------------------------
+// ---- tokens -------------------------------------------------------------------------------------
 
 static uint32_t skip_space(const char *text, uint32_t i) {
   for (;;) {
@@ -181,7 +182,7 @@ static const char *take_string(reader *r) {
   return intern_n(r->names, copy, length);
 }
 
-// ---- declarations ----------------------------------------------------------------------------------------------------------
+// ---- declarations -------------------------------------------------------------------------------
 
 static int take_axis(reader *r) {
   token before = r->at;
@@ -251,19 +252,17 @@ static const char *take_new_name(reader *r) {
   return name;
 }
 
-// ---- sizes computed at run time ------------------------------------------------------------------------------------------------
+// ---- sizes computed at run time -----------------------------------------------------------------
 
 static bool size_legal(const reader *r, const ast_expr *e) {
   switch (e->kind) {
-    case AST_NUMBER:
-      return true;
+    case AST_NUMBER: return true;
     case AST_NAME:
       for (int i = 0; i < r->body->axes.count; i++) {
         if (r->body->axes.items[i].name == e->name.text) return true;
       }
       return false;
-    case AST_NEGATE:
-      return size_legal(r, e->negate.operand);
+    case AST_NEGATE: return size_legal(r, e->negate.operand);
     case AST_BINARY:
       return e->binary.op < AST_LESS && size_legal(r, e->binary.left) &&
              size_legal(r, e->binary.right);
@@ -275,13 +274,12 @@ static bool size_legal(const reader *r, const ast_expr *e) {
              args->items[1].kind == AST_ARG_POSITIONAL && size_legal(r, args->items[0].value) &&
              size_legal(r, args->items[1].value);
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 
-// The expression is read by the parser of the language, as the body of a function that stands in its place: the text
-// before it becomes blank, so that places stay true.
+// The expression is read by the parser of the language, as the body of a function that stands in
+// its place: the text before it becomes blank, so that places stay true.
 static const ast_expr *parse_size(reader *r, uint32_t begin, uint32_t end) {
   static const char function[] = "fn f(x)=";
   const uint32_t length = sizeof function - 1;
@@ -386,32 +384,22 @@ static void read_lag(reader *r) {
   vec_push(r->memory, &r->body->lags, lag);
 }
 
-// ---- values ----------------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 static void read_attributes(reader *r, typed_value *v) {
   switch (v->op) {
-    case VALUE_NUMBER:
-      v->number = take_number(r);
-      break;
+    case VALUE_NUMBER: v->number = take_number(r); break;
     case VALUE_AXIS_SIZE:
-    case VALUE_INDEX:
-      v->index = take_axis(r);
-      break;
+    case VALUE_INDEX: v->index = take_axis(r); break;
     case VALUE_INPUT:
     case VALUE_PARAM:
-    case VALUE_PREVIOUS:
-      v->index = take_tensor(r);
-      break;
+    case VALUE_PREVIOUS: v->index = take_tensor(r); break;
     case VALUE_LAG:
       v->index = take_lag(r);
       v->steps = (int)take_whole(r, 1, INT32_MAX);
       break;
-    case VALUE_WHOLE_POWER:
-      v->index = (int)take_whole(r, -INT32_MAX, INT32_MAX);
-      break;
-    case VALUE_SQRT:
-      v->kink = take(r, "kink");
-      break;
+    case VALUE_WHOLE_POWER: v->index = (int)take_whole(r, -INT32_MAX, INT32_MAX); break;
+    case VALUE_SQRT: v->kink = take(r, "kink"); break;
     case VALUE_RENAME:
     case VALUE_SLICE:
       need(r, "[");
@@ -485,7 +473,7 @@ static void read_assignment(reader *r) {
   if (target) *target = id;
 }
 
-// ---- structure -------------------------------------------------------------------------------------------------------------
+// ---- structure ----------------------------------------------------------------------------------
 
 static int state_position(const reader *r, int tensor) {
   int position = 0;
@@ -539,7 +527,7 @@ static void read_structure(reader *r) {
   vec_push(r->memory, &r->result->states, s);
 }
 
-// ---- the whole text --------------------------------------------------------------------------------------------------------
+// ---- the whole text -----------------------------------------------------------------------------
 
 static void read_item(reader *r) {
   static const char *const kinds[] = {"input", "param", "state", "output"};

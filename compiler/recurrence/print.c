@@ -1,26 +1,31 @@
 // The text form of the recurrence IR (`--emit=recurrence`); parse.c reads it back to the same IR.
 //
 //   recurrence gla {
-//     axis H                                      size told at run time
-//     axis K = 16 summed                          compile-time size; summed: the source consumes the axis
-//     axis E = {2 * H}                            size computed at run time from those of earlier axes
-//     input x[H,K]                                kind, name, axes in the order of memory
-//     state S[H,K] : complex                      and: in [-5, 0]   a promise
-//     lag x[H,K] depth 3                          a lag buffer
+//     axis H                           size told at run time
+//     axis K = 16 summed               compile-time size; summed: the source consumes the axis
+//     axis E = {2 * H}                 size computed at run time from those of earlier axes
+//     input x[H,K]                     kind, name, axes in the order of memory
+//     state S[H,K] : complex           and: in [-5, 0]   a promise
+//     lag x[H,K] depth 3               a lag buffer
 //
-//     %0 [H,K] = input x                          values in order; [] is left out
-//     %1 [H,K] = log_sigmoid %0 "g"               "g": the name of the let, state or output
-//     %2 [H] = sum[K] %1                          also: max_over[K] rename[K -> M] slice[K = 3] ipow 2 %1 sqrt kink %1
-//     %3 [H,K] complex = previous S               also: number 0.5   size K   index K   param p   lag x 1
+//     %0 [H,K] = input x               values in order; [] is left out
+//     %1 [H,K] = log_sigmoid %0 "g"    "g": the name of the let, state or output
+//     %2 [H] = sum[K] %1               also: max_over[K] rename[K -> M] slice[K = 3]
+//     %3 [H,K] = ipow 2 %0             also: sqrt kink %1
+//     %4 [H,K] complex = previous S    also: number 0.5   size K   index K   param p   lag x 1
 //
-//     S = %3                                      what is assigned; x.lag = %0: what a lag buffer remembers
+//     S = %4                           what is assigned
+//     x.lag = %0                       what a lag buffer remembers
 //
-//     structure S: scalar_decay, stratum 0, decay %4, log_decay %1, increment %5, keys [K], values [V],
-//                  limit %6 "why no cheaper class"        only what there is; without these lines the recurrence has
-//   }                                                     no structure until recurrence_analyse finds it
+//     structure S: scalar_decay, stratum 0, decay %4, log_decay %1, increment %5, keys [K],
+//       values [V], limit %6 "why no cheaper class"
+//   }
 //
-// Comments run from // to the end of the line. Documentation, starts of parameters and places in the source are not
-// part of the text.
+// A structure tells only what there is. Without these lines the recurrence has no structure until
+// recurrence_analyse finds it.
+//
+// Comments run from // to the end of the line. Documentation, starts of parameters and places in
+// the source are not part of the text.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,29 +125,17 @@ static void print_attributes(FILE *out, const typed_body *body, const typed_valu
       print_number(out, v->number);
       break;
     case VALUE_AXIS_SIZE:
-    case VALUE_INDEX:
-      fprintf(out, " %s", axes[v->index].name);
-      break;
+    case VALUE_INDEX: fprintf(out, " %s", axes[v->index].name); break;
     case VALUE_INPUT:
     case VALUE_PARAM:
-    case VALUE_PREVIOUS:
-      fprintf(out, " %s", body->tensors.items[v->index].name);
-      break;
-    case VALUE_LAG:
-      fprintf(out, " %s %d", body->lags.items[v->index].name, v->steps);
-      break;
-    case VALUE_WHOLE_POWER:
-      fprintf(out, " %d", v->index);
-      break;
+    case VALUE_PREVIOUS: fprintf(out, " %s", body->tensors.items[v->index].name); break;
+    case VALUE_LAG: fprintf(out, " %s %d", body->lags.items[v->index].name, v->steps); break;
+    case VALUE_WHOLE_POWER: fprintf(out, " %d", v->index); break;
     case VALUE_SQRT:
       if (v->kink) fputs(" kink", out);
       break;
-    case VALUE_RENAME:
-      fprintf(out, "[%s -> %s]", axes[v->index].name, axes[v->index2].name);
-      break;
-    case VALUE_SLICE:
-      fprintf(out, "[%s = %d]", axes[v->index].name, v->steps);
-      break;
+    case VALUE_RENAME: fprintf(out, "[%s -> %s]", axes[v->index].name, axes[v->index2].name); break;
+    case VALUE_SLICE: fprintf(out, "[%s = %d]", axes[v->index].name, v->steps); break;
     default:
       if (value_op_class(v->op) == CLASS_REDUCE) print_axis_list(out, body, v->over);
       break;

@@ -1,4 +1,5 @@
-// What chunk builders ask about a recurrence: affine forms of values, and the sums through which a state is read.
+// What chunk builders ask about a recurrence: affine forms of values, and the sums through which a
+// state is read.
 #include "compiler/recurrence/structure.h"
 
 bool recurrence_affine(arena *a, recurrence *r, value_id value, value_id leaf,
@@ -17,7 +18,7 @@ bool recurrence_affine(arena *a, recurrence *r, value_id value, value_id leaf,
   return split->split;
 }
 
-// ---- reads of a state --------------------------------------------------------------------------------------------------------
+// ---- reads of a state ---------------------------------------------------------------------------
 
 typedef struct search {
   arena *memory;
@@ -45,14 +46,10 @@ static bool passes(const typed_value *v, int k) {
     case VALUE_NEG:
     case VALUE_ADD:
     case VALUE_SUB:
-    case VALUE_MUL:
-      return true;
-    case VALUE_DIV:
-      return k == 0;
-    case VALUE_WHERE:
-      return k > 0;
-    default:
-      return false;
+    case VALUE_MUL: return true;
+    case VALUE_DIV: return k == 0;
+    case VALUE_WHERE: return k > 0;
+    default: return false;
   }
 }
 
@@ -78,14 +75,6 @@ static bool follow(search *s, value_id id, axis_set state_axes) {
     return !is_root(&s->recurrence->body, id, s->state);
   }
   return !(s->from_previous[id] || s->from_updated[id]) || !is_root(&s->recurrence->body, id, -1);
-}
-
-static value_id previous_value(const typed_body *body, int state) {
-  for (int i = 0; i < body->values.count; i++) {
-    if (body->values.items[i].op == VALUE_PREVIOUS && body->values.items[i].index == state)
-      return i;
-  }
-  return NO_VALUE;
 }
 
 // Does `id` depend on `leaf` by a way that does not pass through `except`?

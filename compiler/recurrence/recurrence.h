@@ -1,11 +1,12 @@
-/* The recurrence IR: a normalised body and the structure of each of its states.
- *
- * Normalisation keeps what a formula means and removes how it could overflow: powers and products of gates go
- * through their logarithms (sigmoid(x)^p is exp(p*log_sigmoid(x))), 1 - sigmoid(x) is sigmoid(-x), a let in
- * between changes nothing. Every consumer (reference interpreter, host, GPU) reads the normalised form.
- *
- * Linearity then sorts the states into strata and finds, for each, the affine form in its own previous value.
- */
+// The recurrence IR: a normalised body and the structure of each of its states.
+//
+// Normalisation keeps what a formula means and removes how it could overflow: powers and products
+// of gates go through their logarithms (sigmoid(x)^p is exp(p*log_sigmoid(x))), 1 - sigmoid(x) is
+// sigmoid(-x), a let in between changes nothing. Every consumer (reference interpreter, host, GPU)
+// reads the normalised form.
+//
+// Linearity then sorts the states into strata and finds, for each, the affine form in its own
+// previous value.
 #ifndef REC_RECURRENCE_RECURRENCE_H
 #define REC_RECURRENCE_RECURRENCE_H
 
@@ -13,62 +14,64 @@
 #include "../base/source.h"
 #include "../sema/typed.h"
 
-/* What a state update is, from cheapest to most general (language.md section 3). */
+// What a state update is, from cheapest to most general (language.md section 3).
 typedef enum state_class {
-  STATE_DELAY,          /* right side uses neither the state itself nor one that depends on it */
-  STATE_SCALAR_DECAY,   /* factor lacks the axes of the state that a read sums over or an outer product makes */
-  STATE_AXIS_DECAY,     /* factor has some of those axes: per-key, per-value or both */
-  STATE_ELEMENTWISE,    /* elementwise factor, no outer product to exploit: independent scalars */
-  STATE_LOW_RANK,       /* diagonal plus low rank: delta rules */
-  STATE_MAX_PLUS,       /* m = max(f + m[t-1], i) */
-  STATE_LINEAR,         /* affine without a cheaper structure: dense transitions, coupled states */
-  STATE_NONLINEAR       /* not affine in the state: GRU, LSTM */
+  STATE_DELAY,         // right side uses neither the state itself nor one that depends on it
+  STATE_SCALAR_DECAY,  // factor lacks the axes that a read sums over or an outer product makes
+  STATE_AXIS_DECAY,    // factor has some of those axes: per-key, per-value or both
+  STATE_ELEMENTWISE,   // elementwise factor, no outer product to exploit: independent scalars
+  STATE_LOW_RANK,      // diagonal plus low rank: delta rules
+  STATE_MAX_PLUS,      // m = max(f + m[t-1], i)
+  STATE_LINEAR,        // affine without a cheaper structure: dense transitions, coupled states
+  STATE_NONLINEAR      // not affine in the state: GRU, LSTM
 } state_class;
 
-/* For delay, scalar decay, axis decay and elementwise:  state = decay * state[t-1] + increment.
- * Low rank adds sums over the state (recurrence_affine tells them). Max plus: state = max(log_decay + state[t-1],
- * increment). Linear and nonlinear states have neither decay nor increment: the body alone says what they are.
- * Parts that the body did not have are values of their own behind those that the assignments need. */
+// For delay, scalar decay, axis decay and elementwise:  state = decay * state[t-1] + increment.
+// Low rank adds sums over the state (recurrence_affine tells them). Max plus: state =
+// max(log_decay + state[t-1], increment). Linear and nonlinear states have neither decay nor
+// increment: the body alone says what they are. Parts that the body did not have are values of
+// their own behind those that the assignments need.
 typedef struct state_structure {
   state_class class;
-  int stratum;          /* states of a lower stratum are computed first; coupled states share one */
-  value_id decay;       /* the elementwise factor of the state's own previous value; -1: none (delay, or factor 1) */
-  value_id log_decay;   /* natural logarithm of the decay where the source formed it by exp, sigmoid, their products
-                           and powers (a value of the body, <= 0 is not implied; -inf where `where` chooses 0);
-                           -1 otherwise */
-  value_id increment;   /* the rest of the update: without the state's own previous value; -1 if zero */
-  axis_set key_axes;    /* axes of the state that every read sums over */
-  axis_set value_axes;  /* the other axes made by an outer product in the increment */
-  value_id limit;       /* the term that prevents a cheaper class; -1 if none does */
-  const char *limit_reason;  /* in words, for the report; NULL if none */
+  int stratum;               // lower strata are computed first; coupled states share one
+  value_id decay;            // elementwise factor of state[t-1]; -1: none (delay, or factor 1)
+  value_id log_decay;        // natural logarithm of the decay where the source formed it by exp,
+                             // sigmoid, their products and powers (<= 0 is not implied; -inf where
+                             // `where` chooses 0); -1 otherwise
+  value_id increment;        // the rest of the update, without state[t-1]; -1 if zero
+  axis_set key_axes;         // axes of the state that every read sums over
+  axis_set value_axes;       // the other axes made by an outer product in the increment
+  value_id limit;            // the term that prevents a cheaper class; -1 if none does
+  const char *limit_reason;  // in words, for the report; NULL if none
 } state_structure;
 
 typedef struct recurrence {
-  typed_body body;               /* normalised */
-  VEC(state_structure) states;   /* one for each TENSOR_STATE, in order of declaration */
+  typed_body body;              // normalised
+  VEC(state_structure) states;  // one for each TENSOR_STATE, in order of declaration
   int stratum_count;
 } recurrence;
 
-/* Which values the assignments and the lag buffers need; the others only describe structure. */
+// Which values the assignments and the lag buffers need; the others only describe structure.
 bool *recurrence_needed(arena *arena, const recurrence *recurrence);
 
-/* Normalises a body and finds the structure of its states. Never fails: every legal body has a recurrence. */
+// Normalises a body and finds the structure of its states. Never fails: every legal body has a
+// recurrence.
 recurrence *recurrence_analyse(arena *arena, diag *diag, const typed_body *body);
 
-/* Text form, and back. The parser reports malformed text through `diag` and returns NULL. */
+// Text form, and back. The parser reports malformed text through `diag` and returns NULL.
 char *recurrence_print(arena *arena, const recurrence *recurrence);
 recurrence *recurrence_parse(arena *arena, interner *interner, diag *diag, const source *text);
-/* Checks order, axes, element kinds and structure; the text says what is wrong, NULL if nothing is. */
+// Checks order, axes, element kinds and structure; the text says what is wrong, NULL if nothing is.
 const char *recurrence_verify(arena *arena, const recurrence *recurrence);
-/* The few lines of `recc --emit=report`: what was found for each state, and which term prevents more, with its text
- * and place if `all` is given (NULL: without). */
+// The few lines of `recc --emit=report`: what was found for each state, and which term prevents
+// more, with its text and place if `all` is given (NULL: without).
 char *recurrence_report(arena *arena, const sources *all, const recurrence *recurrence);
 
-/* ---- For chunk builders ---------------------------------------------------------------------------------- */
-/* Values that these functions make are appended to the body (simplified, and shared with what is there); the
- * positions of existing values stay. */
+// ---- for chunk builders ------------------------------------------------------------------------
+// Values that these functions make are appended to the body (simplified, and shared with what is
+// there); the positions of existing values stay.
 
-/* One factor of a product; in `a / b * c` the factor b divides. */
+// One factor of a product; in `a / b * c` the factor b divides.
 typedef struct recurrence_factor {
   value_id value;
   bool divides;
@@ -76,70 +79,74 @@ typedef struct recurrence_factor {
 
 typedef struct recurrence_term {
   double scale;
-  VEC(recurrence_factor) factors;   /* possibly none: the term is the number `scale` */
+  VEC(recurrence_factor) factors;  // possibly none: the term is the number `scale`
 } recurrence_term;
 typedef VEC(recurrence_term) recurrence_terms;
 
-/* The value as a sum of products. Sums and products are opened only while they have axes of both sets, so that
- * (k1 + k2) * v with k[K], v[V], left [K], right [V] is one term of two factors; signs and constants go to `scale`.
- * A factor that still has axes of both sets cannot be opened. Appends nothing. */
-recurrence_terms recurrence_split_terms(arena *arena, const typed_body *body, value_id value, axis_set left,
-                                        axis_set right);
+// The value as a sum of products. Sums and products are opened only while they have axes of both
+// sets, so that (k1 + k2) * v with k[K], v[V], left [K], right [V] is one term of two factors;
+// signs and constants go to `scale`. A factor that still has axes of both sets cannot be opened.
+// Appends nothing.
+recurrence_terms recurrence_split_terms(arena *arena, const typed_body *body, value_id value,
+                                        axis_set left, axis_set right);
 
-/* outer * sum[over](inner * leaf); outer and inner may be the number 1. */
+// outer * sum[over](inner * leaf); outer and inner may be the number 1.
 typedef struct recurrence_contraction {
   value_id outer;
   axis_set over;
   value_id inner;
 } recurrence_contraction;
 
-/* value = factor * leaf + contractions + rest; -1: zero. */
+// value = factor * leaf + contractions + rest; -1: zero.
 typedef struct recurrence_affine_form {
   value_id factor;
   VEC(recurrence_contraction) contractions;
   value_id rest;
-  value_id limit;               /* if the value has no such form: the term that prevents it, and why */
+  value_id limit;  // if the value has no such form: the term that prevents it, and why
   const char *limit_reason;
 } recurrence_affine_form;
 
-/* Is `value` of this form in `leaf` (a previous, or any other value)? Nothing else may hide the leaf: what stands
- * before it in the body counts as independent of it. */
+// Is `value` of this form in `leaf` (a previous, or any other value)? Nothing else may hide the
+// leaf: what stands before it in the body counts as independent of it.
 bool recurrence_affine(arena *arena, recurrence *recurrence, value_id value, value_id leaf,
                        recurrence_affine_form *form);
 
-/* A use of a state that sums it: value = sum[over](coefficient * state) + rest. */
+// A use of a state that sums it: value = sum[over](coefficient * state) + rest.
 typedef struct recurrence_read {
-  value_id value;               /* the sum in the body */
-  bool previous;                /* `state` is S[t-1], else S after the step */
+  value_id value;  // the sum in the body
+  bool previous;   // `state` is S[t-1], else S after the step
   axis_set over;
   value_id coefficient;
-  value_id rest;                /* -1: zero */
+  value_id rest;   // -1: zero
 } recurrence_read;
 typedef VEC(recurrence_read) recurrence_reads;
 
-/* All uses of a state (a tensor's position) outside its own elementwise update, those in low-rank terms included.
- * True if every one is a read as above: then the body needs the state for nothing but `value`s. */
-bool recurrence_find_reads(arena *arena, recurrence *recurrence, int state, recurrence_reads *reads);
+// All uses of a state (a tensor's position) outside its own elementwise update, those in low-rank
+// terms included. True if every one is a read as above: then the body needs the state for nothing
+// but `value`s.
+bool recurrence_find_reads(arena *arena, recurrence *recurrence, int state,
+                           recurrence_reads *reads);
 
-/* ---- The reference interpreter: float64, one step after another ---------------------------------------- */
+// ---- the reference interpreter: float64, one step after another --------------------------------
 
-/* One tensor for the interpreter, float64, row-major, complex as a last axis of 2.
- * Tokens [B,T,axes], params [axes], states [B or sequences, axes], lag buffers [B or sequences, depth, axes]. */
+// One tensor for the interpreter, float64, row-major, complex as a last axis of 2.
+// Tokens [B,T,axes], params [axes], states [B or sequences, axes],
+// lag buffers [B or sequences, depth, axes].
 typedef struct reference_tensor {
-  double *data;        /* NULL: absent (an initial state: zero; a cotangent: zero; a result: not wanted) */
+  double *data;  // NULL: absent (an initial state or a cotangent: zero; a result: not wanted)
 } reference_tensor;
 
-/* Everything a run reads and writes. Arrays run over body.tensors (states: h0, hT) and body.lags. */
+// Everything a run reads and writes. Arrays run over body.tensors (states: h0, hT) and body.lags.
 typedef struct reference_run {
   int64_t batch, time;
-  const int32_t *cu_seqlens;       /* NULL, or sequences + 1 offsets into time (then batch == 1) */
-  int64_t sequences;               /* with cu_seqlens */
-  const int64_t *axis_sizes;       /* one per axis of the body */
-  reference_tensor *tensors;       /* inputs, params read; outputs written; states: h0 read */
-  reference_tensor *final_states;  /* by tensor: hT written */
-  reference_tensor *lags;          /* by lag: h0 read */
-  reference_tensor *final_lags;    /* by lag: written */
-  /* backward: cotangents read (outputs, hT), gradients written (inputs, params, h0) */
+  const int32_t *cu_seqlens;       // NULL, or sequences + 1 offsets into time (then batch == 1)
+  int64_t sequences;               // with cu_seqlens
+  const int64_t *axis_sizes;       // one per axis of the body
+  reference_tensor *tensors;       // inputs, params read; outputs written; states: h0 read
+  reference_tensor *final_states;  // by tensor: hT written
+  reference_tensor *lags;          // by lag: h0 read
+  reference_tensor *final_lags;    // by lag: written
+  // backward: cotangents read (outputs, hT), gradients written (inputs, params, h0)
   reference_tensor *d_tensors;
   reference_tensor *d_final_states;
   reference_tensor *d_final_lags;
@@ -147,8 +154,8 @@ typedef struct reference_run {
   reference_tensor *d_initial_lags;
 } reference_run;
 
-/* Runs forward, and backward if `backward`. Exact reverse mode with derivative rules of its own (not tile/ops.def).
- * Returns false if memory is short. */
+// Runs forward, and backward if `backward`. Exact reverse mode with derivative rules of its own
+// (not tile/ops.def). Returns false if memory is short.
 bool reference_execute(const recurrence *recurrence, const reference_run *run, bool backward);
 
 #endif

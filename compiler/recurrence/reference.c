@@ -1,21 +1,24 @@
-// The reference interpreter: a recurrence as its text says it, in double precision, one step after another; and its
-// exact gradients by reverse mode. It is the oracle that every compiled form is compared with, so it is written to be
-// read: no chunks, no fusion, no tricks.
+// The reference interpreter: a recurrence as its text says it, in double precision, one step after
+// another; and its exact gradients by reverse mode. It is the oracle that every compiled form is
+// compared with, so it is written to be read: no chunks, no fusion, no tricks.
 //
-//   forward   for each sequence, for each step: evaluate the values in order, write outputs, hand the state on
-//   backward  keep the carried numbers (states, lag buffers) every `stride` steps; from the last stretch to the first,
-//             run it again keeping them at each step, then go back step by step: evaluate the step, seed the
-//             cotangents of outputs and next states, walk the values in reverse
+//   forward   for each sequence, for each step: evaluate the values in order, write outputs, hand
+//             the state on
+//   backward  keep the carried numbers (states, lag buffers) every `stride` steps; from the last
+//             stretch to the first, run it again keeping them at each step, then go back step by
+//             step: evaluate the step, seed the cotangents of outputs and next states, walk the
+//             values in reverse
 //
-// Values that depend on parameters alone are evaluated once; their cotangents gather over all steps and are walked once
-// at the end. A cotangent of exactly zero passes nothing on, so that an infinite derivative in a branch that `where`
-// does not take makes no NaN.
+// Values that depend on parameters alone are evaluated once; their cotangents gather over all steps
+// and are walked once at the end. A cotangent of exactly zero passes nothing on, so that an
+// infinite derivative in a branch that `where` does not take makes no NaN.
 #include <math.h>
 #include <string.h>
 
 #include "compiler/recurrence/reference_eval.h"
 
-// Carried numbers are kept at every step while they fit into this many; above it, at every sqrt(T)-th.
+// Carried numbers are kept at every step while they fit into this many; above it, at every
+// sqrt(T)-th.
 static const int64_t kept_numbers_max = 16 * 1024 * 1024;
 
 typedef struct machine {
@@ -29,7 +32,8 @@ typedef struct machine {
   int64_t stride;       // steps in a stretch
 } machine;
 
-// The steps [begin, end) of batch entry or sequence `number`; `begin` counts tokens of all sequences.
+// The steps [begin, end) of batch entry or sequence `number`; `begin` counts tokens of all
+// sequences.
 typedef struct sequence {
   int64_t number, begin, end;
 } sequence;
@@ -42,7 +46,7 @@ static double *at_element(double *data, int64_t index, const place *p) {
   return data ? data + index * p->count * p->width : NULL;
 }
 
-// ---- one value: forward ------------------------------------------------------------------------------------------------------
+// ---- one value: forward -------------------------------------------------------------------------
 
 static void evaluate_index(const plan *p, node *n) {
   for (int64_t i = 0; i < p->sizes[n->value->index]; i++) n->numbers[i] = (double)i;
@@ -71,15 +75,9 @@ static void evaluate(machine *m, node *n, int64_t token) {
   plan *p = &m->plan;
   const typed_value *v = n->value;
   switch (v->op) {
-    case VALUE_NUMBER:
-      n->numbers[0] = v->number;
-      break;
-    case VALUE_AXIS_SIZE:
-      n->numbers[0] = (double)p->sizes[v->index];
-      break;
-    case VALUE_INDEX:
-      evaluate_index(p, n);
-      break;
+    case VALUE_NUMBER: n->numbers[0] = v->number; break;
+    case VALUE_AXIS_SIZE: n->numbers[0] = (double)p->sizes[v->index]; break;
+    case VALUE_INDEX: evaluate_index(p, n); break;
     case VALUE_PARAM:
       read_memory(&p->tensors[v->index], data_of(m->run->tensors, v->index), n->numbers);
       break;
@@ -93,9 +91,7 @@ static void evaluate(machine *m, node *n, int64_t token) {
       memcpy(n->numbers, read_carry(p, v, m->carry),
              (size_t)(n->count * (v->complex ? 2 : 1)) * sizeof(double));
       break;
-    default:
-      evaluate_operation(p, n);
-      break;
+    default: evaluate_operation(p, n); break;
   }
 }
 
@@ -106,7 +102,7 @@ static void evaluate_all(machine *m, bool invariant, int64_t token) {
   }
 }
 
-// ---- one value: backward -------------------------------------------------------------------------------------------------------
+// ---- one value: backward ------------------------------------------------------------------------
 
 static void add_to_memory(const place *at, double *data, const double *numbers) {
   if (!data) return;
@@ -122,8 +118,7 @@ static void differentiate(machine *m, node *n, int64_t token) {
   switch (v->op) {
     case VALUE_NUMBER:
     case VALUE_AXIS_SIZE:
-    case VALUE_INDEX:
-      break;
+    case VALUE_INDEX: break;
     case VALUE_PARAM:
       add_to_memory(&p->tensors[v->index], data_of(m->run->d_tensors, v->index), n->cotangent);
       break;
@@ -138,9 +133,7 @@ static void differentiate(machine *m, node *n, int64_t token) {
       for (int64_t i = 0; i < n->count * (v->complex ? 2 : 1); i++) to[i] += n->cotangent[i];
       break;
     }
-    default:
-      differentiate_operation(p, n);
-      break;
+    default: differentiate_operation(p, n); break;
   }
 }
 
@@ -151,7 +144,7 @@ static void differentiate_all(machine *m, bool invariant, int64_t token) {
   }
 }
 
-// ---- one step --------------------------------------------------------------------------------------------------------------------
+// ---- one step -----------------------------------------------------------------------------------
 
 // The assigned value, broadcast and promoted to the place's elements.
 static void read_assigned(const plan *p, const place *at, double *numbers, element_map order) {
@@ -231,7 +224,8 @@ static void step(machine *m, int64_t token, bool outputs) {
   for_all_carried(m, advance_one);
 }
 
-// The carried numbers before the step are in m->carry; their cotangents take the place of those after it.
+// The carried numbers before the step are in m->carry; their cotangents take the place of those
+// after it.
 static void step_backward(machine *m, int64_t token) {
   plan *p = &m->plan;
   evaluate_all(m, false, token);
@@ -245,9 +239,10 @@ static void step_backward(machine *m, int64_t token) {
   differentiate_all(m, false, token);
 }
 
-// ---- one sequence ----------------------------------------------------------------------------------------------------------------
+// ---- one sequence -------------------------------------------------------------------------------
 
-// Moves carried numbers between the run's tensors and `carry`: one entry of a state, `depth` of a lag buffer.
+// Moves carried numbers between the run's tensors and `carry`: one entry of a state, `depth` of a
+// lag buffer.
 typedef void move_function(const place *at, double *memory, double *numbers);
 
 static void move_in(const place *at, double *memory, double *numbers) {
@@ -319,7 +314,7 @@ static void run_backward(machine *m, sequence s) {
   move_carry(m, m->run->d_initial_states, m->run->d_initial_lags, s.number, m->d_carry, move_out);
 }
 
-// ---- the run -----------------------------------------------------------------------------------------------------------------------
+// ---- the run ------------------------------------------------------------------------------------
 
 static int64_t sequence_count(const reference_run *run) {
   return run->cu_seqlens ? run->sequences : run->batch;

@@ -1,5 +1,6 @@
-// Every operation as one loop over elements through the plan's maps. Sums, differences and products of real values, which
-// are most of the work, have loops of their own; all others go through the functions of reference_ops.c.
+// Every operation as one loop over elements through the plan's maps. Sums, differences and products
+// of real values, which are most of the work, have loops of their own; all others go through the
+// functions of reference_ops.c.
 #include "compiler/recurrence/reference_eval.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ static node *operand_of(const plan *p, const node *n, int k) {
   return &p->nodes[n->value->args[k]];
 }
 
-// ---- forward -----------------------------------------------------------------------------------------------------------------
+// ---- forward ------------------------------------------------------------------------------------
 
 complex_number load_element(const node *n, int64_t i) {
   if (n->value->complex) return (complex_number){n->numbers[2 * i], n->numbers[2 * i + 1]};
@@ -43,8 +44,7 @@ static bool evaluate_arithmetic(const plan *p, node *n) {
     case VALUE_MUL:
       for (int64_t i = 0; i < n->count; i++) n->numbers[i] = a[mapped(at, i)] * b[mapped(bt, i)];
       return true;
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -105,17 +105,11 @@ static void copy_elements(const node *operand, node *n) {
 
 void evaluate_operation(const plan *p, node *n) {
   switch (n->value->op) {
-    case VALUE_SUM:
-      evaluate_sum(operand_of(p, n, 0), n);
-      break;
+    case VALUE_SUM: evaluate_sum(operand_of(p, n, 0), n); break;
     case VALUE_MAX_OVER:
-    case VALUE_MIN_OVER:
-      evaluate_extreme(operand_of(p, n, 0), n);
-      break;
+    case VALUE_MIN_OVER: evaluate_extreme(operand_of(p, n, 0), n); break;
     case VALUE_RENAME:
-    case VALUE_SLICE:
-      copy_elements(operand_of(p, n, 0), n);
-      break;
+    case VALUE_SLICE: copy_elements(operand_of(p, n, 0), n); break;
     default:
       if (n->pairs) {
         evaluate_pairs(p, n);
@@ -126,7 +120,7 @@ void evaluate_operation(const plan *p, node *n) {
   }
 }
 
-// ---- backward ----------------------------------------------------------------------------------------------------------------
+// ---- backward -----------------------------------------------------------------------------------
 
 void add_cotangent(node *n, int64_t i, complex_number d) {
   if (n->value->complex) {
@@ -174,8 +168,7 @@ static bool differentiate_arithmetic(const plan *p, const node *n) {
         y->cotangent[mapped(bt, i)] += dz[i] * x->numbers[mapped(at, i)];
       }
       return true;
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -218,17 +211,11 @@ static void differentiate_extreme(node *operand, const node *n) {
 
 void differentiate_operation(const plan *p, const node *n) {
   switch (n->value->op) {
-    case VALUE_SUM:
-      differentiate_sum(operand_of(p, n, 0), n);
-      break;
+    case VALUE_SUM: differentiate_sum(operand_of(p, n, 0), n); break;
     case VALUE_MAX_OVER:
-    case VALUE_MIN_OVER:
-      differentiate_extreme(operand_of(p, n, 0), n);
-      break;
+    case VALUE_MIN_OVER: differentiate_extreme(operand_of(p, n, 0), n); break;
     case VALUE_RENAME:
-    case VALUE_SLICE:
-      differentiate_copy(operand_of(p, n, 0), n);
-      break;
+    case VALUE_SLICE: differentiate_copy(operand_of(p, n, 0), n); break;
     default:
       if (n->pairs) {
         differentiate_pairs(p, n);

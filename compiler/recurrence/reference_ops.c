@@ -7,7 +7,7 @@
 static const double root_half = 0.70710678118654752440;          // 1 / sqrt(2)
 static const double root_half_over_pi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
 
-// ---- real ------------------------------------------------------------------------------------------------------------------
+// ---- real ---------------------------------------------------------------------------------------
 
 static double sigmoid(double x) {
   if (x >= 0) return 1 / (1 + exp(-x));
@@ -38,80 +38,44 @@ static double clamped(double x, double low, double high) {
 
 double real_value(const typed_value *v, const double x[3]) {
   switch (v->op) {
-    case VALUE_NEG:
-      return -x[0];
-    case VALUE_ADD:
-      return x[0] + x[1];
-    case VALUE_SUB:
-      return x[0] - x[1];
-    case VALUE_MUL:
-      return x[0] * x[1];
-    case VALUE_DIV:
-      return x[0] / x[1];
-    case VALUE_WHOLE_POWER:
-      return whole_power(x[0], v->index);
-    case VALUE_POWER:
-      return positive_power(x[0], x[1]);
-    case VALUE_EXP:
-      return exp(x[0]);
-    case VALUE_EXPM1:
-      return expm1(x[0]);
-    case VALUE_LOG:
-      return log(x[0]);
-    case VALUE_LOG1P:
-      return log1p(x[0]);
-    case VALUE_SQRT:
-      return sqrt(x[0]);
-    case VALUE_RSQRT:
-      return 1 / sqrt(x[0]);
-    case VALUE_ABS:
-      return fabs(x[0]);
-    case VALUE_SIGMOID:
-      return sigmoid(x[0]);
-    case VALUE_LOG_SIGMOID:
-      return -softplus(-x[0]);
-    case VALUE_SOFTPLUS:
-      return softplus(x[0]);
-    case VALUE_SILU:
-      return x[0] * sigmoid(x[0]);
-    case VALUE_GELU:
-      return x[0] * normal_below(x[0]);
-    case VALUE_RELU:
-      return x[0] > 0 ? x[0] : 0;
-    case VALUE_TANH:
-      return tanh(x[0]);
-    case VALUE_SIN:
-      return sin(x[0]);
-    case VALUE_COS:
-      return cos(x[0]);
-    case VALUE_MIN:
-      return x[0] < x[1] ? x[0] : x[1];
-    case VALUE_MAX:
-      return x[0] > x[1] ? x[0] : x[1];
-    case VALUE_CLAMP:
-      return clamped(x[0], x[1], x[2]);
-    case VALUE_LESS:
-      return x[0] < x[1];
-    case VALUE_LESS_EQUAL:
-      return x[0] <= x[1];
-    case VALUE_GREATER:
-      return x[0] > x[1];
-    case VALUE_GREATER_EQUAL:
-      return x[0] >= x[1];
-    case VALUE_EQUAL:
-      return x[0] == x[1];
-    case VALUE_WHERE:
-      return x[0] != 0 ? x[1] : x[2];
+    case VALUE_NEG: return -x[0];
+    case VALUE_ADD: return x[0] + x[1];
+    case VALUE_SUB: return x[0] - x[1];
+    case VALUE_MUL: return x[0] * x[1];
+    case VALUE_DIV: return x[0] / x[1];
+    case VALUE_WHOLE_POWER: return whole_power(x[0], v->index);
+    case VALUE_POWER: return positive_power(x[0], x[1]);
+    case VALUE_EXP: return exp(x[0]);
+    case VALUE_EXPM1: return expm1(x[0]);
+    case VALUE_LOG: return log(x[0]);
+    case VALUE_LOG1P: return log1p(x[0]);
+    case VALUE_SQRT: return sqrt(x[0]);
+    case VALUE_RSQRT: return 1 / sqrt(x[0]);
+    case VALUE_ABS: return fabs(x[0]);
+    case VALUE_SIGMOID: return sigmoid(x[0]);
+    case VALUE_LOG_SIGMOID: return -softplus(-x[0]);
+    case VALUE_SOFTPLUS: return softplus(x[0]);
+    case VALUE_SILU: return x[0] * sigmoid(x[0]);
+    case VALUE_GELU: return x[0] * normal_below(x[0]);
+    case VALUE_RELU: return x[0] > 0 ? x[0] : 0;
+    case VALUE_TANH: return tanh(x[0]);
+    case VALUE_SIN: return sin(x[0]);
+    case VALUE_COS: return cos(x[0]);
+    case VALUE_MIN: return x[0] < x[1] ? x[0] : x[1];
+    case VALUE_MAX: return x[0] > x[1] ? x[0] : x[1];
+    case VALUE_CLAMP: return clamped(x[0], x[1], x[2]);
+    case VALUE_LESS: return x[0] < x[1];
+    case VALUE_LESS_EQUAL: return x[0] <= x[1];
+    case VALUE_GREATER: return x[0] > x[1];
+    case VALUE_GREATER_EQUAL: return x[0] >= x[1];
+    case VALUE_EQUAL: return x[0] == x[1];
+    case VALUE_WHERE: return x[0] != 0 ? x[1] : x[2];
     case VALUE_STOP_GRADIENT:
     case VALUE_REAL_PART:
-    case VALUE_CONJUGATE:
-      return x[0];
-    case VALUE_IMAGINARY_PART:
-      return 0;
-    case VALUE_COMPLEX_ABS:
-      return fabs(x[0]);
-    default:
-      ICE("reference", "%s of real operands", value_op_text(v->op));
+    case VALUE_CONJUGATE: return x[0];
+    case VALUE_IMAGINARY_PART: return 0;
+    case VALUE_COMPLEX_ABS: return fabs(x[0]);
+    default: ICE("reference", "%s of real operands", value_op_text(v->op));
   }
 }
 
@@ -132,12 +96,8 @@ static double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : 0; }
 void real_derivative(const typed_value *v, const double x[3], double z, double dz, double d[3]) {
   d[0] = d[1] = d[2] = 0;
   switch (v->op) {
-    case VALUE_NEG:
-      d[0] = -dz;
-      break;
-    case VALUE_ADD:
-      d[0] = d[1] = dz;
-      break;
+    case VALUE_NEG: d[0] = -dz; break;
+    case VALUE_ADD: d[0] = d[1] = dz; break;
     case VALUE_SUB:
       d[0] = dz;
       d[1] = -dz;
@@ -157,85 +117,45 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
       d[0] = dz * x[1] * positive_power(x[0], x[1] - 1);
       if (z != 0) d[1] = dz * z * log(x[0]);
       break;
-    case VALUE_EXP:
-      d[0] = dz * z;
-      break;
-    case VALUE_EXPM1:
-      d[0] = dz * exp(x[0]);
-      break;
-    case VALUE_LOG:
-      d[0] = dz / x[0];
-      break;
-    case VALUE_LOG1P:
-      d[0] = dz / (1 + x[0]);
-      break;
+    case VALUE_EXP: d[0] = dz * z; break;
+    case VALUE_EXPM1: d[0] = dz * exp(x[0]); break;
+    case VALUE_LOG: d[0] = dz / x[0]; break;
+    case VALUE_LOG1P: d[0] = dz / (1 + x[0]); break;
     case VALUE_SQRT:
       if (!(v->kink && x[0] == 0)) d[0] = dz / (2 * z);
       break;
-    case VALUE_RSQRT:
-      d[0] = -dz * z / (2 * x[0]);
-      break;
+    case VALUE_RSQRT: d[0] = -dz * z / (2 * x[0]); break;
     case VALUE_ABS:
-    case VALUE_COMPLEX_ABS:
-      d[0] = dz * sign(x[0]);
-      break;
-    case VALUE_SIGMOID:
-      d[0] = dz * z * sigmoid(-x[0]);
-      break;
-    case VALUE_LOG_SIGMOID:
-      d[0] = dz * sigmoid(-x[0]);
-      break;
-    case VALUE_SOFTPLUS:
-      d[0] = dz * sigmoid(x[0]);
-      break;
-    case VALUE_SILU:
-      d[0] = dz * sigmoid(x[0]) * (1 + x[0] * sigmoid(-x[0]));
-      break;
+    case VALUE_COMPLEX_ABS: d[0] = dz * sign(x[0]); break;
+    case VALUE_SIGMOID: d[0] = dz * z * sigmoid(-x[0]); break;
+    case VALUE_LOG_SIGMOID: d[0] = dz * sigmoid(-x[0]); break;
+    case VALUE_SOFTPLUS: d[0] = dz * sigmoid(x[0]); break;
+    case VALUE_SILU: d[0] = dz * sigmoid(x[0]) * (1 + x[0] * sigmoid(-x[0])); break;
     case VALUE_GELU:
       d[0] = dz * (normal_below(x[0]) + x[0] * root_half_over_pi * exp(-0.5 * x[0] * x[0]));
       break;
-    case VALUE_RELU:
-      d[0] = x[0] > 0 ? dz : 0;
-      break;
-    case VALUE_TANH:
-      d[0] = dz * (1 - z) * (1 + z);
-      break;
-    case VALUE_SIN:
-      d[0] = dz * cos(x[0]);
-      break;
-    case VALUE_COS:
-      d[0] = -dz * sin(x[0]);
-      break;
-    case VALUE_MIN:
-      d[x[0] < x[1] ? 0 : 1] = dz;
-      break;
-    case VALUE_MAX:
-      d[x[0] > x[1] ? 0 : 1] = dz;
-      break;
-    case VALUE_CLAMP:
-      clamp_derivative(x, dz, d);
-      break;
-    case VALUE_WHERE:
-      d[x[0] != 0 ? 1 : 2] = dz;
-      break;
+    case VALUE_RELU: d[0] = x[0] > 0 ? dz : 0; break;
+    case VALUE_TANH: d[0] = dz * (1 - z) * (1 + z); break;
+    case VALUE_SIN: d[0] = dz * cos(x[0]); break;
+    case VALUE_COS: d[0] = -dz * sin(x[0]); break;
+    case VALUE_MIN: d[x[0] < x[1] ? 0 : 1] = dz; break;
+    case VALUE_MAX: d[x[0] > x[1] ? 0 : 1] = dz; break;
+    case VALUE_CLAMP: clamp_derivative(x, dz, d); break;
+    case VALUE_WHERE: d[x[0] != 0 ? 1 : 2] = dz; break;
     case VALUE_REAL_PART:
-    case VALUE_CONJUGATE:
-      d[0] = dz;
-      break;
+    case VALUE_CONJUGATE: d[0] = dz; break;
     case VALUE_LESS:
     case VALUE_LESS_EQUAL:
     case VALUE_GREATER:
     case VALUE_GREATER_EQUAL:
     case VALUE_EQUAL:
     case VALUE_STOP_GRADIENT:
-    case VALUE_IMAGINARY_PART:
-      break;
-    default:
-      ICE("reference", "derivative of %s by real operands", value_op_text(v->op));
+    case VALUE_IMAGINARY_PART: break;
+    default: ICE("reference", "derivative of %s by real operands", value_op_text(v->op));
   }
 }
 
-// ---- complex ---------------------------------------------------------------------------------------------------------------
+// ---- complex ------------------------------------------------------------------------------------
 
 static complex_number plus(complex_number a, complex_number b) {
   return (complex_number){a.re + b.re, a.im + b.im};
@@ -284,40 +204,23 @@ static complex_number complex_expm1(complex_number x) {
 
 complex_number complex_value(const typed_value *v, const complex_number x[3]) {
   switch (v->op) {
-    case VALUE_NEG:
-      return negative(x[0]);
-    case VALUE_ADD:
-      return plus(x[0], x[1]);
-    case VALUE_SUB:
-      return minus(x[0], x[1]);
-    case VALUE_MUL:
-      return times(x[0], x[1]);
-    case VALUE_DIV:
-      return over(x[0], x[1]);
-    case VALUE_WHOLE_POWER:
-      return complex_whole_power(x[0], v->index);
-    case VALUE_EXP:
-      return polar(exp(x[0].re), x[0].im);
-    case VALUE_EXPM1:
-      return complex_expm1(x[0]);
-    case VALUE_WHERE:
-      return x[0].re != 0 ? x[1] : x[2];
-    case VALUE_STOP_GRADIENT:
-      return x[0];
-    case VALUE_COMPLEX:
-      return (complex_number){x[0].re, x[1].re};
-    case VALUE_POLAR:
-      return polar(x[0].re, x[1].re);
-    case VALUE_REAL_PART:
-      return (complex_number){x[0].re, 0};
-    case VALUE_IMAGINARY_PART:
-      return (complex_number){x[0].im, 0};
-    case VALUE_CONJUGATE:
-      return conjugate(x[0]);
-    case VALUE_COMPLEX_ABS:
-      return (complex_number){hypot(x[0].re, x[0].im), 0};
-    default:
-      ICE("reference", "%s of complex operands", value_op_text(v->op));
+    case VALUE_NEG: return negative(x[0]);
+    case VALUE_ADD: return plus(x[0], x[1]);
+    case VALUE_SUB: return minus(x[0], x[1]);
+    case VALUE_MUL: return times(x[0], x[1]);
+    case VALUE_DIV: return over(x[0], x[1]);
+    case VALUE_WHOLE_POWER: return complex_whole_power(x[0], v->index);
+    case VALUE_EXP: return polar(exp(x[0].re), x[0].im);
+    case VALUE_EXPM1: return complex_expm1(x[0]);
+    case VALUE_WHERE: return x[0].re != 0 ? x[1] : x[2];
+    case VALUE_STOP_GRADIENT: return x[0];
+    case VALUE_COMPLEX: return (complex_number){x[0].re, x[1].re};
+    case VALUE_POLAR: return polar(x[0].re, x[1].re);
+    case VALUE_REAL_PART: return (complex_number){x[0].re, 0};
+    case VALUE_IMAGINARY_PART: return (complex_number){x[0].im, 0};
+    case VALUE_CONJUGATE: return conjugate(x[0]);
+    case VALUE_COMPLEX_ABS: return (complex_number){hypot(x[0].re, x[0].im), 0};
+    default: ICE("reference", "%s of complex operands", value_op_text(v->op));
   }
 }
 
@@ -326,12 +229,8 @@ void complex_derivative(const typed_value *v, const complex_number x[3], complex
                         complex_number dz, complex_number d[3]) {
   d[0] = d[1] = d[2] = (complex_number){0, 0};
   switch (v->op) {
-    case VALUE_NEG:
-      d[0] = negative(dz);
-      break;
-    case VALUE_ADD:
-      d[0] = d[1] = dz;
-      break;
+    case VALUE_NEG: d[0] = negative(dz); break;
+    case VALUE_ADD: d[0] = d[1] = dz; break;
     case VALUE_SUB:
       d[0] = dz;
       d[1] = negative(dz);
@@ -350,17 +249,10 @@ void complex_derivative(const typed_value *v, const complex_number x[3], complex
         d[0] = times(dz, conjugate(scaled(slope, v->index)));
       }
       break;
-    case VALUE_EXP:
-      d[0] = times(dz, conjugate(z));
-      break;
-    case VALUE_EXPM1:
-      d[0] = times(dz, conjugate(polar(exp(x[0].re), x[0].im)));
-      break;
-    case VALUE_WHERE:
-      d[x[0].re != 0 ? 1 : 2] = dz;
-      break;
-    case VALUE_STOP_GRADIENT:
-      break;
+    case VALUE_EXP: d[0] = times(dz, conjugate(z)); break;
+    case VALUE_EXPM1: d[0] = times(dz, conjugate(polar(exp(x[0].re), x[0].im))); break;
+    case VALUE_WHERE: d[x[0].re != 0 ? 1 : 2] = dz; break;
+    case VALUE_STOP_GRADIENT: break;
     case VALUE_COMPLEX:
       d[0].re = dz.re;
       d[1].re = dz.im;
@@ -369,19 +261,12 @@ void complex_derivative(const typed_value *v, const complex_number x[3], complex
       d[0].re = dz.re * cos(x[1].re) + dz.im * sin(x[1].re);
       d[1].re = dz.im * z.re - dz.re * z.im;
       break;
-    case VALUE_REAL_PART:
-      d[0].re = dz.re;
-      break;
-    case VALUE_IMAGINARY_PART:
-      d[0].im = dz.re;
-      break;
-    case VALUE_CONJUGATE:
-      d[0] = conjugate(dz);
-      break;
+    case VALUE_REAL_PART: d[0].re = dz.re; break;
+    case VALUE_IMAGINARY_PART: d[0].im = dz.re; break;
+    case VALUE_CONJUGATE: d[0] = conjugate(dz); break;
     case VALUE_COMPLEX_ABS:
       if (z.re != 0) d[0] = scaled(x[0], dz.re / z.re);
       break;
-    default:
-      ICE("reference", "derivative of %s by complex operands", value_op_text(v->op));
+    default: ICE("reference", "derivative of %s by complex operands", value_op_text(v->op));
   }
 }

@@ -1,6 +1,7 @@
-// The operations of the reference interpreter on single elements, in double precision: one function that gives values
-// and one that gives derivatives, for real and for complex operands. The derivative rules are written here from
-// calculus and share nothing with those of the tile programs (tile/ops.def), so that the two check each other.
+// The operations of the reference interpreter on single elements, in double precision: one function
+// that gives values and one that gives derivatives, for real and for complex operands. The
+// derivative rules are written here from calculus and share nothing with those of the tile programs
+// (tile/ops.def), so that the two check each other.
 #ifndef REC_RECURRENCE_REFERENCE_OPS_H
 #define REC_RECURRENCE_REFERENCE_OPS_H
 
@@ -16,7 +17,8 @@ double real_value(const typed_value *v, const double x[3]);
 // d[k] = dz * (derivative by operand k), at operands x and value z.
 void real_derivative(const typed_value *v, const double x[3], double z, double dz, double d[3]);
 
-// The same where an operand or the result is complex; real numbers stand there with imaginary part 0.
+// The same where an operand or the result is complex; real numbers stand there with imaginary part
+// 0.
 complex_number complex_value(const typed_value *v, const complex_number x[3]);
 
 // Cotangents are dL/dRe + i dL/dIm; of the derivative by a real operand only the real part counts.

@@ -31,7 +31,7 @@ void plan_free(plan *p) {
   p->memory = NULL;
 }
 
-// ---- positions of elements -------------------------------------------------------------------------------------------------
+// ---- positions of elements ----------------------------------------------------------------------
 
 typedef struct layout {
   int64_t stride[TYPED_MAX_AXES];  // 0 for axes that are absent
@@ -108,7 +108,7 @@ static element_map operand_map(plan *p, const typed_value *v, const typed_value 
   return make_map(p, v->axes, &l);
 }
 
-// ---- the plan --------------------------------------------------------------------------------------------------------------
+// ---- the plan -----------------------------------------------------------------------------------
 
 static void mark(plan *p, value_id id) {
   if (id != NO_VALUE) p->nodes[id].live = true;

@@ -1,5 +1,5 @@
-// What the reference interpreter works out once before it runs: sizes, memory, and for every value the position of
-// each operand's element, so that evaluation is a plain loop over elements.
+// What the reference interpreter works out once before it runs: sizes, memory, and for every value
+// the position of each operand's element, so that evaluation is a plain loop over elements.
 #ifndef REC_RECURRENCE_REFERENCE_PLAN_H
 #define REC_RECURRENCE_REFERENCE_PLAN_H
 
@@ -24,7 +24,8 @@ typedef struct node {
   int32_t *extreme;        // max_over, min_over: the operand's element that was taken
 } node;
 
-// A tensor of the run: its elements in header order, where they lie in memory, and what is assigned to them.
+// A tensor of the run: its elements in header order, where they lie in memory, and what is assigned
+// to them.
 typedef struct place {
   int64_t count;
   int width;  // numbers per element: 2 if complex

@@ -61,9 +61,7 @@ static void print_axes(FILE *out, const typed_body *body, const state_structure 
 
 static void print_class(FILE *out, const typed_body *body, const state_structure *s) {
   switch (s->class) {
-    case STATE_DELAY:
-      fputs("a delay: the value of the step before", out);
-      break;
+    case STATE_DELAY: fputs("a delay: the value of the step before", out); break;
     case STATE_SCALAR_DECAY:
       fputs("linear, scalar decay", out);
       print_decay(out, s);
@@ -84,9 +82,7 @@ static void print_class(FILE *out, const typed_body *body, const state_structure
       fputs(" plus a low-rank term", out);
       print_axes(out, body, s);
       break;
-    case STATE_MAX_PLUS:
-      fputs("the maximum of a shifted state and a value", out);
-      break;
+    case STATE_MAX_PLUS: fputs("the maximum of a shifted state and a value", out); break;
     case STATE_LINEAR:
       fputs("linear, but neither diagonal nor of low rank: a sequential loop", out);
       break;

@@ -1,15 +1,15 @@
 // Rewrites that keep what a formula means and remove how it could overflow or lose digits.
 //
-//   sigmoid(x)^p, sqrt(sigmoid(x))    ->  exp(p * log_sigmoid(x))       powers of gates through their logarithms
-//   exp(a) * k * exp(b)               ->  k * exp(a + b)                products of exponentials too
-//   1 - sigmoid(x), 1 - exp(g)        ->  sigmoid(-x), -expm1(g)        what remains of a gate keeps its digits
-//   1 - (c + (1 - c) * gate)          ->  (1 - c) * (1 - gate)
-//   log(sigmoid(x)), log(1 + x)       ->  log_sigmoid(x), log1p(x)
-//   exp(z) - 1, log1p(exp(x))         ->  expm1(z), softplus(x)         z real or complex
-//   1 / (1 + exp(-x))                 ->  sigmoid(x)
+//   sigmoid(x)^p, sqrt(sigmoid(x))  ->  exp(p * log_sigmoid(x))    powers of gates
+//   exp(a) * k * exp(b)             ->  k * exp(a + b)             products of exponentials
+//   1 - sigmoid(x), 1 - exp(g)      ->  sigmoid(-x), -expm1(g)     what remains of a gate
+//   1 - (c + (1 - c) * gate)        ->  (1 - c) * (1 - gate)
+//   log(sigmoid(x)), log(1 + x)     ->  log_sigmoid(x), log1p(x)
+//   exp(z) - 1, log1p(exp(x))       ->  expm1(z), softplus(x)      z real or complex
+//   1 / (1 + exp(-x))               ->  sigmoid(x)
 //
-// Operands are looked at by what they are, not by how they were written: a let in between changes nothing. Constants
-// are folded. Nothing is rewritten to a value with other axes.
+// Operands are looked at by what they are, not by how they were written: a let in between changes
+// nothing. Constants are folded. Nothing is rewritten to a value with other axes.
 #include "compiler/recurrence/simplify.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static value_id unless_shape_differs(builder *b, const typed_value *v, value_id 
   return shaped.axes == same->axes && shaped.complex == same->complex ? x : NO_VALUE;
 }
 
-// ---- constants -------------------------------------------------------------------------------------------------------------
+// ---- constants ----------------------------------------------------------------------------------
 
 static value_id fold_constants(builder *b, const typed_value *v) {
   value_class class = value_op_class(v->op);
@@ -53,7 +53,7 @@ static value_id fold_constants(builder *b, const typed_value *v) {
   return make_number(b, real_value(v, x));
 }
 
-// ---- gates -----------------------------------------------------------------------------------------------------------------
+// ---- gates --------------------------------------------------------------------------------------
 
 static value_id gate_log(builder *b, value_id id, bool constants, int depth) {
   typed_value v = *value_at(b, id);
@@ -117,7 +117,7 @@ static value_id one_minus(builder *b, value_id x) {
   return logarithm == NO_VALUE ? NO_VALUE : negate(b, make_unary(b, VALUE_EXPM1, logarithm));
 }
 
-// ---- products of exponentials ------------------------------------------------------------------------------------------------
+// ---- products of exponentials -------------------------------------------------------------------
 
 // A product with its first exponential (or sigmoid) taken out.
 typedef struct taken {
@@ -153,7 +153,8 @@ static value_id joined(builder *b, taken x, taken y) {
   return multiply(b, multiply(b, x.rest, y.rest), gate);
 }
 
-// Exponentials over different axes stay apart: exp(a)[K] * exp(b)[V] is an outer product, and cheaper so.
+// Exponentials over different axes stay apart: exp(a)[K] * exp(b)[V] is an outer product, and
+// cheaper so.
 static value_id join_gates(builder *b, const typed_value *v) {
   const axis_set any = ~(axis_set)0;
   for (int k = 0; k < 2;
@@ -167,7 +168,7 @@ static value_id join_gates(builder *b, const typed_value *v) {
   return NO_VALUE;
 }
 
-// ---- one rule set per operation ------------------------------------------------------------------------------------------------
+// ---- one rule set per operation -----------------------------------------------------------------
 
 static value_id simplify_neg(builder *b, const typed_value *v) {
   typed_value x = *value_at(b, v->args[0]);
@@ -270,32 +271,21 @@ value_id simplify(builder *b, typed_value *v) {
   if (folded != NO_VALUE) return folded;
   value_id x = v->args[0];
   switch (v->op) {
-    case VALUE_NEG:
-      return simplify_neg(b, v);
-    case VALUE_ADD:
-      return simplify_add(b, v);
-    case VALUE_SUB:
-      return simplify_sub(b, v);
-    case VALUE_MUL:
-      return simplify_mul(b, v);
-    case VALUE_DIV:
-      return simplify_div(b, v);
-    case VALUE_WHOLE_POWER:
-      return simplify_whole_power(b, v);
-    case VALUE_POWER:
-      return simplify_power(b, v);
-    case VALUE_SQRT:
-      return gate_power(b, x, make_number(b, 0.5));
-    case VALUE_RSQRT:
-      return gate_power(b, x, make_number(b, -0.5));
+    case VALUE_NEG: return simplify_neg(b, v);
+    case VALUE_ADD: return simplify_add(b, v);
+    case VALUE_SUB: return simplify_sub(b, v);
+    case VALUE_MUL: return simplify_mul(b, v);
+    case VALUE_DIV: return simplify_div(b, v);
+    case VALUE_WHOLE_POWER: return simplify_whole_power(b, v);
+    case VALUE_POWER: return simplify_power(b, v);
+    case VALUE_SQRT: return gate_power(b, x, make_number(b, 0.5));
+    case VALUE_RSQRT: return gate_power(b, x, make_number(b, -0.5));
     case VALUE_EXP:
       return is(b, x, VALUE_LOG_SIGMOID) ? make_unary(b, VALUE_SIGMOID, operand(b, x, 0))
                                          : NO_VALUE;
-    case VALUE_LOG:
-      return simplify_log(b, v);
+    case VALUE_LOG: return simplify_log(b, v);
     case VALUE_LOG1P:
       return is(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, operand(b, x, 0)) : NO_VALUE;
-    default:
-      return NO_VALUE;
+    default: return NO_VALUE;
   }
 }

@@ -4,8 +4,8 @@
 
 #include "compiler/recurrence/make.h"
 
-// A simpler value that means the same, with the same axes and element kind; NO_VALUE if `v` stays as it is.
-// May instead change `v` in place to an equal form.
+// A simpler value that means the same, with the same axes and element kind; NO_VALUE if `v` stays
+// as it is. May instead change `v` in place to an equal form.
 value_id simplify(builder *b, typed_value *v);
 
 #endif

@@ -3,7 +3,8 @@
 //   kprev = k                                    kprev: stratum 0, on no cycle: a delay
 //   S = a * S[t-1] + kprev[t-1] * v              S: stratum 1, on a cycle by itself
 //
-// A lag buffer of a let that depends on a state hands that dependence on, one step later; it is a node as well.
+// A lag buffer of a let that depends on a state hands that dependence on, one step later; it is a
+// node as well.
 #include <string.h>
 
 #include "compiler/recurrence/structure.h"
@@ -71,7 +72,8 @@ static void close_transitively(state_graph *g) {
   }
 }
 
-// A state lies above every state that it depends on and is not coupled with; lag buffers add no level.
+// A state lies above every state that it depends on and is not coupled with; lag buffers add no
+// level.
 static void find_levels(state_graph *g) {
   for (bool changed = true; changed;) {
     changed = false;

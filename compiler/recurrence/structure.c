@@ -1,11 +1,13 @@
 // Linearity: the class of every state, the cheapest that fits.
 //
-//   1  on no cycle of dependences                                    delay
-//   2  coupled with other states, or with a lag buffer               linear or nonlinear
-//   3  max(f + S[t-1], i)                                            max plus
-//   4  decay * S[t-1] + increment                                    scalar decay, axis decay or elementwise, by the axes
-//   5  the same with sums over the state                             low rank
-//   6  affine in another way (dense, slices), else                   linear, nonlinear
+//   1  on no cycle of dependences                    delay
+//   2  coupled with other states or a lag buffer     linear or nonlinear
+//   3  max(f + S[t-1], i)                            max plus
+//   4  decay * S[t-1] + increment                    scalar decay, axis decay or elementwise,
+//                                                    by the axes
+//   5  the same with sums over the state             low rank
+//   6  affine in another way (dense, slices)         linear
+//   7  anything else                                 nonlinear
 #include "compiler/recurrence/structure.h"
 
 #include <math.h>
@@ -20,20 +22,12 @@ typedef struct finder {
   state_graph graph;
 } finder;
 
-static value_id previous_value(const typed_body *body, int state) {
-  for (int i = 0; i < body->values.count; i++) {
-    if (body->values.items[i].op == VALUE_PREVIOUS && body->values.items[i].index == state)
-      return i;
-  }
-  return NO_VALUE;
-}
-
 static void set_limit(state_structure *s, value_id limit, const char *reason) {
   s->limit = limit;
   s->limit_reason = reason;
 }
 
-// ---- logarithms of decays --------------------------------------------------------------------------------------------------------
+// ---- logarithms of decays -----------------------------------------------------------------------
 
 // The logarithm of a decay; where `where` chooses between gates, 0 and 1 are gates as well.
 static value_id decay_log(finder *f, value_id decay) {
@@ -55,7 +49,7 @@ static value_id decay_log(finder *f, value_id decay) {
   return make_gate_log(&f->builder, decay, true);
 }
 
-// ---- max plus --------------------------------------------------------------------------------------------------------------------
+// ---- max plus -----------------------------------------------------------------------------------
 
 // max(shift + leaf, floor); NO_VALUE: shift 0, no floor.
 typedef struct tropical {
@@ -93,8 +87,7 @@ static tropical tropical_form(finder *f, const bool *depends, value_id id, value
                                     : make_binary(&f->builder, VALUE_SUB, t.shift, other);
       if (t.floor != NO_VALUE) t.floor = make_binary(&f->builder, VALUE_SUB, t.floor, other);
       return t;
-    default:
-      return none;
+    default: return none;
   }
 }
 
@@ -110,7 +103,7 @@ static bool find_max_plus(finder *f, const affine_analysis *a, value_id update,
   return true;
 }
 
-// ---- affine ------------------------------------------------------------------------------------------------------------------------
+// ---- affine -------------------------------------------------------------------------------------
 
 static const char *axis_names(finder *f, axis_set axes) {
   const char *text = "";
@@ -124,7 +117,8 @@ static const char *axis_names(finder *f, axis_set axes) {
 // Scalar decay, axis decay or elementwise, by the axes of the decay.
 static void classify_decay(finder *f, state_structure *s) {
   axis_set decay_axes = s->decay == NO_VALUE ? 0 : value_at(&f->builder, s->decay)->axes;
-  // Axes that the decay has are heads rather than values, as long as some value axis remains: heads that share B.
+  // Axes that the decay has are heads rather than values, as long as some value axis remains: heads
+  // that share B.
   axis_set beside_heads = s->value_axes & ~decay_axes;
   if (beside_heads) s->value_axes = beside_heads;
   if (s->key_axes == 0) {
@@ -169,7 +163,7 @@ static void describe_affine(finder *f, int state, const affine *form, state_stru
                          f->body->tensors.items[state].name));
 }
 
-// ---- coupled states ------------------------------------------------------------------------------------------------------------------
+// ---- coupled states -----------------------------------------------------------------------------
 
 // How a value depends on the states and lag buffers of one cycle.
 typedef struct joint {
@@ -204,21 +198,11 @@ static joint join_operands(const joint *of, const typed_value *v, value_id id) {
     case VALUE_REAL_PART:
     case VALUE_IMAGINARY_PART:
     case VALUE_CONJUGATE:
-    case VALUE_COMPLEX:
-      linear = true;
-      break;
-    case VALUE_MUL:
-      linear = dependent == 1;
-      break;
-    case VALUE_DIV:
-      linear = of[v->args[1]].degree == 0;
-      break;
-    case VALUE_WHERE:
-      linear = of[v->args[0]].degree == 0;
-      break;
-    default:
-      linear = false;
-      break;
+    case VALUE_COMPLEX: linear = true; break;
+    case VALUE_MUL: linear = dependent == 1; break;
+    case VALUE_DIV: linear = of[v->args[1]].degree == 0; break;
+    case VALUE_WHERE: linear = of[v->args[0]].degree == 0; break;
+    default: linear = false; break;
   }
   return linear ? (joint){1, NO_VALUE} : (joint){2, id};
 }
@@ -246,7 +230,8 @@ static const char *partner_name(const finder *f, int node) {
   return NULL;
 }
 
-// A value that is not linear in the states and lag buffers of the cycle of `node`, among those that make the next ones.
+// A value that is not linear in the states and lag buffers of the cycle of `node`, among those that
+// make the next ones.
 static value_id find_nonlinear(finder *f, int node) {
   for (int i = 0; i < f->body->tensors.count + f->body->lags.count; i++) {
     int lag = i - f->body->tensors.count;
@@ -268,7 +253,7 @@ static void classify_coupled(finder *f, int node, const char *partner, state_str
                 : arena_printf(f->memory, "reads coupled states (%s among them)", partner));
 }
 
-// ---- one state -----------------------------------------------------------------------------------------------------------------------
+// ---- one state ----------------------------------------------------------------------------------
 
 static void classify(finder *f, int state, state_structure *s) {
   int node = f->graph.node_of_state[state];

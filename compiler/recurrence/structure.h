@@ -7,7 +7,11 @@
 // Fills r->states and r->stratum_count; appends values that describe parts the body does not have.
 void find_structure(arena *memory, recurrence *r);
 
-// strata.c: which states depend on which, through values and through lag buffers of values that depend on states.
+// The value that reads a state before the step; NO_VALUE if none does.
+value_id previous_value(const typed_body *body, int state);
+
+// strata.c: which states depend on which, through values and through lag buffers of values that
+// depend on states.
 typedef struct state_graph {
   int count;  // nodes: the states, then the lag buffers of lets
   int state_count;
@@ -26,8 +30,8 @@ static inline bool node_coupled(const state_graph *g, int i, int j) {
   return node_reaches(g, i, j) && node_reaches(g, j, i);
 }
 
-// axes.c: what reads of a state and its increment say about its axes.
-// Axes of the state that every use of it outside its own elementwise update sums over; 0 if nothing reads it.
+// axes.c: what reads of a state and its increment say about its axes. Axes of the state that every
+// use of it outside its own elementwise update sums over; 0 if nothing reads it.
 axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state);
 // Axes made by an outer product with the key axes in the increment.
 axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increment, axis_set keys);

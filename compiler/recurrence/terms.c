@@ -1,6 +1,8 @@
-// A value as a sum of products of factors, opened only as far as the axes of two sets must be told apart.
+// A value as a sum of products of factors, opened only as far as the axes of two sets must be told
+// apart.
 //
-//   dt * (k1 + k2) * (v - u) / n        left [K], right [V]:   + dt * (k1 + k2), v, /n      - dt * (k1 + k2), u, /n
+//   dt * (k1 + k2) * (v - u) / n        left [K], right [V]:
+//     + dt * (k1 + k2), v, /n      - dt * (k1 + k2), u, /n
 #include "compiler/recurrence/recurrence.h"
 
 enum { TERMS_MAX = 256 };  // a product of sums with more terms than this stays one factor
@@ -78,15 +80,11 @@ static recurrence_terms open_value(const opening *o, value_id id) {
   }
   if (!(v->axes & o->left) || !(v->axes & o->right)) return single(o, 1, id, false);
   switch (v->op) {
-    case VALUE_MUL:
-      return product(o, id, v);
-    case VALUE_DIV:
-      return quotient(o, v);
+    case VALUE_MUL: return product(o, id, v);
+    case VALUE_DIV: return quotient(o, v);
     case VALUE_ADD:
-    case VALUE_SUB:
-      return sum(o, id, v);
-    default:
-      return single(o, 1, id, false);
+    case VALUE_SUB: return sum(o, id, v);
+    default: return single(o, 1, id, false);
   }
 }
 

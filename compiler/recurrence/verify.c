@@ -1,6 +1,6 @@
-// Checks a recurrence: every position in range, operands before users, axes and element kinds by the rows' rules,
-// assignments that fit their tensors, structure that fits the states. What this accepts, every later layer can read
-// without looking twice.
+// Checks a recurrence: every position in range, operands before users, axes and element kinds by
+// the rows' rules, assignments that fit their tensors, structure that fits the states. What this
+// accepts, every later layer can read without looking twice.
 
 #include "compiler/recurrence/text.h"
 
@@ -82,8 +82,7 @@ static const char *check_leaf(const verifier *v, int id, const typed_value *x) {
                      body->lags.items[x->index].depth);
       }
       break;
-    default:
-      break;
+    default: break;
   }
   return NULL;
 }
@@ -125,9 +124,7 @@ static const char *check_kinds(const verifier *v, int id, const typed_value *x) 
     switch (value_op_class(x->op)) {
       case CLASS_REAL:
       case CLASS_COMPARE:
-      case CLASS_TO_COMPLEX:
-        legal = !complex;
-        break;
+      case CLASS_TO_COMPLEX: legal = !complex; break;
       case CLASS_TO_REAL:
         legal = true;  // a real operand promotes
         break;

@@ -1,4 +1,5 @@
-// Operations of recurrence bodies: their rows, and the axes and element kind of a value from those of its operands.
+// Operations of recurrence bodies: their rows, and the axes and element kind of a value from those
+// of its operands.
 #include "compiler/sema/typed.h"
 
 #include <string.h>
@@ -29,9 +30,7 @@ static void set_leaf_shape(const typed_body *body, typed_value *v) {
   v->axes = 0;
   v->complex = false;
   switch (v->op) {
-    case VALUE_INDEX:
-      v->axes = axis_bit(v->index);
-      break;
+    case VALUE_INDEX: v->axes = axis_bit(v->index); break;
     case VALUE_INPUT:
     case VALUE_PARAM:
     case VALUE_PREVIOUS:
@@ -42,8 +41,7 @@ static void set_leaf_shape(const typed_body *body, typed_value *v) {
       v->axes = body->lags.items[v->index].axes;
       v->complex = body->lags.items[v->index].complex;
       break;
-    default:
-      break;
+    default: break;
   }
 }
 
@@ -70,15 +68,9 @@ static void set_elementwise_shape(const typed_body *body, typed_value *v) {
 
 void value_set_shape(const typed_body *body, typed_value *value) {
   switch (rows[value->op].class) {
-    case CLASS_LEAF:
-      set_leaf_shape(body, value);
-      break;
-    case CLASS_AXIS:
-      set_axis_shape(body, value);
-      break;
-    default:
-      set_elementwise_shape(body, value);
-      break;
+    case CLASS_LEAF: set_leaf_shape(body, value); break;
+    case CLASS_AXIS: set_axis_shape(body, value); break;
+    default: set_elementwise_shape(body, value); break;
   }
 }
 

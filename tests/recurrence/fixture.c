@@ -59,7 +59,7 @@ recurrence *fixture_raw(fixture *s, const typed_body *body) {
   return r;
 }
 
-// ---- runs of the interpreter -----------------------------------------------------------------------------------------------
+// ---- runs of the interpreter --------------------------------------------------------------------
 
 double random_between(uint64_t *seed, double low, double high) {
   *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -152,7 +152,7 @@ double trial_loss(trial *t) {
   return loss;
 }
 
-// ---- gradients by differences ----------------------------------------------------------------------------------------------
+// ---- gradients by differences -------------------------------------------------------------------
 
 typedef struct probe {
   trial *trial;
@@ -178,7 +178,8 @@ static double difference(trial *t, double *x, double width) {
   return (4 * slope[1] - slope[0]) / 3;
 }
 
-// How far a gradient is from differences at some width: a narrower one steps over no kink that a wider one does.
+// How far a gradient is from differences at some width: a narrower one steps over no kink that a
+// wider one does.
 static double probe_error(trial *t, double *x, double gradient, double *expected) {
   double best = INFINITY;
   if (isnan(gradient) && isfinite(t->magnitude)) return best;
@@ -227,7 +228,7 @@ double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed,
   return p.worst;
 }
 
-// ---- comparing recurrences -------------------------------------------------------------------------------------------------
+// ---- comparing recurrences ----------------------------------------------------------------------
 
 static value_id append(fixture *s, recurrence *r, value_op op, value_id x, value_id y,
                        axis_set sum_over) {
@@ -261,8 +262,7 @@ static value_id from_parts(fixture *s, recurrence *r, int tensor, const state_st
   r->body.values.items[previous].index = tensor;
   value_set_shape(&r->body, &r->body.values.items[previous]);
   switch (parts->class) {
-    case STATE_DELAY:
-      return parts->increment;
+    case STATE_DELAY: return parts->increment;
     case STATE_SCALAR_DECAY:
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: {
@@ -284,8 +284,7 @@ static value_id from_parts(fixture *s, recurrence *r, int tensor, const state_st
         if (v->op == VALUE_PREVIOUS && v->index == tensor) return from_affine_form(s, r, update, i);
       }
       return update;
-    default:
-      return update;
+    default: return update;
   }
 }
 

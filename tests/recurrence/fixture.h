@@ -1,4 +1,5 @@
-// Recurrences for tests: from IR text, with memory for a run of the reference interpreter, and a check of its gradients.
+// Recurrences for tests: from IR text, with memory for a run of the reference interpreter, and a
+// check of its gradients.
 #ifndef REC_TESTS_RECURRENCE_FIXTURE_H
 #define REC_TESTS_RECURRENCE_FIXTURE_H
 
@@ -19,24 +20,26 @@ recurrence *fixture_read_ir(fixture *s, const char *text, size_t size);
 // IR text; ends the program with the messages if it is refused.
 recurrence *fixture_ir(fixture *s, const char *text);
 
-// The last recurrence of a .rec text as sema hands it over; ends the program with the messages if it is refused.
+// The last recurrence of a .rec text as sema hands it over; ends the program with the messages if
+// it is refused.
 const typed_body *fixture_source(fixture *s, const char *text);
 // The same, analysed.
 recurrence *fixture_analyse(fixture *s, const char *text);
-// A recurrence that is nothing but the body: not normalised, without structure. For the interpreter.
+// A recurrence that is nothing but the body: not normalised, without structure. For the
+// interpreter.
 recurrence *fixture_raw(fixture *s, const typed_body *body);
 
-// The recurrence with the update of every state made anew from the parts that the structure tells; affine forms with
-// contractions through recurrence_affine. States without parts stay as they are.
+// The recurrence with the update of every state made anew from the parts that the structure tells;
+// affine forms with contractions through recurrence_affine. States without parts stay as they are.
 recurrence *fixture_from_parts(fixture *s, const recurrence *r);
-// How far the sums through which a state is read (recurrence_find_reads) are from coefficient * state + rest, summed;
-// -1 if some use of the state is no read.
+// How far the sums through which a state is read (recurrence_find_reads) are from coefficient *
+// state + rest, summed; -1 if some use of the state is no read.
 double fixture_read_error(fixture *s, const recurrence *r, int state, uint64_t seed);
-// The largest difference between outputs, final states and gradients of two recurrences with equal declarations, run on
-// equal random numbers (relative to the size of each number, or to 1).
+// The largest difference between outputs, final states and gradients of two recurrences with equal
+// declarations, run on equal random numbers (relative to the size of each number, or to 1).
 double fixture_difference(fixture *s, const recurrence *a, const recurrence *b, uint64_t seed);
 
-// ---- runs of the interpreter -----------------------------------------------------------------------------------------------
+// ---- runs of the interpreter --------------------------------------------------------------------
 
 // Random numbers in [low, high): the same sequence for the same seed everywhere.
 double random_between(uint64_t *seed, double low, double high);
@@ -58,19 +61,21 @@ trial trial_new(arena *memory, const recurrence *r, int64_t batch, int64_t time,
 // <cotangent, result> summed over outputs, final states and final lag buffers, after a forward run.
 double trial_loss(trial *t);
 
-// The largest difference between the gradients and central differences of the loss, relative to the size of either.
-// Probes at most `probes` numbers of each tensor. `where` tells the worst one.
+// The largest difference between the gradients and central differences of the loss, relative to the
+// size of either. Probes at most `probes` numbers of each tensor. `where` tells the worst one.
 double trial_gradient_error(trial *t, arena *memory, int probes, uint64_t seed, const char **where);
 
-// A run of its own of `time` steps of entry `entry` from token `begin` on (tokens of a batch entry of one, or of packed
-// sequences): what it reads is copied, the entry's states, lag buffers and their cotangents included.
+// A run of its own of `time` steps of entry `entry` from token `begin` on (tokens of a batch entry
+// of one, or of packed sequences): what it reads is copied, the entry's states, lag buffers and
+// their cotangents included.
 trial trial_part(const trial *whole, arena *memory, int64_t entry, int64_t begin, int64_t time);
-// The largest difference between the results of such a part and those of the whole: outputs and gradients of inputs;
-// with `states` also final states and gradients of initial states.
+// The largest difference between the results of such a part and those of the whole: outputs and
+// gradients of inputs; with `states` also final states and gradients of initial states.
 double trial_part_distance(const trial *whole, const trial *part, int64_t entry, int64_t begin,
                            bool states);
 
-// The largest difference between the results and gradients of two runs of recurrences with equal declarations.
+// The largest difference between the results and gradients of two runs of recurrences with equal
+// declarations.
 double trial_distance(const trial *a, const trial *b);
 
 #endif

@@ -1,6 +1,6 @@
-// A program is made from the inside out: whoever needs a value of certain axes makes an expression for it, and an
-// expression that lacks a leaf declares an input or a parameter. So everything declared is used, and every axis comes
-// from somewhere. Declarations are printed at the end.
+// A program is made from the inside out: whoever needs a value of certain axes makes an expression
+// for it, and an expression that lacks a leaf declares an input or a parameter. So everything
+// declared is used, and every axis comes from somewhere. Declarations are printed at the end.
 #include "tests/recurrence/structured.h"
 
 #include <stdbool.h>
@@ -42,7 +42,7 @@ typedef struct generator {
   const char *name;
   uint64_t random;
   VEC(tensor) tensors;  // inputs and parameters
-  VEC(tensor) lets;  // real ones, usable as leaves
+  VEC(tensor) lets;     // real ones, usable as leaves
   VEC(char *) declarations;
   VEC(char *) body;
   VEC(expression) reads;  // of states, for the outputs
@@ -85,7 +85,7 @@ static axes some_of(generator *g, axes set) {
   return chosen;
 }
 
-// ---- leaves ------------------------------------------------------------------------------------------------------------------
+// ---- leaves -------------------------------------------------------------------------------------
 
 // A real input or parameter with exactly these axes.
 static expression leaf(generator *g, axes set) {
@@ -139,7 +139,7 @@ static expression any_leaf(generator *g, axes within) {
   return leaf(g, some_of(g, within));
 }
 
-// ---- expressions: values of some units at most -----------------------------------------------------------------------------
+// ---- expressions: values of some units at most --------------------------------------------------
 
 static expression expr(generator *g, axes within, int depth);
 
@@ -181,22 +181,14 @@ static expression kinked(generator *g, axes within) {
   expression x = leaf(g, some_of(g, within)), y = leaf(g, some_of(g, within));
   axes both = x.axes | y.axes;
   switch (below(g, 9)) {
-    case 0:
-      return (expression){TEXT(g, "max(%s, %s)", x.text, y.text), both};
-    case 1:
-      return (expression){TEXT(g, "min(%s, %s)", x.text, y.text), both};
-    case 2:
-      return (expression){TEXT(g, "(%s < %s) * %s", x.text, y.text, x.text), both};
-    case 3:
-      return (expression){TEXT(g, "(%s >= %s) * %s", x.text, y.text, y.text), both};
-    case 4:
-      return (expression){TEXT(g, "max(%s, 0.125) * %s", x.text, y.text), both};
-    case 5:
-      return (expression){TEXT(g, "clamp(%s, -0.5, 0.25) - %s", x.text, y.text), both};
-    case 6:
-      return (expression){TEXT(g, "relu(%s) + %s", x.text, y.text), both};
-    case 7:
-      return (expression){TEXT(g, "abs(%s) * %s", x.text, y.text), both};
+    case 0: return (expression){TEXT(g, "max(%s, %s)", x.text, y.text), both};
+    case 1: return (expression){TEXT(g, "min(%s, %s)", x.text, y.text), both};
+    case 2: return (expression){TEXT(g, "(%s < %s) * %s", x.text, y.text, x.text), both};
+    case 3: return (expression){TEXT(g, "(%s >= %s) * %s", x.text, y.text, y.text), both};
+    case 4: return (expression){TEXT(g, "max(%s, 0.125) * %s", x.text, y.text), both};
+    case 5: return (expression){TEXT(g, "clamp(%s, -0.5, 0.25) - %s", x.text, y.text), both};
+    case 6: return (expression){TEXT(g, "relu(%s) + %s", x.text, y.text), both};
+    case 7: return (expression){TEXT(g, "abs(%s) * %s", x.text, y.text), both};
     default:
       return (expression){TEXT(g, "clamp(%s, -0.75, 0.5 + 0.25 * abs(%s))", x.text, y.text), both};
   }
@@ -206,14 +198,10 @@ static expression binary(generator *g, axes within, int depth) {
   expression x = expr(g, within, depth - 1), y = expr(g, within, depth - 1);
   axes both = x.axes | y.axes;
   switch (below(g, 7)) {
-    case 0:
-      return (expression){TEXT(g, "(%s + %s)", x.text, y.text), both};
-    case 1:
-      return (expression){TEXT(g, "(%s - %s)", x.text, y.text), both};
-    case 2:
-      return (expression){TEXT(g, "(%s / (1 + tanh(%s)^2))", x.text, y.text), both};
-    case 3:
-      return (expression){TEXT(g, "sigmoid(%s)^softplus(%s)", x.text, y.text), both};
+    case 0: return (expression){TEXT(g, "(%s + %s)", x.text, y.text), both};
+    case 1: return (expression){TEXT(g, "(%s - %s)", x.text, y.text), both};
+    case 2: return (expression){TEXT(g, "(%s / (1 + tanh(%s)^2))", x.text, y.text), both};
+    case 3: return (expression){TEXT(g, "sigmoid(%s)^softplus(%s)", x.text, y.text), both};
     case 4: {
       expression c = leaf(g, some_of(g, within));
       return (expression){TEXT(g, "where(%s > 0, %s, %s)", c.text, x.text, y.text), both | c.axes};
@@ -221,8 +209,7 @@ static expression binary(generator *g, axes within, int depth) {
     case 5:
       return (expression){TEXT(g, "exp(-softplus(%s)) * exp(0.5 * tanh(%s))", x.text, y.text),
                           both};
-    default:
-      return (expression){TEXT(g, "tanh(%s) * %s", x.text, y.text), both};
+    default: return (expression){TEXT(g, "tanh(%s) * %s", x.text, y.text), both};
   }
 }
 
@@ -232,14 +219,10 @@ static expression reduction(generator *g, axes within, int depth) {
       {"mean[K](", ")"}, {"sum[K](0.5 * ", ")"}, {"sqrt(1 + norm[K](", ")^2)"}};
   expression k = leaf(g, some_of(g, within) | bit(K));
   switch (below(g, 6)) {
-    case 0:
-      return (expression){TEXT(g, "max[K](%s)", k.text), k.axes & ~bit(K)};
-    case 1:
-      return (expression){TEXT(g, "min[K](%s)", k.text), k.axes & ~bit(K)};
-    case 2:
-      return (expression){TEXT(g, "%s[K = %d]", k.text, below(g, 2)), k.axes & ~bit(K)};
-    case 3:
-      return (expression){TEXT(g, "mean[K](sin(index[K]) * %s)", k.text), k.axes & ~bit(K)};
+    case 0: return (expression){TEXT(g, "max[K](%s)", k.text), k.axes & ~bit(K)};
+    case 1: return (expression){TEXT(g, "min[K](%s)", k.text), k.axes & ~bit(K)};
+    case 2: return (expression){TEXT(g, "%s[K = %d]", k.text, below(g, 2)), k.axes & ~bit(K)};
+    case 3: return (expression){TEXT(g, "mean[K](sin(index[K]) * %s)", k.text), k.axes & ~bit(K)};
     default: {
       expression x = expr(g, within | bit(K), depth - 1);
       expression product = {TEXT(g, "%s * %s", k.text, x.text), k.axes | x.axes};
@@ -311,7 +294,7 @@ static expression let(generator *g, expression x) {
 
 static expression maybe_let(generator *g, expression x) { return chance(g, 50) ? let(g, x) : x; }
 
-// ---- states ------------------------------------------------------------------------------------------------------------------
+// ---- states -------------------------------------------------------------------------------------
 
 static char *declare_state(generator *g, axes set, bool complex) {
   char *name = TEXT(g, "S%d", g->state_count++);
@@ -361,8 +344,7 @@ static expression decay(generator *g, axes within) {
     }
     case 1:
       return (expression){TEXT(g, "sigmoid(%s)^softplus(%s) * %s", y.text, y.text, x.text), both};
-    default:
-      return (expression){TEXT(g, "sigmoid(%s) * %s", y.text, x.text), both};
+    default: return (expression){TEXT(g, "sigmoid(%s) * %s", y.text, x.text), both};
   }
 }
 
@@ -396,12 +378,9 @@ static void elementwise_state(generator *g) {
 static const char *complex_decay(generator *g, axes within, const char *z) {
   expression radius = expr(g, within, 1), angle = expr(g, within, 1);
   switch (below(g, 3)) {
-    case 0:
-      return TEXT(g, "polar(sigmoid(%s), %s)", radius.text, angle.text);
-    case 1:
-      return TEXT(g, "exp(complex(-softplus(%s), %s))", radius.text, angle.text);
-    default:
-      return TEXT(g, "(0.5 * %s * tanh(%s) * cos(%s))", z, radius.text, angle.text);
+    case 0: return TEXT(g, "polar(sigmoid(%s), %s)", radius.text, angle.text);
+    case 1: return TEXT(g, "exp(complex(-softplus(%s), %s))", radius.text, angle.text);
+    default: return TEXT(g, "(0.5 * %s * tanh(%s) * cos(%s))", z, radius.text, angle.text);
   }
 }
 
@@ -522,7 +501,7 @@ static void any_state(generator *g) {
   kinds[below(g, (int)(sizeof kinds / sizeof *kinds))](g);
 }
 
-// ---- the program ---------------------------------------------------------------------------------------------------------------
+// ---- the program --------------------------------------------------------------------------------
 
 static void add_output(generator *g, int number, expression x) {
   static const char *const forms[][2] = {
@@ -552,7 +531,8 @@ static void add_outputs(generator *g) {
 }
 
 static const char *header(generator *g) {
-  // K, N, M and J are summed, sliced, renamed or folded over: sizes of the source. H is told at run time, V sometimes.
+  // K, N, M and J are summed, sliced, renamed or folded over: sizes of the source. H is told at run
+  // time, V sometimes.
   int n = 1 + below(g, 3);
   const char *sizes[AXES] = {"",
                              TEXT(g, " = %d", 2 + below(g, 4)),

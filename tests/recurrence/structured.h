@@ -1,5 +1,6 @@
-// Random programs for tests, from a seed: recurrences built around the structures that linearity knows. (The generator
-// of tests/random builds freely from expressions; the two find different mistakes.)
+// Random programs for tests, from a seed: recurrences built around the structures that linearity
+// knows. (The generator of tests/random builds freely from expressions; the two find different
+// mistakes.)
 #ifndef REC_TESTS_RECURRENCE_STRUCTURED_H
 #define REC_TESTS_RECURRENCE_STRUCTURED_H
 
@@ -7,13 +8,15 @@
 
 #include "compiler/base/arena.h"
 
-// The text of a recurrence called `name`, with the functions it uses: one to three states (decays that are gates, constants
-// such as 0, 1, -0.8 and 1.02, inputs, complex; resets, low rank, dense, delays, maxima, coupled, nonlinear), gates,
-// reads, lags, folds, functions. The same seed gives the same text.
+// The text of a recurrence called `name`, with the functions it uses: one to three states (decays
+// that are gates, constants such as 0, 1, -0.8 and 1.02, inputs, complex; resets, low rank, dense,
+// delays, maxima, coupled, nonlinear), gates, reads, lags, folds, functions. The same seed gives
+// the same text.
 //
-// With inputs, parameters and initial states in [-1, 1] and up to some fifty steps, values stay below some hundred and
-// denominators away from 0, so that results in single precision are meaningful. Operations with a kink or a jump are
-// applied to inputs and parameters alone (except in max-plus states), so that rounding seldom decides a branch.
+// With inputs, parameters and initial states in [-1, 1] and up to some fifty steps, values stay
+// below some hundred and denominators away from 0, so that results in single precision are
+// meaningful. Operations with a kink or a jump are applied to inputs and parameters alone (except
+// in max-plus states), so that rounding seldom decides a branch.
 char *structured_recurrence(arena *memory, uint64_t seed, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-// Normalisation: every rewrite, that it changes no value at ordinary points, and what it is for at extreme ones.
-// clang-format off
+// Normalisation: every rewrite, that it changes no value at ordinary points, and what it is for at
+// extreme ones. clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,8 @@
 
 #include "tests/recurrence/fixture.h"
 
-// y = EXPRESSION of the real inputs a, b[K] and v[V]; the values that remain, one operation each, leaves left out.
+// y = EXPRESSION of the real inputs a, b[K] and v[V]; the values that remain, one operation each,
+// leaves left out.
 static const struct {
   const char *expression, *operations;
 } rewrites[] = {
@@ -132,7 +133,8 @@ static bool same_point(point p, point expected) {
   return near(p.y, expected.y) && near(p.da, expected.da) && near(p.db, expected.db);
 }
 
-// Points at which the formula as written overflows or loses digits (`lets`: written with lets in between).
+// Points at which the formula as written overflows or loses digits (`lets`: written with lets in
+// between).
 static const struct {
   const char *lets, *expression;
   double a, b;

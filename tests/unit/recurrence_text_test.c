@@ -1,5 +1,5 @@
-// The text form of the recurrence IR: it reads back to itself, and malformed text is refused with one message.
-// clang-format off
+// The text form of the recurrence IR: it reads back to itself, and malformed text is refused with
+// one message. clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,7 +130,8 @@ static void malformed_text_is_refused(void **state) {
   }
 }
 
-// Whatever a damaged text says, it is refused with a message or is a recurrence that verifies and reads back to itself.
+// Whatever a damaged text says, it is refused with a message or is a recurrence that verifies and
+// reads back to itself.
 static void damaged_text_never_crashes(void **state) {
   (void)state;
   static const char *const splices[] = {"%",  "[", "%3", "-",   "1e99", "complex",

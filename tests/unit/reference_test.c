@@ -1,5 +1,5 @@
-// The reference interpreter: derivatives of every operation, states, lag buffers, packed sequences, checkpoints, kinks.
-// clang-format off
+// The reference interpreter: derivatives of every operation, states, lag buffers, packed sequences,
+// checkpoints, kinks. clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,8 @@ static void assert_gradients(const char *text, int64_t batch, int64_t time) {
   fixture_close(&s);
 }
 
-// %0 is a real value in (-1, 1), %1 and %2 further ones, %3 positive; %4, %6 complex, %6 away from 0.
+// %0 is a real value in (-1, 1), %1 and %2 further ones, %3 positive; %4, %6 complex, %6 away from
+// 0.
 static const struct {
   value_op op;
   const char *line;
@@ -125,8 +126,9 @@ static void every_operation_has_its_derivative(void **state) {
   }
 }
 
-// A shift register over a let that depends on the state, a lagged input in an order of its own, several states that
-// read each other, a slice, a rename, a nonlinear update, a complex state and a real value promoted into it.
+// A shift register over a let that depends on the state, a lagged input in an order of its own,
+// several states that read each other, a slice, a rename, a nonlinear update, a complex state and a
+// real value promoted into it.
 static const char tangle[] =
     "recurrence tangle {\n"
     "  axis G\n  axis K = 3 summed\n  axis M = 3 summed\n"
