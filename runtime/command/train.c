@@ -74,8 +74,13 @@ static bool is_asked_for(const train_request *r, const char *name) {
   return r->block_count == 0;
 }
 
-// Every name must be that of a block.
+// There must be something to do, and every name must be that of a block.
 static int check_names(const train_request *r, const session *s, const char *command, bool train) {
+  if (train ? !s->program->block_count : !s->program->evaluate_count) {
+    fprintf(stderr, "rec %s: expected %s block in %s, found none\n", command,
+            train ? "a train" : "an evaluate", r->module.file);
+    return EXIT_USAGE;
+  }
   for (int i = 0; i < r->block_count; i++) {
     bool known = false;
     int count = train ? s->program->block_count : s->program->evaluate_count;

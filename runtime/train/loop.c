@@ -44,22 +44,33 @@ static int64_t step_of_line(const char *line) {
   return key ? strtoll(key + 7, NULL, 10) : -1;
 }
 
-// Keeps the lines of the steps that the checkpoint knows: the others are run again.
-static rec_status open_log(loop *l) {
-  char *kept = NULL, *line = NULL;
-  size_t size = 0, room = 0;
-  FILE *old = l->t->step ? fopen(l->log_path, "r") : NULL, *memory = open_memstream(&kept, &size);
-  if (!memory) return rec_no_memory();
-  while (old && getline(&line, &room, old) > 0)
-    if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step)
-      fputs(line, memory);
+// The lines of the steps that the checkpoint knows; the others are run again.
+static bool kept_lines(const loop *l, char **kept, size_t *size) {
+  char *line = NULL;
+  size_t room = 0;
+  FILE *old = l->t->step ? fopen(l->log_path, "r") : NULL, *memory = open_memstream(kept, size);
+  if (memory)
+    while (old && getline(&line, &room, old) > 0)
+      if (strchr(line, '\n') && step_of_line(line) >= 0 && step_of_line(line) < l->t->step)
+        fputs(line, memory);
   if (old) fclose(old);
   free(line);
-  fclose(memory);
-  l->log = fopen(l->log_path, "w");
-  bool good = l->log && fwrite(kept, 1, size, l->log) == size && !fflush(l->log);
+  return memory && !fclose(memory);
+}
+
+// Replaced as a whole: a kill at this moment leaves the old log or the new one.
+static rec_status open_log(loop *l) {
+  char *kept = NULL, *fresh = session_path(l->s, l->t->block->name, "log.jsonl.new");
+  size_t size = 0;
+  rec_status status = fresh && kept_lines(l, &kept, &size) ? REC_OK : rec_no_memory();
+  FILE *file = status ? NULL : fopen(fresh, "w");
+  bool good = file && fwrite(kept, 1, size, file) == size && !fflush(file) && !fsync(fileno(file));
+  if (file && fclose(file)) good = false;
+  if (!status && (!good || rename(fresh, l->log_path) || !(l->log = fopen(l->log_path, "a"))))
+    status = rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   free(kept);
-  return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  free(fresh);
+  return status;
 }
 
 static void write_log(loop *l, const step_report *r, double seconds) {

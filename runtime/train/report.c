@@ -2,6 +2,7 @@
 // one file that needs no other. gnuplot draws; without it the page has the tables alone.
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,20 @@ static void plot_curve(plot *p, const char *name, const char *points) {
   p->curves++;
 }
 
+// Without gnuplot the pipe breaks; that must not end the process.
+static bool draw(const plot *p) {
+  struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
+  sigaction(SIGPIPE, &ignore, &old);
+  FILE *gnuplot = popen("gnuplot 2>/dev/null", "w");
+  bool good = gnuplot != NULL;
+  if (gnuplot) {
+    fwrite(p->script, 1, p->size, gnuplot);
+    good = pclose(gnuplot) == 0;
+  }
+  sigaction(SIGPIPE, &old, NULL);
+  return good;
+}
+
 // `marks`: lines with points. Draws into the file; false if gnuplot is not there or fails.
 static bool plot_close(plot *p, bool marks) {
   for (int i = 0; i < p->curves; i++)
@@ -84,12 +99,7 @@ static bool plot_close(plot *p, bool marks) {
             colours[i % COLOUR_COUNT], i);
   fprintf(p->out, "\n");
   fclose(p->out);
-  FILE *gnuplot = p->curves ? popen("gnuplot 2>/dev/null", "w") : NULL;
-  bool good = gnuplot != NULL;
-  if (gnuplot) {
-    fwrite(p->script, 1, p->size, gnuplot);
-    good = pclose(gnuplot) == 0;
-  }
+  bool good = p->curves && draw(p);
   free(p->script);
   return good;
 }
