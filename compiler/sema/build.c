@@ -165,7 +165,8 @@ static sema_operand build_whole_power(sema_scope *scope, sema_operand base, int 
   return seen_as(build_value(scope, value), base.axes);
 }
 
-sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent, span where) {
+sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent,
+                         span exponent_place, span where) {
   if (base.kind == OPERAND_ERROR || exponent.kind == OPERAND_ERROR) return operand_error;
   if (exponent.kind == OPERAND_CONSTANT && exponent.number == floor(exponent.number) &&
       fabs(exponent.number) <= INT32_MAX) {
@@ -173,14 +174,14 @@ sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand expo
     return power.kind == OPERAND_ERROR ? power : seen_as(power, base.axes | exponent.axes);
   }
   if (base.complex || exponent.complex) {
-    scope_error(scope, where,
+    scope_error(scope, exponent_place,
                 "expected a whole constant as the exponent of a complex power, found "
                 "%s",
                 exponent.complex ? "a complex one" : "another one");
     return operand_error;
   }
   if (base.kind == OPERAND_CONSTANT && base.number < 0) {
-    scope_error(scope, where,
+    scope_error(scope, exponent_place,
                 "expected a base of at least 0 for an exponent that is not a whole "
                 "constant, found %s",
                 number_text(scope->sema, base.number));

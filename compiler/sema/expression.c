@@ -378,7 +378,7 @@ static sema_operand check_binary(sema_scope *scope, const ast_expr *e) {
                                : check_expression(scope, e->binary.left);
   sema_operand right = compares ? check_real(scope, e->binary.right, "a comparison")
                                 : check_expression(scope, e->binary.right);
-  if (e->binary.op == AST_POWER) return build_power(scope, left, right, e->binary.right->span);
+  if (e->binary.op == AST_POWER) return build_power(scope, left, right, e->binary.right->span, e->span);
   return build_binary(scope, ops[e->binary.op], left, right, e->span);
 }
 

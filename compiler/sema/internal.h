@@ -192,7 +192,9 @@ sema_operand build_value(sema_scope *scope, typed_value value);
 sema_operand refuse_growth(sema_scope *scope, span where);
 // Forgets the values from `count` on, which nothing uses.
 void drop_values(sema_scope *scope, int count);
-sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent, span where);
+// `exponent_place`: where messages about the exponent point; `where`: the whole power.
+sema_operand build_power(sema_scope *scope, sema_operand base, sema_operand exponent,
+                         span exponent_place, span where);
 sema_operand build_reduction(sema_scope *scope, value_op op, sema_operand a, axis_set over,
                              span where);
 sema_operand build_slice(sema_scope *scope, sema_operand a, int axis, int64_t entry, span where);
