@@ -105,13 +105,33 @@ static bool find_max_plus(finder *f, const affine_analysis *a, value_id update,
 
 // ---- affine -------------------------------------------------------------------------------------
 
-static const char *axis_names(finder *f, axis_set axes) {
+// "the axis K", "the axes H,K".
+static const char *axes_in_words(finder *f, axis_set axes) {
   const char *text = "";
+  int count = 0;
   for (int i = 0; i < f->body->axes.count; i++) {
     if (!axis_in(axes, i)) continue;
-    text = arena_printf(f->memory, "%s%s%s", text, *text ? "," : "", f->body->axes.items[i].name);
+    const char *comma = count++ ? "," : "";
+    text = arena_printf(f->memory, "%s%s%s", text, comma, f->body->axes.items[i].name);
   }
-  return text;
+  return arena_printf(f->memory, "the %s %s", count == 1 ? "axis" : "axes", text);
+}
+
+// Why a decay with some of the key or value axes is no scalar, or with both not even one per axis.
+static const char *decay_in_words(finder *f, const state_structure *s, axis_set decay_axes) {
+  axis_set keys = decay_axes & s->key_axes, values = decay_axes & s->value_axes;
+  if (s->class == STATE_ELEMENTWISE) {
+    if (values) {
+      return arena_printf(f->memory, "mixes %s with %s", axes_in_words(f, keys),
+                          axes_in_words(f, values));
+    }
+    return arena_printf(f->memory, "has %s, and no outer product makes another",
+                        axes_in_words(f, keys));
+  }
+  const char *which = keys && values ? "reads sum over and an outer product makes"
+                      : keys         ? "reads sum over"
+                                     : "an outer product makes";
+  return arena_printf(f->memory, "has %s, which %s", axes_in_words(f, keys | values), which);
 }
 
 // Scalar decay, axis decay or elementwise, by the axes of the decay.
@@ -123,25 +143,16 @@ static void classify_decay(finder *f, state_structure *s) {
   if (beside_heads) s->value_axes = beside_heads;
   if (s->key_axes == 0) {
     s->class = STATE_ELEMENTWISE;
-  } else if (!(decay_axes & (s->key_axes | s->value_axes))) {
-    s->class = STATE_SCALAR_DECAY;
-  } else if (s->value_axes &&
-             decay_separates(&f->builder, s->decay, s->log_decay, s->key_axes, s->value_axes)) {
-    s->class = STATE_AXIS_DECAY;
-    set_limit(s, s->decay,
-              arena_printf(f->memory, "has the axis %s, which %s",
-                           axis_names(f, decay_axes & (s->key_axes | s->value_axes)),
-                           decay_axes & s->key_axes ? "reads sum over" : "an outer product makes"));
-  } else {
-    s->class = STATE_ELEMENTWISE;
-    set_limit(s, s->decay,
-              s->value_axes
-                  ? arena_printf(f->memory, "mixes the axes %s and %s",
-                                 axis_names(f, s->key_axes & decay_axes),
-                                 axis_names(f, s->value_axes & decay_axes))
-                  : arena_printf(f->memory, "has the axis %s, and no outer product makes another",
-                                 axis_names(f, s->key_axes & decay_axes)));
+    return;
   }
+  if (!(decay_axes & (s->key_axes | s->value_axes))) {
+    s->class = STATE_SCALAR_DECAY;
+    return;
+  }
+  bool separate = s->value_axes &&
+                  decay_separates(&f->builder, s->decay, s->log_decay, s->key_axes, s->value_axes);
+  s->class = separate ? STATE_AXIS_DECAY : STATE_ELEMENTWISE;
+  set_limit(s, s->decay, decay_in_words(f, s, decay_axes));
 }
 
 static void describe_affine(finder *f, int state, const affine *form, state_structure *s) {

@@ -1,5 +1,6 @@
 // Normalisation: every rewrite, that it changes no value at ordinary points, and what it is for at
 // extreme ones. clang-format off
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

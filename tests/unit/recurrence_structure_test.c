@@ -1,5 +1,6 @@
 // Linearity: the class, the axes and the strata of published recurrences and of corner cases, told
 // by the report. clang-format off
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +44,8 @@ static const struct {
      "y = sum[K](q * S) }",
      "recurrence two_sided: 1 state\n"
      "  state S[H,K,V]: linear, decay per axis kept as a logarithm, keys [K], values [V]\n"
-     "    because 'sigmoid(a) * exp(-exp(b))' at 3:5 has the axis K,V, which reads sum over\n"},
+     "    because 'sigmoid(a) * exp(-exp(b))' at 3:5 has the axes K,V, which reads sum over and an "
+     "outer product makes\n"},
     {"recurrence gateloop(H, K = 4, V) {\n"
      "input q[H,K], k[H,K], v[H,V], m[H,K], phase[H,K] state S[H,K,V] : complex output y[H,V]\n"
      "S = polar(sigmoid(m), phase) * S[t-1] + k * v\n"
@@ -59,7 +61,7 @@ static const struct {
      "y = sum[N](q * h) }",
      "recurrence longhorn: 1 state\n"
      "  state h[D,N]: linear, element by element, decay kept as products\n"
-     "    because '1 - e * k^2' at 4:6 mixes the axes N and D\n"},
+     "    because '1 - e * k^2' at 4:6 mixes the axis N with the axis D\n"},
     {"recurrence total(D) { input x[D] state h[D] output y[D] h = h[t-1] + x y = h }",
      "recurrence total: 1 state\n"
      "  state h[D]: linear, element by element, decay 1\n"},

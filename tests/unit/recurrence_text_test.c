@@ -1,5 +1,6 @@
 // The text form of the recurrence IR: it reads back to itself, and malformed text is refused with
 // one message. clang-format off
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

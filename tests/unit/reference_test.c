@@ -1,5 +1,6 @@
 // The reference interpreter: derivatives of every operation, states, lag buffers, packed sequences,
 // checkpoints, kinks. clang-format off
+// clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
