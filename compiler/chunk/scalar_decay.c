@@ -134,6 +134,17 @@ static products single(builder *b, tile_id factor) {
   return one;
 }
 
+// Divides the factor that has the divisor's keys or values, so that none gets both; `own` is what it has of them.
+static void divide_product(builder *b, tiles *product, tile_id divisor, axis_set own) {
+  for (int i = 0; i < product->count; i++) {
+    if (own && !(axes_of(b, product->items[i]) & own)) continue;
+    product->items[i] = tile_binary(b->program, TILE_DIV, product->items[i], divisor);
+    return;
+  }
+  tile_id one = tile_number(b->program, 1);
+  vec_push(b->arena, product, tile_binary(b->program, TILE_DIV, one, divisor));
+}
+
 // Products are taken apart; sums only where they join keys and values.
 static products products_of(builder *b, tile_id id, axis_set keys, axis_set values) {
   tile_value v = *tile_of(b, id);
@@ -167,8 +178,7 @@ static products products_of(builder *b, tile_id id, axis_set keys, axis_set valu
       if (!(axes_of(b, v.args[1]) & keys) || !(axes_of(b, v.args[1]) & values)) {
         products x = products_of(b, v.args[0], keys, values);
         for (int i = 0; i < x.count; i++) {
-          tile_id *first = &x.items[i].items[0];
-          *first = tile_binary(b->program, TILE_DIV, *first, v.args[1]);
+          divide_product(b, &x.items[i], v.args[1], (keys | values) & axes_of(b, v.args[1]));
         }
         return x;
       }

@@ -464,6 +464,114 @@ static void random_programs_agree(void **state) {
   assert_true(compared > RANDOM_PROGRAMS / 2);
 }
 
+// ---- random recurrences with scalar decays ----------------------------------------------------------------------------
+
+static const char *pick(uint64_t *seed, const char *const *words, int count) {
+  return words[(int)random_between(seed, 0, count)];
+}
+
+#define PICK(seed, ...)                          \
+  pick(seed, (const char *const[]){__VA_ARGS__}, \
+       (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
+
+static const char *random_keys(uint64_t *seed) {
+  return PICK(seed, "k", "k^2", "silu(q)", "u * k", "(k - u)", "k / (2 + q^2)", "normalize[K](k)");
+}
+
+static const char *random_scalar(uint64_t *seed) {
+  return PICK(seed, "1", "sigmoid(f)", "f / (2 + g^2)", "-a", "softplus(g + a)", "H^-0.5");
+}
+
+static const char *random_values(uint64_t *seed) {
+  return PICK(seed, "v", "(v - w)", "tanh(w) * v", "c", "sigmoid(v) / (1 + c^2)", "1");
+}
+
+static const char *random_decay(uint64_t *seed) {
+  return PICK(seed, "", "exp(-softplus(g)) * ", "exp(-exp(a) * softplus(f)) * ",
+              "sigmoid(g)^0.5 * ", "exp(log1p(-2^(-5 - index[H]))) * ", "exp(-0.1) * ",
+              "exp(where(f > 0.5, log(0), -a^2)) * ");
+}
+
+static const char *random_product(arena *a, uint64_t *seed, bool values) {
+  const char *scalar = random_scalar(seed), *keys = random_keys(seed);
+  return values ? arena_printf(a, "%s * %s * %s", scalar, keys, random_values(seed))
+                : arena_printf(a, "%s * %s", scalar, keys);
+}
+
+static const char *random_increment(arena *a, uint64_t *seed, bool values) {
+  const char *first = random_product(a, seed, values);
+  if (random_between(seed, 0, 1) < 0.5) return first;
+  return arena_printf(a, "%s - %s", first, random_product(a, seed, values));
+}
+
+// One or two states; the increment of the second may use what the first one reads.
+static const char *random_scalar_decay(arena *a, uint64_t seed) {
+  const char *s = random_increment(a, &seed, true), *n = random_increment(a, &seed, false);
+  const char *scale = PICK(&seed, "", "K^-0.5 * ", "sigmoid(f) * ", "u * ");
+  const char *second = PICK(&seed, "", "read[V = 1] * ", "(2 + read[V = 0]) * ");
+  const char *before = PICK(&seed, "q * S[t-1]", "q * (S[t-1] + u * k * v)", "u * S", "S - S[t-1]");
+  const char *text = arena_printf(a,
+                                  "recurrence r(H, K = 4, V = 3) {\n"
+                                  "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H], f[H]\n"
+                                  "  param u[H,K], c[V], a[H]\n"
+                                  "  state S[H,K,V], n[H,K]\n"
+                                  "  output y[H,V], z[H]\n"
+                                  "  S = %sS[t-1] + %s\n"
+                                  "  let read = sum[K](%sq * S)\n"
+                                  "  n = %sn[t-1] + %s(%s)\n",
+                                  random_decay(&seed), s, scale, random_decay(&seed), second, n);
+  return arena_printf(
+      a,
+      "%s"
+      "  y = read * %s + sum[K](%s) / (3 + w^2)\n"
+      "  z = %s(3 + sum[K](u * n)^2) + sum[K](k * n[t-1]) + a * f + c[V = 0] + g * v[V = 2]\n"
+      "}\n",
+      text, random_values(&seed), before, PICK(&seed, "log", "sqrt", "tanh", "1 / "));
+}
+
+static void random_scalar_decays_agree(void **state) {
+  (void)state;
+  const char *given = getenv("REC_SEED");
+  uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
+  for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
+    fixture s = fixture_open();
+    const char *text = random_scalar_decay(s.memory, seed), *message = "", *reason = NULL;
+    recurrence *r = from_source(&s, text);
+    trial t = trial_new(s.memory, r, 2, 11, NULL, 0, seed);
+    if (!reference_execute(r, &t.run, true)) abort();
+    tile_program *chunk = chunk_build_scalar_decay(s.memory, r, 4, &reason);
+    if (!chunk) {
+      fail_msg("REC_SEED=%llu: no chunk program: %s\n%s", (unsigned long long)seed, reason, text);
+    }
+    if (!agrees_loosely(r, chunk, &t, seed, s.memory, &message)) {
+      fail_msg("REC_SEED=%llu: %s\n%s", (unsigned long long)seed, message, text);
+    }
+    fixture_close(&s);
+  }
+}
+
+// Sequences of different lengths in one tensor, an empty one among them.
+static void packed_sequences_agree(void **state) {
+  (void)state;
+  static const int32_t ends[] = {0, 5, 5, 18, 19};
+  static const char *const sources[] = {lags, scalar_decay};
+  for (int i = 0; i < 2; i++) {
+    fixture s = fixture_open();
+    recurrence *r = from_source(&s, sources[i]);
+    const char *where, *reason;
+    tile_program *forward =
+        i ? chunk_build_scalar_decay(s.memory, r, 8, &reason) : chunk_build_step(s.memory, r);
+    tile_gradient gradient = tile_differentiate(s.memory, forward);
+    trial t = trial_new(s.memory, r, 1, 19, ends, 4, 3);
+    trial u = trial_new(s.memory, r, 1, 19, ends, 4, 3);
+    assert_true(reference_execute(r, &t.run, true));
+    assert_true(tile_execute(r, forward, &gradient, &u.run));
+    double error = trial_difference(&t, &u, s.memory, &where);
+    if (!(error < 1e-12)) fail_msg("%s differs by %g", where, error);
+    fixture_close(&s);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree_with_the_reference),
@@ -471,6 +579,8 @@ int main(void) {
       cmocka_unit_test(pointwise_programs_agree),
       cmocka_unit_test(other_structures_are_refused),
       cmocka_unit_test(random_programs_agree),
+      cmocka_unit_test(random_scalar_decays_agree),
+      cmocka_unit_test(packed_sequences_agree),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
