@@ -15,7 +15,7 @@ value_id previous_value(const typed_body *body, int state) {
 
 // ---- keys ---------------------------------------------------------------------------------------
 
-// Axes summed on all ways from a value to where it ends. ALL_AXES: no way but the state's own
+// Axes summed on all ways from a value to where it ends. all_axes: no way but the state's own
 // elementwise update.
 static const axis_set all_axes = ~(axis_set)0;
 

@@ -1,5 +1,5 @@
 // Normalisation: every rewrite, that it changes no value at ordinary points, and what it is for at
-// extreme ones. clang-format off
+// extreme ones.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>

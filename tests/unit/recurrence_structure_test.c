@@ -1,5 +1,5 @@
 // Linearity: the class, the axes and the strata of published recurrences and of corner cases, told
-// by the report. clang-format off
+// by the report.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>

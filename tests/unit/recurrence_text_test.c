@@ -1,5 +1,5 @@
 // The text form of the recurrence IR: it reads back to itself, and malformed text is refused with
-// one message. clang-format off
+// one message.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>

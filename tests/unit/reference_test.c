@@ -1,5 +1,5 @@
 // The reference interpreter: derivatives of every operation, states, lag buffers, packed sequences,
-// checkpoints, kinks. clang-format off
+// checkpoints, kinks.
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
