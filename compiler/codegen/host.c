@@ -23,14 +23,10 @@
 static bool in_memory(const kernel *k, const tile_place *place) {
   switch (place->role) {
     case TILE_STASH:
-    case TILE_KEEP:
-      return false;
-    case TILE_STATE:
-      return k->kind != KERNEL_BACKWARD;
-    case TILE_NEXT_STATE:
-      return k->kind != KERNEL_BACKWARD;
-    default:
-      return true;
+    case TILE_KEEP: return false;
+    case TILE_STATE: return k->kind != KERNEL_BACKWARD;
+    case TILE_NEXT_STATE: return k->kind != KERNEL_BACKWARD;
+    default: return true;
   }
 }
 
@@ -710,23 +706,32 @@ static void set_step(host *h, part *p, ir t) {
 
 enum { STEPS_AHEAD = 8, CACHE_LINE = 64 };
 
+static void fetch_row(host *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
+                      bool write) {
+  emitter *e = h->e;
+  axis_set axes = axes_of_place(place);
+  if (!place->time || !tensor.base || !axis_in(axes, h->m.lane_axis) || plan_tile_axes(&h->m, axes))
+    return;
+  view v = at_time(h, tensor, t, stride);
+  ir address = view_address(&p->l, &v, &h->at, axes);
+  for (int n = 0; n < h->m.lanes; n += CACHE_LINE / (h->m.f64 ? 8 : 4)) {
+    ir line = element(e, e->real, address, integer(e, n));
+    ir hints[] = {line, LLVMConstInt(e->i32, write, 0), LLVMConstInt(e->i32, 3, 0),
+                  LLVMConstInt(e->i32, 1, 0)};
+    call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
+  }
+}
+
 /* Steps lie further apart than a page when there are many channels: nobody but us knows what is read next. */
 static void fetch_ahead(host *h, part *p, ir t) {
-  emitter *e = h->e;
-  int lane = h->m.lane_axis;
-  ir ahead = int_add(e, t, integer(e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
-  for (int i = 0; lane >= 0 && i < p->program->arguments.count; i++) {
-    const tile_place *place = &p->program->arguments.items[i];
-    if (!place->time || !p->memory[i].base || !axis_in(axes_of_place(place), lane)) continue;
-    if (plan_tile_axes(&h->m, axes_of_place(place))) continue;
-    view v = at_time(h, p->memory[i], ahead, p->time_stride[i]);
-    ir address = view_address(&p->l, &v, &h->at, axes_of_place(place));
-    for (int n = 0; n < h->m.lanes; n += CACHE_LINE / (h->m.f64 ? 8 : 4)) {
-      ir line = element(e, e->real, address, integer(e, n));
-      ir hints[] = {line, LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 3, 0),
-                    LLVMConstInt(e->i32, 1, 0)};
-      call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
-    }
+  if (h->m.lane_axis < 0) return;
+  ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    fetch_row(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i], false);
+  }
+  for (int i = 0; i < p->program->results.count; i++) {
+    fetch_row(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead,
+              p->result_time_stride[i], true);
   }
 }
 

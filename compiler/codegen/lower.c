@@ -91,10 +91,8 @@ static view buffer_of(lower *l, int buffer) {
 view value_view(lower *l, tile_id id) {
   const tile_value *v = value(l, id);
   switch (v->op) {
-    case TILE_ARGUMENT:
-      return l->arguments[v->index];
-    case TILE_STOP:
-      return value_view(l, v->args[0]);
+    case TILE_ARGUMENT: return l->arguments[v->index];
+    case TILE_STOP: return value_view(l, v->args[0]);
     case TILE_RENAME: {
       view x = value_view(l, v->args[0]);
       x.stride[v->index2] = x.stride[v->index];
@@ -115,8 +113,7 @@ view value_view(lower *l, tile_id id) {
       }
       return x;
     }
-    default:
-      return buffer_of(l, l->p->values[id].buffer);
+    default: return buffer_of(l, l->p->values[id].buffer);
   }
 }
 
@@ -193,12 +190,9 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
   const tile_value *v = value(l, id);
   const tile_program *program = l->p->program;
   switch (v->op) {
-    case TILE_NUMBER:
-      return real_number(e, v->number, 0);
-    case TILE_AXIS_SIZE:
-      return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
-    case TILE_INDEX:
-      return real_of_index(l, at, v->index);
+    case TILE_NUMBER: return real_number(e, v->number, 0);
+    case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
+    case TILE_INDEX: return real_of_index(l, at, v->index);
     case TILE_VALID: {
       ir rows = LLVMBuildSIToFP(e->b, l->rows, e->real, "");
       return one_if(l,
@@ -208,19 +202,13 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
       ir t = real_of_index(l, at, program->time_axis), s = real_of_index(l, at, program->pair_axis);
       return one_if(l, real_compare(e, v->index ? LLVMRealOGT : LLVMRealOGE, t, s));
     }
-    case TILE_ARGUMENT:
-      return view_load(l, &l->arguments[v->index], at, v->axes);
+    case TILE_ARGUMENT: return view_load(l, &l->arguments[v->index], at, v->axes);
     case TILE_STOP:
-    case TILE_EXPAND:
-      return value_at(l, at, v->args[0]);
-    case TILE_RENAME:
-      return renamed_at(l, at, v);
-    case TILE_SLICE:
-      return sliced_at(l, at, v);
-    case TILE_PLACE:
-      return placed_at(l, at, v);
-    default:
-      ICE("codegen", "%%%d (%s) is not at hand", id, tile_op_text(v->op));
+    case TILE_EXPAND: return value_at(l, at, v->args[0]);
+    case TILE_RENAME: return renamed_at(l, at, v);
+    case TILE_SLICE: return sliced_at(l, at, v);
+    case TILE_PLACE: return placed_at(l, at, v);
+    default: ICE("codegen", "%%%d (%s) is not at hand", id, tile_op_text(v->op));
   }
 }
 
@@ -374,6 +362,7 @@ typedef struct points {
   ir *sums;       /* accumulators by position in nest->values, for vectors of `sum_lanes` */
   ir *short_sums; /* for the shorter vector at the end */
   int sum_lanes;
+  staged_lanes *staged; /* by position in nest->results; block 0: stored at each point */
 } points;
 
 static double identity_of(tile_op op) {
@@ -463,7 +452,15 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
       compute_point(l, at, id);
     }
   }
-  for (int i = 0; i < n->nest->results.count; i++) store_result(l, at, n->nest->results.items[i]);
+  for (int i = 0; i < n->nest->results.count; i++) {
+    int result = n->nest->results.items[i];
+    if (n->staged[i].block) {
+      stage_point(l, &n->staged[i], at,
+                  value_at(l, at, l->p->program->results.items[result].value));
+    } else {
+      store_result(l, at, result);
+    }
+  }
   forget(l);
 }
 
@@ -585,8 +582,16 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
   }
   n.outer = by_rank(l, outer);
   n.reduced = by_rank(l, reduced);
+  n.staged = ARENA_ARRAY(l->e->a, staged_lanes, nest->results.count + 1);
+  for (int i = 0; i < nest->results.count; i++) {
+    int block = lane_block_of(l, nest, nest->results.items[i]);
+    if (block) n.staged[i] = stage_lanes(l, nest, nest->results.items[i], block);
+  }
   place_in_loops at = start_place(l, nest->lane);
   loops_over(l, &n.outer, 0, &at, outer_vectors, &n);
+  for (int i = 0; i < nest->results.count; i++) {
+    if (n.staged[i].block) add_staged_lanes(l, &n.staged[i]);
+  }
 }
 
 typedef struct free_points {
@@ -820,27 +825,15 @@ static void lower_first_equal(lower *l, const plan_nest *nest) {
 void lower_nest(lower *l, const plan_nest *nest) {
   const tile_program *program = l->p->program;
   switch (nest->kind) {
-    case NEST_POINTS:
-      lower_point_nest(l, nest);
-      break;
-    case NEST_PACK:
-      lower_pack(l, nest);
-      break;
-    case NEST_DOT:
-      lower_dot(l, nest);
-      break;
-    case NEST_PREFIX:
-      lower_along_time(l, nest, nest->axes, prefix_point);
-      break;
-    case NEST_SEGMENT:
-      lower_along_time(l, nest, nest->axes, segment_point);
-      break;
+    case NEST_POINTS: lower_point_nest(l, nest); break;
+    case NEST_PACK: lower_pack(l, nest); break;
+    case NEST_DOT: lower_dot(l, nest); break;
+    case NEST_PREFIX: lower_along_time(l, nest, nest->axes, prefix_point); break;
+    case NEST_SEGMENT: lower_along_time(l, nest, nest->axes, segment_point); break;
     case NEST_SEGMENT_ADJOINT:
       lower_along_time(l, nest, nest->axes & ~axis_bit(program->pair_axis), segment_adjoint_point);
       break;
-    case NEST_FIRST_EQUAL:
-      lower_first_equal(l, nest);
-      break;
+    case NEST_FIRST_EQUAL: lower_first_equal(l, nest); break;
   }
 }
 
@@ -862,7 +855,7 @@ typedef struct stage_data {
   axis_set axes;
 } stage_data;
 
-static void stage_point(lower *l, const place_in_loops *at, void *data) {
+static void next_state_point(lower *l, const place_in_loops *at, void *data) {
   const stage_data *s = data;
   forget(l);
   view_store(l, &s->to, at, s->axes, value_at(l, at, s->id));
@@ -889,7 +882,7 @@ void lower_commit(lower *l) {
     stage_data s = {.id = r->value, .axes = axes};
     s.to = buffer_view(l, &b,
                        stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)b.numbers), "next"));
-    lower_points(l, tile, lane, stage_point, &s);
+    lower_points(l, tile, lane, next_state_point, &s);
     staged[c] = s.to;
   }
   for (int c = 0; c < count; c++) {

@@ -63,6 +63,17 @@ void lower_commit(lower *l);
 typedef void point_function(lower *l, const place_in_loops *at, void *data);
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 
+/* lanes.c: results that add up the lanes of every point of a nest. */
+typedef struct staged_lanes {
+  int result, block;   /* rows summed together */
+  axis_set axes;
+  view rows;
+} staged_lanes;
+int lane_block_of(const lower *l, const plan_nest *nest, int result);
+staged_lanes stage_lanes(lower *l, const plan_nest *nest, int result, int block);
+void stage_point(lower *l, const staged_lanes *s, const place_in_loops *at, ir x);
+void add_staged_lanes(lower *l, const staged_lanes *s);
+
 /* dot.c */
 void lower_dot(lower *l, const plan_nest *nest);
 
