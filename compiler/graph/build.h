@@ -77,7 +77,6 @@ typedef struct lag_place {
 
 typedef struct instance {
   graph_builder *b;
-  struct instance *caller;
   const typed_name *item;
   typed_body *body;
   sema_scope *scope;

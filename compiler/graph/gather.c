@@ -25,10 +25,7 @@ typedef struct row {
 
 typedef struct region {
   int level;
-  VEC(value_id)
-  values;
-  VEC(int)
-  outputs; /* rows */
+  VEC(int) outputs; /* rows */
 } region;
 
 typedef struct gathering {
@@ -39,10 +36,8 @@ typedef struct gathering {
   int *level, *op_level;
   int *leader;    /* union-find over values */
   int *region_of; /* by leader, then by value */
-  VEC(row)
-  rows;
-  VEC(region)
-  regions;
+  VEC(row) rows;
+  VEC(region) regions;
 } gathering;
 
 static const typed_value *value_at(const gathering *g, value_id v) {
@@ -181,7 +176,6 @@ static void make_regions(gathering *g) {
       vec_push(b->arena, &g->regions, (region){.level = g->level[v]});
     }
     g->region_of[v] = g->region_of[first];
-    vec_push(b->arena, &g->regions.items[g->region_of[v]].values, v);
   }
 }
 
@@ -255,8 +249,7 @@ typedef struct extraction {
   value_id *mapped; /* by value of the trunk */
   int *axis_map;    /* by axis of the trunk, -1: not met */
   graph_op *op;
-  VEC(int)
-  lag_from; /* by lag of the body: the trunk's */
+  VEC(int) lag_from; /* by lag of the body: the trunk's */
 } extraction;
 
 static int extract_axis(extraction *x, int axis) {

@@ -18,7 +18,6 @@ typedef struct backward {
   int *buffer_of;    /* by buffer: its gradient's buffer, or NONE */
   bool *written;     /* by tensor: the gradient holds something */
   bool *use_written; /* by parameter: a kernel has written its gradient */
-  int tensor_count;  /* before gradients were added */
 } backward;
 
 static int new_buffer(backward *w, int64_t elements) {
@@ -112,8 +111,7 @@ void gradient_build(arena *memory, graph_model *model) {
                 .gradient_of = ARENA_ARRAY(memory, int, tensors),
                 .buffer_of = ARENA_ARRAY(memory, int, buffers),
                 .written = ARENA_ARRAY(memory, bool, tensors),
-                .use_written = ARENA_ARRAY(memory, bool, model->parameters.count + 1),
-                .tensor_count = tensors};
+                .use_written = ARENA_ARRAY(memory, bool, model->parameters.count + 1)};
   for (int i = 0; i < tensors; i++) w.gradient_of[i] = NONE;
   for (int i = 0; i < buffers; i++) w.buffer_of[i] = NONE;
   w.gradient_of[model->logits] = model->logits; /* the loss writes its gradient over them */

@@ -163,13 +163,11 @@ typedef struct graph_train {
   int model;
   const char *init_text; /* as written, for reports; NULL: none */
   const char *file;      /* data text(file, ..), beside the .rec file */
-  bool characters;       /* tokens = chars */
   double split;
   int64_t context, batch, steps, seed;
   double rate, beta1, beta2, epsilon, weight_decay, clip;
   int64_t warmup; /* steps */
   double floor;
-  bool cosine;
   VEC(graph_intervention) interventions;
   const ast_item *item;
 } graph_train;

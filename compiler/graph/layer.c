@@ -533,7 +533,6 @@ instance *layer_instance(graph_builder *b, instance *caller, const typed_name *i
   int errors = diag_error_count(b->diag);
   instance *in = ARENA_NEW(b->arena, instance);
   *in = (instance){.b = b,
-                   .caller = caller,
                    .item = item,
                    .model = item->item->kind == AST_MODEL,
                    .prefix = caller ? caller->prefix : "",

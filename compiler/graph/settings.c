@@ -177,7 +177,6 @@ static bool read_schedule(block *k) {
   static const char *const names[] = {"warmup", "floor"};
   setting_call call = {.names = names, .count = 2};
   double warmup = 0.1 * (double)t->steps;
-  t->cosine = true;
   if (k->settings[SCHEDULE]) {
     const ast_expr *e = setting_value(k, SCHEDULE, "cosine(...)");
     if (!e) return false;

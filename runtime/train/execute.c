@@ -354,6 +354,9 @@ static rec_status backward(const run *r, const model_step *step) {
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
                         void *gradients, double *loss, float *losses) {
   const train_model *m = x->model;
+  if (s->batch > x->batch || s->time > x->time || (gradients && !x->backward))
+    return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld",
+                    (long long)s->batch, (long long)s->time, (long long)x->batch, (long long)x->time);
   run r = {x, s, parameters, gradients, s->batch * s->time};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < m->op_count; i++) status = forward(&r, i);
