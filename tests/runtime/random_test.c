@@ -14,6 +14,7 @@
 #include <sys/random.h>
 
 #include "tests/random/generate.h"
+#include "tests/recurrence/structured.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
@@ -102,6 +103,12 @@ typedef struct tally {
   int compared, wild;
 } tally;
 
+// Built freely from expressions, or around the structures that linearity knows.
+static char *random_program(arena *memory, uint64_t seed, const char *name) {
+  return seed % 2 ? random_recurrence(memory, seed, name)
+                  : structured_recurrence(memory, seed, name);
+}
+
 // One program of a module against the interpreter.
 static void judge(tally *t, const rec_module *module, const char *name, uint64_t seed) {
   arena *memory = arena_new();
@@ -111,7 +118,7 @@ static void judge(tally *t, const rec_module *module, const char *name, uint64_t
   t->compared += result != WILD;
   if (result != WILD) {
     check(result == SAME, "REC_SEED=%llu REC_PROGRAMS=1, %s\n%s", (unsigned long long)seed, message,
-          random_recurrence(memory, seed, "r"));
+          random_program(memory, seed, "r"));
   }
   arena_free(memory);
 }
@@ -119,7 +126,7 @@ static void judge(tally *t, const rec_module *module, const char *name, uint64_t
 // Where a whole batch does not compile, its programs one by one.
 static void run_one(tally *t, uint64_t seed, const char *const *options) {
   arena *memory = arena_new();
-  const char *text = random_recurrence(memory, seed, "r");
+  const char *text = random_program(memory, seed, "r");
   rec_module *module = compile_text(text, options);
   if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s", (unsigned long long)seed,
             text)) {
@@ -151,7 +158,7 @@ static void run_batch(tally *t, uint64_t seed, int count, int number) {
   for (int i = 0; i < count; i++) {
     const char *name = arena_printf(memory, "r%d", i);
     text =
-        arena_printf(memory, "%s%s\n", text, random_recurrence(memory, seed + (uint64_t)i, name));
+        arena_printf(memory, "%s%s\n", text, random_program(memory, seed + (uint64_t)i, name));
   }
   compilation first = compile_start(text, f64), second = compile_start(text, f32);
   finish_batch(t, &first, seed, count, f64);
