@@ -10,9 +10,9 @@
 #include <immintrin.h>
 #endif
 
-double rec_seconds(void) {
+double rec_seconds(int threads) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
@@ -85,6 +85,7 @@ int rec_machine_vector_bits(void) { return best_kernel().bits; }
 
 // One worker: how much it did in how long.
 typedef struct worker {
+  int threads;
   double seconds, done, sum;
   const uint64_t *memory;
   int64_t words;
@@ -93,12 +94,12 @@ typedef struct worker {
 static void *count_fma(void *argument) {
   worker *w = argument;
   fma_kernel kernel = best_kernel();
-  double begin = rec_seconds(), end = begin;
+  double begin = rec_seconds(w->threads), end = begin;
   int64_t rounds = 0;
   while (end - begin < w->seconds) {
     w->sum += (double)kernel.run(4096);
     rounds += 4096;
-    end = rec_seconds();
+    end = rec_seconds(w->threads);
   }
   w->done = (double)rounds * CHAINS * (kernel.bits / 32) * 2 / (end - begin);
   return NULL;
@@ -110,11 +111,11 @@ static void *read_memory(void *argument) {
   worker *w = argument;
   const vector_of_words *at = (const vector_of_words *)w->memory;
   vector_of_words sums[4] = {{0}};
-  double begin = rec_seconds();
+  double begin = rec_seconds(w->threads);
   for (int64_t i = 0; i + 4 <= w->words / 8; i += 4) {
     for (int k = 0; k < 4; k++) sums[k] += at[i + k];
   }
-  w->done = (double)w->words * 8 / (rec_seconds() - begin);
+  w->done = (double)w->words * 8 / (rec_seconds(w->threads) - begin);
   sums[0] += sums[1] + sums[2] + sums[3];
   w->sum = (double)sums[0][0];
   return NULL;
@@ -141,7 +142,7 @@ static double run_workers(worker *workers, int count, void *(*function)(void *))
 double rec_machine_peak(int threads, double seconds) {
   worker *workers = calloc((size_t)threads, sizeof *workers);
   if (!workers) return 0;
-  for (int i = 0; i < threads; i++) workers[i].seconds = seconds;
+  for (int i = 0; i < threads; i++) workers[i] = (worker){.threads = threads, .seconds = seconds};
   double peak = run_workers(workers, threads, count_fma);
   free(workers);
   return peak;
@@ -155,6 +156,7 @@ double rec_machine_bandwidth(int threads) {
   if (workers && memory) {
     memset(memory, 1, (size_t)words * 8);
     for (int i = 0; i < threads; i++) {
+      workers[i].threads = threads;
       workers[i].words = words / threads / 32 * 32;
       workers[i].memory = memory + i * workers[i].words;
     }

@@ -10,6 +10,8 @@ double rec_machine_peak(int threads, double seconds);
 double rec_machine_bandwidth(int threads);
 int rec_machine_vector_bits(void);  // of the instructions that rec_machine_peak uses
 int rec_machine_threads(void);      // processors that this process may use
-double rec_seconds(void);           // of a clock that only runs forward
+// Seconds of a clock that only runs forward. One thread alone is timed by its processor time, so that other programs on
+// the machine do not count; several by the clock on the wall.
+double rec_seconds(int threads);
 
 #endif
