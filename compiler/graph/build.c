@@ -75,6 +75,19 @@ static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
   return made;
 }
 
+/* Numbers that no machine holds would overflow in the plan that librec makes of them. */
+static bool fits_memory(graph_builder *b, const graph_model *model) {
+  const int64_t most = (int64_t)1 << 40;
+  int64_t weights = 0, carried = 0;
+  for (int i = 0; i < model->parameters.count && weights <= most; i++)
+    weights += model->parameters.items[i].elements;
+  for (int i = 0; i < model->states.count && carried <= most; i++)
+    carried += model->states.items[i].elements;
+  if (weights <= most && carried <= most && model->row_elements <= most) return true;
+  diag_error(b->diag, model->span, "expected a model of at most 2^40 numbers, found more");
+  return false;
+}
+
 int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, span where) {
   graph_model model = {.name = item->name, .span = where, .logits = NONE};
   size_binding *bindings = ARENA_ARRAY(
@@ -90,6 +103,7 @@ int model_build(graph_builder *b, const typed_name *item, const ast_expr *call, 
   if (diag_error_count(b->diag) > errors) return NONE;
   gradient_build(b->arena, &model);
   memory_plan(b->arena, &model);
+  if (!fits_memory(b, &model)) return NONE;
   vec_push(b->arena, &b->result->models, model);
   return b->result->models.count - 1;
 }

@@ -310,11 +310,18 @@ static const char *repeat_name(instance *in, const ast_expr *e, const char **lab
   return "layers";
 }
 
+enum { MOST_REPETITIONS = 4096 };
+
 static bool run_repeat(instance *in, const ast_expr *e, operands *out) {
   graph_builder *b = in->b;
   int64_t count;
   const char *label, *name = repeat_name(in, e, &label);
   if (!sema_whole(in->scope, e->repeat.count, "the count of repeat", 0, &count)) return false;
+  if (count > MOST_REPETITIONS) {
+    diag_error(b->diag, e->repeat.count->span, "expected at most %d repetitions, found %lld",
+               MOST_REPETITIONS, (long long)count);
+    return false;
+  }
   int n = e->repeat.carried.count, carried_count = 0;
   value_id *carried = ARENA_ARRAY(b->arena, value_id, n),
            *next = ARENA_ARRAY(b->arena, value_id, n);

@@ -53,8 +53,12 @@ axis_set order_set(axis_order order) {
 }
 
 int64_t order_elements(const typed_body *body, axis_order order) {
+  const int64_t most = (int64_t)1 << 48; /* more is refused where memory is planned */
   int64_t elements = 1;
-  for (int i = 0; i < order.count; i++) elements *= body->axes.items[order.axes[i]].size;
+  for (int i = 0; i < order.count; i++)
+    if (__builtin_mul_overflow(elements, body->axes.items[order.axes[i]].size, &elements) ||
+        elements > most)
+      elements = most;
   return elements;
 }
 
@@ -213,8 +217,7 @@ value_id trunk_lift(instance *in, value_id value) {
       lifted.index = lift_lag(in, v.index);
       result = append(b, lifted);
       break;
-    default:
-      result = append(b, lifted);
+    default: result = append(b, lifted);
   }
   in->lifted.items[value] = result;
   return result;
