@@ -16,10 +16,11 @@
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/lower.h"
 
-enum { TERMS_MAX = 64 };  // more products in one increment are left to the step program
+enum {
+  TERMS_MAX = 64
+};  // increments with more products, or more factors in one, are left to the step program
 
-typedef VEC(tile_id)
-tiles;
+typedef VEC(tile_id) tiles;
 
 // factors * S or factors * S[t-1]
 typedef struct state_term {
@@ -36,8 +37,7 @@ typedef struct linear {
 } linear;
 
 // One product of an increment.
-typedef VEC(tiles)
-products;
+typedef VEC(tiles) products;
 
 typedef enum part_progress { UNTOUCHED, IN_WORK, MADE } part_progress;
 
@@ -117,7 +117,7 @@ static products outer(builder *b, const products *x, const products *y) {
         vec_push(b->arena, &factors, y->items[k].items[n]);
       }
       vec_push(b->arena, &all, factors);
-      if (all.count > TERMS_MAX) {
+      if (all.count > TERMS_MAX || factors.count > TERMS_MAX) {
         refuse(b, "an increment has too many products");
         return all;
       }
@@ -150,12 +150,14 @@ static products products_of(builder *b, tile_id id, axis_set keys, axis_set valu
   tile_value v = *tile_of(b, id);
   products none = {NULL, 0, 0};
   if (b->reason) return none;
-  if (v.op == TILE_MUL) {
+  bool mixed = (v.axes & keys) && (v.axes & values);
+  // Squares stay whole: high powers are made of them.
+  if (v.op == TILE_MUL && (mixed || v.args[0] != v.args[1])) {
     products x = products_of(b, v.args[0], keys, values);
     products y = products_of(b, v.args[1], keys, values);
     return outer(b, &x, &y);
   }
-  if (!(v.axes & keys) || !(v.axes & values)) return single(b, id);
+  if (!mixed) return single(b, id);
   switch (v.op) {
     case TILE_NEG: {
       products minus = single(b, tile_number(b->program, -1));
@@ -183,8 +185,7 @@ static products products_of(builder *b, tile_id id, axis_set keys, axis_set valu
         return x;
       }
       break;
-    default:
-      break;
+    default: break;
   }
   refuse(b, "an increment is not a sum of outer products");
   return none;
@@ -360,7 +361,8 @@ static linear *operand(builder *b, value_id id) {
 // The factors of a value without states, so that q * w * S keeps q and w apart.
 static linear *scaled_by_value(builder *b, const linear *x, tile_id factor) {
   tile_value v = *tile_of(b, factor);
-  if (v.op != TILE_MUL) return scaled(b, x, factor);
+  bool full = x->terms.count && x->terms.items[0].factors.count >= TERMS_MAX;
+  if (v.op != TILE_MUL || v.args[0] == v.args[1] || full) return scaled(b, x, factor);
   return scaled_by_value(b, scaled_by_value(b, x, v.args[0]), v.args[1]);
 }
 
@@ -380,15 +382,9 @@ static void visit_linear(builder *b, value_id id) {
   value_id x = v->args[0], y = value_arity(v->op) > 1 ? v->args[1] : NO_VALUE;
   tile_id minus_one = tile_number(b->program, -1);
   switch (v->op) {
-    case VALUE_SUM:
-      read_all(b, id);
-      return;
-    case VALUE_NEG:
-      b->linears[id] = scaled(b, b->linears[x], minus_one);
-      return;
-    case VALUE_ADD:
-      b->linears[id] = added(b, operand(b, x), operand(b, y));
-      return;
+    case VALUE_SUM: read_all(b, id); return;
+    case VALUE_NEG: b->linears[id] = scaled(b, b->linears[x], minus_one); return;
+    case VALUE_ADD: b->linears[id] = added(b, operand(b, x), operand(b, y)); return;
     case VALUE_SUB:
       b->linears[id] = added(b, operand(b, x), scaled(b, operand(b, y), minus_one));
       return;
@@ -397,8 +393,7 @@ static void visit_linear(builder *b, value_id id) {
       b->linears[id] = b->linears[x] ? scaled_by_value(b, b->linears[x], pure(b, y))
                                      : scaled_by_value(b, b->linears[y], pure(b, x));
       return;
-    default:
-      break;
+    default: break;
   }
   refuse(b, "a state is used otherwise than in sums over its axes");
 }

@@ -11,7 +11,7 @@ typedef struct tile_factors {
   bool negative;
 } tile_factors;
 
-// The factors of a product of products; a value that is none is its own factor.
+// The factors of a product of products; a value that is none is its own factor, and so is a square in it.
 void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_factors *factors);
 
 // The last pass of tile_simplify: order of products, matrix products, signs.

@@ -10,6 +10,8 @@
 
 // ---- factors ----------------------------------------------------------------------------------------------------------
 
+enum { FACTORS_MAX = 12 };  // products of shared products would grow without bound
+
 void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_factors *factors) {
   // A stack instead of recursion: products may be long.
   tile_factors open = {.items = NULL};
@@ -20,7 +22,8 @@ void tile_collect_factors(const tile_program *p, tile_id id, arena *a, tile_fact
     if (v->op == TILE_NEG) {
       factors->negative = !factors->negative;
       vec_push(a, &open, v->args[0]);
-    } else if (v->op == TILE_MUL) {
+    } else if (v->op == TILE_MUL && (x == id || (v->args[0] != v->args[1] &&
+                                                 factors->count + open.count < FACTORS_MAX))) {
       vec_push(a, &open, v->args[1]);
       vec_push(a, &open, v->args[0]);
     } else {
@@ -124,16 +127,11 @@ static tile_id rewrite_segment_adjoint(rewriter *r, tile_value v) {
 
 static tile_id rewrite(rewriter *r, tile_value v) {
   switch (v.op) {
-    case TILE_SUM:
-      return rewrite_sum(r, v);
-    case TILE_ACCUMULATE:
-      return rewrite_accumulate(r, v);
-    case TILE_MUL:
-      return rewrite_masked_product(r, v);
-    case TILE_SEGMENT_ADJOINT:
-      return rewrite_segment_adjoint(r, v);
-    default:
-      return tile_append(r->program, v);
+    case TILE_SUM: return rewrite_sum(r, v);
+    case TILE_ACCUMULATE: return rewrite_accumulate(r, v);
+    case TILE_MUL: return rewrite_masked_product(r, v);
+    case TILE_SEGMENT_ADJOINT: return rewrite_segment_adjoint(r, v);
+    default: return tile_append(r->program, v);
   }
 }
 

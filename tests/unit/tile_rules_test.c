@@ -138,6 +138,45 @@ static void the_backward_of_an_elementwise_step_is_short(void **state) {
   fixture_close(&s);
 }
 
+// Powers are products of shared squares: taken apart, they would have as many factors as the exponent says.
+static void high_powers_stay_short(void **state) {
+  (void)state;
+  fixture s = fixture_open();
+  recurrence *r = from_source(&s,
+                              "recurrence r(D) {\n"
+                              "  input x[D]\n"
+                              "  state h[D]\n"
+                              "  output y[D]\n"
+                              "  h = x^40 * h[t-1] + x^1000000007\n"
+                              "  y = h^17\n"
+                              "}\n");
+  tile_program *forward = chunk_build_step(s.memory, r);
+  tile_gradient gradient = tile_differentiate(s.memory, forward);
+  assert_null(tile_verify(s.memory, forward));
+  assert_null(tile_verify(s.memory, gradient.backward));
+  assert_true(forward->values.count < 100);
+  assert_true(gradient.backward->values.count < 500);
+  fixture_close(&s);
+}
+
+static void high_powers_in_chunks_end(void **state) {
+  (void)state;
+  fixture s = fixture_open();
+  recurrence *r = from_source(&s,
+                              "recurrence r(K = 4, V = 3) {\n"
+                              "  input q[K], k[K], v[V]\n"
+                              "  state S[K,V]\n"
+                              "  output y[V]\n"
+                              "  S = S[t-1] + k^1000000007 * v\n"
+                              "  y = sum[K](q^1000000007 * S) * v^999\n"
+                              "}\n");
+  const char *reason = NULL;
+  tile_program *forward = chunk_build_scalar_decay(s.memory, r, 16, &reason);
+  if (!forward) fail_msg("%s", reason);
+  assert_null(tile_verify(s.memory, tile_differentiate(s.memory, forward).backward));
+  fixture_close(&s);
+}
+
 // ---- rules ------------------------------------------------------------------------------------------------------------
 
 static const char gated[] =
@@ -251,6 +290,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(derived_backwards_cost_what_written_ones_do),
       cmocka_unit_test(the_backward_of_an_elementwise_step_is_short),
+      cmocka_unit_test(high_powers_stay_short),
+      cmocka_unit_test(high_powers_in_chunks_end),
       cmocka_unit_test(chunk_programs_keep_the_rules),
       cmocka_unit_test(the_rules_see_violations),
   };
