@@ -210,7 +210,8 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   part parts[CLONE_COUNT];
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
     const char *name = clone_targets[clone].name;
-    parts[clone] = (part){.memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
+    parts[clone] = (part){
+        .memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
   }
   lower_kernels(a, parts, object, input, options);
   llvm_module *first = &parts[0].module;

@@ -69,20 +69,11 @@ static void k_bounds(product *p, const block *b, int64_t columns, ir *begin, ir 
   *begin = integer(e, 0);
   *end = integer(e, p->s.depth);
   switch (p->s.range) {
-    case K_ALL:
-      break;
-    case K_TO_ROW:
-      *end = int_min(e, *end, int_add(e, b->i, integer(e, b->rows)));
-      break;
-    case K_FROM_ROW:
-      *begin = b->i;
-      break;
-    case K_TO_COLUMN:
-      *end = int_min(e, *end, int_add(e, b->j, integer(e, columns)));
-      break;
-    case K_FROM_COLUMN:
-      *begin = b->j;
-      break;
+    case K_ALL: break;
+    case K_TO_ROW: *end = int_min(e, *end, int_add(e, b->i, integer(e, b->rows))); break;
+    case K_FROM_ROW: *begin = b->i; break;
+    case K_TO_COLUMN: *end = int_min(e, *end, int_add(e, b->j, integer(e, columns))); break;
+    case K_FROM_COLUMN: *begin = b->j; break;
   }
 }
 

@@ -470,24 +470,15 @@ static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
   ir x = args[0];
   ir one = number(e, 1, x), zero = number(e, 0, x);
   switch (op) {
-    case TILE_EXP:
-      return libm_call(e, "exp", x);
-    case TILE_EXP2:
-      return libm_call(e, "exp2", x);
-    case TILE_EXPM1:
-      return libm_call(e, "expm1", x);
-    case TILE_LOG:
-      return libm_call(e, "log", x);
-    case TILE_LOG1P:
-      return libm_call(e, "log1p", x);
-    case TILE_ERF:
-      return libm_call(e, "erf", x);
-    case TILE_TANH:
-      return libm_call(e, "tanh", x);
-    case TILE_SIN:
-      return libm_call(e, "sin", x);
-    case TILE_COS:
-      return libm_call(e, "cos", x);
+    case TILE_EXP: return libm_call(e, "exp", x);
+    case TILE_EXP2: return libm_call(e, "exp2", x);
+    case TILE_EXPM1: return libm_call(e, "expm1", x);
+    case TILE_LOG: return libm_call(e, "log", x);
+    case TILE_LOG1P: return libm_call(e, "log1p", x);
+    case TILE_ERF: return libm_call(e, "erf", x);
+    case TILE_TANH: return libm_call(e, "tanh", x);
+    case TILE_SIN: return libm_call(e, "sin", x);
+    case TILE_COS: return libm_call(e, "cos", x);
     case TILE_POWER: {
       ir both[] = {x, args[1]};
       return call_own(e, "pow", both, 2, libm_lanes);
@@ -500,42 +491,29 @@ static ir transcendental_f64(emitter *e, tile_op op, const ir *args) {
     case TILE_SOFTPLUS:
       return real_add(e, at_least(e, x, 0),
                       libm_call(e, "log1p", libm_call(e, "exp", real_neg(e, absolute(e, x)))));
-    default:
-      ICE("codegen", "operation %d is not elementary", (int)op);
+    default: ICE("codegen", "operation %d is not elementary", (int)op);
   }
 }
 
 static ir transcendental_f32(emitter *e, tile_op op, const ir *args) {
   ir x = args[0];
   switch (op) {
-    case TILE_EXP:
-      return exp_f32(e, x);
-    case TILE_EXP2:
-      return exp2_f32(e, x);
-    case TILE_EXPM1:
-      return expm1_f32(e, x);
-    case TILE_LOG:
-      return log_f32(e, x);
-    case TILE_LOG1P:
-      return log1p_f32(e, x);
-    case TILE_ERF:
-      return erf_f32(e, x);
-    case TILE_TANH:
-      return tanh_f32(e, x);
-    case TILE_SIN:
-      return call_own(e, "sin", &x, 1, sin_cos_body);
-    case TILE_COS:
-      return call_own(e, "cos", &x, 1, sin_cos_body);
+    case TILE_EXP: return exp_f32(e, x);
+    case TILE_EXP2: return exp2_f32(e, x);
+    case TILE_EXPM1: return expm1_f32(e, x);
+    case TILE_LOG: return log_f32(e, x);
+    case TILE_LOG1P: return log1p_f32(e, x);
+    case TILE_ERF: return erf_f32(e, x);
+    case TILE_TANH: return tanh_f32(e, x);
+    case TILE_SIN: return call_own(e, "sin", &x, 1, sin_cos_body);
+    case TILE_COS: return call_own(e, "cos", &x, 1, sin_cos_body);
     case TILE_POWER: {
       ir both[] = {x, args[1]};
       return call_own(e, "pow", both, 2, pow_body);
     }
-    case TILE_SIGMOID:
-      return sigmoid_f32(e, x);
-    case TILE_SOFTPLUS:
-      return softplus_f32(e, x);
-    default:
-      ICE("codegen", "operation %d is not elementary", (int)op);
+    case TILE_SIGMOID: return sigmoid_f32(e, x);
+    case TILE_SOFTPLUS: return softplus_f32(e, x);
+    default: ICE("codegen", "operation %d is not elementary", (int)op);
   }
 }
 
@@ -552,47 +530,31 @@ static ir comparison(emitter *e, LLVMRealPredicate p, ir x, ir y) {
 ir expr_apply(emitter *e, tile_op op, const ir *args) {
   ir x = args[0], pair[2] = {args[0], NULL};
   switch (op) {
-    case TILE_NEG:
-      return real_neg(e, x);
-    case TILE_ABS:
-      return absolute(e, x);
+    case TILE_NEG: return real_neg(e, x);
+    case TILE_ABS: return absolute(e, x);
     case TILE_SQRT:
-    case TILE_SQRT_KINK:
-      return square_root(e, x);
-    case TILE_RSQRT:
-      return real_div(e, number(e, 1, x), square_root(e, x));
-    case TILE_RELU:
-      return at_least(e, x, 0);
+    case TILE_SQRT_KINK: return square_root(e, x);
+    case TILE_RSQRT: return real_div(e, number(e, 1, x), square_root(e, x));
+    case TILE_RELU: return at_least(e, x, 0);
     case TILE_SIGN: {
       ir up = comparison(e, LLVMRealOGT, x, number(e, 0, x));
       return real_sub(e, up, comparison(e, LLVMRealOLT, x, number(e, 0, x)));
     }
-    case TILE_SILU:
-      return real_mul(e, x, transcendental(e, TILE_SIGMOID, args));
+    case TILE_SILU: return real_mul(e, x, transcendental(e, TILE_SIGMOID, args));
     case TILE_LOG_SIGMOID: {
       ir minus = real_neg(e, x);
       return real_neg(e, transcendental(e, TILE_SOFTPLUS, &minus));
     }
-    case TILE_STOP:
-      return x;
-    case TILE_ADD:
-      return real_add(e, x, args[1]);
-    case TILE_SUB:
-      return real_sub(e, x, args[1]);
-    case TILE_MUL:
-      return real_mul(e, x, args[1]);
-    case TILE_DIV:
-      return real_div(e, x, args[1]);
-    case TILE_MIN:
-      return choose(e, real_compare(e, LLVMRealOLT, x, args[1]), x, args[1]);
-    case TILE_MAX:
-      return choose(e, real_compare(e, LLVMRealOGT, x, args[1]), x, args[1]);
-    case TILE_LESS:
-      return comparison(e, LLVMRealOLT, x, args[1]);
-    case TILE_LESS_EQUAL:
-      return comparison(e, LLVMRealOLE, x, args[1]);
-    case TILE_EQUAL:
-      return comparison(e, LLVMRealOEQ, x, args[1]);
+    case TILE_STOP: return x;
+    case TILE_ADD: return real_add(e, x, args[1]);
+    case TILE_SUB: return real_sub(e, x, args[1]);
+    case TILE_MUL: return real_mul(e, x, args[1]);
+    case TILE_DIV: return real_div(e, x, args[1]);
+    case TILE_MIN: return choose(e, real_compare(e, LLVMRealOLT, x, args[1]), x, args[1]);
+    case TILE_MAX: return choose(e, real_compare(e, LLVMRealOGT, x, args[1]), x, args[1]);
+    case TILE_LESS: return comparison(e, LLVMRealOLT, x, args[1]);
+    case TILE_LESS_EQUAL: return comparison(e, LLVMRealOLE, x, args[1]);
+    case TILE_EQUAL: return comparison(e, LLVMRealOEQ, x, args[1]);
     case TILE_SELECT: {
       ir taken = real_compare(e, LLVMRealUNE, x, number(e, 0, x));
       ir y = args[1], z = args[2];
@@ -604,7 +566,6 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
       pair[1] = args[1];
       spread_pair(e, &pair[0], &pair[1]);
       return transcendental(e, op, pair);
-    default:
-      return transcendental(e, op, args);
+    default: return transcendental(e, op, args);
   }
 }

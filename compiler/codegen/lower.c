@@ -8,20 +8,12 @@
  *
  * Vectors along an axis whose size is no multiple of their width end with one shorter vector: sizes are known.
  */
-#include "lower.h"
+#include "lower_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "../base/ice.h"
-
-static const tile_value *value(const lower *l, tile_id id) {
-  return &l->p->program->values.items[id];
-}
-
-static int64_t known_size(const lower *l, int axis) {
-  return plan_axis_size(l->m, l->p->program, axis);
-}
 
 /* ---- memory ---- */
 
@@ -119,7 +111,7 @@ view value_view(lower *l, tile_id id) {
 
 /* ---- values at a point ---- */
 
-static ir real_of_index(lower *l, const place_in_loops *at, int axis) {
+ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
   emitter *e = l->e;
   ir index = at->index[axis];
   if (at->lanes && at->vector_axis == axis) {
@@ -132,12 +124,12 @@ static ir real_of_index(lower *l, const place_in_loops *at, int axis) {
   return LLVMBuildSIToFP(e->b, index, e->real, "");
 }
 
-static ir one_if(lower *l, ir condition) {
+ir lower_one_if(lower *l, ir condition) {
   int lanes = ir_lanes(condition);
   return choose(l->e, condition, real_number(l->e, 1, lanes), real_number(l->e, 0, lanes));
 }
 
-static ir value_at(lower *l, const place_in_loops *at, tile_id id);
+ir lower_value_at(lower *l, const place_in_loops *at, tile_id id);
 
 static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
   place_in_loops from = *at;
@@ -150,7 +142,7 @@ static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
     from.lanes = 0;
     from.mask = NULL;
   }
-  return value_at(l, &from, v->args[0]);
+  return lower_value_at(l, &from, v->args[0]);
 }
 
 static ir sliced_at(lower *l, const place_in_loops *at, const tile_value *v) {
@@ -162,7 +154,7 @@ static ir sliced_at(lower *l, const place_in_loops *at, const tile_value *v) {
     from.lanes = 0;
     from.mask = NULL;
   }
-  return value_at(l, &from, v->args[0]);
+  return lower_value_at(l, &from, v->args[0]);
 }
 
 /* x where the index of the new axis is the entry, else 0 */
@@ -176,11 +168,11 @@ static ir placed_at(lower *l, const place_in_loops *at, const tile_value *v) {
     from.lanes = 0;
     from.mask = NULL;
     ir entry = real_number(e, v->index2, at->lanes);
-    here = real_compare(e, LLVMRealOEQ, real_of_index(l, at, v->index), entry);
+    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, v->index), entry);
   } else {
     here = LLVMBuildICmp(e->b, LLVMIntEQ, at->index[v->index], integer(e, v->index2), "");
   }
-  ir x = value_at(l, &from, v->args[0]);
+  ir x = lower_value_at(l, &from, v->args[0]);
   if (ir_lanes(x)) here = spread(e, here, ir_lanes(x));
   return choose(e, here, x, real_number(e, 0, ir_lanes(x)));
 }
@@ -192,19 +184,20 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
   switch (v->op) {
     case TILE_NUMBER: return real_number(e, v->number, 0);
     case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
-    case TILE_INDEX: return real_of_index(l, at, v->index);
+    case TILE_INDEX: return lower_real_of_index(l, at, v->index);
     case TILE_VALID: {
       ir rows = LLVMBuildSIToFP(e->b, l->rows, e->real, "");
-      return one_if(l,
-                    real_compare(e, LLVMRealOLT, real_of_index(l, at, program->time_axis), rows));
+      return lower_one_if(
+          l, real_compare(e, LLVMRealOLT, lower_real_of_index(l, at, program->time_axis), rows));
     }
     case TILE_CAUSAL: {
-      ir t = real_of_index(l, at, program->time_axis), s = real_of_index(l, at, program->pair_axis);
-      return one_if(l, real_compare(e, v->index ? LLVMRealOGT : LLVMRealOGE, t, s));
+      ir t = lower_real_of_index(l, at, program->time_axis),
+         s = lower_real_of_index(l, at, program->pair_axis);
+      return lower_one_if(l, real_compare(e, v->index ? LLVMRealOGT : LLVMRealOGE, t, s));
     }
     case TILE_ARGUMENT: return view_load(l, &l->arguments[v->index], at, v->axes);
     case TILE_STOP:
-    case TILE_EXPAND: return value_at(l, at, v->args[0]);
+    case TILE_EXPAND: return lower_value_at(l, at, v->args[0]);
     case TILE_RENAME: return renamed_at(l, at, v);
     case TILE_SLICE: return sliced_at(l, at, v);
     case TILE_PLACE: return placed_at(l, at, v);
@@ -212,7 +205,7 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
   }
 }
 
-static ir value_at(lower *l, const place_in_loops *at, tile_id id) {
+ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
   if (!at->moved && l->memo[id]) return l->memo[id];
   const plan_value *pv = &l->p->values[id];
   ir x;
@@ -228,11 +221,11 @@ static ir value_at(lower *l, const place_in_loops *at, tile_id id) {
   return x;
 }
 
-static void forget(lower *l) {
+void lower_forget(lower *l) {
   memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo);
 }
 
-static void keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
+void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
   const plan_value *pv = &l->p->values[id];
   if (pv->held == HELD_BUFFER) {
     view v = buffer_of(l, pv->buffer);
@@ -258,7 +251,7 @@ static void store_result(lower *l, const place_in_loops *at, int index) {
   const tile_result *r = &l->p->program->results.items[index];
   const result_target *target = &l->results[index];
   const tile_program *program = l->p->program;
-  ir x = value_at(l, at, r->value);
+  ir x = lower_value_at(l, at, r->value);
   axis_set axes = tile_place_axes(program, &r->place);
   if (r->place.role == TILE_KEEP) axes = value(l, r->value)->axes;
   place_in_loops where = *at;
@@ -290,12 +283,7 @@ static void store_result(lower *l, const place_in_loops *at, int index) {
 
 /* ---- loops ---- */
 
-typedef struct loop_axes {
-  int count;
-  int axes[PLAN_MAX_AXES];
-} loop_axes;
-
-static loop_axes by_rank(const lower *l, axis_set axes) {
+loop_axes lower_by_rank(const lower *l, axis_set axes) {
   loop_axes list = {0};
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
@@ -309,11 +297,9 @@ static loop_axes by_rank(const lower *l, axis_set axes) {
   return list;
 }
 
-typedef void nest_function(lower *l, const place_in_loops *at, void *data);
-
 /* Scalar loops over `axes` from position `from` on, then `inner`. */
-static void loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
-                       nest_function *inner, void *data) {
+void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
+                      nest_function *inner, void *data) {
   if (from == axes->count) {
     inner(l, at, data);
     return;
@@ -322,7 +308,7 @@ static void loops_over(lower *l, const loop_axes *axes, int from, place_in_loops
   emit_loop loop = loop_begin(l->e, integer(l->e, 0), integer(l->e, known_size(l, axis)), 1,
                               l->p->program->axes.items[axis].name);
   at->index[axis] = loop.index;
-  loops_over(l, axes, from + 1, at, inner, data);
+  lower_loops_over(l, axes, from + 1, at, inner, data);
   at->index[axis] = NULL;
   loop_end(l->e, &loop);
 }
@@ -395,9 +381,9 @@ static void reduce_point(lower *l, const place_in_loops *at, const points *n, in
   int lanes = sum_lanes_of(l, n, id, at->lanes);
   ir sum = load_real(e, slot, lanes);
   if (v->op == TILE_DOT) {
-    sum = real_fma(e, value_at(l, at, v->args[0]), value_at(l, at, v->args[1]), sum);
+    sum = real_fma(e, lower_value_at(l, at, v->args[0]), lower_value_at(l, at, v->args[1]), sum);
   } else {
-    sum = combine(e, v->op, sum, value_at(l, at, v->args[0]));
+    sum = combine(e, v->op, sum, lower_value_at(l, at, v->args[0]));
   }
   store_real(e, sum, slot);
 }
@@ -407,7 +393,7 @@ static void compute_point(lower *l, const place_in_loops *at, tile_id id) {
   const plan_value *pv = &l->p->values[id];
   if (v->op == TILE_ACCUMULATE) {
     view sum = buffer_of(l, pv->buffer);
-    ir x = value_at(l, at, v->args[0]);
+    ir x = lower_value_at(l, at, v->args[0]);
     view_store(l, &sum, at, v->axes, real_add(l->e, view_load(l, &sum, at, v->axes), x));
     return;
   }
@@ -415,15 +401,15 @@ static void compute_point(lower *l, const place_in_loops *at, tile_id id) {
     tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
     if (l->p->values[x].buffer == pv->buffer) return;
     view sum = buffer_of(l, pv->buffer);
-    view_store(l, &sum, at, v->axes, value_at(l, at, x));
+    view_store(l, &sum, at, v->axes, lower_value_at(l, at, x));
     return;
   }
   ir args[3];
-  for (int k = 0; k < tile_arity(v->op); k++) args[k] = value_at(l, at, v->args[k]);
+  for (int k = 0; k < tile_arity(v->op); k++) args[k] = lower_value_at(l, at, v->args[k]);
   ir x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0])
                                                  : expr_apply(l->e, v->op, args);
   l->memo[id] = x;
-  keep_value(l, at, id, x);
+  lower_keep_value(l, at, id, x);
 }
 
 /* The old state must be read before the new one takes its place. */
@@ -435,14 +421,14 @@ static void read_states_first(lower *l, const place_in_loops *at, const plan_nes
     for (tile_id id = 0; argument >= 0 && id < l->p->program->values.count; id++) {
       const tile_value *v = value(l, id);
       if (v->op == TILE_ARGUMENT && v->index == argument && l->p->values[id].needed)
-        value_at(l, at, id);
+        lower_value_at(l, at, id);
     }
   }
 }
 
 static void point_body(lower *l, const place_in_loops *at, void *data) {
   const points *n = data;
-  forget(l);
+  lower_forget(l);
   read_states_first(l, at, n->nest);
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
@@ -456,12 +442,12 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
     int result = n->nest->results.items[i];
     if (n->staged[i].block) {
       stage_point(l, &n->staged[i], at,
-                  value_at(l, at, l->p->program->results.items[result].value));
+                  lower_value_at(l, at, l->p->program->results.items[result].value));
     } else {
       store_result(l, at, result);
     }
   }
-  forget(l);
+  lower_forget(l);
 }
 
 static void start_sums(lower *l, const points *n, ir *slots, int lanes) {
@@ -498,7 +484,7 @@ static void finish_sums(lower *l, const place_in_loops *at, const points *n, int
         x = x ? combine(l->e, op, x, rest) : rest;
       }
     }
-    keep_value(l, at, id, x);
+    lower_keep_value(l, at, id, x);
   }
 }
 
@@ -530,7 +516,7 @@ static void outer_point(lower *l, const place_in_loops *at, void *data) {
     if (short_lanes) start_sums(l, n, n->short_sums, short_lanes);
   }
   if (lanes || !n->vector_reduced) start_sums(l, n, n->sums, lanes);
-  loops_over(l, &n->reduced, 0, &inner, reduced_loops, data);
+  lower_loops_over(l, &n->reduced, 0, &inner, reduced_loops, data);
   finish_sums(l, at, n, lanes, short_lanes);
 }
 
@@ -557,7 +543,7 @@ static bool has_work(const lower *l, const plan_nest *nest) {
   return false;
 }
 
-static place_in_loops start_place(lower *l, bool lane) {
+place_in_loops lower_start_place(lower *l, bool lane) {
   place_in_loops at = l->outside;
   if (!lane) {
     at.vector_axis = -1;
@@ -574,21 +560,21 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
   n.short_sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
   axis_set outer = nest->axes & ~nest->over, reduced = nest->over;
   if (!nest->lane && nest->axes) {
-    loop_axes all = by_rank(l, nest->axes);
+    loop_axes all = lower_by_rank(l, nest->axes);
     n.vector = all.axes[all.count - 1];
     n.vector_reduced = axis_in(reduced, n.vector);
     outer &= ~axis_bit(n.vector);
     reduced &= ~axis_bit(n.vector);
   }
-  n.outer = by_rank(l, outer);
-  n.reduced = by_rank(l, reduced);
+  n.outer = lower_by_rank(l, outer);
+  n.reduced = lower_by_rank(l, reduced);
   n.staged = ARENA_ARRAY(l->e->a, staged_lanes, nest->results.count + 1);
   for (int i = 0; i < nest->results.count; i++) {
     int block = lane_block_of(l, nest, nest->results.items[i]);
     if (block) n.staged[i] = stage_lanes(l, nest, nest->results.items[i], block);
   }
-  place_in_loops at = start_place(l, nest->lane);
-  loops_over(l, &n.outer, 0, &at, outer_vectors, &n);
+  place_in_loops at = lower_start_place(l, nest->lane);
+  lower_loops_over(l, &n.outer, 0, &at, outer_vectors, &n);
   for (int i = 0; i < nest->results.count; i++) {
     if (n.staged[i].block) add_staged_lanes(l, &n.staged[i]);
   }
@@ -612,10 +598,10 @@ static void free_point(lower *l, const place_in_loops *at, void *data) {
 
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
   free_points f = {.vector = -1, .body = body, .data = data};
-  loop_axes all = by_rank(l, axes);
+  loop_axes all = lower_by_rank(l, axes);
   if (!lane && all.count) f.vector = all.axes[--all.count];
-  place_in_loops at = start_place(l, lane);
-  loops_over(l, &all, 0, &at, free_point, &f);
+  place_in_loops at = lower_start_place(l, lane);
+  lower_loops_over(l, &all, 0, &at, free_point, &f);
 }
 
 /* ---- copies ---- */
@@ -627,9 +613,9 @@ typedef struct pack_data {
 
 static void pack_point(lower *l, const place_in_loops *at, void *data) {
   const pack_data *p = data;
-  forget(l);
-  view_store(l, &p->to, at, value(l, p->from)->axes, value_at(l, at, p->from));
-  forget(l);
+  lower_forget(l);
+  view_store(l, &p->to, at, value(l, p->from)->axes, lower_value_at(l, at, p->from));
+  lower_forget(l);
 }
 
 static void lower_pack(lower *l, const plan_nest *nest) {
@@ -639,185 +625,8 @@ static void lower_pack(lower *l, const plan_nest *nest) {
   memcpy(all.axes, b->axes, sizeof all.axes);
   free_points f = {.vector = -1, .body = pack_point, .data = &p};
   if (all.count) f.vector = all.axes[--all.count];
-  place_in_loops at = start_place(l, false);
-  loops_over(l, &all, 0, &at, free_point, &f);
-}
-
-/* ---- sums along time ---- */
-
-typedef struct along_time {
-  const plan_nest *nest;
-  tile_id id;
-} along_time;
-
-static ir operand_at(lower *l, const place_in_loops *at, tile_id id) {
-  place_in_loops elsewhere = *at;
-  elsewhere.moved = true;
-  return value_at(l, &elsewhere, id);
-}
-
-static int lanes_at(const lower *l, const place_in_loops *at, tile_id id) {
-  return at->lanes && at->vector_axis >= 0 && axis_in(value(l, id)->axes, at->vector_axis)
-             ? at->lanes
-             : 0;
-}
-
-/* The row number of iteration `i`: from the start or from the end. */
-static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
-  return from_end ? int_sub(l->e, integer(l->e, size - 1), i) : i;
-}
-
-static void prefix_point(lower *l, const place_in_loops *at, void *data) {
-  const along_time *n = data;
-  emitter *e = l->e;
-  const tile_value *v = value(l, n->id);
-  int t = l->p->program->time_axis, lanes = lanes_at(l, at, n->id);
-  int64_t size = known_size(l, t);
-  place_in_loops row = *at;
-  ir sum = stack_slot(e, real_type(e, lanes), "prefix");
-  store_real(e, real_number(e, 0, lanes), sum);
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
-  row.index[t] = row_of(l, loop.index, v->index & 2, size);
-  ir before = load_real(e, sum, lanes);
-  ir after = real_add(e, before, operand_at(l, &row, v->args[0]));
-  store_real(e, after, sum);
-  keep_value(l, &row, n->id, v->index & 1 ? before : after);
-  loop_end(e, &loop);
-}
-
-static void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body) {
-  along_time n = {.nest = nest, .id = nest->values.items[0]};
-  forget(l);
-  lower_points(l, axes & ~axis_bit(l->p->program->time_axis), nest->lane, body, &n);
-  forget(l);
-}
-
-/* [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s. */
-static void segment_point(lower *l, const place_in_loops *at, void *data) {
-  const along_time *n = data;
-  emitter *e = l->e;
-  const tile_value *v = value(l, n->id);
-  int t = l->p->program->time_axis, s = l->p->program->pair_axis, lanes = lanes_at(l, at, n->id);
-  place_in_loops row = *at;
-  ir sum = stack_slot(e, real_type(e, lanes), "segment");
-  ir late = stack_slot(e, real_type(e, lanes), "late");
-  store_real(e, real_number(e, 0, lanes), sum);
-  store_real(e, real_number(e, 0, lanes), late);
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, known_size(l, t)), 1, "t");
-  row.index[t] = loop.index;
-  ir zero = real_number(e, 0, lanes);
-  ir below = real_compare(e, LLVMRealOGT, real_of_index(l, &row, t), real_of_index(l, &row, s));
-  if (lanes) below = spread(e, below, lanes);
-  ir before = load_real(e, sum, lanes);
-  ir x = spread(e, operand_at(l, &row, v->args[0]), lanes);
-  if (v->index) {
-    /* sum over s < j < t: x[t] enters at the next row */
-    keep_value(l, &row, n->id, choose(e, below, before, zero));
-    store_real(e, choose(e, below, real_add(e, before, x), zero), sum);
-  } else {
-    ir after = choose(e, below, real_add(e, before, x), zero);
-    store_real(e, after, sum);
-    keep_value(l, &row, n->id, after);
-  }
-  loop_end(e, &loop);
-}
-
-/* dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up, then over s < j. */
-static void segment_adjoint_point(lower *l, const place_in_loops *at, void *data) {
-  const along_time *n = data;
-  emitter *e = l->e;
-  const tile_value *v = value(l, n->id);
-  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
-  int64_t size = known_size(l, t);
-  tile_id g = v->args[0];
-  /* column sums live in vectors of a whole row when s is in the lanes */
-  bool vector = at->vector_axis < 0;
-  int lanes = vector ? (int)size : lanes_at(l, at, g);
-  ir columns = stack_slot(
-      e, vector ? real_type(e, lanes) : LLVMArrayType2(real_type(e, lanes), (uint64_t)size),
-      "columns");
-  place_in_loops row = *at;
-  if (vector) {
-    row.vector_axis = s;
-    row.lanes = lanes;
-    row.index[s] = integer(e, 0);
-    store_real(e, real_number(e, 0, lanes), columns);
-    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
-    row.index[t] = row_of(l, loop.index, true, size);
-    ir below = real_compare(e, LLVMRealOGT, spread(e, real_of_index(l, &row, t), lanes),
-                            real_of_index(l, &row, s));
-    ir zero = real_number(e, 0, lanes);
-    ir before = load_real(e, columns, lanes);
-    ir after = real_add(e, before, spread(e, operand_at(l, &row, g), lanes));
-    store_real(e, after, columns);
-    ir sum = sum_of_lanes(e, choose(e, below, v->index ? before : after, zero));
-    place_in_loops out = *at;
-    out.index[t] = row.index[t];
-    keep_value(l, &out, n->id, sum);
-    loop_end(e, &loop);
-    return;
-  }
-  ir total = stack_slot(e, real_type(e, lanes), "total");
-  emit_loop clear = loop_begin(e, integer(e, 0), integer(e, size), 1, "s");
-  store_real(e, real_number(e, 0, lanes), element(e, real_type(e, lanes), columns, clear.index));
-  loop_end(e, &clear);
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
-  row.index[t] = row_of(l, loop.index, true, size);
-  store_real(e, real_number(e, 0, lanes), total);
-  emit_loop pair = loop_begin(e, integer(e, 0), row.index[t], 1, "s");
-  row.index[s] = pair.index;
-  ir address = element(e, real_type(e, lanes), columns, pair.index);
-  ir before = load_real(e, address, lanes);
-  ir after = real_add(e, before, operand_at(l, &row, g));
-  store_real(e, after, address);
-  store_real(e, real_add(e, load_real(e, total, lanes), v->index ? before : after), total);
-  loop_end(e, &pair);
-  place_in_loops out = *at;
-  out.index[t] = row.index[t];
-  keep_value(l, &out, n->id, load_real(e, total, lanes));
-  loop_end(e, &loop);
-}
-
-/* ---- the first entry that equals the extreme one ---- */
-
-static void first_equal_inner(lower *l, const place_in_loops *at, void *data);
-
-typedef struct first_equal {
-  tile_id id;
-  ir found;
-  int lanes;
-  loop_axes over;
-} first_equal;
-
-static void first_equal_outer(lower *l, const place_in_loops *at, void *data) {
-  first_equal *f = data;
-  store_real(l->e, real_number(l->e, 0, f->lanes), f->found);
-  place_in_loops inner = *at;
-  loops_over(l, &f->over, 0, &inner, first_equal_inner, data);
-}
-
-static void first_equal_inner(lower *l, const place_in_loops *at, void *data) {
-  emitter *e = l->e;
-  first_equal *f = data;
-  const tile_value *v = value(l, f->id);
-  ir x = spread(e, operand_at(l, at, v->args[0]), f->lanes), y = operand_at(l, at, v->args[1]);
-  ir found = load_real(e, f->found, f->lanes);
-  ir open = real_sub(e, real_number(e, 1, f->lanes), found);
-  ir here = real_mul(e, one_if(l, real_compare(e, LLVMRealOEQ, x, y)), open);
-  store_real(e, real_add(e, found, here), f->found);
-  keep_value(l, at, f->id, here);
-}
-
-static void lower_first_equal(lower *l, const plan_nest *nest) {
-  first_equal f = {.id = nest->values.items[0]};
-  f.lanes = nest->lane ? l->m->lanes : 0;
-  f.found = stack_slot(l->e, real_type(l->e, f.lanes), "found");
-  axis_set over = plan_tile_axes(l->m, value(l, f.id)->over);
-  f.over = by_rank(l, over);
-  loop_axes outer = by_rank(l, nest->axes & ~over);
-  place_in_loops at = start_place(l, nest->lane);
-  forget(l);
-  loops_over(l, &outer, 0, &at, first_equal_outer, &f);
+  place_in_loops at = lower_start_place(l, false);
+  lower_loops_over(l, &all, 0, &at, free_point, &f);
 }
 
 /* ---- nests ---- */
@@ -828,10 +637,11 @@ void lower_nest(lower *l, const plan_nest *nest) {
     case NEST_POINTS: lower_point_nest(l, nest); break;
     case NEST_PACK: lower_pack(l, nest); break;
     case NEST_DOT: lower_dot(l, nest); break;
-    case NEST_PREFIX: lower_along_time(l, nest, nest->axes, prefix_point); break;
-    case NEST_SEGMENT: lower_along_time(l, nest, nest->axes, segment_point); break;
+    case NEST_PREFIX: lower_along_time(l, nest, nest->axes, lower_prefix_point); break;
+    case NEST_SEGMENT: lower_along_time(l, nest, nest->axes, lower_segment_point); break;
     case NEST_SEGMENT_ADJOINT:
-      lower_along_time(l, nest, nest->axes & ~axis_bit(program->pair_axis), segment_adjoint_point);
+      lower_along_time(l, nest, nest->axes & ~axis_bit(program->pair_axis),
+                       lower_segment_adjoint_point);
       break;
     case NEST_FIRST_EQUAL: lower_first_equal(l, nest); break;
   }
@@ -857,9 +667,9 @@ typedef struct stage_data {
 
 static void next_state_point(lower *l, const place_in_loops *at, void *data) {
   const stage_data *s = data;
-  forget(l);
-  view_store(l, &s->to, at, s->axes, value_at(l, at, s->id));
-  forget(l);
+  lower_forget(l);
+  view_store(l, &s->to, at, s->axes, lower_value_at(l, at, s->id));
+  lower_forget(l);
 }
 
 /* All new states are read before one is written: they may be index maps of each other's old values. */

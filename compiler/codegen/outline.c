@@ -21,8 +21,7 @@ typedef struct outline {
   bool open;
 } outline;
 
-typedef VEC(ir *)
-ir_list;
+typedef VEC(ir *) ir_list;
 
 static void list_one(arena *a, ir_list *list, ir *x) {
   if (*x && !LLVMIsConstant(*x)) vec_push(a, list, x);
@@ -48,7 +47,8 @@ static ir_list surroundings(lower *l, region r) {
   bool run = r == REGION_SHARED || r == REGION_BODY;
   if (run) list_one(a, &list, &l->rows);
   for (int i = 0; i < program->arguments.count; i++) {
-    if (run || program->arguments.items[i].role == TILE_PARAM) list_view(a, &list, &l->arguments[i]);
+    if (run || program->arguments.items[i].role == TILE_PARAM)
+      list_view(a, &list, &l->arguments[i]);
   }
   for (int i = 0; i < program->results.count; i++) {
     if (!run && program->results.items[i].place.role != TILE_D_PARAM) continue;

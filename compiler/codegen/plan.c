@@ -10,24 +10,12 @@
  * own (dot.c), and a sum `x + dot` is made by adding the product to x in place. A state is updated in place where nobody
  * reads its old value afterwards.
  */
-#include "plan.h"
+#include "plan_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "../base/ice.h"
-
-typedef struct planner {
-  arena *a;
-  const mapping *m;
-  const carried_list *carried;
-  tile_program *program;
-  tile_section *sections;
-  plan *p;
-  tile_id *order; /* needed computed values, operands first */
-  int order_count;
-  bool *visited;
-} planner;
 
 /* ---- axes and buffers ---- */
 
@@ -115,11 +103,7 @@ carried_list plan_carried(arena *a, const mapping *m, const tile_program *progra
 
 /* ---- what a value is ---- */
 
-static const tile_value *value(const planner *q, tile_id id) {
-  return &q->program->values.items[id];
-}
-
-static bool is_inline(tile_op op) {
+bool plan_is_inline(tile_op op) {
   switch (op) {
     case TILE_NUMBER:
     case TILE_AXIS_SIZE:
@@ -131,33 +115,28 @@ static bool is_inline(tile_op op) {
     case TILE_EXPAND:
     case TILE_RENAME:
     case TILE_SLICE:
-    case TILE_PLACE:
-      return true;
-    default:
-      return false;
+    case TILE_PLACE: return true;
+    default: return false;
   }
 }
 
-static bool moves_index(tile_op op) {
+bool plan_moves_index(tile_op op) {
   return op == TILE_RENAME || op == TILE_SLICE || op == TILE_PLACE;
 }
 
-static bool is_reduction(tile_op op) {
+bool plan_is_reduction(tile_op op) {
   return op == TILE_SUM || op == TILE_MAX_OVER || op == TILE_MIN_OVER || op == TILE_DOT;
 }
 
 bool plan_viewable(const plan *p, tile_id id) {
   const tile_value *v = &p->program->values.items[id];
   switch (v->op) {
-    case TILE_ARGUMENT:
-      return true;
+    case TILE_ARGUMENT: return true;
     case TILE_RENAME:
     case TILE_SLICE:
     case TILE_EXPAND:
-    case TILE_STOP:
-      return plan_viewable(p, v->args[0]);
-    default:
-      return p->values[id].held == HELD_BUFFER;
+    case TILE_STOP: return plan_viewable(p, v->args[0]);
+    default: return p->values[id].held == HELD_BUFFER;
   }
 }
 
@@ -202,7 +181,7 @@ static double space_size(const planner *q, axis_set axes) {
 }
 
 /* A product of two tiles that is worth the blocked kernel. */
-static bool is_blocked_dot(const planner *q, tile_id id) {
+bool plan_is_blocked_dot(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT) return false;
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
@@ -217,10 +196,8 @@ static bool has_own_nest(const planner *q, tile_id id) {
     case TILE_PREFIX:
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT:
-    case TILE_FIRST_EQUAL:
-      return true;
-    default:
-      return is_blocked_dot(q, id);
+    case TILE_FIRST_EQUAL: return true;
+    default: return plan_is_blocked_dot(q, id);
   }
 }
 
@@ -230,27 +207,20 @@ static bool zero_above(const planner *q, const tile_value *v) {
   if (t < 0 || !axis_in(v->axes, t) || !axis_in(v->axes, s)) return false;
   switch (v->op) {
     case TILE_CAUSAL:
-    case TILE_SEGMENT:
-      return true;
-    case TILE_MUL:
-      return values[v->args[0]].zero_above || values[v->args[1]].zero_above;
+    case TILE_SEGMENT: return true;
+    case TILE_MUL: return values[v->args[0]].zero_above || values[v->args[1]].zero_above;
     case TILE_ADD:
-    case TILE_SUB:
-      return values[v->args[0]].zero_above && values[v->args[1]].zero_above;
+    case TILE_SUB: return values[v->args[0]].zero_above && values[v->args[1]].zero_above;
     case TILE_NEG:
     case TILE_DIV:
-    case TILE_STOP:
-      return values[v->args[0]].zero_above;
-    case TILE_SUM:
-      return values[v->args[0]].zero_above;
-    case TILE_EXPAND:
-      return values[v->args[0]].zero_above;
+    case TILE_STOP: return values[v->args[0]].zero_above;
+    case TILE_SUM: return values[v->args[0]].zero_above;
+    case TILE_EXPAND: return values[v->args[0]].zero_above;
     case TILE_SELECT: {
       bool otherwise = values[v->args[2]].zero_above || tile_is_number(q->program, v->args[2], 0);
       return values[v->args[0]].zero_above && otherwise;
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -263,7 +233,7 @@ static void describe_values(planner *q) {
     pv->lane = has_lane(q->m, v->axes);
     pv->space = pv->tile;
     for (int k = 0; k < tile_arity(v->op); k++) {
-      if (is_reduction(v->op) || v->op == TILE_FIRST_EQUAL || v->op == TILE_SEGMENT_ADJOINT) {
+      if (plan_is_reduction(v->op) || v->op == TILE_FIRST_EQUAL || v->op == TILE_SEGMENT_ADJOINT) {
         pv->space |= q->p->values[v->args[k]].tile;
       }
     }
@@ -276,11 +246,12 @@ static void describe_values(planner *q) {
       bool shared = !axis_in(v->axes, q->m->shared_axis) && v->op != TILE_ACCUMULATE;
       for (int k = 0; k < tile_arity(v->op); k++) {
         const plan_value *arg = &q->p->values[v->args[k]];
-        bool leaf = is_inline(value(q, v->args[k])->op) && !tile_arity(value(q, v->args[k])->op);
+        bool leaf =
+            plan_is_inline(value(q, v->args[k])->op) && !tile_arity(value(q, v->args[k])->op);
         if (arg->region == REGION_BODY && !leaf) shared = false;
         if (axis_in(value(q, v->args[k])->axes, q->m->shared_axis)) shared = false;
       }
-      if (is_inline(v->op) && v->op == TILE_ARGUMENT) {
+      if (plan_is_inline(v->op) && v->op == TILE_ARGUMENT) {
         tile_role role = q->program->arguments.items[v->index].role;
         if (role == TILE_STATE || role == TILE_D_NEXT_STATE) shared = false;
       }
@@ -307,10 +278,10 @@ static void visit(planner *q, tile_id id) {
   q->p->values[id].needed = true;
   const tile_value *v = value(q, id);
   for (int k = 0; k < tile_arity(v->op); k++) visit(q, v->args[k]);
-  if (!is_inline(v->op)) q->order[q->order_count++] = id;
+  if (!plan_is_inline(v->op)) q->order[q->order_count++] = id;
 }
 
-static bool is_carried_role(tile_role role) {
+bool plan_is_carried_role(tile_role role) {
   return role == TILE_NEXT_STATE || role == TILE_D_STATE;
 }
 
@@ -322,7 +293,7 @@ static void order_values(planner *q) {
   for (int pass = 0; pass < 2; pass++) {
     for (int i = 0; i < q->program->results.count; i++) {
       const tile_result *r = &q->program->results.items[i];
-      if (is_carried_role(r->place.role) == (pass == 1)) visit(q, r->value);
+      if (plan_is_carried_role(r->place.role) == (pass == 1)) visit(q, r->value);
     }
   }
   count_uses(q);
@@ -363,13 +334,14 @@ typedef struct need {
 static void add_need(planner *q, tile_id id, bool moved, need *n) {
   const tile_value *v = value(q, id);
   plan_value *pv = &q->p->values[id];
-  if (is_inline(v->op)) {
+  if (plan_is_inline(v->op)) {
     for (int k = 0; k < tile_arity(v->op); k++)
-      add_need(q, v->args[k], moved || moves_index(v->op), n);
+      add_need(q, v->args[k], moved || plan_moves_index(v->op), n);
     return;
   }
   if (pv->nest < n->nest) return;
-  bool same = !moved && !is_reduction(v->op) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
+  bool same =
+      !moved && !plan_is_reduction(v->op) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
   same = same && q->p->nests.items[pv->nest].axes == pv->tile && pv->dot == NO_TILE;
   if (pv->nest > n->nest) n->same_point = true;
   n->nest = pv->nest;
@@ -387,7 +359,7 @@ static need needs_of(planner *q, tile_id id) {
 
 static axis_set reduced_axes(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
-  return is_reduction(v->op) ? plan_tile_axes(q->m, v->over) : 0;
+  return plan_is_reduction(v->op) ? plan_tile_axes(q->m, v->over) : 0;
 }
 
 /* About the instructions of a value before LLVM's passes, address computation included. */
@@ -438,16 +410,11 @@ static void join_points(planner *q, tile_id id) {
 
 static nest_kind own_kind(tile_op op) {
   switch (op) {
-    case TILE_PREFIX:
-      return NEST_PREFIX;
-    case TILE_SEGMENT:
-      return NEST_SEGMENT;
-    case TILE_SEGMENT_ADJOINT:
-      return NEST_SEGMENT_ADJOINT;
-    case TILE_FIRST_EQUAL:
-      return NEST_FIRST_EQUAL;
-    default:
-      return NEST_DOT;
+    case TILE_PREFIX: return NEST_PREFIX;
+    case TILE_SEGMENT: return NEST_SEGMENT;
+    case TILE_SEGMENT_ADJOINT: return NEST_SEGMENT_ADJOINT;
+    case TILE_FIRST_EQUAL: return NEST_FIRST_EQUAL;
+    default: return NEST_DOT;
   }
 }
 
@@ -469,7 +436,7 @@ static int largest(const planner *q, axis_set axes) {
   return best;
 }
 
-static void force_buffer(planner *q, tile_id id, int last_axis) {
+void plan_force_buffer(planner *q, tile_id id, int last_axis) {
   plan_value *pv = &q->p->values[id];
   if (pv->buffer >= 0) return;
   pv->held = HELD_BUFFER;
@@ -479,8 +446,8 @@ static void force_buffer(planner *q, tile_id id, int last_axis) {
 /* Memory under the operand: values behind index maps get buffers. */
 static void force_memory(planner *q, tile_id id) {
   const tile_value *v = value(q, id);
-  if (!is_inline(v->op)) {
-    force_buffer(q, id, -1);
+  if (!plan_is_inline(v->op)) {
+    plan_force_buffer(q, id, -1);
     return;
   }
   for (int k = 0; k < tile_arity(v->op); k++) force_memory(q, v->args[k]);
@@ -541,12 +508,12 @@ static void plan_own_nest(planner *q, tile_id id) {
   if (nest.kind == NEST_DOT) {
     plan_product(q, id, &nest);
     if (pv->into != NO_TILE) {
-      force_buffer(q, pv->into, nest.dot.j);
+      plan_force_buffer(q, pv->into, nest.dot.j);
     } else {
-      force_buffer(q, id, nest.dot.j);
+      plan_force_buffer(q, id, nest.dot.j);
     }
   } else {
-    force_buffer(q, id, -1);
+    plan_force_buffer(q, id, -1);
   }
   pv->nest = pv->start = new_nest(q, nest);
 }
@@ -559,7 +526,8 @@ static bool plan_added_product(planner *q, tile_id id) {
   for (int k = 1; k >= 0; k--) {
     tile_id dot = v->args[k];
     const plan_value *d = &q->p->values[dot];
-    if (!is_blocked_dot(q, dot) || d->uses != 1 || d->tile != pv->tile || d->region != pv->region)
+    if (!plan_is_blocked_dot(q, dot) || d->uses != 1 || d->tile != pv->tile ||
+        d->region != pv->region)
       continue;
     pv->dot = dot;
     q->p->values[dot].into = id;
@@ -603,282 +571,26 @@ static void plan_result(planner *q, int index) {
   } else if (where == REGION_PROLOGUE) {
     where = REGION_BODY;
   }
-  if (!is_inline(v->op) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
+  if (!plan_is_inline(v->op) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
     plan_nest *nest = &q->p->nests.items[pv->nest];
     if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
-        !is_reduction(v->op)) {
+        !plan_is_reduction(v->op)) {
       vec_push(q->a, &nest->results, index);
       return;
     }
   }
   plan_nest nest = {
       .kind = NEST_POINTS, .region = where, .axes = pv->tile, .lane = pv->lane, .pack = -1};
-  if (!is_inline(v->op) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
-    force_buffer(q, r->value, -1);
+  if (!plan_is_inline(v->op) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
+    plan_force_buffer(q, r->value, -1);
   vec_push(q->a, &nest.results, index);
   new_nest(q, nest);
 }
 
 static void plan_results(planner *q) {
   for (int i = 0; i < q->program->results.count; i++) {
-    if (!is_carried_role(q->program->results.items[i].place.role)) plan_result(q, i);
+    if (!plan_is_carried_role(q->program->results.items[i].place.role)) plan_result(q, i);
   }
-}
-
-/* ---- where values are held ---- */
-
-static void note_use(planner *q, tile_id id, int nest, bool moved) {
-  const tile_value *v = value(q, id);
-  plan_value *pv = &q->p->values[id];
-  if (is_inline(v->op)) {
-    for (int k = 0; k < tile_arity(v->op); k++)
-      note_use(q, v->args[k], nest, moved || moves_index(v->op));
-    return;
-  }
-  if (pv->nest == nest && !moved && !is_reduction(v->op)) return;
-  if (!pv->tile) {
-    if (pv->held != HELD_BUFFER) pv->held = HELD_SCALAR;
-  } else {
-    force_buffer(q, id, -1);
-  }
-}
-
-static void hold_values(planner *q) {
-  for (int i = 0; i < q->order_count; i++) {
-    plan_value *pv = &q->p->values[q->order[i]];
-    if (pv->held == HELD_BUFFER) continue;
-    pv->held = HELD_NEST;
-    if (value(q, q->order[i])->op == TILE_ACCUMULATE) {
-      force_buffer(q, q->order[i], -1);
-      q->p->buffers.items[pv->buffer].persistent = true;
-    } else if (is_reduction(value(q, q->order[i])->op) && pv->tile) {
-      force_buffer(q, q->order[i], -1);
-    } else if (is_reduction(value(q, q->order[i])->op)) {
-      pv->held = HELD_SCALAR;
-    }
-  }
-  for (int i = 0; i < q->order_count; i++) {
-    tile_id id = q->order[i];
-    const tile_value *v = value(q, id);
-    const plan_value *pv = &q->p->values[id];
-    for (int k = 0; k < tile_arity(v->op); k++) {
-      if (v->args[k] != pv->dot) note_use(q, v->args[k], pv->start, false);
-    }
-  }
-  for (int n = 0; n < q->p->nests.count; n++) {
-    const plan_nest *nest = &q->p->nests.items[n];
-    for (int i = 0; i < nest->results.count; i++) {
-      note_use(q, q->program->results.items[nest->results.items[i]].value, n, false);
-    }
-    if (nest->kind == NEST_PACK) note_use(q, nest->packed, n, false);
-  }
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *r = &q->program->results.items[i];
-    if (is_carried_role(r->place.role)) note_use(q, r->value, -1, false);
-  }
-}
-
-/* ---- states in place ---- */
-
-static bool reads_argument(planner *q, tile_id id, int argument, bool moved, bool *at_other_point) {
-  const tile_value *v = value(q, id);
-  if (v->op == TILE_ARGUMENT) {
-    if (v->index != argument) return false;
-    if (moved) *at_other_point = true;
-    return true;
-  }
-  if (!is_inline(v->op)) return false;
-  bool reads = false;
-  for (int k = 0; k < tile_arity(v->op); k++) {
-    reads |= reads_argument(q, v->args[k], argument, moved || moves_index(v->op), at_other_point);
-  }
-  return reads;
-}
-
-/* The nest that starts to overwrite the memory of `id`. */
-static int writing_nest(planner *q, tile_id id) {
-  for (int n = 0; n < q->p->nests.count; n++) {
-    const plan_nest *nest = &q->p->nests.items[n];
-    for (int i = 0; i < nest->values.count; i++) {
-      if (nest->values.items[i] == id) return n;
-    }
-  }
-  return -1;
-}
-
-static bool nest_reads(planner *q, int n, int argument, bool *at_other_point) {
-  const plan_nest *nest = &q->p->nests.items[n];
-  bool reads = false;
-  for (int i = 0; i < nest->values.count; i++) {
-    const tile_value *v = value(q, nest->values.items[i]);
-    const plan_value *pv = &q->p->values[nest->values.items[i]];
-    for (int k = 0; k < tile_arity(v->op); k++) {
-      if (v->args[k] == pv->dot) continue;
-      reads |= reads_argument(q, v->args[k], argument, false, at_other_point);
-    }
-  }
-  for (int i = 0; i < nest->results.count; i++) {
-    reads |= reads_argument(q, q->program->results.items[nest->results.items[i]].value, argument,
-                            false, at_other_point);
-  }
-  if (nest->kind == NEST_PACK)
-    reads |= reads_argument(q, nest->packed, argument, false, at_other_point);
-  return reads;
-}
-
-static bool may_update_in_place(planner *q, const carried_pair *pair) {
-  tile_id id = q->program->results.items[pair->result].value;
-  const plan_value *pv = &q->p->values[id];
-  if (is_inline(value(q, id)->op) || pv->held != HELD_BUFFER || pv->region != REGION_BODY)
-    return false;
-  const plan_buffer *b = &q->p->buffers.items[pv->buffer];
-  if (b->carried >= 0 || b->persistent) return false;
-  int written = writing_nest(q, id);
-  if (written < 0) return false;
-  const plan_nest *w = &q->p->nests.items[written];
-  bool points = w->kind == NEST_POINTS && !(is_reduction(value(q, id)->op)) && w->axes == pv->tile;
-  for (int n = written; pair->argument >= 0 && n < q->p->nests.count; n++) {
-    bool other_point = false;
-    if (!nest_reads(q, n, pair->argument, &other_point)) continue;
-    if (n > written || !points || other_point) return false;
-  }
-  /* other states' next values that are only an index map of this state are read after all nests */
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *r = &q->program->results.items[i];
-    bool other_point = false;
-    if (is_carried_role(r->place.role) && pair->argument >= 0 &&
-        reads_argument(q, r->value, pair->argument, false, &other_point)) {
-      return false;
-    }
-  }
-  return true;
-}
-
-static void plan_states(planner *q) {
-  plan *p = q->p;
-  p->carried_count = q->carried->count;
-  p->carried = ARENA_ARRAY(q->a, carried_pair, q->carried->count);
-  for (int c = 0; c < q->carried->count; c++) {
-    carried_pair *pair = &p->carried[c];
-    *pair = (carried_pair){-1, -1, false};
-    for (int i = 0; i < q->program->arguments.count; i++) {
-      const tile_place *place = &q->program->arguments.items[i];
-      bool carried = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
-      bool backward = q->carried->items[c].place.role == TILE_D_STATE ||
-                      q->carried->items[c].place.role == TILE_D_NEXT_STATE;
-      if (carried && (place->role == TILE_D_NEXT_STATE) == backward &&
-          plan_same_state(place, &q->carried->items[c].place)) {
-        pair->argument = i;
-      }
-    }
-    for (int i = 0; i < q->program->results.count; i++) {
-      const tile_place *place = &q->program->results.items[i].place;
-      if (is_carried_role(place->role) && plan_same_state(place, &q->carried->items[c].place))
-        pair->result = i;
-    }
-    if (pair->result < 0 || !may_update_in_place(q, pair)) continue;
-    plan_buffer *b =
-        &p->buffers.items[p->values[q->program->results.items[pair->result].value].buffer];
-    const plan_buffer *memory = &q->carried->items[c].memory;
-    if (memcmp(b->stride, memory->stride, sizeof b->stride)) continue;
-    b->carried = c;
-    pair->in_place = true;
-  }
-}
-
-/* A sum whose first operand is itself such a sum, used nowhere else, shares the memory: the whole chain adds in place. */
-static void share_sum_buffers(planner *q) {
-  for (int i = q->order_count - 1; i >= 0; i--) {
-    const plan_value *pv = &q->p->values[q->order[i]];
-    if (pv->dot == NO_TILE) continue;
-    const tile_value *v = value(q, q->order[i]);
-    tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
-    plan_value *xv = &q->p->values[x];
-    bool product = xv->dot != NO_TILE || (is_blocked_dot(q, x) && xv->into == NO_TILE);
-    if (xv->uses == 1 && product && xv->tile == pv->tile && xv->region == pv->region &&
-        !memcmp(q->p->buffers.items[xv->buffer].stride, q->p->buffers.items[pv->buffer].stride,
-                sizeof q->p->buffers.items[0].stride)) {
-      xv->buffer = pv->buffer;
-    }
-  }
-}
-
-/* ---- memory ---- */
-
-static void note_life(plan *p, int buffer, int nest) {
-  plan_buffer *b = &p->buffers.items[buffer];
-  if (nest < b->first) b->first = nest;
-  if (nest > b->last) b->last = nest;
-}
-
-static void live_operand(planner *q, tile_id id, int nest) {
-  const tile_value *v = value(q, id);
-  if (is_inline(v->op)) {
-    for (int k = 0; k < tile_arity(v->op); k++) live_operand(q, v->args[k], nest);
-    return;
-  }
-  if (q->p->values[id].buffer >= 0) note_life(q->p, q->p->values[id].buffer, nest);
-}
-
-static void find_lives(planner *q) {
-  plan *p = q->p;
-  int end = p->nests.count;
-  for (int n = 0; n < end; n++) {
-    const plan_nest *nest = &p->nests.items[n];
-    for (int i = 0; i < nest->values.count; i++) {
-      tile_id id = nest->values.items[i];
-      live_operand(q, id, n);
-      if (p->values[id].into != NO_TILE) live_operand(q, p->values[id].into, n);
-      for (int k = 0; k < tile_arity(value(q, id)->op); k++)
-        live_operand(q, value(q, id)->args[k], n);
-    }
-    for (int i = 0; i < nest->results.count; i++) {
-      live_operand(q, q->program->results.items[nest->results.items[i]].value, n);
-    }
-    if (nest->kind == NEST_PACK) live_operand(q, nest->packed, n);
-    if (nest->pack >= 0 && nest->kind == NEST_PACK) note_life(p, nest->pack, n);
-    if (nest->kind == NEST_DOT && nest->dot.pack_a >= 0) note_life(p, nest->dot.pack_a, n);
-    if (nest->kind == NEST_DOT && nest->dot.pack_b >= 0) note_life(p, nest->dot.pack_b, n);
-  }
-  for (int i = 0; i < q->program->results.count; i++) {
-    const tile_result *r = &q->program->results.items[i];
-    if (is_carried_role(r->place.role)) live_operand(q, r->value, end);
-  }
-  /* what the prologue or a shared region made is read in every later run */
-  for (int n = 0; n < end; n++) {
-    const plan_nest *nest = &p->nests.items[n];
-    if (nest->region != REGION_PROLOGUE && nest->region != REGION_SHARED) continue;
-    if (nest->kind == NEST_PACK) note_life(p, nest->pack, end);
-    for (int i = 0; i < nest->values.count; i++) {
-      if (p->values[nest->values.items[i]].buffer >= 0)
-        note_life(p, p->values[nest->values.items[i]].buffer, end);
-    }
-  }
-}
-
-enum { STACK_VECTORS = 32 };
-
-static void place_buffers(planner *q) {
-  plan *p = q->p;
-  for (int i = 0; i < p->buffers.count; i++) {
-    plan_buffer *b = &p->buffers.items[i];
-    if (b->last < 0 || b->carried >= 0) continue;
-    int64_t vectors = b->numbers / (b->lane ? q->m->width : 1);
-    b->stack = !q->m->chunks_outside && b->lane && vectors <= STACK_VECTORS;
-    if (b->persistent || b->stack) continue;
-    b->offset = 0;
-    for (int k = 0; k < i; k++) { /* first fit behind the buffers that live at the same time */
-      const plan_buffer *other = &p->buffers.items[k];
-      if (other->offset < 0 || other->last < b->first || b->last < other->first) continue;
-      int64_t end = other->offset + other->numbers;
-      if (other->offset < b->offset + b->numbers && b->offset < end) {
-        b->offset = (end + 15) / 16 * 16;
-        k = -1;
-      }
-    }
-    if (b->offset + b->numbers > p->scratch) p->scratch = b->offset + b->numbers;
-  }
-  p->scratch = (p->scratch + 15) / 16 * 16;
 }
 
 /* A sum over an axis that is cut into instances or lanes adds up one entry: the value is partial, keeps the axis here, and
@@ -942,11 +654,11 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   plan_nests(&q);
   plan_results(&q);
   sort_nests(&q);
-  hold_values(&q);
-  share_sum_buffers(&q);
+  plan_hold_values(&q);
+  plan_share_sum_buffers(&q);
   plan_states(&q);
-  find_lives(&q);
-  place_buffers(&q);
+  plan_find_lives(&q);
+  plan_place_buffers(&q);
   return q.p;
 }
 

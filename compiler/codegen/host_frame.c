@@ -1,0 +1,328 @@
+/* The frame: tensors as views, states in and out, for the instance at hand.
+ *
+ *   slot x {data, strides}   ->   view: base of the batch entry, one stride for each axis
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "host_parts.h"
+
+/* ---- reading the frame ---- */
+
+static ir field(host *h, ir base, int64_t offset, LLVMTypeRef type) {
+  emitter *e = h->e;
+  ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
+  return LLVMBuildLoad2(e->b, type, at, "");
+}
+
+static ir slot_field(host *h, tile_role role, const tile_place *place, size_t offset,
+                     LLVMTypeRef type) {
+  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
+  if (slot < 0) ICE("codegen", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
+  ir slots = field(h, h->frame, offsetof(rec_frame, slots), h->e->pointer);
+  return field(h, slots, (int64_t)(slot * (int)sizeof(rec_slot)) + (int64_t)offset, type);
+}
+
+void host_read_sizes(host *h) {
+  emitter *e = h->e;
+  const tile_program *program = h->k->program;
+  h->time = field(h, h->frame, offsetof(rec_frame, time), e->i64);
+  ir sizes = field(h, h->frame, offsetof(rec_frame, axis_size), e->pointer);
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    const tile_axis *t = &program->axes.items[axis];
+    h->axis_size[axis] = t->size != TILE_RUNTIME_SIZE ? integer(e, t->size)
+                                                      : field(h, sizes, 8 * t->body_axis, e->i64);
+  }
+}
+
+/* The tensor of a place for this batch entry; every axis has its stride. */
+static view memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
+  emitter *e = h->e;
+  view v = {0};
+  ir base = slot_field(h, role, place, offsetof(rec_slot, data), e->pointer);
+  ir batch_stride = slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
+  if (data) *data = base;
+  ir stride = integer(e, host_is_complex(h, place) ? 2 : 1);
+  for (int x = place->axis_count - 1; x >= 0; x--) {
+    v.stride[place->axes[x]] = stride;
+    stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
+  }
+  ir offset = int_add(e, int_mul(e, h->batch, batch_stride), integer(e, place->component));
+  if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
+  v.base = element(e, e->real, base, offset);
+  return v;
+}
+
+static axis_set state_axes(const tile_place *place) { return host_axes_of_place(place); }
+
+static ir elements_ir(host *h, axis_set axes) {
+  ir n = integer(h->e, 1);
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    if (axis_in(axes, axis)) n = int_mul(h->e, n, h->axis_size[axis]);
+  }
+  return n;
+}
+
+/* Where the part of a state begins among the saved ones. */
+static ir saved_offset(host *h, const tile_place *place) {
+  emitter *e = h->e;
+  const typed_body *body = &h->k->recurrence->body;
+  ir offset = integer(e, 0);
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (t->kind != TENSOR_STATE) continue;
+    ir n = elements_ir(h, t->axis_set);
+    if (i == place->tensor) return int_add(e, offset, int_mul(e, n, integer(e, place->component)));
+    offset = int_add(e, offset, int_mul(e, n, integer(e, t->complex ? 2 : 1)));
+  }
+  for (int i = 0; i < body->lags.count; i++) {
+    const typed_lag *lag = &body->lags.items[i];
+    ir n = elements_ir(h, lag->axes);
+    int64_t parts = lag->complex ? 2 : 1;
+    if (i == place->lag)
+      return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
+    offset = int_add(e, offset, int_mul(e, n, integer(e, host_parts_of_lag(lag))));
+  }
+  ICE("codegen", "%s is no state", place->name ? place->name : "?");
+}
+
+view host_saved_view(host *h, const tile_place *place, ir chunk) {
+  emitter *e = h->e;
+  ir base = field(h, h->frame, offsetof(rec_frame, saved), e->pointer);
+  ir batch_stride = field(h, h->frame, offsetof(rec_frame, saved_batch_stride), e->i64);
+  ir chunk_stride = field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
+  ir offset = int_add(e, int_mul(e, h->batch, batch_stride), int_mul(e, chunk, chunk_stride));
+  view v = {.base = element(e, e->real, base, int_add(e, offset, saved_offset(h, place)))};
+  axis_set axes = state_axes(place), tile = plan_tile_axes(&h->m, axes);
+  ir stride = integer(e, 1);
+  if (h->m.lane_axis >= 0 && axis_in(axes, h->m.lane_axis)) {
+    v.stride[h->m.lane_axis] = stride;
+    stride = h->axis_size[h->m.lane_axis];
+  }
+  plan_buffer order = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
+  for (int i = order.axis_count - 1; i >= 0; i--) {
+    v.stride[order.axes[i]] = stride;
+    stride = int_mul(e, stride, h->axis_size[order.axes[i]]);
+  }
+  for (int i = h->k->grid_count - 1; i >= 0; i--) {
+    int axis = h->k->grid_axes[i];
+    if (!axis_in(axes, axis)) continue;
+    v.stride[axis] = stride;
+    stride = int_mul(e, stride, h->axis_size[axis]);
+  }
+  return v;
+}
+
+/* ---- a part inside a function ---- */
+
+ir host_scratch_at(host *h, ir base, int64_t offset) {
+  return element(h->e, h->e->real, base, integer(h->e, offset));
+}
+
+static ir memory_for(host *h, const plan_buffer *b, ir base, int64_t offset, const char *name) {
+  if (offset >= 0) return host_scratch_at(h, base, offset);
+  return stack_slot(h->e, LLVMArrayType2(h->e->real, (uint64_t)b->numbers), name);
+}
+
+/* Buffers and variables: once in a function. */
+void host_open_part(host *h, part *p) {
+  emitter *e = h->e;
+  lower *l = &p->l;
+  *l = (lower){.e = e, .m = &h->m, .p = p->p};
+  int values = p->p->program->values.count, arguments = p->program->arguments.count;
+  int results = p->program->results.count;
+  l->arguments = ARENA_ARRAY(h->a, view, arguments);
+  l->results = ARENA_ARRAY(h->a, result_target, results);
+  l->carried = ARENA_ARRAY(h->a, view, p->carried.count);
+  l->buffers = ARENA_ARRAY(h->a, ir, p->p->buffers.count);
+  l->variables = ARENA_ARRAY(h->a, ir, values);
+  l->memo = ARENA_ARRAY(h->a, ir, values);
+  p->memory = ARENA_ARRAY(h->a, view, arguments);
+  p->time_stride = ARENA_ARRAY(h->a, ir, arguments);
+  p->result_memory = ARENA_ARRAY(h->a, view, results);
+  p->result_time_stride = ARENA_ARRAY(h->a, ir, results);
+  memcpy(l->axis_size, h->axis_size, sizeof l->axis_size);
+  for (int id = 0; id < values; id++) {
+    const plan_value *v = &p->p->values[id];
+    if (v->held == HELD_SCALAR && v->needed) {
+      l->variables[id] = stack_slot(e, real_type(e, v->lane ? h->m.lanes : 0), "value");
+    }
+  }
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (b->last < 0 || b->carried >= 0 || b->persistent) continue;
+    l->buffers[i] = memory_for(h, b, h->scratch, b->stack ? -1 : p->scratch + b->offset, "buffer");
+  }
+  for (int c = 0; c < p->carried.count && !h->m.chunks_outside; c++) {
+    const plan_buffer *b = &p->carried.items[c].memory;
+    l->carried[c] = buffer_view(l, b, memory_for(h, b, h->scratch, p->carried_offset[c], "state"));
+  }
+  for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (b->persistent) l->buffers[i] = memory_for(h, b, h->scratch, p->persistent_offset[i], "sum");
+  }
+}
+
+/* Is this the first instance along all of these axes that are cut? */
+static ir is_first(host *h, axis_set axes) {
+  emitter *e = h->e;
+  ir here = LLVMConstInt(e->i1, 1, 0);
+  axis_set cut = host_grid_of(h->k) & axes;
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    if (!axis_in(cut, axis)) continue;
+    ir first = LLVMBuildICmp(e->b, LLVMIntEQ, h->at.index[axis], integer(e, 0), "");
+    here = LLVMBuildAnd(e->b, here, first, "");
+  }
+  return here;
+}
+
+/* Instances that differ in an axis that neither the value nor its tensor has would store the same: the first does.
+ * `partial` is that of the planned program: what is left of it comes from cotangents of states that are partial. */
+static ir stores_here(host *h, const tile_program *program, const tile_result *r,
+                      const axis_set *partial) {
+  return is_first(h, ~(program->values.items[r->value].axes | host_axes_of_place(&r->place) |
+                       partial[r->value]));
+}
+
+/* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
+static ir writes_state(host *h, const tile_place *place) {
+  return is_first(h, ~(state_axes(place) | place->partial));
+}
+
+/* Per-instance memory and the tensors of this instance: once the instance is known. */
+void host_open_instance(host *h, part *p) {
+  emitter *e = h->e;
+  lower *l = &p->l;
+  l->outside = h->at;
+  if (h->m.chunks_outside) {
+    for (int c = 0; c < p->carried.count; c++) {
+      l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
+                                  host_scratch_at(h, h->local, p->carried_offset[c]));
+    }
+    for (int i = 0; i < p->p->buffers.count; i++) {
+      if (p->p->buffers.items[i].persistent)
+        l->buffers[i] = host_scratch_at(h, h->local, p->persistent_offset[i]);
+    }
+  }
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    tile_role role = place->role;
+    if (role == TILE_STATE || role == TILE_STASH || role == TILE_D_NEXT_STATE) continue;
+    ir data;
+    view v = memory_view(h, role, place, &data);
+    if (role == TILE_D_OUTPUT) v.present = LLVMBuildIsNotNull(e->b, data, "");
+    p->time_stride[i] = slot_field(h, role, place, offsetof(rec_slot, time_stride), e->i64);
+    p->memory[i] = l->arguments[i] = v;
+  }
+  for (int c = 0; c < p->carried.count; c++) {
+    int argument = p->p->carried[c].argument;
+    if (argument >= 0) l->arguments[argument] = l->carried[c];
+  }
+  const axis_set *partial = tile_partial(h->a, p->p->program);
+  for (int i = 0; i < p->program->results.count; i++) {
+    const tile_result *r = &p->p->program->results.items[i];
+    if (!host_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
+        r->place.role == TILE_D_STATE)
+      continue;
+    ir data;
+    p->result_memory[i] = memory_view(h, r->place.role, &r->place, &data);
+    p->result_time_stride[i] =
+        slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
+    result_target *target = &l->results[i];
+    target->at = p->result_memory[i];
+    target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
+                                  stores_here(h, p->p->program, r, partial), "");
+    int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+    target->add = h->described->slots.items[slot].accumulated;
+  }
+}
+
+view host_at_time(host *h, view v, ir t, ir stride) {
+  v.base = element(h->e, h->e->real, v.base, int_mul(h->e, t, stride));
+  return v;
+}
+
+/* ---- copies of states ---- */
+
+typedef struct copy_data {
+  const view *from, *to; /* from NULL: zeros */
+  axis_set axes;
+  bool add;
+} copy_data;
+
+static void copy_point(lower *l, const place_in_loops *at, void *data) {
+  const copy_data *c = data;
+  ir x = c->from ? view_load(l, c->from, at, c->axes) : real_number(l->e, 0, 0);
+  if (c->add) x = LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, "");
+  view_store(l, c->to, at, c->axes, x);
+}
+
+static void copy_or_add_state(host *h, part *p, const tile_place *place, const view *from,
+                              const view *to, bool add) {
+  copy_data c = {.from = from, .to = to, .axes = state_axes(place), .add = add};
+  bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
+  p->l.outside = h->at;
+  lower_points(&p->l, plan_tile_axes(&h->m, c.axes), lane, copy_point, &c);
+}
+
+void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
+  copy_or_add_state(h, p, place, from, to, false);
+}
+
+void host_load_states(host *h, part *p) {
+  emitter *e = h->e;
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    ir data;
+    view memory = memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
+    ir there =
+        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), is_first(h, place->partial), "");
+    emit_branch branch = branch_begin(e, there);
+    host_copy_state(h, p, place, &memory, &p->l.carried[c]);
+    branch_else(e, &branch);
+    host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+    branch_end(e, &branch);
+  }
+}
+
+void host_store_states(host *h, part *p) {
+  emitter *e = h->e;
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
+    if (host_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
+    ir data;
+    view memory = memory_view(h, role, place, &data);
+    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), writes_state(h, place), "");
+    emit_branch branch = branch_begin(e, wanted);
+    bool add = host_grid_of(h->k) & place->partial;
+    copy_or_add_state(h, p, place, &p->l.carried[c], &memory, add);
+    branch_end(e, &branch);
+  }
+}
+
+void host_save_states(host *h, part *p, ir chunk) {
+  emitter *e = h->e;
+  ir saved = field(h, h->frame, offsetof(rec_frame, saved), e->pointer);
+  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, saved, ""));
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    view memory = host_saved_view(h, place, chunk);
+    emit_branch first = branch_begin(e, writes_state(h, place));
+    host_copy_state(h, p, place, &p->l.carried[c], &memory);
+    branch_end(e, &first);
+  }
+  branch_end(e, &branch);
+}
+
+void host_clear_sums(host *h, part *p) {
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (!b->persistent) continue;
+    axis_set axes = 0;
+    for (int x = 0; x < b->axis_count; x++) axes |= axis_bit(b->axes[x]);
+    view to = buffer_view(&p->l, b, p->l.buffers[i]);
+    copy_data c = {.to = &to, .axes = axes | (b->lane ? axis_bit(h->m.lane_axis) : 0)};
+    lower_points(&p->l, axes, b->lane, copy_point, &c);
+  }
+}

@@ -1,0 +1,194 @@
+/* Memory: how a clone uses the axes of a kernel, and where everything that it holds lies in scratch.
+ *
+ *   Mamba on x86-64-v4: lanes 32 of D; state [N] x 32 and sums of parameters, then rows of a chunk again, then buffers
+ */
+#include "host_parts.h"
+
+/* ---- the mapping of a clone ---- */
+
+static axis_set consumed_or_instance(const kernel *k) {
+  return host_grid_of(k) | ~k->program->grid;
+}
+
+/* Elements of all states per lane: decides how many lanes are computed together. */
+static int64_t state_points(const kernel *k) {
+  int64_t points = 0;
+  for (int i = 0; i < k->program->arguments.count; i++) {
+    const tile_place *place = &k->program->arguments.items[i];
+    if (place->role != TILE_STATE && place->role != TILE_D_NEXT_STATE) continue;
+    int64_t n = 1;
+    for (int x = 0; x < place->axis_count; x++) {
+      int axis = place->axes[x];
+      if (!axis_in(host_grid_of(k), axis)) n *= k->program->axes.items[axis].size;
+    }
+    points += n;
+  }
+  return points;
+}
+
+static bool has_shared_work(const kernel *k, int inner) {
+  for (int i = 0; i < k->program->values.count; i++) {
+    const tile_value *v = &k->program->values.items[i];
+    if (v->op == TILE_DOT && !axis_in(v->axes, inner)) return true;
+  }
+  return false;
+}
+
+/* Programs of many values are compiled for one vector of lanes, and for masked lanes only: code is what costs then. */
+enum { MANY_VALUES = 200 };
+
+bool host_is_long(const kernel *k) {
+  return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
+}
+
+mapping host_mapping_of(const kernel *k, codegen_clone clone, bool f64) {
+  mapping m = {.kernel = k, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
+  m.width = codegen_lanes(clone, f64);
+  m.registers = clone_targets[clone].vector_registers;
+  for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
+  if (k->lane_axis >= 0) {
+    int64_t points = state_points(k);
+    int together = host_is_long(k) ? 1 : points > 32 || points <= 2 ? 4 : 2;
+    m.lanes = m.width * together < k->lane_block ? m.width * together : k->lane_block;
+  }
+  int inner = k->grid_count ? k->grid_axes[k->grid_count - 1] : -1;
+  if (k->program->form == TILE_CHUNK && inner >= 0 && has_shared_work(k, inner)) {
+    m.chunks_outside = true;
+    m.shared_axis = inner;
+  }
+  axis_set low = consumed_or_instance(k);
+  for (int axis = 0; axis < k->program->axes.count; axis++) {
+    m.rank[axis] = axis == k->program->time_axis   ? 0
+                   : axis == k->program->pair_axis ? 1
+                   : axis_in(low, axis)            ? 2 + axis
+                                                   : 100 + axis;
+  }
+  return m;
+}
+
+/* ---- memory ---- */
+
+static int64_t rounded_up(int64_t n) { return (n + 15) / 16 * 16; }
+
+static int64_t take(int64_t *total, int64_t numbers) {
+  int64_t offset = *total;
+  *total += rounded_up(numbers);
+  return offset;
+}
+
+enum { STACK_VECTORS = 32 };
+
+static bool fits_stack(const host *h, const plan_buffer *b) {
+  return !h->m.chunks_outside && b->lane && b->numbers <= (int64_t)STACK_VECTORS * h->m.width;
+}
+
+/* Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
+static void place_carried(host *h, part *p) {
+  int64_t *total = h->m.chunks_outside ? &h->instance_numbers : &h->shared_numbers;
+  p->carried_offset = ARENA_ARRAY(h->a, int64_t, p->carried.count);
+  for (int c = 0; c < p->carried.count; c++) {
+    const plan_buffer *b = &p->carried.items[c].memory;
+    p->carried_offset[c] = fits_stack(h, b) ? -1 : take(total, b->numbers);
+  }
+  p->persistent_offset = ARENA_ARRAY(h->a, int64_t, p->p->buffers.count);
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    p->persistent_offset[i] = -1;
+    if (b->persistent && !fits_stack(h, b)) p->persistent_offset[i] = take(total, b->numbers);
+  }
+}
+
+bool host_is_complex(const host *h, const tile_place *place) {
+  const typed_body *body = &h->k->recurrence->body;
+  return place->tensor >= 0 ? body->tensors.items[place->tensor].complex
+                            : body->lags.items[place->lag].complex;
+}
+
+/* Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
+ * they are in memory where they are known. */
+static void place_pads(host *h, part *p) {
+  p->pads = ARENA_ARRAY(h->a, pad, p->program->arguments.count);
+  if (p->program->form != TILE_CHUNK) return;
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (!place->time) continue;
+    int64_t stride = host_is_complex(h, place) ? 2 : 1, dense = 1, last = 0;
+    for (int x = place->axis_count - 1; x >= 0; x--) {
+      int axis = place->axes[x];
+      int64_t size = p->program->axes.items[axis].size;
+      if (!axis_in(h->m.instance, axis)) {
+        p->pads[i].stride[axis] = stride > 0 ? stride : dense;
+        last += (size - 1) * p->pads[i].stride[axis];
+        dense *= size;
+      }
+      stride = stride > 0 && size != TILE_RUNTIME_SIZE ? stride * size : -1;
+      if (stride < 0 && dense <= last) dense = last + 1;
+    }
+    p->pads[i].row = last + 1;
+    p->pads[i].offset = take(&h->shared_numbers, (last + 1) * p->program->chunk);
+  }
+}
+
+static void place_history(host *h, part *p) {
+  p->history_offset = ARENA_ARRAY(h->a, int64_t, p->program->arguments.count);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    p->history_offset[i] = -1;
+    if (!h->has_again || p != &h->main || place->role != TILE_STATE) continue;
+    for (int c = 0; c < h->again.carried.count; c++) {
+      if (!plan_same_state(&h->again.carried.items[c].place, place)) continue;
+      p->history_offset[i] =
+          take(&h->shared_numbers, h->again.carried.items[c].memory.numbers * h->k->chunk);
+    }
+    if (p->history_offset[i] < 0)
+      ICE("codegen", "no recomputation of state %s", place->name ? place->name : "?");
+  }
+}
+
+static void place_stashes(host *h) {
+  if (!h->has_again) return;
+  const tile_program *program = h->k->recompute;
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_place *place = &program->results.items[i].place;
+    if (place->role == TILE_KEEP && place->stash >= h->stash_count)
+      h->stash_count = place->stash + 1;
+  }
+  h->stash_offset = ARENA_ARRAY(h->a, int64_t, h->stash_count);
+  h->stashes = ARENA_ARRAY(h->a, plan_buffer, h->stash_count);
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *r = &program->results.items[i];
+    if (r->place.role != TILE_KEEP) continue;
+    axis_set axes = program->values.items[r->value].axes;
+    bool lane = h->m.lane_axis >= 0 && axis_in(axes, h->m.lane_axis);
+    plan_buffer b = plan_buffer_for(&h->m, program, plan_tile_axes(&h->m, axes), lane, -1);
+    h->stashes[r->place.stash] = b;
+    h->stash_offset[r->place.stash] = take(&h->shared_numbers, b.numbers * h->k->chunk);
+  }
+}
+
+static void plan_part(host *h, part *p, const tile_program *program, bool backward) {
+  p->program = program;
+  p->backward = backward;
+  p->carried = plan_carried(h->a, &h->m, program, backward);
+  p->p = plan_program(h->a, &h->m, program, &p->carried);
+  place_carried(h, p);
+  place_pads(h, p);
+}
+
+void host_plan(host *h) {
+  h->has_again = h->k->kind == KERNEL_BACKWARD && h->k->program->form == TILE_STEP &&
+                 host_reads_states(h->k->program);
+  if (h->has_again) plan_part(h, &h->again, h->k->recompute, false);
+  plan_part(h, &h->main, h->k->program, h->k->kind == KERNEL_BACKWARD);
+  place_history(h, &h->main);
+  place_stashes(h);
+  h->main.scratch = take(&h->shared_numbers, h->main.p->scratch);
+  if (h->has_again) h->again.scratch = take(&h->shared_numbers, h->again.p->scratch);
+}
+
+codegen_bytes host_bytes_of(const host *h) {
+  int64_t size = h->m.f64 ? 8 : 4;
+  codegen_bytes bytes = {.constant = h->shared_numbers * size + 64,
+                         .per_instance = h->instance_numbers * size};
+  return bytes;
+}

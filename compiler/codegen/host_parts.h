@@ -1,0 +1,88 @@
+/* A kernel being lowered for one clone: what the files host*.c share. Internal to compiler/codegen. */
+#ifndef REC_CODEGEN_HOST_PARTS_H
+#define REC_CODEGEN_HOST_PARTS_H
+
+#include "../../runtime/support/frame.h"
+#include "../base/ice.h"
+#include "host.h"
+#include "lower.h"
+
+typedef struct pad {
+  int64_t offset, row; /* in scratch; numbers of a row */
+  int64_t stride[PLAN_MAX_AXES];
+} pad;
+
+/* A program of the kernel (the program, or the recomputation of the steps of a chunk). */
+typedef struct part {
+  const tile_program *program;
+  plan *p;
+  carried_list carried;
+  bool backward;
+  int64_t scratch;                             /* where its buffers begin, numbers */
+  int64_t *carried_offset, *persistent_offset; /* by carried value, by buffer; -1: on the stack */
+  int64_t *history_offset; /* by argument: states before each step of the chunk */
+  pad *pads;               /* by argument */
+  lower l;
+  view *memory;    /* by argument: tensor in memory, without time */
+  ir *time_stride; /* by argument */
+  view *result_memory;
+  ir *result_time_stride;
+} part;
+
+typedef struct host {
+  emitter *e;
+  arena *a;
+  const kernel *k;
+  const codegen_kernel *described;
+  const char *symbol;
+  mapping m;
+  part main, again;
+  bool has_again;
+  int64_t shared_numbers, instance_numbers; /* scratch: for the call, for each instance */
+  int64_t *stash_offset, *stash_row;        /* by stash */
+  plan_buffer *stashes;
+  int stash_count;
+  /* inside a function */
+  ir frame, batch, scratch, time, local; /* local: scratch of the instance */
+  ir axis_size[PLAN_MAX_AXES];
+  place_in_loops at;
+} host;
+
+/* host_slots.c */
+bool host_in_memory(const kernel *k, const tile_place *place);
+int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag);
+axis_set host_grid_of(const kernel *k);
+axis_set host_axes_of_place(const tile_place *place);
+bool host_reads_states(const tile_program *program);
+int64_t host_parts_of_lag(const typed_lag *lag);
+
+/* host_memory.c */
+bool host_is_long(const kernel *k);
+mapping host_mapping_of(const kernel *k, codegen_clone clone, bool f64);
+bool host_is_complex(const host *h, const tile_place *place);
+void host_plan(host *h);
+codegen_bytes host_bytes_of(const host *h);
+
+/* host_frame.c */
+void host_read_sizes(host *h);
+view host_saved_view(host *h, const tile_place *place, ir chunk);
+ir host_scratch_at(host *h, ir base, int64_t offset);
+void host_open_part(host *h, part *p);
+void host_open_instance(host *h, part *p);
+view host_at_time(host *h, view v, ir t, ir stride);
+void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to);
+void host_load_states(host *h, part *p);
+void host_store_states(host *h, part *p);
+void host_save_states(host *h, part *p, ir chunk);
+void host_clear_sums(host *h, part *p);
+
+/* host_time.c */
+ir host_chunk_count(host *h);
+void host_steps_forward(host *h);
+void host_steps_backward(host *h);
+void host_set_chunk(host *h, part *p, ir chunk);
+ir host_chunk_in_order(host *h, ir index);
+void host_chunk_body(host *h, ir chunk);
+void host_chunks_inside(host *h);
+
+#endif

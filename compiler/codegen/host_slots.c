@@ -1,0 +1,125 @@
+/* Slots: the memory tensors of a kernel, and the layout of saved states.
+ *
+ *   arguments x, dt, h (before), results y, h (after)   ->   input x, input dt, state h, output y, next h
+ */
+#include "host_parts.h"
+
+/* ---- slots ---- */
+
+bool host_in_memory(const kernel *k, const tile_place *place) {
+  switch (place->role) {
+    case TILE_STASH:
+    case TILE_KEEP: return false;
+    case TILE_STATE: return k->kind != KERNEL_BACKWARD;
+    case TILE_NEXT_STATE: return k->kind != KERNEL_BACKWARD;
+    default: return true;
+  }
+}
+
+int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag) {
+  for (int i = 0; i < k->slots.count; i++) {
+    const codegen_slot *slot = &k->slots.items[i];
+    if (slot->role == role && slot->tensor == tensor && slot->lag == lag) return i;
+  }
+  return -1;
+}
+
+axis_set host_grid_of(const kernel *k) {
+  axis_set axes = k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0;
+  for (int i = 0; i < k->grid_count; i++) axes |= axis_bit(k->grid_axes[i]);
+  return axes;
+}
+
+axis_set host_axes_of_place(const tile_place *place) {
+  axis_set axes = 0;
+  for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
+  return axes;
+}
+
+static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
+  if (host_find_slot(k, role, place->tensor, place->lag) >= 0) return;
+  codegen_slot slot = {.role = role, .tensor = place->tensor, .lag = place->lag};
+  bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE ||
+               role == TILE_D_STATE;
+  slot.per_batch = role != TILE_PARAM && role != TILE_D_PARAM;
+  slot.time = slot.per_batch && !state;
+  slot.written = tile_role_is_result(role);
+  if (role == TILE_D_INPUT || role == TILE_D_PARAM) {
+    slot.summed = host_grid_of(k->kernel) & ~host_axes_of_place(place);
+    slot.accumulated = slot.summed || !slot.per_batch;
+  }
+  if (role == TILE_D_STATE) {
+    slot.summed = host_grid_of(k->kernel) & place->partial;
+    slot.accumulated = slot.summed != 0;
+  }
+  vec_push(a, &k->slots, slot);
+}
+
+static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) {
+  for (int i = 0; i < program->arguments.count; i++) {
+    const tile_place *place = &program->arguments.items[i];
+    if (host_in_memory(k->kernel, place)) add_slot(a, k, place, place->role);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_place *place = &program->results.items[i].place;
+    if (!host_in_memory(k->kernel, place)) continue;
+    add_slot(a, k, place, place->role);
+    /* a sequence of no steps hands its state through */
+    if (place->role == TILE_NEXT_STATE) add_slot(a, k, place, TILE_STATE);
+    if (place->role == TILE_D_STATE) add_slot(a, k, place, TILE_D_NEXT_STATE);
+  }
+}
+
+bool host_reads_states(const tile_program *program) {
+  for (int i = 0; i < program->arguments.count; i++) {
+    tile_role role = program->arguments.items[i].role;
+    if (role == TILE_STATE || role == TILE_STASH) return true;
+  }
+  return false;
+}
+
+static bool has_states(const recurrence *r) {
+  if (r->body.lags.count) return true;
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    if (r->body.tensors.items[i].kind == TENSOR_STATE) return true;
+  }
+  return false;
+}
+
+codegen_kernel host_describe(arena *a, const kernel *k) {
+  codegen_kernel d = {.kernel = k, .chunk = k->chunk};
+  add_slots(a, &d, k->program);
+  bool again = k->kind == KERNEL_BACKWARD && host_reads_states(k->program);
+  if (again && k->recompute) add_slots(a, &d, k->recompute);
+  bool states = has_states(k->recurrence);
+  d.reads_saved = again && states;
+  d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
+  d.time_splits = !states;
+  return d;
+}
+
+/* ---- saved states: [part of state or lag buffer], each with instance axes outside, tile axes, lanes inside ---- */
+
+int64_t host_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
+
+static int64_t elements_of(axis_set axes, const int64_t *sizes) {
+  int64_t n = 1;
+  for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
+    if (axis_in(axes, axis)) n *= sizes[axis];
+  }
+  return n;
+}
+
+int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
+  int64_t total = 0;
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    const typed_tensor *t = &r->body.tensors.items[i];
+    if (t->kind == TENSOR_STATE)
+      total += elements_of(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
+  }
+  for (int i = 0; i < r->body.lags.count; i++) {
+    const typed_lag *lag = &r->body.lags.items[i];
+    total += elements_of(lag->axes, axis_sizes) * host_parts_of_lag(lag);
+  }
+  return total;
+}

@@ -1,0 +1,276 @@
+/* Loops over time: steps or chunks, in order or in reverse.
+ *
+ *   backward, step form:  for each chunk from the last: steps again from the saved state, then the same steps back
+ */
+#include "host_parts.h"
+
+/* ---- step form ---- */
+
+static void set_step(host *h, part *p, ir t) {
+  lower *l = &p->l;
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (p->program->arguments.items[i].time && p->memory[i].base) {
+      l->arguments[i] = host_at_time(h, p->memory[i], t, p->time_stride[i]);
+    }
+  }
+  for (int i = 0; i < p->program->results.count; i++) {
+    const tile_place *place = &p->program->results.items[i].place;
+    if (place->time && p->result_memory[i].base) {
+      l->results[i].at = host_at_time(h, p->result_memory[i], t, p->result_time_stride[i]);
+    }
+  }
+}
+
+enum { STEPS_AHEAD = 8, CACHE_LINE = 64 };
+
+static void fetch_row(host *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
+                      bool write) {
+  emitter *e = h->e;
+  axis_set axes = host_axes_of_place(place);
+  if (!place->time || !tensor.base || !axis_in(axes, h->m.lane_axis) || plan_tile_axes(&h->m, axes))
+    return;
+  view v = host_at_time(h, tensor, t, stride);
+  ir address = view_address(&p->l, &v, &h->at, axes);
+  for (int n = 0; n < h->m.lanes; n += CACHE_LINE / (h->m.f64 ? 8 : 4)) {
+    ir line = element(e, e->real, address, integer(e, n));
+    ir hints[] = {line, LLVMConstInt(e->i32, write, 0), LLVMConstInt(e->i32, 3, 0),
+                  LLVMConstInt(e->i32, 1, 0)};
+    call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
+  }
+}
+
+/* Steps lie further apart than a page when there are many channels: nobody but us knows what is read next. */
+static void fetch_ahead(host *h, part *p, ir t) {
+  if (h->m.lane_axis < 0) return;
+  ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    fetch_row(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i], false);
+  }
+  for (int i = 0; i < p->program->results.count; i++) {
+    fetch_row(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead,
+              p->result_time_stride[i], true);
+  }
+}
+
+static void one_step(host *h, part *p, ir t) {
+  fetch_ahead(h, p, t);
+  set_step(h, p, t);
+  lower_region(&p->l, REGION_BODY);
+  lower_commit(&p->l);
+}
+
+ir host_chunk_count(host *h) {
+  emitter *e = h->e;
+  ir up = int_add(e, h->time, integer(e, h->k->chunk - 1));
+  return LLVMBuildSDiv(e->b, up, integer(e, h->k->chunk), "");
+}
+
+void host_steps_forward(host *h) {
+  emitter *e = h->e;
+  part *p = &h->main;
+  if (!h->described->writes_saved) {
+    emit_loop loop = loop_begin(e, integer(e, 0), h->time, 1, "time");
+    one_step(h, p, loop.index);
+    loop_end(e, &loop);
+    return;
+  }
+  emit_loop chunks = loop_begin(e, integer(e, 0), host_chunk_count(h), 1, "chunk");
+  host_save_states(h, p, chunks.index);
+  ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
+  ir end = int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time);
+  emit_loop loop = loop_begin(e, begin, end, 1, "time");
+  one_step(h, p, loop.index);
+  loop_end(e, &loop);
+  loop_end(e, &chunks);
+}
+
+/* The view of row `step` of something kept for every step of a chunk. */
+static view kept_row(host *h, const plan_buffer *b, int64_t offset, ir step, lower *l) {
+  ir row = int_mul(h->e, step, integer(h->e, b->numbers));
+  return buffer_view(l, b, element(h->e, h->e->real, host_scratch_at(h, h->scratch, offset), row));
+}
+
+static const plan_buffer *state_memory(const part *p, const tile_place *place) {
+  for (int c = 0; c < p->carried.count; c++) {
+    if (plan_same_state(&p->carried.items[c].place, place)) return &p->carried.items[c].memory;
+  }
+  ICE("codegen", "no state %s", place->name ? place->name : "?");
+}
+
+/* Steps of the chunk again: states before each of them and stashes go to scratch. */
+static void recompute_step(host *h, ir t, ir step) {
+  part *again = &h->again, *p = &h->main;
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (place->role != TILE_STATE) continue;
+    view row = kept_row(h, state_memory(again, place), p->history_offset[i], step, &again->l);
+    for (int c = 0; c < again->carried.count; c++) {
+      if (plan_same_state(&again->carried.items[c].place, place))
+        host_copy_state(h, again, place, &again->l.carried[c], &row);
+    }
+  }
+  for (int i = 0; i < again->program->results.count; i++) {
+    const tile_place *place = &again->program->results.items[i].place;
+    if (place->role != TILE_KEEP) continue;
+    result_target *target = &again->l.results[i];
+    *target = (result_target){.active = LLVMConstInt(h->e->i1, 1, 0)};
+    target->at =
+        kept_row(h, &h->stashes[place->stash], h->stash_offset[place->stash], step, &again->l);
+  }
+  one_step(h, again, t);
+}
+
+static void backward_step(host *h, ir t, ir step) {
+  part *p = &h->main;
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (place->role == TILE_STATE) {
+      p->l.arguments[i] =
+          kept_row(h, state_memory(&h->again, place), p->history_offset[i], step, &p->l);
+    }
+    if (place->role == TILE_STASH) {
+      p->l.arguments[i] =
+          kept_row(h, &h->stashes[place->stash], h->stash_offset[place->stash], step, &p->l);
+    }
+  }
+  one_step(h, p, t);
+}
+
+static void load_saved(host *h, part *p, ir chunk) {
+  for (int c = 0; c < p->carried.count; c++) {
+    view memory = host_saved_view(h, &p->carried.items[c].place, chunk);
+    host_copy_state(h, p, &p->carried.items[c].place, &memory, &p->l.carried[c]);
+  }
+}
+
+void host_steps_backward(host *h) {
+  emitter *e = h->e;
+  ir count = host_chunk_count(h);
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  ir chunk = int_sub(e, int_sub(e, count, integer(e, 1)), chunks.index);
+  ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
+  ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
+  if (h->has_again) {
+    load_saved(h, &h->again, chunk);
+    emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
+    recompute_step(h, int_add(e, begin, again.index), again.index);
+    loop_end(e, &again);
+  }
+  emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
+  ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
+  backward_step(h, int_add(e, begin, step), step);
+  loop_end(e, &back);
+  loop_end(e, &chunks);
+}
+
+/* ---- chunk form ---- */
+
+typedef struct pad_data {
+  const view *from, *to;
+  axis_set axes;
+  int t;
+  ir rows;
+} pad_data;
+
+static void pad_point(lower *l, const place_in_loops *at, void *data) {
+  const pad_data *d = data;
+  emitter *e = l->e;
+  if (at->vector_axis == d->t) {
+    place_in_loops where = *at;
+    where.mask = lane_mask(e, int_sub(e, d->rows, at->index[d->t]), at->lanes);
+    view_store(l, d->to, at, d->axes, view_load(l, d->from, &where, d->axes));
+    return;
+  }
+  emit_branch branch =
+      branch_begin(e, LLVMBuildICmp(e->b, LLVMIntSLT, at->index[d->t], d->rows, ""));
+  view_store(l, d->to, at, d->axes, view_load(l, d->from, at, d->axes));
+  branch_else(e, &branch);
+  view_store(l, d->to, at, d->axes, real_number(e, 0, 0));
+  branch_end(e, &branch);
+}
+
+/* The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. */
+static void set_rows(host *h, part *p, int i, ir begin, ir rows) {
+  emitter *e = h->e;
+  int t = p->program->time_axis;
+  const tile_place *place = &p->program->arguments.items[i];
+  const pad *d = &p->pads[i];
+  view memory = host_at_time(h, p->memory[i], begin, p->time_stride[i]);
+  ir present = memory.present;
+  memory.present = NULL;
+  memory.stride[t] = p->time_stride[i];
+  ir inside = integer(e, 0);
+  view copy = {.base = host_scratch_at(h, h->scratch, d->offset)};
+  copy.stride[t] = integer(e, d->row);
+  for (int x = 0; x < place->axis_count; x++) {
+    int axis = place->axes[x];
+    if (axis_in(h->m.instance, axis)) {
+      inside = int_add(e, inside, int_mul(e, h->at.index[axis], memory.stride[axis]));
+      memory.stride[axis] = NULL;
+    } else {
+      copy.stride[axis] = integer(e, d->stride[axis]);
+    }
+  }
+  memory.base = element(e, e->real, memory.base, inside);
+  ir available = present ? LLVMBuildSelect(e->b, present, rows, integer(e, 0), "") : rows;
+  ir padded = LLVMBuildICmp(e->b, LLVMIntSLT, available, integer(e, p->program->chunk), "");
+  emit_branch branch = branch_begin(e, padded);
+  axis_set axes = tile_place_axes(p->program, place);
+  pad_data data = {
+      .from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
+  p->l.outside = h->at;
+  lower_points(&p->l, plan_tile_axes(&h->m, axes), false, pad_point, &data);
+  branch_end(e, &branch);
+  view *v = &p->l.arguments[i];
+  *v = (view){.base = LLVMBuildSelect(e->b, padded, copy.base, memory.base, "")};
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    if (!memory.stride[axis]) continue;
+    int64_t x, y;
+    bool same = int_known(memory.stride[axis], &x) && int_known(copy.stride[axis], &y) && x == y;
+    v->stride[axis] =
+        same ? memory.stride[axis]
+             : LLVMBuildSelect(e->b, padded, copy.stride[axis], memory.stride[axis], "");
+  }
+}
+
+void host_set_chunk(host *h, part *p, ir chunk) {
+  emitter *e = h->e;
+  lower *l = &p->l;
+  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
+  l->rows = rows;
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (place->time) set_rows(h, p, i, begin, rows);
+    if (place->role == TILE_STATE && p->backward)
+      l->arguments[i] = host_saved_view(h, place, chunk);
+  }
+  for (int i = 0; i < p->program->results.count; i++) {
+    const tile_place *place = &p->program->results.items[i].place;
+    if (!place->time || !p->result_memory[i].base) continue;
+    result_target *target = &l->results[i];
+    target->at = host_at_time(h, p->result_memory[i], begin, p->result_time_stride[i]);
+    target->at.stride[p->program->time_axis] = p->result_time_stride[i];
+    target->limit = LLVMBuildSelect(e->b, target->active, rows, integer(e, 0), "");
+  }
+}
+
+ir host_chunk_in_order(host *h, ir index) {
+  if (!h->main.backward) return index;
+  return int_sub(h->e, int_sub(h->e, host_chunk_count(h), integer(h->e, 1)), index);
+}
+
+void host_chunk_body(host *h, ir chunk) {
+  if (h->described->writes_saved) host_save_states(h, &h->main, chunk);
+  lower_region(&h->main.l, REGION_BODY);
+  lower_commit(&h->main.l);
+}
+
+void host_chunks_inside(host *h) {
+  emitter *e = h->e;
+  emit_loop chunks = loop_begin(e, integer(e, 0), host_chunk_count(h), 1, "chunk");
+  ir chunk = host_chunk_in_order(h, chunks.index);
+  host_set_chunk(h, &h->main, chunk);
+  host_chunk_body(h, chunk);
+  loop_end(e, &chunks);
+}

@@ -1,0 +1,40 @@
+/* What lower.c and along_time.c share. Internal to compiler/codegen. */
+#ifndef REC_CODEGEN_LOWER_PARTS_H
+#define REC_CODEGEN_LOWER_PARTS_H
+
+#include "lower.h"
+
+static inline const tile_value *value(const lower *l, tile_id id) {
+  return &l->p->program->values.items[id];
+}
+
+static inline int64_t known_size(const lower *l, int axis) {
+  return plan_axis_size(l->m, l->p->program, axis);
+}
+
+typedef struct loop_axes {
+  int count;
+  int axes[PLAN_MAX_AXES];
+} loop_axes;
+
+typedef void nest_function(lower *l, const place_in_loops *at, void *data);
+
+/* lower.c */
+ir lower_real_of_index(lower *l, const place_in_loops *at, int axis);
+ir lower_one_if(lower *l, ir condition);
+ir lower_value_at(lower *l, const place_in_loops *at, tile_id id);
+void lower_forget(lower *l);
+void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
+loop_axes lower_by_rank(const lower *l, axis_set axes);
+void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
+                      nest_function *inner, void *data);
+place_in_loops lower_start_place(lower *l, bool lane);
+
+/* along_time.c */
+void lower_prefix_point(lower *l, const place_in_loops *at, void *data);
+void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body);
+void lower_segment_point(lower *l, const place_in_loops *at, void *data);
+void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data);
+void lower_first_equal(lower *l, const plan_nest *nest);
+
+#endif

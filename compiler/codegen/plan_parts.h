@@ -1,0 +1,39 @@
+/* What plan.c and plan_memory.c share. Internal to compiler/codegen. */
+#ifndef REC_CODEGEN_PLAN_PARTS_H
+#define REC_CODEGEN_PLAN_PARTS_H
+
+#include "../base/ice.h"
+#include "plan.h"
+
+typedef struct planner {
+  arena *a;
+  const mapping *m;
+  const carried_list *carried;
+  tile_program *program;
+  tile_section *sections;
+  plan *p;
+  tile_id *order; /* needed computed values, operands first */
+  int order_count;
+  bool *visited;
+} planner;
+
+static inline const tile_value *value(const planner *q, tile_id id) {
+  return &q->program->values.items[id];
+}
+
+/* plan.c */
+bool plan_is_inline(tile_op op);
+bool plan_moves_index(tile_op op);
+bool plan_is_reduction(tile_op op);
+bool plan_is_blocked_dot(const planner *q, tile_id id);
+bool plan_is_carried_role(tile_role role);
+void plan_force_buffer(planner *q, tile_id id, int last_axis);
+
+/* plan_memory.c */
+void plan_hold_values(planner *q);
+void plan_states(planner *q);
+void plan_share_sum_buffers(planner *q);
+void plan_find_lives(planner *q);
+void plan_place_buffers(planner *q);
+
+#endif
