@@ -465,23 +465,33 @@ static bool emit(compilation *c, const emission *what, FILE *out) {
   return c->failure == NULL;
 }
 
-/* OUT.d: a rule for make, names with spaces escaped. */
+/* An import from the standard library inside recc: no file. */
+static bool is_embedded(arena *a, const source *file) {
+  const embedded_file *found = embedded_find(embedded_stdlib, base_name(a, file->path));
+  return found && file->size == found->size && memcmp(file->text, found->data, found->size) == 0;
+}
+
+/* A path as make reads it. */
+static const char *make_path(arena *a, const char *path) {
+  const char *escaped = "";
+  for (const char *p = path; *p; p++) {
+    const char *escape = *p == ' ' || *p == '#' ? "\\" : *p == '$' ? "$" : "";
+    escaped = arena_printf(a, "%s%s%c", escaped, escape, *p);
+  }
+  return escaped;
+}
+
+/* OUT.d: what the library was made from, as a rule for make. */
 static bool write_dependencies(compilation *c) {
-  const char *rule = arena_printf(c->memory, "%s:", library_path(c));
+  const char *rule = arena_printf(c->memory, "%s:", make_path(c->memory, library_path(c)));
   for (int i = 0; i < c->library.sources.count; i++) {
-    const char *path = c->library.sources.items[i]->path;
-    if (strncmp(path, "std/", 4) == 0) continue; /* inside recc */
-    rule = arena_printf(c->memory, "%s ", rule);
-    for (const char *p = path; *p; p++)
-      rule = arena_printf(c->memory, "%s%s%c", rule,
-                          *p == ' ' || *p == '#' ? "\\"
-                          : *p == '$'            ? "$"
-                                                 : "",
-                          *p);
+    const source *file = c->library.sources.items[i];
+    if (file != c->source && is_embedded(c->memory, file)) continue;
+    rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
   }
   rule = arena_printf(c->memory, "%s\n", rule);
-  c->failure = write_file(c->memory, arena_printf(c->memory, "%s.d", library_path(c)), rule,
-                          strlen(rule), false);
+  const char *path = arena_printf(c->memory, "%s.d", library_path(c));
+  c->failure = write_file(c->memory, path, rule, strlen(rule), false);
   return c->failure == NULL;
 }
 
