@@ -10,8 +10,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/tile/products.h"
 
-typedef VEC(bool)
-flags;
+typedef VEC(bool) flags;
 
 typedef struct arranger {
   arena *arena;
@@ -22,7 +21,7 @@ typedef struct arranger {
   bool *wanted, *wanted_negative;
   tile_id *image, *negative;
   flags free_of_charge;   // by value of `to`: formed once
-  tile_factors products;  // wanted values of `from` that are formed from factors
+  tile_factors *used_in;  // by value of `from`: the wanted products that have it as a factor
 } arranger;
 
 // A factor on its way into a product: its value in `to`, and the factors of `from` that it is made of.
@@ -31,8 +30,7 @@ typedef struct part {
   tile_factors made_of;
 } part;
 
-typedef VEC(part)
-parts;
+typedef VEC(part) parts;
 
 static const tile_value *value_of(const arranger *r, tile_id id) {
   return &r->from->values.items[id];
@@ -50,9 +48,7 @@ static bool sinks(const arranger *r, tile_id id) {
       case TILE_PREFIX:
       case TILE_SUM:
       case TILE_RENAME:
-      case TILE_EXPAND:
-        id = v->args[0];
-        break;
+      case TILE_EXPAND: id = v->args[0]; break;
       case TILE_SELECT:
         if (!tile_is_number(r->from, v->args[2], 0)) return false;
         id = v->args[1];
@@ -62,8 +58,7 @@ static bool sinks(const arranger *r, tile_id id) {
           if (r->sections[r->factors[id].items[i]] == TILE_PROLOGUE) return true;
         }
         return false;
-      default:
-        return false;
+      default: return false;
     }
   }
 }
@@ -72,8 +67,10 @@ static bool is_product(const tile_value *v) { return v->op == TILE_MUL || v->op 
 
 static void want_factors(arranger *r, tile_id id) {
   const tile_factors *factors = &r->factors[id];
-  for (int i = 0; i < factors->count; i++) r->wanted[factors->items[i]] = true;
-  vec_push(r->arena, &r->products, id);
+  for (int i = 0; i < factors->count; i++) {
+    r->wanted[factors->items[i]] = true;
+    vec_push(r->arena, &r->used_in[factors->items[i]], id);
+  }
 }
 
 // A lone negative factor takes the sign itself where it sinks.
@@ -161,10 +158,15 @@ static bool contains_all(const tile_factors *product, const tile_factors *x) {
   return true;
 }
 
+enum {
+  USES_MAX = 64
+};  // more products are not looked at: a value that many share is formed anyway
+
 static int uses_of_pair(const arranger *r, const part *x, const part *y) {
+  const tile_factors *candidates = &r->used_in[x->made_of.items[0]];
   int uses = 0;
-  for (int i = 0; i < r->products.count; i++) {
-    const tile_factors *f = &r->factors[r->products.items[i]];
+  for (int i = 0; i < candidates->count && i < USES_MAX; i++) {
+    const tile_factors *f = &r->factors[candidates->items[i]];
     uses += contains_all(f, &x->made_of) && contains_all(f, &y->made_of);
   }
   return uses > 0 ? uses : 1;
@@ -305,6 +307,7 @@ tile_program *tile_arrange(arena *a, const tile_program *program) {
                 .to = tile_program_like(a, program->name, program),
                 .sections = tile_sections(a, program),
                 .factors = ARENA_ARRAY(a, tile_factors, count),
+                .used_in = ARENA_ARRAY(a, tile_factors, count),
                 .wanted = ARENA_ARRAY(a, bool, count),
                 .wanted_negative = ARENA_ARRAY(a, bool, count),
                 .image = ARENA_ARRAY(a, tile_id, count),
