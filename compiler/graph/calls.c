@@ -1,6 +1,6 @@
 /* What layers call: linear, embed, unembed, conv1d, rms_norm, recurrences, layers.
  *
- *   let (q[N], k[N]) = linear(u, name = "qk")     op: linear layers.0.qk.weight [2N,D], outputs q, k
+ *   let (q[N], k[N]) = linear(u, name = "qk")   op: linear layers.0.qk.weight [2N,D], outputs q, k
  *   conv1d(x, width = 3)                          w0 * x[t-2] + w1 * x[t-1] + w2 * x + bias
  *   rms_norm[D](x)                                x * rsqrt(sum[D](x * x) / D + eps) * weight
  */

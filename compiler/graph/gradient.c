@@ -1,7 +1,7 @@
 /* The backward pass of a model: its operations in reverse, each with the gradients that it reads
  * and writes.
  *
- *   linear in_proj x1 -> z, x          loss                      writes d logits in the logits' place
+ *   linear in_proj x1 -> z, x          loss                      d logits take the logits' place
  *   call gate y, z -> g                of call gate              d g -> d y, d z
  *   linear out_proj g -> o             of linear in_proj         d (z, x) -> d x1
  *

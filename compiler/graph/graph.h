@@ -180,7 +180,7 @@ typedef struct graph_evaluate {
 
 typedef struct graph_program {
   VEC(graph_kernel) kernels;
-  VEC(graph_model) models; /* one for each different model and init of the train blocks, or those of the file as declared */
+  VEC(graph_model) models; /* of the train blocks, then those of the file that none of them has */
   VEC(graph_train) trains;
   VEC(graph_evaluate) evaluates;
 } graph_program;

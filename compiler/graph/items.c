@@ -1,6 +1,6 @@
 /* Calls of recurrences and layers: inputs by position, axes by name.
  *
- *   let y = ssd(x, dt, B, C)      sizes of ssd's G, R, P, N from the arguments; op: call ssd at these sizes;
+ *   let y = ssd(x, dt, B, C)      sizes of ssd's G, R, P, N from the arguments; op: call ssd;
  *                                 weights layers.0.A_log, ..; carried state layers.0.h
  */
 #include <string.h>

@@ -6,8 +6,10 @@
  *     "parameters": [{"name", "kind", "shape", "parts": [{"first", "count", "start"}]}],
  *     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]]}],
  *     "tensors": [[place of the buffer, its row, offset in the row, numbers]]
- *     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row", "use": [[parameter, first]], "states"}],
- *     "backward": [{"of": op, "din", "dout", "add", "add_use"} | {"add": [to, from]} | {"zero": to}]}]
+ *     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row",
+ *              "use": [[parameter, first]], "states"}],
+ *     "backward": [{"of": op, "din", "dout", "add", "add_use"} | {"add": [to, from]} |
+ *                  {"zero": to}]}]
  *   "trains": [..], "evaluates": [..]
  *
  * A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size],

@@ -1,6 +1,6 @@
 /* Layers and models, statement by statement: from syntax to values of an instance's body.
  *
- *   layer Norm(D) { input u[D]  output v[D] = rms_norm[D](u) }      body of the instance "layers.0.":
+ *   layer Norm(D) { input u[D]  output v[D] = rms_norm[D](u) }    body of instance "layers.0.":
  *                                                                    %0 [D] = input u
  *                                                                    %1 [D] = param norm.weight ..
  */

@@ -1,7 +1,7 @@
 /* The memory plan: which rows share memory because they are never needed at the same time.
  *
- *   z, x, B, C   forward 2 .. backward 31    place 0      a buffer's place counts numbers per token; librec multiplies
- *   d (z, x, ..) backward 25 .. 31           place 512    by the tokens of a batch
+ *   z, x, B, C   forward 2 .. backward 31    place 0      places count numbers per token;
+ *   d (z, x, ..) backward 25 .. 31           place 512    librec multiplies by the tokens of a batch
  *   x1           forward 7 .. 9              place 512
  *
  * Buffers are placed from the largest to the smallest, each at the lowest place where it overlaps

@@ -1,5 +1,5 @@
-/* Does an expression name something? After an error the statements that do not name what is missing are still checked, so
- * that one run reports all independent mistakes.
+/* Does an expression name something? After an error the statements that do not name what is missing
+ * are still checked, so that one run reports all independent mistakes.
  */
 #include "compiler/graph/build.h"
 

@@ -1,7 +1,7 @@
 /* The weights of a model: their paths, shapes and starts, and what `init` changes about them.
  *
  *   let (z[G,R,P], dt[G,R]) = linear(u, name = "in_proj")    layers.0.in_proj.weight [260,64]
- *                                                              part z: elements 0..16383    uniform -0.125 0.125
+ *                                                              part z: elements 0..16383
  *                                                              part dt: elements 16384..16639
  *   init calm for Mamba2 { in_proj.dt ~ 0 }                    part dt: number 0
  */

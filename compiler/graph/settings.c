@@ -1,6 +1,6 @@
 /* Train and evaluate blocks: from settings to the schedule table.
  *
- *   train more after base { steps 100 }      model, data, .. of base; steps 100; its weights where base left them
+ *   train more after base { steps 100 }      model, data, .. of base; steps 100; base's weights
  *
  * A block's settings are its own and, behind `after`, those of the block before it that it does not
  * restate.

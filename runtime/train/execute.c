@@ -44,9 +44,7 @@ static rec_status check_call(const train_model *m, const model_op *op, const tra
   for (int i = 0; i < s->variable_count; i++) {
     int64_t numbers = numbers_of(s, i), found = -1;
     switch (s->variables[i].kind) {
-      case REC_INPUT:
-        found = in < op->in_count ? m->tensors[op->in[in]].elements : -1, in++;
-        break;
+      case REC_INPUT: found = in < op->in_count ? m->tensors[op->in[in]].elements : -1, in++; break;
       case REC_OUTPUT:
         found = out < op->out_count ? m->tensors[op->out[out]].elements : -1, out++;
         break;
@@ -245,12 +243,8 @@ static kernel_call bind_call(const run *r, int number, call_memory *m) {
     m->final[i] = m->d_final[i] = NULL;
     m->use_of[i] = -1;
     switch (k->signature->variables[i].kind) {
-      case REC_INPUT:
-        m->value[i] = kernel_rows(r, op->in[in++]);
-        break;
-      case REC_OUTPUT:
-        m->value[i] = kernel_rows(r, op->out[out++]);
-        break;
+      case REC_INPUT: m->value[i] = kernel_rows(r, op->in[in++]); break;
+      case REC_OUTPUT: m->value[i] = kernel_rows(r, op->out[out++]); break;
       case REC_PARAM:
         m->use_of[i] = use;
         m->value[i] = (kernel_memory){(void *)use_values(r, &op->uses[use++]), 0, 0};
@@ -291,8 +285,7 @@ static rec_status forward(const run *r, int number) {
       kernel_call call = bind_call(r, number, &memory);
       return r->x->kernels[op->kernel].forward(&r->x->kernels[op->kernel], &call);
     }
-    case OP_LOSS:
-      break;
+    case OP_LOSS: break;
   }
   return REC_OK;
 }
@@ -356,7 +349,8 @@ rec_status executor_run(executor *x, const void *parameters, const shard *s, dou
   const train_model *m = x->model;
   if (s->batch > x->batch || s->time > x->time || (gradients && !x->backward))
     return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld",
-                    (long long)s->batch, (long long)s->time, (long long)x->batch, (long long)x->time);
+                    (long long)s->batch, (long long)s->time, (long long)x->batch,
+                    (long long)x->time);
   run r = {x, s, parameters, gradients, s->batch * s->time};
   rec_status status = REC_OK;
   for (int i = 0; !status && i < m->op_count; i++) status = forward(&r, i);

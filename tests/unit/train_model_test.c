@@ -296,7 +296,7 @@ static void gradients_of_odd_shapes(void **state) {
   check_gradients(REC_SOURCE_DIR "/tests/graph/odd-shapes.rec");
 }
 
-// The same program through recc in double precision: loss and gradients equal those of the reference.
+// The same program through recc in double precision: loss and gradients are the reference's.
 static void check_compiled(const char *name) {
   fixture f;
   executor *x, *compiled;
