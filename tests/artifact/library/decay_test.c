@@ -6,10 +6,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { B = 3, T = 37, G = 6, K = 4, V = 5 };
+/* The size of K that the library was compiled with. */
+#ifndef KEYS
+#define KEYS 4
+#endif
+/* Whether it looks at the step before; without that it is computed in chunks. */
+#ifndef LAGS
+#define LAGS 1
+#endif
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+enum { B = 3, T = 37, G = 6, K = KEYS, V = 5 };
 enum { X = B * T * G * V, KEY = B * T * G * K, A = B * T * G, S = B * G * K * V, LAG = B * G * V };
 
 static int failures;
@@ -47,7 +58,7 @@ static double run(const problem *p, answer *out) {
         double w = 1 / (1 + exp(-p->a[step] - p->b[g]));
         for (int v = 0; v < V; v++) {
           double x = p->x[step * V + v],
-                 y = p->d[v] * x + 0.5 * at_or_before(p, b, t - 1, g * V + v);
+                 y = p->d[v] * x + 0.5 * LAGS * at_or_before(p, b, t - 1, g * V + v);
           for (int k = 0; k < K; k++) {
             s[k][v] = w * s[k][v] + p->k[step * K + k] * x;
             y += p->q[step * K + k] * s[k][v];
@@ -61,7 +72,8 @@ static double run(const problem *p, answer *out) {
         loss += s[i / V][i % V] * p->d_hT[(b * G + g) * K * V + i];
       }
     }
-    for (int i = 0; i < G * V; i++) loss += at_or_before(p, b, T - 1, i) * p->d_lagT[b * G * V + i];
+    for (int i = 0; LAGS && i < G * V; i++)
+      loss += at_or_before(p, b, T - 1, i) * p->d_lagT[b * G * V + i];
   }
   return loss;
 }
@@ -105,16 +117,33 @@ static void fill(double *values, number *copy, int count) {
   }
 }
 
+static void set_lags(decay_arguments *f, tensors *m) {
+#if LAGS
+  f->h0_x_lag = m->lag0, f->hT_x_lag = m->lagT;
+  f->d_h0_x_lag = m->d_lag0, f->d_hT_x_lag = m->d_lagT;
+#else
+  (void)f, (void)m;
+#endif
+}
+
+/* What the next call starts from: the states after the last one. */
+static void hand_over(decay_arguments *f) {
+  f->h0_S = f->hT_S;
+#if LAGS
+  f->h0_x_lag = f->hT_x_lag;
+#endif
+}
+
 static decay_arguments arguments_of(tensors *m) {
   decay_arguments f;
   memset(&f, 0, sizeof f);
   f.size = sizeof f;
   f.batch = B, f.time = T, f.G = G, f.V = V;
   f.x = m->x, f.k = m->k, f.q = m->q, f.a = m->a, f.b = m->b, f.d = m->d;
-  f.h0_S = m->h0, f.hT_S = m->hT, f.h0_x_lag = m->lag0, f.hT_x_lag = m->lagT, f.y = m->y;
+  f.h0_S = m->h0, f.hT_S = m->hT, f.y = m->y;
   f.d_x = m->d_x, f.d_k = m->d_k, f.d_q = m->d_q, f.d_a = m->d_a, f.d_b = m->d_b, f.d_d = m->d_d;
-  f.d_h0_S = m->d_h0, f.d_hT_S = m->d_hT, f.d_h0_x_lag = m->d_lag0, f.d_hT_x_lag = m->d_lagT,
-  f.d_y = m->d_y;
+  f.d_h0_S = m->d_h0, f.d_hT_S = m->d_hT, f.d_y = m->d_y;
+  set_lags(&f, m);
   return f;
 }
 
@@ -173,7 +202,7 @@ static void check_values(void) {
   run_library(&one, 2, 1);
   compare("y", expected.y, one.y, X);
   compare("hT", expected.hT, one.hT, S);
-  for (int b = 0; b < B; b++)
+  for (int b = 0; LAGS && b < B; b++)
     expect(
         memcmp(one.lagT + b * G * V, one.x + (b * T + T - 1) * G * V, G * V * sizeof(number)) == 0,
         "lag buffer");
@@ -184,7 +213,7 @@ static void check_values(void) {
   compare_slopes("d_b", p.b, one.d_b, G);
   compare_slopes("d_d", p.d, one.d_d, V);
   compare_slopes("d_h0", p.h0, one.d_h0, S);
-  compare_slopes("d_lag0", p.lag0, one.d_lag0, LAG);
+  if (LAGS) compare_slopes("d_lag0", p.lag0, one.d_lag0, LAG);
 }
 
 /* Every result equal, bit for bit, for any number of threads, with `saved` and without. */
@@ -212,7 +241,7 @@ static void check_step(void) {
     f.q += t * G * K, f.q_batch_stride = T * G * K;
     f.a += t * G, f.a_batch_stride = T * G;
     f.y += t * G * V, f.y_batch_stride = T * G * V;
-    f.h0_S = f.hT_S, f.h0_x_lag = f.hT_x_lag;
+    hand_over(&f);
     rec_launch launch = launch_for(&f, 1, 0);
     expect(decay_step(&f, &launch) == REC_OK, "step");
     free(launch.workspace);
@@ -235,13 +264,49 @@ static void check_split(void) {
     f.q += start * G * K, f.q_batch_stride = T * G * K;
     f.a += start * G, f.a_batch_stride = T * G;
     f.y += start * G * V, f.y_batch_stride = T * G * V;
-    if (part) f.h0_S = f.hT_S, f.h0_x_lag = f.hT_x_lag;
+    if (part) hand_over(&f);
     rec_launch launch = launch_for(&f, 2, 0);
     expect(decay_forward(&f, &launch) == REC_OK, "forward of a part");
     free(launch.workspace);
   }
   compare("y in two calls", expected.y, two.y, X);
   compare("hT in two calls", expected.hT, two.hT, S);
+}
+
+/* Memory between two pages that must not be touched: at the end of its pages, or at their start. */
+static void *guarded(const void *from, size_t bytes, size_t alignment, int at_end) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE),
+         rounded = (bytes + alignment - 1) / alignment * alignment;
+  size_t inside = (rounded + page - 1) / page * page;
+  char *all = mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(all + page, inside, PROT_READ | PROT_WRITE);
+  char *memory = all + page + (at_end ? inside - rounded : 0);
+  if (from) memcpy(memory, from, bytes);
+  return memory;
+}
+
+/* Nothing is read or written outside of the tensors, the workspace and what is saved. */
+static void check_bounds(void) {
+  for (int at_end = 0; at_end < 2; at_end++) {
+    decay_arguments f = arguments_of(&one);
+#define GUARD(member) f.member = guarded(one.member, sizeof one.member, sizeof(number), at_end)
+#define GUARD_AS(field, member) \
+  f.field = guarded(one.member, sizeof one.member, sizeof(number), at_end)
+    GUARD(x), GUARD(k), GUARD(q), GUARD(a), GUARD(b), GUARD(d), GUARD(y);
+    GUARD(d_y), GUARD(d_x), GUARD(d_k), GUARD(d_q), GUARD(d_a), GUARD(d_b), GUARD(d_d);
+    GUARD_AS(h0_S, h0), GUARD_AS(hT_S, hT), GUARD_AS(d_hT_S, d_hT), GUARD_AS(d_h0_S, d_h0);
+#if LAGS
+    GUARD_AS(h0_x_lag, lag0), GUARD_AS(hT_x_lag, lagT);
+    GUARD_AS(d_h0_x_lag, d_lag0), GUARD_AS(d_hT_x_lag, d_lagT);
+#endif
+    rec_launch launch = launch_for(&f, 1, 1);
+    launch.workspace = guarded(NULL, (size_t)launch.workspace_bytes, REC_ALIGNMENT, at_end);
+    launch.saved = guarded(NULL, (size_t)launch.saved_bytes, REC_ALIGNMENT, at_end);
+    expect(decay_forward(&f, &launch) == REC_OK, "forward between guards");
+    expect(decay_backward(&f, &launch) == REC_OK, "backward between guards");
+    expect(memcmp(f.y, one.y, sizeof one.y) == 0, "outputs between guards");
+    expect(memcmp(f.d_k, one.d_k, sizeof one.d_k) == 0, "gradients between guards");
+  }
 }
 
 static void check_fork(void) {
@@ -270,8 +335,8 @@ static void check_errors(void) {
   rec_launch launch = launch_for(&f, 1, 0), none = launch;
   f.K = 7;
   expect_error(decay_forward(&f, &launch), REC_ERROR_ARGUMENT,
-               "decay_forward: expected K = 4, its compile-time size, found 7");
-  f.K = 4, f.q = NULL;
+               "decay_forward: expected K = " TEXT(KEYS) ", its compile-time size, found 7");
+  f.K = K, f.q = NULL;
   expect_error(decay_backward(&f, &launch), REC_ERROR_ARGUMENT,
                "decay_backward: expected data for q[batch,time,G,K], found NULL");
   f.q = one.q, f.y = NULL;
@@ -298,6 +363,7 @@ int main(void) {
   check_threads();
   check_step();
   check_split();
+  check_bounds();
   check_fork();
   check_errors();
   expect(strncmp(rec_manifest, "{\"rec\":", 7) == 0, "the manifest is the text itself");
