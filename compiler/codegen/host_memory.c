@@ -44,7 +44,6 @@ bool host_is_long(const kernel *k) {
 mapping host_mapping_of(const kernel *k, codegen_clone clone, bool f64) {
   mapping m = {.kernel = k, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
-  m.registers = clone_targets[clone].vector_registers;
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (k->lane_axis >= 0) {
     int64_t points = state_points(k);

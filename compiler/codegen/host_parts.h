@@ -39,7 +39,7 @@ typedef struct host {
   part main, again;
   bool has_again;
   int64_t shared_numbers, instance_numbers; /* scratch: for the call, for each instance */
-  int64_t *stash_offset, *stash_row;        /* by stash */
+  int64_t *stash_offset; /* by stash */
   plan_buffer *stashes;
   int stash_count;
   /* inside a function */

@@ -12,7 +12,6 @@ typedef struct mapping {
   const kernel *kernel;
   bool f64;
   int width;     /* elements in a machine vector */
-  int registers; /* machine vectors in the register file */
   axis_set instance;
   int lane_axis, lanes; /* -1; else `lanes` entries of it are computed together */
   bool

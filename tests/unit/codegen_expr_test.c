@@ -51,9 +51,10 @@ static const function_row functions[] = {
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 static bool clone_runs(codegen_clone clone) {
-  if (clone == CLONE_V4) return __builtin_cpu_supports("x86-64-v4");
-  if (clone == CLONE_V3) return __builtin_cpu_supports("x86-64-v3");
-  return __builtin_cpu_supports("x86-64-v2");
+  if (clone == CLONE_V4) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("sse4.2");
 }
 
 // void NAME(const real *x, const real *p, real *y, i64 n): y = op(x, p), n a multiple of `lanes`

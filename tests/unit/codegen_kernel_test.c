@@ -251,9 +251,10 @@ static library compile(arena *a, const recurrence_kernels *kernels, codegen_opti
 }
 
 static bool clone_runs(codegen_clone clone) {
-  if (clone == CLONE_V4) return __builtin_cpu_supports("x86-64-v4");
-  if (clone == CLONE_V3) return __builtin_cpu_supports("x86-64-v3");
-  return __builtin_cpu_supports("x86-64-v2");
+  if (clone == CLONE_V4) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("sse4.2");
 }
 
 // ---- running kernels on the tensors of a trial ------------------------------------------------------------------------
