@@ -86,12 +86,14 @@ axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increme
 // No factor of a product (no term of a logarithm's sum) may have axes of both sets.
 static bool separates(const builder *b, value_id id, value_op joins, axis_set keys,
                       axis_set values) {
-  const typed_value *v = value_at(b, id);
-  if (!(v->axes & keys) || !(v->axes & values)) return true;
-  bool opens = v->op == joins || v->op == VALUE_NEG || (joins == VALUE_ADD && v->op == VALUE_SUB);
-  if (!opens) return false;
-  for (int k = 0; k < value_arity(v->op); k++) {
-    if (!separates(b, v->args[k], joins, keys, values)) return false;
+  bool *reached = ARENA_ARRAY(b->memory, bool, id + 1);
+  reached[id] = true;
+  for (int i = id; i >= 0; i--) {
+    const typed_value *v = value_at(b, i);
+    if (!reached[i] || !(v->axes & keys) || !(v->axes & values)) continue;
+    bool opens = v->op == joins || v->op == VALUE_NEG || (joins == VALUE_ADD && v->op == VALUE_SUB);
+    if (!opens) return false;
+    for (int k = 0; k < value_arity(v->op); k++) reached[v->args[k]] = true;
   }
   return true;
 }

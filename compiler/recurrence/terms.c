@@ -5,17 +5,19 @@
 //     + dt * (k1 + k2), v, /n      - dt * (k1 + k2), u, /n
 #include "compiler/recurrence/recurrence.h"
 
-enum { TERMS_MAX = 256 };  // a product of sums with more terms than this stays one factor
+enum { OPENED_MAX = 4096 };  // values that are opened; a value used twice counts twice
+enum { TERMS_MAX = 256 };    // a product of sums with more terms than this stays one factor
 
 typedef struct opening {
   arena *memory;
   const typed_body *body;
   axis_set left, right;
+  int opened;
 } opening;
 
-static recurrence_terms open_value(const opening *o, value_id id);
+static recurrence_terms open_value(opening *o, value_id id);
 
-static recurrence_terms single(const opening *o, double scale, value_id id, bool divides) {
+static recurrence_terms single(opening *o, double scale, value_id id, bool divides) {
   recurrence_terms terms = {0};
   recurrence_term term = {.scale = scale};
   if (id != NO_VALUE) vec_push(o->memory, &term.factors, ((recurrence_factor){id, divides}));
@@ -23,12 +25,12 @@ static recurrence_terms single(const opening *o, double scale, value_id id, bool
   return terms;
 }
 
-static void append_factors(const opening *o, recurrence_term *to, const recurrence_term *from) {
+static void append_factors(opening *o, recurrence_term *to, const recurrence_term *from) {
   for (int i = 0; i < from->factors.count; i++)
     vec_push(o->memory, &to->factors, from->factors.items[i]);
 }
 
-static void append_terms(const opening *o, recurrence_terms *to, const recurrence_terms *from,
+static void append_terms(opening *o, recurrence_terms *to, const recurrence_terms *from,
                          double scale) {
   for (int i = 0; i < from->count; i++) {
     recurrence_term term = from->items[i];
@@ -37,7 +39,7 @@ static void append_terms(const opening *o, recurrence_terms *to, const recurrenc
   }
 }
 
-static recurrence_terms product(const opening *o, value_id id, const typed_value *v) {
+static recurrence_terms product(opening *o, value_id id, const typed_value *v) {
   recurrence_terms x = open_value(o, v->args[0]), y = open_value(o, v->args[1]), terms = {0};
   if (x.count * y.count > TERMS_MAX) return single(o, 1, id, false);
   for (int i = 0; i < x.count; i++) {
@@ -51,7 +53,7 @@ static recurrence_terms product(const opening *o, value_id id, const typed_value
   return terms;
 }
 
-static recurrence_terms quotient(const opening *o, const typed_value *v) {
+static recurrence_terms quotient(opening *o, const typed_value *v) {
   recurrence_terms x = open_value(o, v->args[0]), terms = {0};
   for (int i = 0; i < x.count; i++) {
     recurrence_term term = {.scale = x.items[i].scale};
@@ -62,7 +64,7 @@ static recurrence_terms quotient(const opening *o, const typed_value *v) {
   return terms;
 }
 
-static recurrence_terms sum(const opening *o, value_id id, const typed_value *v) {
+static recurrence_terms sum(opening *o, value_id id, const typed_value *v) {
   recurrence_terms terms = {0}, x = open_value(o, v->args[0]), y = open_value(o, v->args[1]);
   if (x.count + y.count > TERMS_MAX) return single(o, 1, id, false);
   append_terms(o, &terms, &x, 1);
@@ -70,7 +72,7 @@ static recurrence_terms sum(const opening *o, value_id id, const typed_value *v)
   return terms;
 }
 
-static recurrence_terms open_value(const opening *o, value_id id) {
+static recurrence_terms open_value(opening *o, value_id id) {
   const typed_value *v = &o->body->values.items[id];
   if (v->op == VALUE_NUMBER) return single(o, v->number, NO_VALUE, false);
   if (v->op == VALUE_NEG) {
@@ -79,6 +81,7 @@ static recurrence_terms open_value(const opening *o, value_id id) {
     return terms;
   }
   if (!(v->axes & o->left) || !(v->axes & o->right)) return single(o, 1, id, false);
+  if (o->opened++ >= OPENED_MAX) return single(o, 1, id, false);
   switch (v->op) {
     case VALUE_MUL: return product(o, id, v);
     case VALUE_DIV: return quotient(o, v);
@@ -90,6 +93,6 @@ static recurrence_terms open_value(const opening *o, value_id id) {
 
 recurrence_terms recurrence_split_terms(arena *a, const typed_body *body, value_id value,
                                         axis_set left, axis_set right) {
-  opening o = {a, body, left, right};
+  opening o = {a, body, left, right, 0};
   return open_value(&o, value);
 }

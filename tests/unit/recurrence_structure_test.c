@@ -229,12 +229,31 @@ static void reads_are_found(void **state) {
   }
 }
 
+// Values that are used again and again make no tree of exponential size.
+static void repeated_squares_are_analysed_at_once(void **state) {
+  (void)state;
+  fixture s = fixture_open();
+  const char *lets = "let a0 = sigmoid(x) let b0 = k * v ";
+  for (int i = 1; i < 60; i++) {
+    lets = arena_printf(s.memory, "%s let a%d = a%d * a%d let b%d = b%d * b%d ", lets, i, i - 1,
+                        i - 1, i, i - 1, i - 1);
+  }
+  const char *frame =
+      "recurrence r(K = 3, V = 4) { input x[K,V], q[K], k[K], v[V] state S[K,V] output y[V] %s "
+      "S = a59 * S[t-1] + b59 y = sum[K](q * S) }";
+  recurrence *r = fixture_analyse(&s, arena_printf(s.memory, frame, lets));
+  assert_int_equal(r->states.items[0].class, STATE_ELEMENTWISE);
+  assert_true(r->states.items[0].log_decay != NO_VALUE);
+  fixture_close(&s);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(reports_say_what_was_found),
       cmocka_unit_test(analysis_of_its_own_result_changes_nothing),
       cmocka_unit_test(parts_add_up_to_the_update),
       cmocka_unit_test(reads_are_found),
+      cmocka_unit_test(repeated_squares_are_analysed_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
