@@ -12,6 +12,9 @@
 #include "compiler/base/ice.h"
 #include "runtime/support/library.h"
 
+_Static_assert(REC_AXES_MAX == TYPED_MAX_AXES && REC_CLONES == CLONE_COUNT,
+               "the support code and the compiler count axes and clones alike");
+
 typedef struct table_builder {
   arena *arena;
   VEC(unsigned char) bytes;
