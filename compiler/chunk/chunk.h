@@ -1,6 +1,6 @@
 /* Chunk builders: from a recurrence and its structure to tile programs.
  *
- * Every recurrence has a step program (one step; sequential.c). A recurrence whose states fit a chunked form also has
+ * Every recurrence has a step program (one step; step.c). A recurrence whose states fit a chunked form also has
  * a chunk program (scalar_decay.c, ..). Both are forward programs; their backward is derived (tile_differentiate).
  * Builders look at structure, never at names. The four rules of stable chunk programs (one-sided sums, exact pair
  * decays, division as a primitive, masked effective operands) are kept by construction and tested.

@@ -180,7 +180,7 @@ double tile_value_cost(const tile_program *program, tile_id id, const int64_t *a
 double tile_cost(arena *a, const tile_program *program, const int64_t *axis_sizes);
 
 /* ---- transformations --------------------------------------------------------------------------------------- */
-/* Rewrites of chunk-ad.md section 3 until nothing changes; drops what no result needs. */
+/* Rewrites until nothing changes, then the order of products (simplify.c, arrange.c); drops what no result needs. */
 tile_program *tile_simplify(arena *a, const tile_program *program);
 /* The last pass before code is made, after reverse mode: exponentials to base 2. tile_differentiate does it for what it
  * returns. */
