@@ -554,10 +554,10 @@ static void random_scalar_decays_agree(void **state) {
 static void packed_sequences_agree(void **state) {
   (void)state;
   static const int32_t ends[] = {0, 5, 5, 18, 19};
-  static const char *const programs[] = {lags, scalar_decay};
+  static const char *const texts[] = {lags, scalar_decay};
   for (int i = 0; i < 2; i++) {
     fixture s = fixture_open();
-    recurrence *r = from_source(&s, programs[i]);
+    recurrence *r = from_source(&s, texts[i]);
     const char *where, *reason;
     tile_program *forward =
         i ? chunk_build_scalar_decay(s.memory, r, 8, &reason) : chunk_build_step(s.memory, r);
