@@ -621,6 +621,7 @@ static void pack_point(lower *l, const place_in_loops *at, void *data) {
 static void lower_pack(lower *l, const plan_nest *nest) {
   pack_data p = {.from = nest->packed, .to = buffer_of(l, nest->pack)};
   const plan_buffer *b = &l->p->buffers.items[nest->pack];
+  if (lower_transposed(l, nest, b, p.to)) return;
   loop_axes all = {.count = b->axis_count};
   memcpy(all.axes, b->axes, sizeof all.axes);
   free_points f = {.vector = -1, .body = pack_point, .data = &p};

@@ -37,4 +37,7 @@ void lower_segment_point(lower *l, const place_in_loops *at, void *data);
 void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data);
 void lower_first_equal(lower *l, const plan_nest *nest);
 
+/* transpose.c */
+bool lower_transposed(lower *l, const plan_nest *nest, const plan_buffer *to, view memory);
+
 #endif
