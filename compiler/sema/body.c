@@ -376,6 +376,7 @@ typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_b
   declare_names(&c, &item->body.statements);
   find_assignments(&c, &item->body.statements);
   for (int i = 0; i < item->body.statements.count; i++) {
+    if (diag_error_count(s->messages) > MOST_ERRORS) return NULL;
     check_statement(&c, item->body.statements.items[i]);
   }
   check_whole(&c, item);

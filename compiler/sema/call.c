@@ -113,10 +113,8 @@ static sema_operand check_elementwise(sema_scope *scope, const ast_expr *e, cons
     case VALUE_ABS:
     case VALUE_REAL_PART:
     case VALUE_IMAGINARY_PART:
-    case VALUE_CONJUGATE:
-      return build_real_part(scope, b->op, args[0], e->span);
-    default:
-      return build_operation(scope, b->op, args, e->span);
+    case VALUE_CONJUGATE: return build_real_part(scope, b->op, args[0], e->span);
+    default: return build_operation(scope, b->op, args, e->span);
   }
 }
 

@@ -390,9 +390,7 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
       hint = arena_printf(scope->sema->memory, "; write %s",
                           number_text(scope->sema, e->percent.value));
       break;
-    case AST_STRING:
-      found = "a text";
-      break;
+    case AST_STRING: found = "a text"; break;
     case AST_TUPLE:
       found = "a tuple";
       hint = "; tuples occur in layers only";
@@ -401,15 +399,12 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
       found = "repeat";
       hint = "; it occurs in layers and models only";
       break;
-    case AST_MIX:
-      found = "mix";
-      break;
+    case AST_MIX: found = "mix"; break;
     case AST_PATH:
       found = "a path";
       hint = "; paths name weights, in an init only";
       break;
-    default:
-      ICE("sema", "expression of kind %d", e->kind);
+    default: ICE("sema", "expression of kind %d", e->kind);
   }
   scope_error(scope, e->span, "expected a value, found %s%s", found, hint);
   return operand_error;
@@ -417,26 +412,17 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
 
 static sema_operand check_any(sema_scope *scope, const ast_expr *e) {
   switch (e->kind) {
-    case AST_NUMBER:
-      return operand_constant(e->number.value);
-    case AST_NAME:
-      return check_name(scope, &e->name);
+    case AST_NUMBER: return operand_constant(e->number.value);
+    case AST_NAME: return check_name(scope, &e->name);
     case AST_NEGATE:
       return build_unary(scope, VALUE_NEG, check_expression(scope, e->negate.operand), e->span);
-    case AST_BINARY:
-      return check_binary(scope, e);
-    case AST_CALL:
-      return check_call(scope, e);
-    case AST_INDEXED:
-      return check_index(scope, e);
-    case AST_LAG:
-      return check_lag(scope, e);
-    case AST_SLICE:
-      return check_slice(scope, e);
-    case AST_RENAME:
-      return check_rename(scope, e);
-    default:
-      return refuse_construct(scope, e);
+    case AST_BINARY: return check_binary(scope, e);
+    case AST_CALL: return check_call(scope, e);
+    case AST_INDEXED: return check_index(scope, e);
+    case AST_LAG: return check_lag(scope, e);
+    case AST_SLICE: return check_slice(scope, e);
+    case AST_RENAME: return check_rename(scope, e);
+    default: return refuse_construct(scope, e);
   }
 }
 

@@ -68,14 +68,14 @@ static void check_callee(function_check *c, const ast_expr *e) {
   const typed_name *item = sema_find(c->file, callee->text);
   if (!item || item->item->kind != AST_FN)
     return;  // a start, a layer's part or unknown: the call says it
-  for (int i = 0; i < c->sema->functions.count; i++) {
-    function *other = c->sema->functions.items[i];
-    if (other->item != item->item || other->state != FUNCTION_ACTIVE) continue;
-    fail(c, callee->span,
-         arena_printf(c->sema->memory,
-                      "expected a function that does not lead back to "
-                      "%s, found '%s'; functions are written out at each call",
-                      c->fn->item->name.text, callee->text));
+  int found = name_map_find(&c->sema->function_index, item->item);
+  if (found >= 0 && c->sema->functions.items[found]->state == FUNCTION_ACTIVE) {
+    fail(
+        c, callee->span,
+        arena_printf(c->sema->memory,
+                     "expected a function that does not lead back to %s, found '%s'; functions are "
+                     "written out at each call",
+                     c->fn->item->name.text, callee->text));
     return;
   }
   if (!check_function(c->sema, item)) c->fn->wrong = true;
@@ -108,25 +108,15 @@ static void check_lag_name(function_check *c, const ast_expr *e) {
 
 static void check_parts(function_check *c, const ast_expr *e) {
   switch (e->kind) {
-    case AST_NAME:
-      check_value_name(c, &e->name);
-      break;
-    case AST_NEGATE:
-      check(c, e->negate.operand);
-      break;
+    case AST_NAME: check_value_name(c, &e->name); break;
+    case AST_NEGATE: check(c, e->negate.operand); break;
     case AST_BINARY:
       check(c, e->binary.left);
       check(c, e->binary.right);
       break;
-    case AST_CALL:
-      check_call_names(c, e);
-      break;
-    case AST_INDEXED:
-      check_axes(c, &e->indexed.axes);
-      break;
-    case AST_LAG:
-      check_lag_name(c, e);
-      break;
+    case AST_CALL: check_call_names(c, e); break;
+    case AST_INDEXED: check_axes(c, &e->indexed.axes); break;
+    case AST_LAG: check_lag_name(c, e); break;
     case AST_SLICE:
       check(c, e->slice.operand);
       for (int i = 0; i < e->slice.slices.count; i++) {
@@ -141,8 +131,7 @@ static void check_parts(function_check *c, const ast_expr *e) {
         check_axes(c, &(ast_names){.items = &e->rename.renamings.items[i].to, .count = 1});
       }
       break;
-    case AST_NUMBER:
-      break;
+    case AST_NUMBER: break;
     default:
       fail(c, e->span, "expected a value in a function, found a construct of layers or settings");
       break;
@@ -184,11 +173,11 @@ static void check_formals(function_check *c, const ast_names *names) {
 }
 
 static function *find_function(sema *s, const typed_name *fn) {
-  for (int i = 0; i < s->functions.count; i++) {
-    if (s->functions.items[i]->item == fn->item) return s->functions.items[i];
-  }
+  int found = name_map_find(&s->function_index, fn->item);
+  if (found >= 0) return s->functions.items[found];
   function *f = ARENA_NEW(s->memory, function);
   *f = (function){.item = fn->item, .file = fn->file};
+  name_map_set(s->memory, &s->function_index, fn->item, s->functions.count);
   vec_push(s->memory, &s->functions, f);
   return f;
 }

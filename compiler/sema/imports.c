@@ -150,6 +150,8 @@ static typed_file *load_imports(import_check *c, const char *key, const ast_file
   sema *s = c->sema;
   typed_file *file = ARENA_NEW(s->memory, typed_file);
   file->file = ast;
+  file->name_index = ARENA_NEW(s->memory, name_map);
+  file->init_index = ARENA_NEW(s->memory, name_map);
   vec_push(s->memory, &s->program->files, file);
   loaded *entry = ARENA_NEW(s->memory, loaded);
   *entry = (loaded){.key = key, .file = file, .active = true};
@@ -203,13 +205,20 @@ static bool refuse_word(sema *s, const ast_item *item) {
 }
 
 static const typed_name *find_in_space(const typed_file *file, const ast_item *item) {
+  if (item->kind != AST_INIT) return sema_find(file, item->name.text);
+  int found = name_map_find(file->init_index, item->name.text);
+  return found < 0 ? NULL : &file->inits.items[found];
+}
+
+static void add_name(sema *s, typed_file *file, typed_file *home, const ast_item *item) {
+  typed_name name = {.name = item->name.text, .item = item, .file = home};
   if (item->kind == AST_INIT) {
-    for (int i = 0; i < file->inits.count; i++) {
-      if (file->inits.items[i].name == item->name.text) return &file->inits.items[i];
-    }
-    return NULL;
+    name_map_set(s->memory, file->init_index, name.name, file->inits.count);
+    vec_push(s->memory, &file->inits, name);
+  } else {
+    name_map_set(s->memory, file->name_index, name.name, file->names.count);
+    vec_push(s->memory, &file->names, name);
   }
-  return sema_find(file, item->name.text);
 }
 
 static void add_own(sema *s, typed_file *file, const ast_item *item) {
@@ -226,48 +235,42 @@ static void add_own(sema *s, typed_file *file, const ast_item *item) {
               item_word(taken->item->kind), taken->name);
     return;
   }
-  typed_name name = {.name = item->name.text, .item = item, .file = file};
-  if (item->kind == AST_INIT)
-    vec_push(s->memory, &file->inits, name);
-  else
-    vec_push(s->memory, &file->names, name);
+  add_name(s, file, file, item);
 }
 
 static void add_imported(sema *s, typed_file *file, const typed_import *import,
                          const ast_item *item) {
   const typed_name *taken = find_in_space(file, item);
-  typed_name name = {.name = item->name.text, .item = item, .file = import->file};
   if (!taken) {
-    if (item->kind == AST_INIT)
-      vec_push(s->memory, &file->inits, name);
-    else
-      vec_push(s->memory, &file->names, name);
+    add_name(s, file, import->file, item);
     return;
   }
   diag_error(s->messages, import->span,
              "expected new names from an import, found '%s', which is the name of a%s %s already",
-             name.name, taken->item->kind == AST_INIT ? "n" : "", item_word(taken->item->kind));
+             item->name.text, taken->item->kind == AST_INIT ? "n" : "",
+             item_word(taken->item->kind));
   diag_note(s->messages, taken->item->name.span, "the %s '%s' is declared here",
             item_word(taken->item->kind), taken->name);
   diag_note(s->messages, item->name.span, "the imported one is declared here");
 }
 
 // Names of runs: a train and a second train, or two evaluates, cannot share one.
-static void check_runs(sema *s, const typed_file *file) {
+static void check_runs(sema *s, const typed_file *file, ast_item_kind kind) {
   const ast_items *items = &file->file->items;
+  name_map names = {0};
   for (int i = 0; i < items->count; i++) {
     const ast_item *item = items->items[i];
-    for (int k = 0; k < i; k++) {
-      const ast_item *other = items->items[k];
-      bool run = item->kind == AST_TRAIN || item->kind == AST_EVALUATE;
-      if (!run || other->kind != item->kind || other->name.text != item->name.text) continue;
-      diag_error(s->messages, item->name.span,
-                 "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
-                 item->kind == AST_EVALUATE ? "n" : "", item_word(item->kind));
-      diag_note(s->messages, other->name.span, "the %s '%s' is declared here",
-                item_word(other->kind), other->name.text);
-      break;
+    if (item->kind != kind) continue;
+    int taken = name_map_find(&names, item->name.text);
+    if (taken < 0) {
+      name_map_set(s->memory, &names, item->name.text, i);
+      continue;
     }
+    diag_error(s->messages, item->name.span,
+               "expected a new name, found '%s', which is the name of a%s %s", item->name.text,
+               kind == AST_EVALUATE ? "n" : "", item_word(kind));
+    diag_note(s->messages, items->items[taken]->name.span, "the %s '%s' is declared here",
+              item_word(kind), item->name.text);
   }
 }
 
@@ -276,7 +279,8 @@ static void fill_names(sema *s, typed_file *file) {
     const ast_item *item = file->file->items.items[i];
     if (is_callable(item->kind) || item->kind == AST_INIT) add_own(s, file, item);
   }
-  check_runs(s, file);
+  check_runs(s, file, AST_TRAIN);
+  check_runs(s, file, AST_EVALUATE);
   for (int i = 0; i < file->imports.count; i++) {
     const typed_import *import = &file->imports.items[i];
     const typed_file *imported = import->file;

@@ -2,6 +2,7 @@
 #ifndef REC_SEMA_INTERNAL_H
 #define REC_SEMA_INTERNAL_H
 
+#include "compiler/sema/name_map.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
 
@@ -18,6 +19,9 @@ typedef struct function {
 // The stack is finite: expressions inside each other, those of called functions included.
 enum { DEEPEST_NESTING = 2000, DEEPEST_CALLS = 64 };
 
+// A text with more mistakes is no program; the rest is not looked at.
+enum { MOST_ERRORS = 1000 };
+
 struct sema {
   arena *memory;
   interner *names;
@@ -25,9 +29,9 @@ struct sema {
   sources *all;
   sema_options options;  // a copy: layers ask for instances later
   typed_program *program;
-  VEC(function *)
-  functions;
-  int depth;  // of expressions and functions being checked inside each other
+  VEC(function *) functions;
+  name_map function_index;  // by item
+  int depth;                // of expressions and functions being checked inside each other
   bool
       broken;  // an import could not be read or parsed: names may be missing, bodies are not checked
   const char *word_t, *word_pi, *word_complex, *word_std;
@@ -84,8 +88,9 @@ typedef struct symbol {
   bool declared;       // its statement has been reached
   bool assigned;       // STATE, OUTPUT: its assignment has been reached
   bool used;
-  bool hidden;       // BINDER: its fold is over
-  span assigned_at;  // STATE, OUTPUT: where the text assigns it first; no place if nowhere
+  bool hidden;             // BINDER: its fold is over
+  span assigned_at;        // STATE, OUTPUT: where the text assigns it first; no place if nowhere
+  struct symbol *earlier;  // of the same name: a binder whose fold is over
 } symbol;
 
 // Values that are made once: leaves, slices and renames, by a hash of what they are.
@@ -102,8 +107,7 @@ typedef struct body_state {
   bool too_large;             // the message about its size was given: nothing more is built
   int expressions;            // checked so far, repeats by folds and calls included
   int buckets[SHARED_BUCKETS];
-  VEC(shared_value)
-  shared;
+  VEC(shared_value) shared;
 } body_state;
 
 struct sema_scope {
@@ -111,8 +115,8 @@ struct sema_scope {
   const typed_file *file;
   typed_body *body;
   body_state *state;
-  VEC(symbol *)
-  symbols;
+  VEC(symbol *) symbols;
+  name_map index;                   // the latest symbol of each name
   const struct sema_scope *caller;  // the scope that called this fn, or NULL
   const char *function;             // the fn's name, or NULL
   span call;                        // where it was called; no place outside of calls
@@ -160,6 +164,7 @@ const char *number_text(const sema *s, double number);
 typedef struct suggestion {
   const char *name, *best;
   int distance;
+  int seen;  // only so many candidates are looked at
 } suggestion;
 void suggest(suggestion *s, const char *candidate);
 // "; did you mean 'x'?" or "".

@@ -6,7 +6,7 @@
 
 #include "compiler/sema/internal.h"
 
-enum { NOTED_CALLS = 3, SHORT_TEXT = 40 };
+enum { NOTED_CALLS = 3, SHORT_TEXT = 40, MOST_CANDIDATES = 500 };
 
 void scope_error(const sema_scope *scope, span where, const char *format, ...) {
   sema *s = scope->sema;
@@ -105,6 +105,7 @@ static int edit_distance(const char *a, const char *b) {
 }
 
 void suggest(suggestion *s, const char *candidate) {
+  if (s->seen++ > MOST_CANDIDATES) return;
   int length = (int)strlen(s->name);
   int distance = strcasecmp(s->name, candidate) == 0 ? 0 : edit_distance(s->name, candidate);
   if (distance > 0 && (distance > length / 3 || length < 3)) return;

@@ -14,12 +14,15 @@ sema_operand operand_of_value(const sema_scope *scope, value_id id) {
   return (sema_operand){.kind = OPERAND_VALUE, .id = id, .axes = v->axes, .complex = v->complex};
 }
 
+static symbol *latest(const sema_scope *scope, const char *name) {
+  int found = name_map_find(&scope->index, name);
+  return found < 0 ? NULL : scope->symbols.items[found];
+}
+
 symbol *scope_find(const sema_scope *scope, const char *name) {
-  for (int i = 0; i < scope->symbols.count; i++) {
-    symbol *s = scope->symbols.items[i];
-    if (s->name == name && !s->hidden) return s;
-  }
-  return NULL;
+  symbol *s = latest(scope, name);
+  while (s && s->hidden) s = s->earlier;
+  return s;
 }
 
 const char *symbol_kind_text(symbol_kind kind) {
@@ -30,11 +33,9 @@ const char *symbol_kind_text(symbol_kind kind) {
 
 // A binder may have the name of another one whose fold is over; nothing else may share a name.
 static symbol *find_clash(const sema_scope *scope, symbol_kind kind, const char *name) {
-  for (int i = 0; i < scope->symbols.count; i++) {
-    symbol *s = scope->symbols.items[i];
-    if (s->name == name && !(s->hidden && kind == SYMBOL_BINDER)) return s;
-  }
-  return NULL;
+  symbol *s = latest(scope, name);
+  while (s && s->hidden && kind == SYMBOL_BINDER) s = s->earlier;
+  return s;
 }
 
 static bool refuse_reserved(sema_scope *scope, const char *name, span where) {
@@ -69,7 +70,13 @@ symbol *scope_declare(sema_scope *scope, symbol_kind kind, const char *name, spa
     return NULL;
   }
   symbol *s = ARENA_NEW(scope->sema->memory, symbol);
-  *s = (symbol){.kind = kind, .name = name, .span = where, .index = -1, .value = operand_error};
+  *s = (symbol){.kind = kind,
+                .name = name,
+                .span = where,
+                .index = -1,
+                .value = operand_error,
+                .earlier = latest(scope, name)};
+  name_map_set(scope->sema->memory, &scope->index, name, scope->symbols.count);
   vec_push(scope->sema->memory, &scope->symbols, s);
   return s;
 }
@@ -86,12 +93,8 @@ static void use_names(sema_scope *scope, const ast_names *names) {
 void scope_use_all(sema_scope *scope, const ast_expr *e) {
   if (!e) return;
   switch (e->kind) {
-    case AST_NAME:
-      use_name(scope, &e->name);
-      break;
-    case AST_NEGATE:
-      scope_use_all(scope, e->negate.operand);
-      break;
+    case AST_NAME: use_name(scope, &e->name); break;
+    case AST_NEGATE: scope_use_all(scope, e->negate.operand); break;
     case AST_BINARY:
       scope_use_all(scope, e->binary.left);
       scope_use_all(scope, e->binary.right);
@@ -108,9 +111,7 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
       use_name(scope, &e->indexed.name);
       use_names(scope, &e->indexed.axes);
       break;
-    case AST_LAG:
-      use_name(scope, &e->lag.name);
-      break;
+    case AST_LAG: use_name(scope, &e->lag.name); break;
     case AST_SLICE:
       scope_use_all(scope, e->slice.operand);
       for (int i = 0; i < e->slice.slices.count; i++) {
@@ -128,9 +129,7 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
     case AST_TUPLE:
       for (int i = 0; i < e->tuple.items.count; i++) scope_use_all(scope, e->tuple.items.items[i]);
       break;
-    case AST_PATH:
-      use_name(scope, &e->path.steps.items[0]);
-      break;
+    case AST_PATH: use_name(scope, &e->path.steps.items[0]); break;
     case AST_REPEAT:
       scope_use_all(scope, e->repeat.count);
       scope_use_all(scope, e->repeat.body);
@@ -142,8 +141,7 @@ void scope_use_all(sema_scope *scope, const ast_expr *e) {
         scope_use_all(scope, stmt->kind == AST_LET ? stmt->let.value : stmt->assign.value);
       }
       break;
-    default:
-      break;
+    default: break;
   }
 }
 

@@ -6,22 +6,17 @@
 #include "compiler/sema/internal.h"
 
 const typed_name *sema_find(const typed_file *file, const char *name) {
-  for (int i = 0; i < file->names.count; i++) {
-    if (file->names.items[i].name == name) return &file->names.items[i];
-  }
-  return NULL;
+  int found = name_map_find(file->name_index, name);
+  return found < 0 ? NULL : &file->names.items[found];
 }
 
 static const ast_header *header_of(const ast_item *item) {
   switch (item->kind) {
     case AST_RECURRENCE:
     case AST_LAYER:
-    case AST_MODEL:
-      return &item->body.header;
-    case AST_INIT:
-      return &item->init.header;
-    default:
-      return NULL;
+    case AST_MODEL: return &item->body.header;
+    case AST_INIT: return &item->init.header;
+    default: return NULL;
   }
 }
 
@@ -125,12 +120,14 @@ static void check_bodies(sema *s) {
     const typed_file *file = p->files.items[i];
     for (int k = 0; k < file->names.count; k++) {
       const typed_name *name = &file->names.items[k];
+      if (diag_error_count(s->messages) > MOST_ERRORS) return;
       if (name->item->kind == AST_FN && name->file == file) check_function(s, name);
     }
   }
   for (int i = 0; i < p->main->names.count; i++) {
     const typed_name *name = &p->main->names.items[i];
     if (name->item->kind != AST_RECURRENCE) continue;
+    if (diag_error_count(s->messages) > MOST_ERRORS) return;
     typed_body *body = check_recurrence(s, name, NULL, 0, (span){0});
     if (body) vec_push(s->memory, &p->recurrences, body);
   }

@@ -100,23 +100,15 @@ static size evaluate(header_check *c, const ast_expr *e) {
   c->sema->depth++;
   size result;
   switch (e->kind) {
-    case AST_NUMBER:
-      result = (size){.kind = SIZE_NUMBER, .number = e->number.value};
-      break;
-    case AST_NAME:
-      result = evaluate_name(c, &e->name);
-      break;
+    case AST_NUMBER: result = (size){.kind = SIZE_NUMBER, .number = e->number.value}; break;
+    case AST_NAME: result = evaluate_name(c, &e->name); break;
     case AST_NEGATE: {
       size operand = evaluate(c, e->negate.operand);
       result = apply(VALUE_NEG, &operand, 1);
       break;
     }
-    case AST_BINARY:
-      result = evaluate_binary(c, e);
-      break;
-    case AST_CALL:
-      result = evaluate_call(c, e);
-      break;
+    case AST_BINARY: result = evaluate_binary(c, e); break;
+    case AST_CALL: result = evaluate_call(c, e); break;
     default:
       result = wrong(c, e->span,
                      "expected a size, found another kind of expression; a size is made of "

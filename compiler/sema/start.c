@@ -342,22 +342,16 @@ static int check_binary(start_check *c, const ast_expr *e) {
 
 static int check_any(start_check *c, const ast_expr *e) {
   switch (e->kind) {
-    case AST_NUMBER:
-      return append_number(c, e->number.value);
-    case AST_NAME:
-      return check_name(c, e);
-    case AST_PATH:
-      return check_draw(c, e, steps_text(c, &e->path.steps));
+    case AST_NUMBER: return append_number(c, e->number.value);
+    case AST_NAME: return check_name(c, e);
+    case AST_PATH: return check_draw(c, e, steps_text(c, &e->path.steps));
     case AST_NEGATE: {
       int args[3] = {check(c, e->negate.operand)};
       return append_operation(c, VALUE_NEG, args);
     }
-    case AST_BINARY:
-      return check_binary(c, e);
-    case AST_CALL:
-      return check_start_call(c, e);
-    case AST_INDEXED:
-      return check_index(c, e);
+    case AST_BINARY: return check_binary(c, e);
+    case AST_CALL: return check_start_call(c, e);
+    case AST_INDEXED: return check_index(c, e);
     default:
       scope_error(c->scope, e->span,
                   "expected a start made of draws, numbers, sizes and functions of them, "

@@ -11,16 +11,12 @@
 
 int start_arity(const start_value *v) {
   switch (v->kind) {
-    case START_VALUE:
-      return value_arity(v->op);
+    case START_VALUE: return value_arity(v->op);
     case START_UNIFORM:
     case START_LOGUNIFORM:
-    case START_NORMAL:
-      return 2;
-    case START_INV_SOFTPLUS:
-      return 1;
-    default:
-      return 0;
+    case START_NORMAL: return 2;
+    case START_INV_SOFTPLUS: return 1;
+    default: return 0;
   }
 }
 

@@ -155,6 +155,8 @@ typedef struct typed_file {
   VEC(typed_name) names;       /* recurrences, fns, layers, models: own ones first, then those of its imports */
   VEC(typed_name) inits;       /* a space of their own */
   VEC(typed_import) imports;
+  struct name_map *name_index; /* positions in names and inits, by name */
+  struct name_map *init_index;
 } typed_file;
 
 /* A program after name resolution: the file's own items and what it imports; layers and models still as AST. */

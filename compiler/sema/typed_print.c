@@ -92,19 +92,12 @@ static void put_leaf(text *t, const typed_body *body, const typed_value *v) {
       put_number(t, v->number);
       break;
     case VALUE_AXIS_SIZE:
-    case VALUE_INDEX:
-      put(t, " %s", body->axes.items[v->index].name);
-      break;
+    case VALUE_INDEX: put(t, " %s", body->axes.items[v->index].name); break;
     case VALUE_INPUT:
     case VALUE_PARAM:
-    case VALUE_PREVIOUS:
-      put(t, " %s", body->tensors.items[v->index].name);
-      break;
-    case VALUE_LAG:
-      put(t, " %s %d", body->lags.items[v->index].name, v->steps);
-      break;
-    default:
-      break;
+    case VALUE_PREVIOUS: put(t, " %s", body->tensors.items[v->index].name); break;
+    case VALUE_LAG: put(t, " %s %d", body->lags.items[v->index].name, v->steps); break;
+    default: break;
   }
 }
 
