@@ -250,6 +250,8 @@ static int kernel_position(kernel_kind kind) {
       return REC_KERNEL_STATES;
     case KERNEL_BACKWARD:
       return REC_KERNEL_BACKWARD;
+    case KERNEL_CARRY:
+      return REC_KERNEL_CARRY;
   }
   ICE("artifact", "kernel of kind %d", kind);
 }

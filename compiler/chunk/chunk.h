@@ -20,4 +20,8 @@ tile_program *chunk_build_scalar_decay(arena *a, const recurrence *from, int len
 /* `length` independent steps of a recurrence without states and lags (pointwise parts of layers). NULL otherwise. */
 tile_program *chunk_build_pointwise(arena *a, const recurrence *from, int length);
 
+/* What one step makes of the states without their increments (time cut into parts that run side by side: carry.c).
+ * NULL where parts cannot be joined entry by entry: lags, states that enter a decay or an increment, other structures. */
+tile_program *chunk_build_carry(arena *a, const recurrence *from);
+
 #endif

@@ -17,7 +17,8 @@ typedef enum kernel_kind {
   KERNEL_FORWARD,     /* outputs, final states; chunk-start states into `saved` if asked for */
   KERNEL_STEP,        /* one step (the step program, time == 1) */
   KERNEL_STATES,      /* chunk-start states alone, when backward must make them again */
-  KERNEL_BACKWARD     /* all gradients, chunks in reverse, from chunk-start states */
+  KERNEL_BACKWARD,    /* all gradients, chunks in reverse, from chunk-start states */
+  KERNEL_CARRY        /* the states alone, without increments; only where time may be cut (chunk_build_carry) */
 } kernel_kind;
 
 typedef struct kernel {
@@ -36,7 +37,7 @@ typedef struct kernel {
 
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
-  VEC(kernel) kernels;           /* FORWARD, STEP, STATES, BACKWARD */
+  VEC(kernel) kernels;           /* FORWARD, STEP, STATES, BACKWARD, perhaps CARRY */
   int chunk;
   const char *form;              /* "step", "scalar decay chunk", "pointwise", for report and manifest */
   const char *why;               /* one line for the report: what decided */

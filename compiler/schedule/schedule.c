@@ -125,6 +125,32 @@ static tile_gradient differentiated(const scheduler *s, tile_program *forward) {
   return gradient;
 }
 
+/* Time is cut into parts only if there is but one instance (runtime/support/split.c): not with grid axes of a known size
+ * above 1. */
+static bool may_be_single(const kernel *forward) {
+  int64_t instances = 1;
+  const typed_body *body = &forward->recurrence->body;
+  for (int i = 0; i < forward->grid_count; i++) {
+    int64_t size = body->axes.items[forward->grid_axes[i]].size;
+    if (size != TYPED_RUNTIME_SIZE) instances *= size;
+  }
+  int64_t lanes = forward->lane_axis < 0 ? 1 : body->axes.items[forward->lane_axis].size;
+  return instances == 1 && lanes <= forward->lane_block;
+}
+
+static void carry_kernel(scheduler *s) {
+  const kernel *forward = &s->out->kernels.items[0];
+  if (!may_be_single(forward)) return;
+  tile_program *program = chunk_build_carry(s->a, s->r);
+  if (!program) return;
+  int lane = choose_lane(s, forward->program->grid);
+  axis_set grid = lane < 0 ? 0 : axis_bit(lane);
+  for (int i = 0; i < forward->grid_count; i++) grid |= axis_bit(forward->grid_axes[i]);
+  kernel k = {.chunk = s->out->chunk, .program = checked(s, tile_finish(s->a, program))};
+  map_axes(s, &k, grid & program->grid, true);
+  add_kernel(s, KERNEL_CARRY, "carry", k);
+}
+
 /* ---- step form ---- */
 
 enum { STEP_CHUNK = 32 };
@@ -256,7 +282,9 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   s.out->recurrence = r;
   tile_program *step = checked(&s, chunk_build_step(a, r));
   const char *why = "asked for";
-  if (!options.steps && (try_pointwise(&s, step) || try_scalar_decay(&s, step, &why))) return s.out;
-  step_kernels(&s, step, why);
+  if (options.steps || !(try_pointwise(&s, step) || try_scalar_decay(&s, step, &why))) {
+    step_kernels(&s, step, why);
+  }
+  carry_kernel(&s);
   return s.out;
 }

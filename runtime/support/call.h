@@ -13,6 +13,7 @@ typedef struct call {
   int64_t batch, time;
   int64_t axis_size[REC_AXES_MAX];
   void *const *replaced;         /* NULL, or by memory: data to use, NULL: the caller's */
+  int64_t parts, part_steps;     /* time is cut into parts joined by their states (split.h); 0: not */
   /* only with a launch */
   const rec_launch *launch;
   int clone;

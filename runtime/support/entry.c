@@ -4,12 +4,13 @@
  *     there is one)
  *   step:     STEP
  *   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
- */
+ *
+ * A long sequence that is a single instance is cut in time instead (split.c). */
 #include <string.h>
 
 #include "cpu.h"
 #include "error.h"
-#include "stage.h"
+#include "split.h"
 
 /* What a call needs beside its kernels' stages. */
 typedef struct needs {
@@ -65,6 +66,10 @@ static needs needs_of(const call *c, int kind) {
 static int64_t workspace_of(const call *c, int kind, bool recompute) {
   if (is_empty(c)) return 0;
   needs n = needs_of(c, kind);
+  if (c->parts) {
+    bool backward = kind == REC_KERNEL_BACKWARD;
+    return (recompute ? n.saved : 0) + split_bytes(c, backward);
+  }
   int64_t stage = stage_bytes(c, kernel_of(c, kind));
   if (!recompute || n.saved == 0) return n.replaced + stage;
   return n.saved + larger(stage, stage_bytes(c, kernel_of(c, REC_KERNEL_STATES)));
@@ -82,12 +87,14 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
                     "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set "
                     "it to sizeof(rec_sizes)",
                     name, sizeof *sizes, (unsigned long long)sizes->size);
+  if (!is_empty(&c)) split_plan(&c);
   sizes->saved = is_empty(&c) ? 0 : needs_of(&c, REC_KERNEL_BACKWARD).saved;
   sizes->workspace_forward = workspace_of(&c, REC_KERNEL_FORWARD, false);
   sizes->workspace_backward = workspace_of(&c, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = workspace_of(&c, REC_KERNEL_BACKWARD, true);
   call one = c;
   one.time = smaller(c.time, 1);
+  one.parts = 0;
   sizes->workspace_step = workspace_of(&one, REC_KERNEL_STEP, false);
   sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
                             larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
@@ -175,6 +182,7 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   status = choose_clone(&c, kind);
   if (status != REC_OK) return status;
   const rec_table_kernel *kernel = kernel_of(&c, kind);
+  if (kind == REC_KERNEL_FORWARD) split_plan(&c);
   needs n = needs_of(&c, kind);
   status = check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                         workspace_of(&c, kind, false));
@@ -185,8 +193,12 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
     if (status != REC_OK) return status;
     saved = (stage_saved){launch->saved, n.chunks * n.chunk_numbers, n.chunk_numbers};
   }
+  if (c.parts) {
+    split_forward(&c, saved, launch->workspace);
+    return REC_OK;
+  }
   replace_states(&c, kernel, launch->workspace);
-  stage_run(&c, kernel, saved, false, (char *)launch->workspace + n.replaced);
+  stage_run(&c, kernel, saved, STAGE_ALL, NULL, (char *)launch->workspace + n.replaced);
   return REC_OK;
 }
 
@@ -210,6 +222,7 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   }
   status = choose_clone(&c, REC_KERNEL_BACKWARD);
   if (status != REC_OK) return status;
+  split_plan(&c);
   needs n = needs_of(&c, REC_KERNEL_BACKWARD);
   bool recompute = n.saved > 0 && !launch->saved;
   if (n.saved > 0 && launch->saved) {
@@ -224,8 +237,13 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   if (recompute) {
     saved.data = workspace;
     workspace += n.saved;
-    stage_run(&c, kernel_of(&c, REC_KERNEL_STATES), saved, true, workspace);
   }
-  stage_run(&c, kernel_of(&c, REC_KERNEL_BACKWARD), saved, false, workspace);
+  if (c.parts) {
+    split_backward(&c, saved, recompute, workspace);
+    return REC_OK;
+  }
+  if (recompute)
+    stage_run(&c, kernel_of(&c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
+  stage_run(&c, kernel_of(&c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
   return REC_OK;
 }

@@ -79,6 +79,7 @@ typedef struct rec_table_kernel {
 
 enum {
   REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD,
+  REC_KERNEL_CARRY,            /* no functions where time cannot be cut */
   REC_KERNEL_COUNT
 };
 

@@ -72,6 +72,9 @@ stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
     cut.part_steps = larger(PART_STEPS_MIN, (c->time + wanted - 1) / wanted);
     cut.part_steps = round_up(cut.part_steps, c->table->chunk);
     cut.parts = (c->time + cut.part_steps - 1) / cut.part_steps;
+  } else if (c->parts > 1) {
+    cut.parts = c->parts;
+    cut.part_steps = c->part_steps;
   }
   cut.tasks = cut.strips * cut.groups * cut.parts;
   cut.lanes = smaller(cut.tasks, LANES_MAX);
@@ -127,6 +130,7 @@ typedef struct run {
   const rec_table_kernel *kernel;
   stage_cut cut;
   stage_saved saved;
+  const stage_parts *parts;
   run_slot *slots;
   char *lane_memory;
   rec_kernel_function function;
@@ -162,7 +166,9 @@ static bool is_shared(const run *r, const rec_table_slot *slot) {
 
 static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
   const call *c = r->call;
-  int64_t part = task % r->cut.parts, group = task / r->cut.parts % r->cut.groups;
+  int64_t part = task % r->cut.parts;
+  if (r->parts && (part < r->parts->first || part >= r->parts->last)) return;
+  int64_t group = task / r->cut.parts % r->cut.groups;
   int64_t strip = task / r->cut.parts / r->cut.groups;
   int64_t units = r->cut.instances / r->cut.unit;
   int64_t first = cut_at(units, r->cut.groups, group) * r->cut.unit;
@@ -175,6 +181,10 @@ static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
     const run_slot *s = &r->slots[i];
     slots[i] = s->slot;
+    if (r->parts && stage_is_state(memory)) {
+      slots[i].data = r->parts->state(r->parts->context, slot->memory, part);
+      continue;
+    }
     if (!s->slot.data) continue;
     int64_t offset = memory->token ? start * s->slot.time_stride : 0;
     if (s->copies > 1) {
@@ -186,13 +196,14 @@ static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
     for (int64_t b = memory->per_batch ? begin : 0; b < (memory->per_batch ? end : 1); b++)
       zero_steps(c, slots[i], b, memory->token ? steps : 1, s->numbers);
   }
-  rec_frame frame = {.batch = c->batch,
-                     .time = steps,
-                     .axis_size = c->axis_size,
-                     .slots = slots,
-                     .saved = r->saved.data,
-                     .saved_batch_stride = r->saved.batch_stride,
-                     .saved_chunk_stride = r->saved.chunk_stride};
+  rec_frame frame = {
+      .batch = c->batch,
+      .time = steps,
+      .axis_size = c->axis_size,
+      .slots = slots,
+      .saved = number_at(c, r->saved.data, start / c->table->chunk * r->saved.chunk_stride),
+      .saved_batch_stride = r->saved.batch_stride,
+      .saved_chunk_stride = r->saved.chunk_stride};
   for (int64_t b = begin; b < end; b++) r->function(&frame, b, first, last, scratch);
 }
 
@@ -319,12 +330,13 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
 /* ---- a stage --------------------------------------------------------------------------------- */
 
 /* Where a slot's numbers go during the run. */
-static run_slot place_slot(run *r, int index, bool states_only, char **free_memory) {
+static run_slot place_slot(run *r, int index, stage_results results, char **free_memory) {
   const call *c = r->call;
   const rec_table_slot *slot = table_slot(c->table, r->kernel, index);
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   run_slot s = {.slot = call_slot(c, memory), .copies = 1, .numbers = call_numbers(c, memory)};
-  if (slot->written && states_only) s.slot.data = NULL;
+  bool wanted = results == STAGE_ALL || (results == STAGE_STATES && stage_is_state(memory));
+  if (slot->written && !wanted) s.slot.data = NULL;
   if (!s.slot.data) return s;
   s.copies = stage_copies(c, r->kernel, &r->cut, slot);
   if (s.copies <= 1) return s;
@@ -361,16 +373,19 @@ static int64_t stage_work(const call *c, const rec_table_kernel *kernel) {
   return work;
 }
 
-void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved, bool states_only,
-               void *workspace) {
+void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved,
+               stage_results results, const stage_parts *parts, void *workspace) {
   run_slot *slots = workspace;
-  run r = {
-      .call = c, .kernel = kernel, .cut = stage_plan(c, kernel), .saved = saved, .slots = slots};
+  run r = {.call = c,
+           .kernel = kernel,
+           .cut = stage_plan(c, kernel),
+           .saved = saved,
+           .parts = parts,
+           .slots = slots};
   r.function = kernel->functions[c->clone];
   r.lane_memory = (char *)workspace + slots_bytes(kernel);
   char *free_memory = r.lane_memory + r.cut.lanes * r.cut.lane_bytes;
-  for (int i = 0; i < kernel->slot_count; i++)
-    slots[i] = place_slot(&r, i, states_only, &free_memory);
+  for (int i = 0; i < kernel->slot_count; i++) slots[i] = place_slot(&r, i, results, &free_memory);
   zero_shared(&r);
   run_parallel(c, r.cut.lanes, stage_work(c, kernel) > WORTH_THREADS, run_lane, &r);
   for (int i = 0; i < kernel->slot_count; i++)

@@ -1,7 +1,7 @@
-/* A stage: one kernel run over all instances, batch entries and (without a state) ranges of time.
+/* A stage: one kernel run over all instances, batch entries and ranges of time.
  *
  * The work is cut by sizes alone, never by the number of threads: batch entries into strips, the
- * instances of a batch entry into groups, the steps into parts. A task is one (strip, group, part).
+ * instances of a batch entry into groups, the steps into parts (with states: split.h). A task is one (strip, group, part).
  * Tasks write different entries, but for results that a kernel adds to: where two tasks would add
  * to the same entries, each adds to a copy of its own in the workspace, and the copies are summed
  * afterwards in a fixed order. */
@@ -36,10 +36,28 @@ typedef struct stage_saved {
   int64_t batch_stride, chunk_stride;
 } stage_saved;
 
-/* Runs the kernel. `states_only`: nothing is written but the saved states. `workspace` has
- * stage_bytes. */
+typedef enum stage_results {
+  STAGE_ALL,
+  STAGE_SAVED,                /* nothing but the saved states */
+  STAGE_STATES                /* nothing but final states, or gradients of initial ones */
+} stage_results;
+
+/* The parts first..last-1 of a call whose time is cut (call.parts), and where the states of each
+ * part lie: `state` tells the data of a memory that holds states. */
+typedef struct stage_parts {
+  int64_t first, last;
+  void *(*state)(void *context, int memory, int64_t part);
+  void *context;
+} stage_parts;
+
+/* Runs the kernel. `parts` is NULL unless the call's time is cut. `workspace` has stage_bytes. */
 void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved,
-               bool states_only, void *workspace);
+               stage_results results, const stage_parts *parts, void *workspace);
+
+/* A memory that holds states: one entry per batch entry, none per step. */
+static inline bool stage_is_state(const rec_table_memory *memory) {
+  return memory->per_batch && !memory->token;
+}
 
 static inline int64_t round_up(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

@@ -13,6 +13,7 @@ typedef struct program {
   const char *text;
   const char *options[8];
   int64_t run_time_size;
+  bool cut;  // at this size it is one instance, whose time is cut
 } program;
 
 static const char resets[] =
@@ -47,26 +48,26 @@ static const char shifts[] =
 
 #define GOLDEN(name) "tests/golden/" name ".rec", NULL
 static const program programs[] = {
-    {GOLDEN("mamba2"), {"--chunk", "16"}, 2},
-    {GOLDEN("mamba2"), {"--chunk", "32", "-D", "K=5", "-D", "V=7"}, 3},
-    {GOLDEN("mamba2"), {"--chunk", "64", "-D", "K=33", "-D", "V=8"}, 1},
-    {GOLDEN("mamba2"), {"--dtype", "f64", "-D", "K=5", "-D", "V=7"}, 3},
-    {GOLDEN("mamba1"), {"--chunk", "16"}, 3},
-    {GOLDEN("mamba1"), {"--chunk", "64", "-D", "N=5"}, 17},
-    {GOLDEN("mamba1"), {"--dtype", "f64", "-D", "N=3"}, 1},
-    {GOLDEN("gla"), {"--chunk", "16", "-D", "K=5", "-D", "V=9"}, 2},
-    {GOLDEN("gla"), {"--chunk", "64"}, 1},
-    {GOLDEN("linear_attn"), {"-D", "K=3", "-D", "V=17"}, 3},
-    {GOLDEN("mingru"), {"--chunk", "32"}, 19},
-    {GOLDEN("rwkv6"), {"--chunk", "16", "-D", "K=7", "-D", "V=3"}, 2},
-    {GOLDEN("gated_deltanet"), {"--chunk", "32", "-D", "K=7", "-D", "V=5"}, 2},
-    {GOLDEN("s4d"), {"--chunk", "32", "-D", "P=3"}, 5},
-    {NULL, resets, {"--chunk", "16"}, 2},
-    {NULL, resets, {"--dtype", "f64"}, 1},
-    {NULL, key_resets, {"--chunk", "16"}, 2},
-    {NULL, key_resets, {"--dtype", "f64"}, 1},
-    {NULL, shifts, {"--chunk", "16"}, 9},
-    {NULL, shifts, {"--dtype", "f64"}, 3},
+    {GOLDEN("mamba2"), {"--chunk", "16"}, 2, false},
+    {GOLDEN("mamba2"), {"--chunk", "32", "-D", "K=5", "-D", "V=7"}, 3, false},
+    {GOLDEN("mamba2"), {"--chunk", "64", "-D", "K=33", "-D", "V=8"}, 1, true},
+    {GOLDEN("mamba2"), {"--dtype", "f64", "-D", "K=5", "-D", "V=7"}, 3, false},
+    {GOLDEN("mamba1"), {"--chunk", "16"}, 3, false},
+    {GOLDEN("mamba1"), {"--chunk", "64", "-D", "N=5"}, 17, true},
+    {GOLDEN("mamba1"), {"--dtype", "f64", "-D", "N=3"}, 1, true},
+    {GOLDEN("gla"), {"--chunk", "16", "-D", "K=5", "-D", "V=9"}, 2, false},
+    {GOLDEN("gla"), {"--chunk", "64"}, 1, true},
+    {GOLDEN("linear_attn"), {"-D", "K=3", "-D", "V=17"}, 3, false},
+    {GOLDEN("mingru"), {"--chunk", "32"}, 19, true},
+    {GOLDEN("rwkv6"), {"--chunk", "16", "-D", "K=7", "-D", "V=3"}, 2, false},
+    {GOLDEN("gated_deltanet"), {"--chunk", "32", "-D", "K=7", "-D", "V=5"}, 2, false},
+    {GOLDEN("s4d"), {"--chunk", "32", "-D", "P=3"}, 5, true},
+    {NULL, resets, {"--chunk", "16"}, 2, false},
+    {NULL, resets, {"--dtype", "f64"}, 1, false},
+    {NULL, key_resets, {"--chunk", "16"}, 2, false},
+    {NULL, key_resets, {"--dtype", "f64"}, 1, true},
+    {NULL, shifts, {"--chunk", "16"}, 9, false},
+    {NULL, shifts, {"--dtype", "f64"}, 3, false},
 };
 
 static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 300};
@@ -219,6 +220,25 @@ static void check_split(const subject *s, uint64_t *seed) {
   problem_free(second);
 }
 
+// One sequence that is one instance is cut in time (runtime/support/split.c): long ones, in place too.
+static void check_parts(const subject *s) {
+  static const int64_t long_lengths[] = {1024, 1100, 4500};
+  for (size_t i = 0; i < sizeof long_lengths / sizeof *long_lengths; i++) {
+    problem *p = draw_problem(s, 1, long_lengths[i], i), *one = NULL, *two = NULL;
+    rec_run_options options = {.backward = true, .recompute = i % 2, .threads = 1};
+    agree(s, p, "cut in time", options, &one);
+    options.threads = 3;
+    agree(s, p, "cut in time", options, &two);
+    check(one && two && problem_equal(one, two, true), "%s: 3 threads give other bits than one",
+          s->name);
+    problem_free(one);
+    problem_free(two);
+    drop_states(p);
+    agree(s, p, "cut in time, without states", options, NULL);
+    problem_free(p);
+  }
+}
+
 static void check_program(const program *p, uint64_t *seed) {
   char path[512];
   if (p->path) snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", p->path);
@@ -239,6 +259,7 @@ static void check_program(const program *p, uint64_t *seed) {
   check_packed(&s);
   check_threads(&s);
   for (int i = 0; i < 3; i++) check_split(&s, seed);
+  if (p->cut) check_parts(&s);
   rec_module_close(module);
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/support/error.c"
 #include "runtime/support/fail.c"
 #include "runtime/support/pool.c"
+#include "runtime/support/split.c"
 #include "runtime/support/stage.c"
 
 /* After the code under test, whose parameters are called like types of the compiler. */

@@ -1,0 +1,22 @@
+/* Time cut into parts that run side by side, where one sequence is one instance and nothing else
+ * could be shared out. The parts are joined by their states, exactly: states that decay element by
+ * element obey  state after = product of decays * state before + state after from zero. The cut
+ * depends on sizes alone, like every other. It costs about twice the arithmetic. */
+#ifndef REC_SUPPORT_SPLIT_H
+#define REC_SUPPORT_SPLIT_H
+
+#include "stage.h"
+
+/* Sets call.parts and call.part_steps; 0 where the call is not cut. */
+void split_plan(call *call);
+
+/* Bytes of workspace of a call that is cut, without its saved states. */
+int64_t split_bytes(const call *call, bool backward);
+
+/* Outputs, final states and, if wanted, chunk-start states. */
+void split_forward(const call *call, stage_saved saved, void *workspace);
+
+/* All gradients. `recompute`: `saved` has memory but no states yet. */
+void split_backward(const call *call, stage_saved saved, bool recompute, void *workspace);
+
+#endif
