@@ -8,7 +8,7 @@
 
 enum {
   TASKS_WANTED = 64, /* enough for any machine's balance; more only costs copies and calls */
-  GROUPS_MAX = 16,
+  GROUPS_MAX = 8,
   STRIPS_MAX = 128,
   LANES_MAX = 128,
   PART_STEPS_MIN = 64,
