@@ -172,8 +172,18 @@ ir load_real(emitter *e, ir address, int lanes) {
   return x;
 }
 
+static void make_streaming(emitter *e, ir store) {
+  LLVMSetAlignment(store, alignment(e) * (unsigned)e->lanes);
+  LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, 0));
+  LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, &one, 1);
+  unsigned kind = LLVMGetMDKindIDInContext(e->context, "nontemporal", 11);
+  LLVMSetMetadata(store, kind, LLVMMetadataAsValue(e->context, node));
+}
+
 void store_real(emitter *e, ir x, ir address) {
-  LLVMSetAlignment(LLVMBuildStore(e->b, x, address), alignment(e));
+  ir store = LLVMBuildStore(e->b, x, address);
+  LLVMSetAlignment(store, alignment(e));
+  if (e->streaming && ir_lanes(x) == e->lanes) make_streaming(e, store);
 }
 
 static ir lane_numbers(emitter *e, int lanes) {

@@ -20,6 +20,7 @@ typedef struct emitter {
   LLVMTypeRef i1, i32, i64, pointer, real;
   codegen_clone clone;
   bool f64;
+  bool streaming; /* stores of whole machine vectors are aligned and pass the caches by */
   int lanes; /* elements in one machine vector */
 } emitter;
 

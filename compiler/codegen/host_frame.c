@@ -301,8 +301,27 @@ void host_store_states(host *h, part *p) {
   }
 }
 
+/* Whether every row of every saved state begins on a cache line, as each chunk's states do (rec_frame). */
+static bool rows_are_aligned(const host *h) {
+  const typed_body *body = &h->k->recurrence->body;
+  int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
+  if (h->m.lane_axis >= 0 || body->lags.count) return false;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (t->kind != TENSOR_STATE) continue;
+    axis_set tile = plan_tile_axes(&h->m, t->axis_set);
+    plan_buffer rows = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
+    if (!rows.axis_count) return false;
+    int64_t row = body->axes.items[rows.axes[rows.axis_count - 1]].size;
+    if (row <= 0 || row % line != 0) return false;
+  }
+  return true;
+}
+
+/* Backward reads saved states much later: they pass the caches by. */
 void host_save_states(host *h, part *p, ir chunk) {
   emitter *e = h->e;
+  e->streaming = rows_are_aligned(h);
   ir saved = field(h, h->frame, offsetof(rec_frame, saved), e->pointer);
   emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, saved, ""));
   for (int c = 0; c < p->carried.count; c++) {
@@ -313,6 +332,7 @@ void host_save_states(host *h, part *p, ir chunk) {
     branch_end(e, &first);
   }
   branch_end(e, &branch);
+  e->streaming = false;
 }
 
 void host_clear_sums(host *h, part *p) {

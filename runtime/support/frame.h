@@ -16,6 +16,9 @@ typedef struct rec_slot {
   int64_t time_stride;    /* 0 for what has no time */
 } rec_slot;
 
+/* `saved` and both its strides are multiples of this many bytes. */
+#define REC_SAVED_ALIGNMENT 64
+
 typedef struct rec_frame {
   int64_t batch, time;         /* sizes */
   const int64_t *axis_size;    /* by the recurrence's axis */

@@ -439,8 +439,10 @@ static void compare(const recurrence *r, const library *lib, codegen_clone clone
   }
   assert_true(reference_execute(r, &t.run, true));
   launch l = {.a = a, .lib = lib, .clone = clone, .t = &u, .f64 = f64, .bare = bare};
-  l.saved_elements = codegen_saved_elements(r, u.run.axis_sizes);
-  l.saved = arena_alloc(a, (size_t)(l.saved_elements * 2 * (time + 1) + 1) * 8);
+  int64_t line = REC_SAVED_ALIGNMENT / 4;
+  l.saved_elements = (codegen_saved_elements(r, u.run.axis_sizes) + line - 1) / line * line;
+  l.saved = arena_alloc(a, (size_t)(l.saved_elements * 2 * (time + 1) + line) * 8);
+  l.saved = (char *)l.saved + (REC_SAVED_ALIGNMENT - (uintptr_t)l.saved % REC_SAVED_ALIGNMENT);
   run_kernel(&l, KERNEL_FORWARD);
   run_kernel(&l, KERNEL_BACKWARD);
   assert_equal_runs(&t, &u, f64 ? 1e-11 : 3e-5, what);
