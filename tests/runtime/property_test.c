@@ -47,6 +47,7 @@ static const char shifts[] =
     "}\n";
 
 #define GOLDEN(name) "tests/golden/" name ".rec", NULL
+#define PROGRAM(name) "tests/runtime/programs/" name ".rec", NULL
 static const program programs[] = {
     {GOLDEN("mamba2"), {"--chunk", "16"}, 2, false},
     {GOLDEN("mamba2"), {"--chunk", "32", "-D", "K=5", "-D", "V=7"}, 3, false},
@@ -62,6 +63,13 @@ static const program programs[] = {
     {GOLDEN("rwkv6"), {"--chunk", "16", "-D", "K=7", "-D", "V=3"}, 2, false},
     {GOLDEN("gated_deltanet"), {"--chunk", "32", "-D", "K=7", "-D", "V=5"}, 2, false},
     {GOLDEN("s4d"), {"--chunk", "32", "-D", "P=3"}, 5, true},
+    {PROGRAM("delta_product"), {"--dtype", "f64"}, 2, false},
+    {PROGRAM("gru"), {"--chunk", "16"}, 1, false},
+    {PROGRAM("lru"), {"--dtype", "f64"}, 1, true},
+    {PROGRAM("mlstm"), {"--dtype", "f64", "-D", "K=9"}, 3, false},
+    {PROGRAM("momentum"), {"--dtype", "f64"}, 2, false},
+    {PROGRAM("rwkv7"), {"--chunk", "16"}, 2, false},
+    {PROGRAM("two_taps"), {"--dtype", "f64"}, 2, false},
     {NULL, resets, {"--chunk", "16"}, 2, false},
     {NULL, resets, {"--dtype", "f64"}, 1, false},
     {NULL, key_resets, {"--chunk", "16"}, 2, false},
