@@ -5,6 +5,8 @@
  *   scan:   before[p + 1] = carry[p] * before[p] + end[p]                      one after another
  *   whole:  every part from its state                                          side by side
  *
+ * Where a product of decays overflows, the call runs as one part after all.
+ *
  * Backward is the same in reverse with cotangents: after[p - 1] = conj(carry[p]) * after[p] +
  * start[p], where start[p] is the gradient of part p's initial state if nothing came from later. */
 #include "split.h"
@@ -268,9 +270,44 @@ static void find_carries(split *s) {
   run_pass(s, REC_KERNEL_CARRY, none, STAGE_STATES, 1, s->call->parts - 1, carry_state);
 }
 
+static bool is_finite(const call *c, const char *numbers, int64_t count) {
+  bool finite = true;
+  for (int64_t k = 0; k < count; k++) {
+    double x = c->table->number_bytes == 8 ? ((const double *)(const void *)numbers)[k]
+                                           : (double)((const float *)(const void *)numbers)[k];
+    finite &= x - x == 0;
+  }
+  return finite;
+}
+
+/* Decays above 1 may have a product without a number where the states, step by step, stay finite. */
+static bool carries_are_finite(const split *s) {
+  const call *c = s->call;
+  for (int64_t p = 1; p < c->parts - 1; p++) {
+    for (int i = 0; i < c->table->memory_count; i++) {
+      if (!is_pair(table_memory(c->table, i), false)) continue;
+      state_memory m = find_state(c, i);
+      if (!is_finite(c, state_at(s, s->carry, p, m.at), m.numbers)) return false;
+    }
+  }
+  return true;
+}
+
+/* The call without its cut: one part needs no more workspace than many. */
+static call uncut(const call *c) {
+  call whole = *c;
+  whole.parts = whole.part_steps = 0;
+  return whole;
+}
+
 void split_forward(const call *c, stage_saved saved, void *workspace) {
   split s = split_new(c, false, workspace);
   find_carries(&s);
+  if (!carries_are_finite(&s)) {
+    call whole = uncut(c);
+    stage_run(&whole, &c->table->kernels[REC_KERNEL_FORWARD], saved, STAGE_ALL, NULL, s.stage);
+    return;
+  }
   find_states(&s);
   run_pass(&s, REC_KERNEL_FORWARD, saved, STAGE_ALL, 0, c->parts, whole_state);
 }
@@ -278,6 +315,14 @@ void split_forward(const call *c, stage_saved saved, void *workspace) {
 void split_backward(const call *c, stage_saved saved, bool recompute, void *workspace) {
   split s = split_new(c, true, workspace);
   find_carries(&s);
+  if (!carries_are_finite(&s)) {
+    const rec_table_kernel *kernels = c->table->kernels;
+    call whole = uncut(c);
+    if (recompute)
+      stage_run(&whole, &kernels[REC_KERNEL_STATES], saved, STAGE_SAVED, NULL, s.stage);
+    stage_run(&whole, &kernels[REC_KERNEL_BACKWARD], saved, STAGE_ALL, NULL, s.stage);
+    return;
+  }
   if (recompute) {
     find_states(&s);
     run_pass(&s, REC_KERNEL_STATES, saved, STAGE_SAVED, 0, c->parts, whole_state);

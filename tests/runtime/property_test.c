@@ -228,7 +228,7 @@ static void check_split(const subject *s, uint64_t *seed) {
   problem_free(second);
 }
 
-// One sequence that is one instance is cut in time (runtime/support/split.c): long ones, in place too.
+// One sequence that is one instance is cut in time (runtime/support/split.c): long ones.
 static void check_parts(const subject *s) {
   static const int64_t long_lengths[] = {1024, 1100, 4500};
   for (size_t i = 0; i < sizeof long_lengths / sizeof *long_lengths; i++) {
@@ -271,8 +271,40 @@ static void check_program(const program *p, uint64_t *seed) {
   rec_module_close(module);
 }
 
+// The product of decays above 1 overflows where the state stays zero: nothing may become NaN by a cut in time.
+static void check_growth(void) {
+  static const char *const none[] = {NULL};
+  rec_module *module = compile_text(
+      "recurrence growth(D) {\n"
+      "  input a[D], x[D]\n"
+      "  state h[D]\n"
+      "  output y[D]\n"
+      "  h = a * h[t-1] + x\n"
+      "  y = h\n"
+      "}\n",
+      none);
+  if (!check(module, "growth does not compile")) return;
+  subject s = {
+      .recurrence = rec_module_recurrence(module, 0), .name = "growth", .run_time_size = 3};
+  s.signature = rec_recurrence_signature(s.recurrence);
+  s.least = 2e-5;
+  s.shake = 6e-8;
+  problem *p = draw_problem(&s, 1, 1100, 3);
+  drop_states(p);
+  for (int i = 0; i < s.signature->variable_count; i++) {
+    const char *name = s.signature->variables[i].name;
+    bool decay = strcmp(name, "a") == 0;
+    if (!decay && strcmp(name, "x") != 0) continue;
+    for (int64_t k = 0; k < 1090 * 3; k++) p->value[i][k] = decay ? 2 : 0;
+  }
+  agree(&s, p, "decays above 1", (rec_run_options){.threads = 2}, NULL);
+  problem_free(p);
+  rec_module_close(module);
+}
+
 int main(int count, char **words) {
   uint64_t seed = 1;
+  if (count < 2 || strcmp(words[1], "growth") == 0) check_growth();
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     bool wanted = count < 2 || (programs[i].path ? strstr(programs[i].path, words[1])
                                                  : strstr(programs[i].text, words[1]));
