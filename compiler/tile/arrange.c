@@ -48,6 +48,8 @@ static bool sinks(const arranger *r, tile_id id) {
       case TILE_PREFIX:
       case TILE_SUM:
       case TILE_RENAME:
+      case TILE_SPLIT:
+      case TILE_JOIN:
       case TILE_EXPAND: id = v->args[0]; break;
       case TILE_SELECT:
         if (!tile_is_number(r->from, v->args[2], 0)) return false;
@@ -120,7 +122,8 @@ static void find_wanted(arranger *r) {
 static bool is_free(arranger *r, tile_id id) {
   for (int i = r->free_of_charge.count; i < r->to->values.count; i++) {
     const tile_value *v = &r->to->values.items[i];
-    bool once = v->op != TILE_VALID && v->op != TILE_ACCUMULATE &&
+    bool once = v->op != TILE_VALID && v->op != TILE_AT_END && v->op != TILE_LENGTH &&
+                v->op != TILE_ACCUMULATE &&
                 (v->op != TILE_ARGUMENT || r->to->arguments.items[v->index].role == TILE_PARAM);
     for (int k = 0; k < tile_arity(v->op); k++) once &= r->free_of_charge.items[v->args[k]];
     vec_push(r->arena, &r->free_of_charge, once);

@@ -51,10 +51,8 @@ static bool has_rule(tile_op op) {
     case TILE_LESS_EQUAL:
     case TILE_EQUAL:
     case TILE_STOP:
-    case TILE_FIRST_EQUAL:
-      return false;
-    default:
-      return tile_arity(op) > 0;
+    case TILE_FIRST_EQUAL: return false;
+    default: return tile_arity(op) > 0;
   }
 }
 
@@ -92,14 +90,11 @@ static bool op_unsafe(tile_op op, guard guarded) {
     case TILE_SQRT_KINK:
     case TILE_RSQRT:
     case TILE_DIV:
-    case TILE_POWER:
-      return true;
+    case TILE_POWER: return true;
     case TILE_EXP:
     case TILE_EXP2:
-    case TILE_EXPM1:
-      return guarded == GUARD_BRANCH;
-    default:
-      return false;
+    case TILE_EXPM1: return guarded == GUARD_BRANCH;
+    default: return false;
   }
 }
 
@@ -125,6 +120,9 @@ static bool rule_unsafe(const gradient *g, tile_id id) {
     case TILE_RENAME:
     case TILE_SLICE:
     case TILE_PLACE:
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SHIFT:
     case TILE_PREFIX:
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT:
@@ -133,10 +131,9 @@ static bool rule_unsafe(const gradient *g, tile_id id) {
     case TILE_RELU:
     case TILE_ABS:
     case TILE_MAX_OVER:
-    case TILE_MIN_OVER:
-      return false;  // a mask or a sign of dy
-    default:
-      return g->unsafe[id];
+    case TILE_MIN_OVER: return false;  // a mask or a sign of dy
+    case TILE_SOLVE: return false;     // where dy is 0 its terms need not be
+    default: return g->unsafe[id];
   }
 }
 
@@ -266,14 +263,10 @@ static tile_role cotangent_role(tile_role result) {
 
 static tile_role gradient_role(tile_role argument) {
   switch (argument) {
-    case TILE_INPUT:
-      return TILE_D_INPUT;
-    case TILE_PARAM:
-      return TILE_D_PARAM;
-    case TILE_STATE:
-      return TILE_D_STATE;
-    default:
-      ICE("autodiff", "a forward program reads a %s", tile_role_text(argument));
+    case TILE_INPUT: return TILE_D_INPUT;
+    case TILE_PARAM: return TILE_D_PARAM;
+    case TILE_STATE: return TILE_D_STATE;
+    default: ICE("autodiff", "a forward program reads a %s", tile_role_text(argument));
   }
 }
 

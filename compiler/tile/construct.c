@@ -19,9 +19,13 @@ typedef enum shape_class {
   SHAPE_rename,
   SHAPE_slice,
   SHAPE_place,
+  SHAPE_split,
+  SHAPE_join,
+  SHAPE_shift,
   SHAPE_prefix,
   SHAPE_segment,
-  SHAPE_segment_adjoint
+  SHAPE_segment_adjoint,
+  SHAPE_solve
 } shape_class;
 
 static const struct {
@@ -104,6 +108,16 @@ tile_program *tile_program_like(arena *a, const char *name, const tile_program *
   return like;
 }
 
+int tile_axis_new(tile_program *program, const char *name, int64_t size) {
+  if (!tile_axes_left(program)) ICE("tile", "%s has no room for axis %s", program->name, name);
+  if (size < 1) ICE("tile", "axis %s of %s has no size", name, program->name);
+  vec_push(program->arena, &program->axes,
+           (tile_axis){.name = name, .size = size, .body_axis = -1});
+  return program->axes.count - 1;
+}
+
+int tile_axes_left(const tile_program *program) { return TILE_MAX_AXES - program->axes.count; }
+
 axis_set tile_place_axes(const tile_program *program, const tile_place *place) {
   axis_set set = 0;
   for (int i = 0; i < place->axis_count; i++) set |= axis_bit(place->axes[i]);
@@ -132,18 +146,21 @@ void tile_find_grid(tile_program *program) {
     switch (rows[v->op].shape) {
       case SHAPE_REDUCE:
       case SHAPE_DOT:
-      case SHAPE_first_equal:
-        consumed |= v->over;
-        break;
-      case SHAPE_rename:
-        consumed |= axis_bit(v->index) | axis_bit(v->index2);
-        break;
+      case SHAPE_first_equal: consumed |= v->over; break;
+      case SHAPE_rename: consumed |= axis_bit(v->index) | axis_bit(v->index2); break;
       case SHAPE_slice:
       case SHAPE_place:
-        consumed |= axis_bit(v->index);
+      case SHAPE_split:
+      case SHAPE_join:
+      case SHAPE_shift: consumed |= axis_bit(v->index); break;
+      case SHAPE_prefix: consumed |= axis_bit(v->index2); break;
+      case SHAPE_segment:
+      case SHAPE_segment_adjoint: consumed |= axis_bit(v->index2) | axis_bit(v->index3); break;
+      case SHAPE_solve: consumed |= axis_bit(v->index) | axis_bit(v->index2); break;
+      case SHAPE_LEAF:
+        if (v->op == TILE_CAUSAL) consumed |= axis_bit(v->index2) | axis_bit(v->index3);
         break;
-      default:
-        break;
+      default: break;
     }
   }
   program->grid = 0;
@@ -162,42 +179,33 @@ static axis_set shape_of(const tile_program *program, const tile_value *v) {
     of[i] = program->values.items[v->args[i]].axes;
     all |= of[i];
   }
-  axis_set t = program->time_axis < 0 ? 0 : axis_bit(program->time_axis);
-  axis_set s = program->pair_axis < 0 ? 0 : axis_bit(program->pair_axis);
   switch (rows[v->op].shape) {
     case SHAPE_LEAF:
       switch (v->op) {
-        case TILE_INDEX:
-          return axis_bit(v->index);
+        case TILE_INDEX: return axis_bit(v->index);
         case TILE_VALID:
-          return t;
-        case TILE_ARGUMENT:
-          return tile_place_axes(program, &program->arguments.items[v->index]);
-        case TILE_CAUSAL:
-          return t | s;
-        default:
-          return 0;
+        case TILE_AT_END: return program->time_axis < 0 ? 0 : axis_bit(program->time_axis);
+        case TILE_ARGUMENT: return tile_place_axes(program, &program->arguments.items[v->index]);
+        case TILE_CAUSAL: return axis_bit(v->index2) | axis_bit(v->index3);
+        default: return 0;
       }
     case SHAPE_ELEMENTWISE:
-    case SHAPE_first_equal:
-      return all;
+    case SHAPE_first_equal: return all;
     case SHAPE_REDUCE:
-    case SHAPE_DOT:
-      return all & ~v->over;
-    case SHAPE_expand:
-      return all | v->over;
-    case SHAPE_rename:
-      return (all & ~axis_bit(v->index)) | axis_bit(v->index2);
-    case SHAPE_slice:
-      return all & ~axis_bit(v->index);
-    case SHAPE_place:
-      return all | axis_bit(v->index);
-    case SHAPE_prefix:
-      return all;
-    case SHAPE_segment:
-      return all | s;
-    case SHAPE_segment_adjoint:
-      return all & ~s;
+    case SHAPE_DOT: return all & ~v->over;
+    case SHAPE_expand: return all | v->over;
+    case SHAPE_rename: return (all & ~axis_bit(v->index)) | axis_bit(v->index2);
+    case SHAPE_slice: return all & ~axis_bit(v->index);
+    case SHAPE_place: return all | axis_bit(v->index);
+    case SHAPE_split:
+      return (all & ~axis_bit(v->index)) | axis_bit(v->index2) | axis_bit(v->index3);
+    case SHAPE_join:
+      return (all & ~axis_bit(v->index2) & ~axis_bit(v->index3)) | axis_bit(v->index);
+    case SHAPE_shift:
+    case SHAPE_prefix: return all;
+    case SHAPE_segment: return all | axis_bit(v->index3);
+    case SHAPE_segment_adjoint: return all & ~axis_bit(v->index3);
+    case SHAPE_solve: return (of[0] & ~axis_bit(v->index2)) | of[1];
   }
   ICE("tile", "operation %d has no shape rule", (int)v->op);
 }
@@ -219,12 +227,13 @@ static uint64_t hash_value(const tile_value *v) {
   h = mix(h, v->over);
   h = mix(h, number_bits(v->number));
   h = mix(h, (uint64_t)(uint32_t)v->index << 32 | (uint32_t)v->index2);
+  h = mix(h, (uint32_t)v->index3);
   return h;
 }
 
 static bool same_value(const tile_value *a, const tile_value *b) {
   if (a->op != b->op || a->over != b->over || a->index != b->index || a->index2 != b->index2 ||
-      number_bits(a->number) != number_bits(b->number)) {
+      a->index3 != b->index3 || number_bits(a->number) != number_bits(b->number)) {
     return false;
   }
   for (int i = 0; i < rows[a->op].arity; i++) {
@@ -285,7 +294,12 @@ tile_id tile_number(tile_program *program, double number) {
 }
 
 tile_id tile_leaf(tile_program *program, tile_op op, int index) {
-  return tile_append(program, (tile_value){.op = op, .index = index});
+  tile_value value = {.op = op, .index = index};
+  if (op == TILE_CAUSAL) {
+    value.index2 = program->time_axis;
+    value.index3 = program->pair_axis;
+  }
+  return tile_append(program, value);
 }
 
 tile_id tile_unary(tile_program *program, tile_op op, tile_id x) {
@@ -309,7 +323,28 @@ tile_id tile_dot(tile_program *program, tile_id x, tile_id y, axis_set over) {
 }
 
 tile_id tile_indexed(tile_program *program, tile_op op, tile_id x, int index, int index2) {
+  if (op == TILE_PREFIX || op == TILE_SEGMENT || op == TILE_SEGMENT_ADJOINT) {
+    return tile_along(program, op, x, index, program->time_axis, program->pair_axis);
+  }
   tile_value value = {.op = op, .args = {x}, .index = index, .index2 = index2};
+  return tile_append(program, value);
+}
+
+tile_id tile_along(tile_program *program, tile_op op, tile_id x, int kind, int axis, int pair) {
+  tile_value value = {.op = op, .args = {x}, .index = kind, .index2 = axis};
+  if (op != TILE_PREFIX) value.index3 = pair;
+  return tile_append(program, value);
+}
+
+tile_id tile_regroup(tile_program *program, tile_op op, tile_id x, int axis, int outer, int inner) {
+  tile_value value = {.op = op, .args = {x}, .index = axis, .index2 = outer, .index3 = inner};
+  return tile_append(program, value);
+}
+
+tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair,
+                   bool transposed) {
+  tile_value value = {
+      .op = TILE_SOLVE, .args = {matrix, r}, .index = row, .index2 = pair, .index3 = transposed};
   return tile_append(program, value);
 }
 

@@ -32,6 +32,8 @@ static tile_id way_down(const finisher *f, tile_id id, int *position) {
     case TILE_PREFIX:
     case TILE_SUM:
     case TILE_RENAME:
+    case TILE_SPLIT:
+    case TILE_JOIN:
     case TILE_EXPAND:
       return v->args[0];
     case TILE_SELECT:

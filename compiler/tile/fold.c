@@ -10,6 +10,7 @@
 // is 0. Axes may get lost on the way (0 has none); a missing axis always means "the same along it".
 // Rewrites that need to see the users of a value are in simplify.c.
 #include <math.h>
+#include <stdlib.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/tile/evaluate.h"
@@ -69,15 +70,12 @@ static tile_id times_sizes(tile_program *p, tile_id x, axis_set axes) {
 static tile_id fold_neg(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]);
   switch (x.op) {
-    case TILE_NEG:
-      return x.args[0];
-    case TILE_SUB:
-      return binary(p, TILE_SUB, x.args[1], x.args[0]);
+    case TILE_NEG: return x.args[0];
+    case TILE_SUB: return binary(p, TILE_SUB, x.args[1], x.args[0]);
     case TILE_MUL:
       if (!is_number(p, x.args[0])) return exact(p, v);
       return binary(p, TILE_MUL, number(p, -number_of(p, x.args[0])), x.args[1]);
-    default:
-      return exact(p, v);
+    default: return exact(p, v);
   }
 }
 
@@ -94,26 +92,19 @@ static tile_id fold_exp(tile_program *p, tile_value v) {
 static tile_id fold_unary(tile_program *p, tile_value v) {
   tile_id x = v.args[0];
   switch (v.op) {
-    case TILE_NEG:
-      return fold_neg(p, v);
-    case TILE_EXP:
-      return fold_exp(p, v);
-    case TILE_SILU:
-      return binary(p, TILE_MUL, x, unary(p, TILE_SIGMOID, x));
+    case TILE_NEG: return fold_neg(p, v);
+    case TILE_EXP: return fold_exp(p, v);
+    case TILE_SILU: return binary(p, TILE_MUL, x, unary(p, TILE_SIGMOID, x));
     case TILE_ABS:
       if (is_neg(p, x)) return unary(p, TILE_ABS, arg_of(p, x, 0));
       return op_of(p, x) == TILE_ABS ? x : exact(p, v);
-    case TILE_COS:
-      return is_neg(p, x) ? unary(p, TILE_COS, arg_of(p, x, 0)) : exact(p, v);
+    case TILE_COS: return is_neg(p, x) ? unary(p, TILE_COS, arg_of(p, x, 0)) : exact(p, v);
     case TILE_SIN:
     case TILE_TANH:
     case TILE_ERF:
-    case TILE_SIGN:
-      return is_neg(p, x) ? neg(p, unary(p, v.op, arg_of(p, x, 0))) : exact(p, v);
-    case TILE_STOP:
-      return op_of(p, x) == TILE_STOP ? x : exact(p, v);
-    default:
-      return exact(p, v);
+    case TILE_SIGN: return is_neg(p, x) ? neg(p, unary(p, v.op, arg_of(p, x, 0))) : exact(p, v);
+    case TILE_STOP: return op_of(p, x) == TILE_STOP ? x : exact(p, v);
+    default: return exact(p, v);
   }
 }
 
@@ -123,6 +114,11 @@ static tile_id fold_add_structured(tile_program *p, tile_value v) {
   if (x.op == TILE_PLACE && y.op == TILE_PLACE && x.index == y.index && x.index2 == y.index2) {
     tile_id sum = binary(p, TILE_ADD, x.args[0], y.args[0]);
     return tile_indexed(p, TILE_PLACE, sum, x.index, x.index2);
+  }
+  if (x.op == TILE_JOIN && y.op == TILE_JOIN && x.index == y.index && x.index2 == y.index2 &&
+      x.index3 == y.index3) {
+    tile_id sum = binary(p, TILE_ADD, x.args[0], y.args[0]);
+    return tile_regroup(p, TILE_JOIN, sum, x.index, x.index2, x.index3);
   }
   if (x.op == TILE_SELECT && y.op == TILE_SELECT && x.args[0] == y.args[0]) {
     bool meet = (is(p, x.args[1], 0) || is(p, y.args[1], 0) ||
@@ -251,20 +247,13 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
     v.args[1] = x;
   }
   switch (v.op) {
-    case TILE_ADD:
-      return fold_add(p, v);
-    case TILE_SUB:
-      return fold_sub(p, v);
-    case TILE_MUL:
-      return fold_mul(p, v);
-    case TILE_DIV:
-      return fold_div(p, v);
-    case TILE_SELECT:
-      return fold_select(p, v);
-    case TILE_ACCUMULATE:
-      return fold_accumulate(p, v);
-    default:
-      return arity == 1 ? fold_unary(p, v) : exact(p, v);
+    case TILE_ADD: return fold_add(p, v);
+    case TILE_SUB: return fold_sub(p, v);
+    case TILE_MUL: return fold_mul(p, v);
+    case TILE_DIV: return fold_div(p, v);
+    case TILE_SELECT: return fold_select(p, v);
+    case TILE_ACCUMULATE: return fold_accumulate(p, v);
+    default: return arity == 1 ? fold_unary(p, v) : exact(p, v);
   }
 }
 
@@ -283,10 +272,18 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
     return binary(p, TILE_MUL, number(p, scale), reduce(p, TILE_SUM, rest, v.over));
   }
   switch (inner.op) {
-    case TILE_SUM:
-      return reduce(p, TILE_SUM, inner.args[0], v.over | inner.over);
-    case TILE_EXPAND:
-      return reduce(p, TILE_SUM, inner.args[0], v.over);
+    case TILE_SUM: return reduce(p, TILE_SUM, inner.args[0], v.over | inner.over);
+    case TILE_EXPAND: return reduce(p, TILE_SUM, inner.args[0], v.over);
+    case TILE_JOIN: {
+      axis_set parts = axis_bit(inner.index2) | axis_bit(inner.index3);
+      if (!axis_in(v.over, inner.index) || (v.over & parts)) break;
+      return reduce(p, TILE_SUM, inner.args[0], (v.over & ~axis_bit(inner.index)) | parts);
+    }
+    case TILE_SPLIT: {
+      axis_set parts = axis_bit(inner.index2) | axis_bit(inner.index3);
+      if ((v.over & parts) != parts || axis_in(v.over, inner.index)) break;
+      return reduce(p, TILE_SUM, inner.args[0], (v.over & ~parts) | axis_bit(inner.index));
+    }
     case TILE_PLACE:
       if (!axis_in(v.over, inner.index)) break;
       return reduce(p, TILE_SUM, inner.args[0], v.over & ~axis_bit(inner.index));
@@ -303,8 +300,7 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
         return reduce(p, TILE_SUM, summed, v.over & ~free);
       }
       break;
-    default:
-      break;
+    default: break;
   }
   return exact(p, v);
 }
@@ -369,17 +365,26 @@ static tile_id fold_rename(tile_program *p, tile_value v) {
     case TILE_RENAME:
       if (x.index2 != v.index) break;
       return tile_indexed(p, TILE_RENAME, x.args[0], x.index, v.index2);
-    case TILE_INDEX:
-      return tile_leaf(p, TILE_INDEX, v.index2);
+    case TILE_SPLIT:
+      if (v.index != x.index2 && v.index != x.index3) break;
+      if (v.index2 == x.index) break;
+      if (v.index == x.index2)
+        x.index2 = v.index2;
+      else
+        x.index3 = v.index2;
+      return tile_append(p, x);
+    case TILE_JOIN:
+      if (v.index != x.index || axis_in(axes_of(p, x.args[0]), v.index2)) break;
+      x.index = v.index2;
+      return tile_append(p, x);
+    case TILE_INDEX: return tile_leaf(p, TILE_INDEX, v.index2);
     case TILE_EXPAND: {
       axis_set axes = (x.axes & ~axis_bit(v.index)) | axis_bit(v.index2);
       tile_id renamed = tile_indexed(p, TILE_RENAME, x.args[0], v.index, v.index2);
       return expand(p, renamed, axes);
     }
-    case TILE_NEG:
-      return neg(p, tile_indexed(p, TILE_RENAME, x.args[0], v.index, v.index2));
-    default:
-      break;
+    case TILE_NEG: return neg(p, tile_indexed(p, TILE_RENAME, x.args[0], v.index, v.index2));
+    default: break;
   }
   return exact(p, v);
 }
@@ -388,8 +393,7 @@ static tile_id fold_slice(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]);
   if (!axis_in(x.axes, v.index)) return v.args[0];
   switch (x.op) {
-    case TILE_INDEX:
-      return number(p, v.index2);
+    case TILE_INDEX: return number(p, v.index2);
     case TILE_PLACE:
       if (x.index != v.index) break;
       return x.index2 == v.index2 ? x.args[0] : number(p, 0);
@@ -397,8 +401,7 @@ static tile_id fold_slice(tile_program *p, tile_value v) {
       tile_id sliced = tile_indexed(p, TILE_SLICE, x.args[0], v.index, v.index2);
       return expand(p, sliced, x.axes & ~axis_bit(v.index));
     }
-    default:
-      break;
+    default: break;
   }
   return exact(p, v);
 }
@@ -413,23 +416,116 @@ static tile_id fold_place(tile_program *p, tile_value v) {
   return exact(p, v);
 }
 
-// Sums along time: linear, so signs and constants move out.
+// An operand that is the same along an axis that the operation needs: the expansion must stay visible to the verifier.
+static tile_id with_axes(tile_program *p, tile_id x, axis_set needed) {
+  axis_set missing = needed & ~axes_of(p, x);
+  if (!missing) return x;
+  return exact(p, (tile_value){.op = TILE_EXPAND, .args = {x}, .over = missing});
+}
+
+// The same operation on another operand.
+static tile_id applied_to(tile_program *p, tile_value v, tile_id x) {
+  v.args[0] = x;
+  return tile_append(p, v);
+}
+
+// Sums along time, and shifts: linear, so signs and constants move out.
 static tile_id fold_along_time(tile_program *p, tile_value v) {
   tile_id x = v.args[0];
   if (is(p, x, 0)) return x;
   double scale;
   tile_id rest;
   if (scaled(p, x, &scale, &rest)) {
-    tile_id sums = tile_indexed(p, v.op, rest, v.index, 0);
-    return binary(p, TILE_MUL, number(p, scale), sums);
+    return binary(p, TILE_MUL, number(p, scale), applied_to(p, v, rest));
   }
-  axis_set needed = axis_bit(p->time_axis);
-  if (v.op == TILE_SEGMENT_ADJOINT) needed |= axis_bit(p->pair_axis);
-  if (needed & ~axes_of(p, x)) {
-    // An operand that is the same along time: the expansion must stay visible to the verifier.
-    v.args[0] =
-        exact(p, (tile_value){.op = TILE_EXPAND, .args = {x}, .over = needed & ~axes_of(p, x)});
+  axis_set needed = axis_bit(v.op == TILE_SHIFT ? v.index : v.index2);
+  if (v.op == TILE_SEGMENT_ADJOINT) needed |= axis_bit(v.index3);
+  v.args[0] = with_axes(p, x, needed);
+  return exact(p, v);
+}
+
+static tile_id fold_shift(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]);
+  int64_t size = p->axes.items[v.index].size;
+  if (v.index2 == 0) return v.args[0];
+  if (size != TILE_RUNTIME_SIZE && llabs((long long)v.index2) >= size) return number(p, 0);
+  bool again = x.op == TILE_SHIFT && x.index == v.index && (x.index2 > 0) == (v.index2 > 0);
+  if (again) return tile_indexed(p, TILE_SHIFT, x.args[0], v.index, v.index2 + x.index2);
+  return fold_along_time(p, v);
+}
+
+// ---- one axis as two ------------------------------------------------------------------------------------------------
+
+static bool same_regrouping(tile_value v, tile_value w) {
+  return v.index == w.index && v.index2 == w.index2 && v.index3 == w.index3;
+}
+
+static tile_id fold_split(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]);
+  axis_set whole = axis_bit(v.index), parts = axis_bit(v.index2) | axis_bit(v.index3);
+  if (!(x.axes & whole)) return v.args[0];
+  if (x.axes & parts) ICE("tile", "split into an axis that the value has");
+  switch (x.op) {
+    case TILE_JOIN:
+      if (same_regrouping(x, v)) return x.args[0];
+      break;
+    case TILE_RENAME:
+      if (x.index2 != v.index || (axes_of(p, x.args[0]) & parts)) break;
+      v.index = x.index;
+      return applied_to(p, v, x.args[0]);
+    case TILE_INDEX: {
+      int64_t inner = p->axes.items[v.index3].size;
+      tile_id first =
+          binary(p, TILE_MUL, number(p, (double)inner), tile_leaf(p, TILE_INDEX, v.index2));
+      return binary(p, TILE_ADD, first, tile_leaf(p, TILE_INDEX, v.index3));
+    }
+    case TILE_EXPAND: return expand(p, applied_to(p, v, x.args[0]), (x.axes & ~whole) | parts);
+    case TILE_NEG: return neg(p, applied_to(p, v, x.args[0]));
+    default: break;
   }
+  return exact(p, v);
+}
+
+static tile_id fold_join(tile_program *p, tile_value v) {
+  tile_value x = value_of(p, v.args[0]);
+  axis_set whole = axis_bit(v.index), parts = axis_bit(v.index2) | axis_bit(v.index3);
+  if (!(x.axes & parts)) return v.args[0];
+  if (x.axes & whole) ICE("tile", "join into an axis that the value has");
+  switch (x.op) {
+    case TILE_SPLIT:
+      if (same_regrouping(x, v)) return x.args[0];
+      break;
+    case TILE_RENAME:
+      if (axis_in(axes_of(p, x.args[0]), v.index)) break;
+      if (x.index2 != v.index2 && x.index2 != v.index3) break;
+      if (p->axes.items[x.index].size != p->axes.items[x.index2].size) break;
+      if (x.index2 == v.index2)
+        v.index2 = x.index;
+      else
+        v.index3 = x.index;
+      return applied_to(p, v, x.args[0]);
+    case TILE_EXPAND: {
+      axis_set to = (x.axes & ~parts) | whole;
+      if (!(axes_of(p, x.args[0]) & parts)) return expand(p, x.args[0], to);
+      if (!(x.over & ~parts)) break;
+      return expand(p, applied_to(p, v, expand(p, x.args[0], x.over & parts)), to);
+    }
+    case TILE_NEG: return neg(p, applied_to(p, v, x.args[0]));
+    default: break;
+  }
+  v.args[0] = with_axes(p, v.args[0], parts);
+  return exact(p, v);
+}
+
+static tile_id fold_solve(tile_program *p, tile_value v) {
+  tile_id matrix = v.args[0], r = v.args[1];
+  if (is(p, matrix, 0) || is(p, r, 0)) return r;
+  if (is_neg(p, r)) {
+    v.args[1] = arg_of(p, r, 0);
+    return neg(p, tile_append(p, v));
+  }
+  v.args[0] = with_axes(p, matrix, axis_bit(v.index) | axis_bit(v.index2));
+  v.args[1] = with_axes(p, r, axis_bit(v.index));
   return exact(p, v);
 }
 
@@ -446,33 +542,21 @@ tile_id tile_append(tile_program *program, tile_value v) {
         id = size == TILE_RUNTIME_SIZE ? exact(program, v) : number(program, (double)size);
         break;
       }
-      case TILE_SUM:
-        id = fold_sum(program, v);
-        break;
+      case TILE_SUM: id = fold_sum(program, v); break;
       case TILE_MAX_OVER:
-      case TILE_MIN_OVER:
-        id = fold_extreme(program, v);
-        break;
-      case TILE_DOT:
-        id = fold_dot(program, v);
-        break;
-      case TILE_EXPAND:
-        id = fold_expand(program, v);
-        break;
-      case TILE_RENAME:
-        id = fold_rename(program, v);
-        break;
-      case TILE_SLICE:
-        id = fold_slice(program, v);
-        break;
-      case TILE_PLACE:
-        id = fold_place(program, v);
-        break;
+      case TILE_MIN_OVER: id = fold_extreme(program, v); break;
+      case TILE_DOT: id = fold_dot(program, v); break;
+      case TILE_EXPAND: id = fold_expand(program, v); break;
+      case TILE_RENAME: id = fold_rename(program, v); break;
+      case TILE_SLICE: id = fold_slice(program, v); break;
+      case TILE_PLACE: id = fold_place(program, v); break;
+      case TILE_SHIFT: id = fold_shift(program, v); break;
+      case TILE_SPLIT: id = fold_split(program, v); break;
+      case TILE_JOIN: id = fold_join(program, v); break;
+      case TILE_SOLVE: id = fold_solve(program, v); break;
       case TILE_PREFIX:
       case TILE_SEGMENT:
-      case TILE_SEGMENT_ADJOINT:
-        id = fold_along_time(program, v);
-        break;
+      case TILE_SEGMENT_ADJOINT: id = fold_along_time(program, v); break;
       case TILE_FIRST_EQUAL: {
         axis_set missing = v.over & ~axes_of(program, v.args[0]);
         if (missing) {
@@ -482,9 +566,7 @@ tile_id tile_append(tile_program *program, tile_value v) {
         id = exact(program, v);
         break;
       }
-      default:
-        id = exact(program, v);
-        break;
+      default: id = exact(program, v); break;
     }
   }
   if (name && !program->values.items[id].name) program->values.items[id].name = name;

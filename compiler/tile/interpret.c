@@ -84,29 +84,28 @@ static void run_leaf(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
   double *out = m->data[id];
   switch (v->op) {
-    case TILE_NUMBER:
-      out[0] = v->number;
-      break;
-    case TILE_AXIS_SIZE:
-      out[0] = (double)m->sizes[v->index];
-      break;
+    case TILE_NUMBER: out[0] = v->number; break;
+    case TILE_AXIS_SIZE: out[0] = (double)m->sizes[v->index]; break;
     case TILE_INDEX:
       for (int64_t i = 0; i < m->count[id]; i++) out[i] = (double)i;
       break;
     case TILE_VALID:
       for (int64_t i = 0; i < m->count[id]; i++) out[i] = i < m->valid;
       break;
+    case TILE_AT_END:
+      for (int64_t i = 0; i < m->count[id]; i++) out[i] = i == m->valid - 1 - v->index2;
+      break;
+    case TILE_LENGTH: out[0] = (double)m->valid; break;
     case TILE_CAUSAL: {
       walk w = walk_over(m, v->axes);
       walk_follow(&w, m, 0, id);
       for (; !w.done; walk_next(&w)) {
-        int64_t t = index_of(&w, m->program->time_axis), s = index_of(&w, m->program->pair_axis);
+        int64_t t = index_of(&w, v->index2), s = index_of(&w, v->index3);
         out[w.at[0]] = v->index ? t > s : t >= s;
       }
       break;
     }
-    default:
-      break;  // arguments are loaded from outside
+    default: break;  // arguments are loaded from outside
   }
 }
 
@@ -123,18 +122,10 @@ static void run_reduction(tile_machine *m, tile_id id) {
   for (; !w.done; walk_next(&w)) {
     double x = m->data[v->args[0]][w.at[0]], *out = &m->data[id][w.at[3]];
     switch (v->op) {
-      case TILE_SUM:
-        *out += x;
-        break;
-      case TILE_DOT:
-        *out += x * m->data[v->args[1]][w.at[1]];
-        break;
-      case TILE_MAX_OVER:
-        *out = x > *out ? x : *out;
-        break;
-      default:
-        *out = x < *out ? x : *out;
-        break;
+      case TILE_SUM: *out += x; break;
+      case TILE_DOT: *out += x * m->data[v->args[1]][w.at[1]]; break;
+      case TILE_MAX_OVER: *out = x > *out ? x : *out; break;
+      default: *out = x < *out ? x : *out; break;
     }
   }
 }
@@ -160,28 +151,83 @@ static void run_first_equal(tile_machine *m, tile_id id) {
   }
 }
 
-// EXPAND, RENAME, SLICE, PLACE: an element of the result is one of the operand, or 0.
+static void walk_set_stride(walk *w, int slot, int axis, int64_t stride) {
+  for (int i = 0; i < w->axis_count; i++) {
+    if (w->axis[i] == axis) w->stride[slot][i] = stride;
+  }
+}
+
+// EXPAND, RENAME, SLICE, PLACE, SPLIT, JOIN: an element of the result is one of the operand, or 0.
 static void run_axis_op(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
   if (v->op == TILE_PLACE) memset(m->data[id], 0, (size_t)m->count[id] * sizeof(double));
   axis_set operand = m->program->values.items[v->args[0]].axes;
-  walk w = walk_over(m, v->op == TILE_PLACE ? operand : v->axes);
+  bool by_operand = v->op == TILE_PLACE || v->op == TILE_JOIN;
+  walk w = walk_over(m, by_operand ? operand : v->axes);
   walk_follow(&w, m, 0, v->args[0]);
   walk_follow(&w, m, 3, id);
   int64_t from = 0, to = 0;
   if (v->op == TILE_SLICE) from = v->index2 * tile_machine_stride(m, v->args[0], v->index);
   if (v->op == TILE_PLACE) to = v->index2 * tile_machine_stride(m, id, v->index);
   if (v->op == TILE_RENAME) {
-    for (int i = 0; i < w.axis_count; i++) {
-      if (w.axis[i] == v->index2) w.stride[0][i] = tile_machine_stride(m, v->args[0], v->index);
-    }
+    walk_set_stride(&w, 0, v->index2, tile_machine_stride(m, v->args[0], v->index));
+  }
+  if (v->op == TILE_SPLIT || v->op == TILE_JOIN) {
+    bool split = v->op == TILE_SPLIT;
+    int64_t stride = tile_machine_stride(m, split ? v->args[0] : id, v->index);
+    walk_set_stride(&w, split ? 0 : 3, v->index2, stride * m->sizes[v->index3]);
+    walk_set_stride(&w, split ? 0 : 3, v->index3, stride);
   }
   for (; !w.done; walk_next(&w)) m->data[id][w.at[3] + to] = m->data[v->args[0]][w.at[0] + from];
 }
 
+static void run_shift(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  int64_t size = m->sizes[v->index], stride = tile_machine_stride(m, id, v->index);
+  walk w = walk_over(m, v->axes & ~axis_bit(v->index));
+  walk_follow(&w, m, 0, id);
+  walk_follow(&w, m, 1, v->args[0]);
+  for (; !w.done; walk_next(&w)) {
+    for (int64_t i = 0; i < size; i++) {
+      int64_t from = i - v->index2;
+      bool inside = from >= 0 && from < size;
+      m->data[id][w.at[0] + i * stride] = inside ? m->data[v->args[0]][w.at[1] + from * stride] : 0;
+    }
+  }
+}
+
+// Rows in order, or from the last to the first for the transposed system.
+static void run_solve(tile_machine *m, tile_id id) {
+  const tile_value *v = &m->program->values.items[id];
+  tile_id matrix = v->args[0], r = v->args[1];
+  int64_t size = m->sizes[v->index], stride = tile_machine_stride(m, id, v->index);
+  int64_t r_stride = tile_machine_stride(m, r, v->index);
+  int64_t first = tile_machine_stride(m, matrix, v->index);
+  int64_t second = tile_machine_stride(m, matrix, v->index2);
+  walk w = walk_over(m, v->axes & ~axis_bit(v->index));
+  walk_follow(&w, m, 0, matrix);
+  walk_follow(&w, m, 1, r);
+  walk_follow(&w, m, 3, id);
+  for (; !w.done; walk_next(&w)) {
+    const double *a = m->data[matrix] + w.at[0];
+    double *x = m->data[id] + w.at[3];
+    for (int64_t i = 0; i < size; i++) {
+      int64_t row = v->index3 ? size - 1 - i : i;
+      double sum = m->data[r][w.at[1] + row * r_stride];
+      for (int64_t k = 0; k < i; k++) {
+        int64_t other = v->index3 ? size - 1 - k : k;
+        double factor =
+            v->index3 ? a[other * first + row * second] : a[row * first + other * second];
+        sum += factor * x[other * stride];
+      }
+      x[row * stride] = sum;
+    }
+  }
+}
+
 static void run_prefix(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
-  int t = m->program->time_axis;
+  int t = v->index2;
   bool exclusive = v->index & 1, reverse = v->index & 2;
   int64_t steps = m->sizes[t], stride = tile_machine_stride(m, id, t);
   walk w = walk_over(m, v->axes & ~axis_bit(t));
@@ -200,7 +246,7 @@ static void run_prefix(tile_machine *m, tile_id id) {
 // The steps j of a pair: s < j <= t, or s < j < t.
 static void run_segment(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
-  int t_axis = m->program->time_axis, s_axis = m->program->pair_axis;
+  int t_axis = v->index2, s_axis = v->index3;
   bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
   tile_id pairs = adjoint ? v->args[0] : id, steps = adjoint ? id : v->args[0];
   int64_t size = m->sizes[t_axis];
@@ -242,22 +288,14 @@ static void run_value(tile_machine *m, tile_id id) {
       case TILE_SUM:
       case TILE_DOT:
       case TILE_MAX_OVER:
-      case TILE_MIN_OVER:
-        run_reduction(m, id);
-        break;
-      case TILE_FIRST_EQUAL:
-        run_first_equal(m, id);
-        break;
-      case TILE_PREFIX:
-        run_prefix(m, id);
-        break;
+      case TILE_MIN_OVER: run_reduction(m, id); break;
+      case TILE_FIRST_EQUAL: run_first_equal(m, id); break;
+      case TILE_PREFIX: run_prefix(m, id); break;
       case TILE_SEGMENT:
-      case TILE_SEGMENT_ADJOINT:
-        run_segment(m, id);
-        break;
-      default:
-        run_axis_op(m, id);
-        break;
+      case TILE_SEGMENT_ADJOINT: run_segment(m, id); break;
+      case TILE_SHIFT: run_shift(m, id); break;
+      case TILE_SOLVE: run_solve(m, id); break;
+      default: run_axis_op(m, id); break;
     }
   }
 }

@@ -119,6 +119,18 @@ static int need_whole(reader *r, const char *what) {
   return (int)value;
 }
 
+static int need_signed(reader *r, const char *what) {
+  char *end;
+  long value = strtol(r->text->text + r->at, &end, 10);
+  bool whole = r->at < r->end && end == r->text->text + r->end;
+  if (!whole || value > WHOLE_NUMBER_MAX || value < -WHOLE_NUMBER_MAX) {
+    expected(r, what);
+    return 0;
+  }
+  next(r);
+  return (int)value;
+}
+
 static double need_number(reader *r) {
   if (take(r, "inf")) return INFINITY;
   if (take(r, "-inf")) return -INFINITY;
@@ -164,7 +176,7 @@ static axis_set need_axis_set(reader *r) {
 static void read_axis(reader *r, const char *kind) {
   tile_program *p = r->program;
   int position = p->axes.count;
-  if (position == 64) {
+  if (position == TILE_MAX_AXES) {
     expected(r, "at most 64 axes");
     return;
   }
@@ -179,6 +191,8 @@ static void read_axis(reader *r, const char *kind) {
   } else if (strcmp(kind, "time") == 0) {
     if (p->time_axis >= 0) expected(r, "one time axis");
     p->time_axis = position;
+  } else if (strcmp(kind, "local") == 0) {
+    if (axis.size < 1) expected(r, "a size of at least 1");
   } else {
     if (p->pair_axis >= 0) expected(r, "one pair axis");
     p->pair_axis = position;
@@ -228,15 +242,47 @@ static void read_argument(reader *r) {
   if (!r->failed) vec_push(r->program->arena, &r->program->arguments, place);
 }
 
+// Two axes with a comma between them.
+static void need_pair(reader *r, int *axis, int *other) {
+  *axis = need_axis(r);
+  need(r, ",");
+  *other = need_axis(r);
+}
+
+// The axes that sums along time and masks of pairs go along: t and s unless the text says others.
+static void read_along(reader *r, tile_value *v) {
+  bool pairs = v->op != TILE_PREFIX;
+  if (take(r, "along")) {
+    v->index2 = need_axis(r);
+    if (pairs) need(r, ",");
+    if (pairs) v->index3 = need_axis(r);
+    return;
+  }
+  if (r->program->time_axis < 0 || r->program->pair_axis < 0) {
+    expected(r, "an operation of a step program");
+    return;
+  }
+  v->index2 = r->program->time_axis;
+  if (pairs) v->index3 = r->program->pair_axis;
+}
+
+static void read_regroup(reader *r, tile_value *v) {
+  if (v->op == TILE_SPLIT) {
+    v->index = need_axis(r);
+    need(r, "->");
+    need_pair(r, &v->index2, &v->index3);
+  } else {
+    need_pair(r, &v->index2, &v->index3);
+    need(r, "->");
+    v->index = need_axis(r);
+  }
+}
+
 static void read_detail(reader *r, tile_value *v) {
   switch (v->op) {
-    case TILE_NUMBER:
-      v->number = need_number(r);
-      break;
+    case TILE_NUMBER: v->number = need_number(r); break;
     case TILE_AXIS_SIZE:
-    case TILE_INDEX:
-      v->index = need_axis(r);
-      break;
+    case TILE_INDEX: v->index = need_axis(r); break;
     case TILE_ARGUMENT:
       v->index = need_whole(r, "the number of an argument");
       if (v->index >= r->program->arguments.count) expected(r, "an argument that stands above");
@@ -261,17 +307,31 @@ static void read_detail(reader *r, tile_value *v) {
       need(r, "=");
       v->index2 = need_whole(r, "an entry of the axis");
       break;
+    case TILE_SPLIT:
+    case TILE_JOIN: read_regroup(r, v); break;
+    case TILE_SHIFT:
+      v->index = need_axis(r);
+      need(r, "by");
+      v->index2 = need_signed(r, "a distance");
+      break;
+    case TILE_SOLVE:
+      need(r, "along");
+      need_pair(r, &v->index, &v->index2);
+      v->index3 = take(r, "transposed");
+      break;
+    case TILE_AT_END: v->index2 = need_whole(r, "a distance from the end"); break;
     case TILE_PREFIX:
+      read_along(r, v);
       if (take(r, "exclusive")) v->index |= 1;
       if (take(r, "reverse")) v->index |= 2;
       break;
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT:
     case TILE_CAUSAL:
+      read_along(r, v);
       if (take(r, "exclusive")) v->index |= 1;
       break;
-    default:
-      break;
+    default: break;
   }
   if (r->text->text[r->at] == '"' && r->end - r->at >= 2) {
     v->name = intern_n(r->names, r->text->text + r->at + 1, r->end - r->at - 2);
@@ -297,9 +357,8 @@ static void read_value(reader *r) {
     expected(r, "an operation");
     return;
   }
-  bool along_time = v.op == TILE_VALID || v.op == TILE_CAUSAL || v.op == TILE_PREFIX ||
-                    v.op == TILE_SEGMENT || v.op == TILE_SEGMENT_ADJOINT;
-  if (along_time && (p->time_axis < 0 || p->pair_axis < 0)) {
+  bool of_a_chunk = v.op == TILE_VALID || v.op == TILE_AT_END || v.op == TILE_LENGTH;
+  if (of_a_chunk && p->time_axis < 0) {
     expected(r, "an operation of a step program");
     return;
   }
@@ -349,7 +408,7 @@ tile_program *tile_parse(arena *a, interner *names, diag *messages, const source
   while (!r.failed) {
     if (r.at != r.end) expected(&r, "the end of the line");
     if (r.failed || !next_line(&r)) break;
-    if (here(&r, "axis") || here(&r, "time") || here(&r, "pair")) {
+    if (here(&r, "axis") || here(&r, "time") || here(&r, "pair") || here(&r, "local")) {
       const char *kind = token(&r);
       next(&r);
       read_axis(&r, kind);

@@ -78,12 +78,8 @@ static void put_detail(text *out, const tile_program *p, const tile_value *v) {
       put_number(out, v->number);
       break;
     case TILE_AXIS_SIZE:
-    case TILE_INDEX:
-      put(out, " %s", axis_name(p, v->index));
-      break;
-    case TILE_ARGUMENT:
-      put(out, " %d", v->index);
-      break;
+    case TILE_INDEX: put(out, " %s", axis_name(p, v->index)); break;
+    case TILE_ARGUMENT: put(out, " %d", v->index); break;
     case TILE_SUM:
     case TILE_MAX_OVER:
     case TILE_MIN_OVER:
@@ -93,30 +89,46 @@ static void put_detail(text *out, const tile_program *p, const tile_value *v) {
       put(out, " over ");
       put_axis_list(out, p, v->over);
       break;
-    case TILE_RENAME:
-      put(out, " %s -> %s", axis_name(p, v->index), axis_name(p, v->index2));
-      break;
+    case TILE_RENAME: put(out, " %s -> %s", axis_name(p, v->index), axis_name(p, v->index2)); break;
     case TILE_SLICE:
-    case TILE_PLACE:
-      put(out, " %s = %d", axis_name(p, v->index), v->index2);
+    case TILE_PLACE: put(out, " %s = %d", axis_name(p, v->index), v->index2); break;
+    case TILE_SPLIT:
+      put(out, " %s -> %s,%s", axis_name(p, v->index), axis_name(p, v->index2),
+          axis_name(p, v->index3));
       break;
+    case TILE_JOIN:
+      put(out, " %s,%s -> %s", axis_name(p, v->index2), axis_name(p, v->index3),
+          axis_name(p, v->index));
+      break;
+    case TILE_SHIFT: put(out, " %s by %d", axis_name(p, v->index), v->index2); break;
+    case TILE_SOLVE:
+      put(out, " along %s,%s%s", axis_name(p, v->index), axis_name(p, v->index2),
+          v->index3 ? " transposed" : "");
+      break;
+    case TILE_AT_END: put(out, " %d", v->index2); break;
     case TILE_PREFIX:
+      if (v->index2 != p->time_axis) put(out, " along %s", axis_name(p, v->index2));
       put(out, "%s%s", v->index & 1 ? " exclusive" : "", v->index & 2 ? " reverse" : "");
       break;
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT:
     case TILE_CAUSAL:
+      if (v->index2 != p->time_axis || v->index3 != p->pair_axis) {
+        put(out, " along %s,%s", axis_name(p, v->index2), axis_name(p, v->index3));
+      }
       put(out, "%s", v->index & 1 ? " exclusive" : "");
       break;
-    default:
-      break;
+    default: break;
   }
 }
 
 static void put_axes(text *out, const tile_program *p) {
   for (int i = 0; i < p->axes.count; i++) {
     const tile_axis *axis = &p->axes.items[i];
-    const char *kind = i == p->time_axis ? "time" : i == p->pair_axis ? "pair" : "axis";
+    const char *kind = i == p->time_axis     ? "time"
+                       : i == p->pair_axis   ? "pair"
+                       : axis->body_axis < 0 ? "local"
+                                             : "axis";
     put(out, "%s %s ", kind, axis->name);
     if (axis->size == TILE_RUNTIME_SIZE) {
       put(out, "?");

@@ -104,6 +104,12 @@ static bool is_causal_mask(const tile_program *p, tile_id id) {
          tile_is_number(p, v->args[2], 0);
 }
 
+static bool is_mask_of(const tile_program *p, tile_id id, const tile_value *sums) {
+  if (!is_causal_mask(p, id)) return false;
+  const tile_value *mask = &p->values.items[p->values.items[id].args[0]];
+  return mask->index2 == sums->index2 && mask->index3 == sums->index3;
+}
+
 // Above the diagonal both sides are 0: decays of pairs and products are finite there.
 static tile_id rewrite_masked_product(rewriter *r, tile_value v) {
   tile_program *p = r->program;
@@ -121,7 +127,7 @@ static tile_id rewrite_masked_product(rewriter *r, tile_value v) {
 
 static tile_id rewrite_segment_adjoint(rewriter *r, tile_value v) {
   tile_program *p = r->program;
-  if (is_causal_mask(p, v.args[0])) v.args[0] = p->values.items[v.args[0]].args[1];
+  if (is_mask_of(p, v.args[0], &v)) v.args[0] = p->values.items[v.args[0]].args[1];
   return tile_append(p, v);
 }
 
@@ -155,7 +161,8 @@ static bool same_program(const tile_program *p, const tile_program *q) {
   if (p->values.count != q->values.count) return false;
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i], *w = &q->values.items[i];
-    if (v->op != w->op || v->over != w->over || v->index != w->index || v->index2 != w->index2) {
+    if (v->op != w->op || v->over != w->over || v->index != w->index || v->index2 != w->index2 ||
+        v->index3 != w->index3) {
       return false;
     }
     for (int k = 0; k < tile_arity(v->op); k++) {

@@ -31,6 +31,8 @@
 
 #define TILE_RUNTIME_SIZE (-1)
 
+#define TILE_MAX_AXES 64       /* of a program: as many as an axis_set holds */
+
 typedef int32_t tile_id;
 #define NO_TILE ((tile_id)-1)
 
@@ -39,7 +41,7 @@ typedef enum tile_form { TILE_STEP, TILE_CHUNK } tile_form;
 typedef struct tile_axis {
   const char *name;
   int64_t size;        /* compile-time size, TILE_RUNTIME_SIZE: told at run time. Time axes: the chunk length */
-  int body_axis;       /* position in the body's header, -1 for time axes */
+  int body_axis;       /* position in the body's header, -1 for time axes and axes of the program alone */
 } tile_axis;
 
 /* What an argument or a result of a program is, seen from the recurrence. */
@@ -89,7 +91,7 @@ typedef struct tile_value {
   axis_set axes;          /* bits over tile_program.axes */
   axis_set over;          /* reductions, dot: the axes removed */
   double number;
-  int index, index2;      /* argument, axis, axis pair, slice entry: see ops.def */
+  int index, index2, index3; /* argument, axes, slice entry, distance: see ops.def */
   const char *name;       /* for people: the source's name, or NULL */
 } tile_value;
 
@@ -147,8 +149,21 @@ tile_id tile_select(tile_program *program, tile_id condition, tile_id x, tile_id
 /* SUM, MAX_OVER, MIN_OVER, EXPAND. */
 tile_id tile_reduce(tile_program *program, tile_op op, tile_id x, axis_set over);
 tile_id tile_dot(tile_program *program, tile_id x, tile_id y, axis_set over);
-/* RENAME (index becomes index2), SLICE, PLACE (entry index2 of axis index), PREFIX, SEGMENT, SEGMENT_ADJOINT (index). */
+/* RENAME (index becomes index2), SLICE, PLACE (entry index2 of axis index), SHIFT (by index2 along index). PREFIX,
+ * SEGMENT, SEGMENT_ADJOINT: along t and s, `index` as in ops.def. */
 tile_id tile_indexed(tile_program *program, tile_op op, tile_id x, int index, int index2);
+/* PREFIX, SEGMENT, SEGMENT_ADJOINT along any axis and, where pairs are meant, its pair axis; CAUSAL of any two axes
+ * (x is not read). `kind` is the row's index. */
+tile_id tile_along(tile_program *program, tile_op op, tile_id x, int kind, int axis, int pair);
+/* SPLIT (x has `axis`) and JOIN (x has `outer` and `inner`). */
+tile_id tile_regroup(tile_program *program, tile_op op, tile_id x, int axis, int outer, int inner);
+/* X[row] = R[row] + sum of matrix[row,pair] X[pair] over pair < row; `transposed`: of matrix[pair,row] over pair > row,
+ * where the matrix has its first index on `row` all the same. */
+tile_id tile_solve(tile_program *program, tile_id matrix, tile_id r, int row, int pair, bool transposed);
+/* A new axis that this program alone has, of a size known now. A bug if there is none left. */
+int tile_axis_new(tile_program *program, const char *name, int64_t size);
+/* How many more axes a program may have. */
+int tile_axes_left(const tile_program *program);
 /* The value of a new argument. */
 tile_id tile_argument(tile_program *program, tile_place place);
 /* Adds a result; a value that lacks axes of its place is expanded to them. */

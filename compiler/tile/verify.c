@@ -11,7 +11,7 @@ tile_section tile_value_section(const tile_program *program, tile_id id,
                                 const tile_section *sections) {
   const tile_value *v = &program->values.items[id];
   if (v->op == TILE_ACCUMULATE) return TILE_EPILOGUE;
-  if (v->op == TILE_VALID) return TILE_BODY;
+  if (v->op == TILE_VALID || v->op == TILE_AT_END || v->op == TILE_LENGTH) return TILE_BODY;
   if (v->op == TILE_ARGUMENT) {
     return program->arguments.items[v->index].role == TILE_PARAM ? TILE_PROLOGUE : TILE_BODY;
   }
@@ -49,16 +49,11 @@ axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_
     case TILE_LESS:
     case TILE_LESS_EQUAL:
     case TILE_EQUAL:
-    case TILE_FIRST_EQUAL:
-      return 0;  // questions about an instance's own part
-    case TILE_ARGUMENT:
-      return program->arguments.items[v->index].partial;
+    case TILE_FIRST_EQUAL: return 0;  // questions about an instance's own part
+    case TILE_ARGUMENT: return program->arguments.items[v->index].partial;
     case TILE_SUM:
-    case TILE_DOT:
-      set = v->over & program->grid;
-      break;
-    default:
-      break;
+    case TILE_DOT: set = v->over & program->grid; break;
+    default: break;
   }
   for (int k = 0; k < tile_arity(v->op); k++) set |= partial[v->args[k]];
   return set;
@@ -84,11 +79,11 @@ double tile_value_cost(const tile_program *program, tile_id id, const int64_t *a
     case TILE_MAX_OVER:
     case TILE_MIN_OVER:
     case TILE_SEGMENT_ADJOINT:
+    case TILE_SOLVE:
     case TILE_DOT:
       for (int k = 0; k < tile_arity(v->op); k++) product |= program->values.items[v->args[k]].axes;
       break;
-    default:
-      break;
+    default: break;
   }
   return tile_op_cost(v->op) * elements(program, product, axis_sizes);
 }
@@ -132,11 +127,26 @@ static bool sizes_agree(const checker *c, int axis, int other) {
   return a == b || a == TILE_RUNTIME_SIZE || b == TILE_RUNTIME_SIZE;
 }
 
+static bool is_pair(const checker *c, int axis, int other) {
+  return axis_exists(c, axis) && axis_exists(c, other) && axis != other &&
+         sizes_agree(c, axis, other);
+}
+
+// An axis as the product of an outer and an inner one, all of sizes known now.
+static bool is_product_of_axes(const checker *c, const tile_value *v) {
+  if (!axis_exists(c, v->index) || !axis_exists(c, v->index2) || !axis_exists(c, v->index3) ||
+      v->index == v->index2 || v->index == v->index3 || v->index2 == v->index3) {
+    return false;
+  }
+  const tile_axis *axes = c->program->axes.items;
+  int64_t whole = axes[v->index].size, outer = axes[v->index2].size, inner = axes[v->index3].size;
+  return whole > 0 && outer > 0 && inner > 0 && whole / outer == inner && whole % outer == 0;
+}
+
 static const char *check_leaf(const checker *c, const tile_value *v) {
   const tile_program *p = c->program;
   switch (v->op) {
-    case TILE_NUMBER:
-      return v->axes ? "a number has no axes" : NULL;
+    case TILE_NUMBER: return v->axes ? "a number has no axes" : NULL;
     case TILE_AXIS_SIZE:
       if (!axis_exists(c, v->index)) return "no such axis";
       return v->axes ? "a size has no axes" : NULL;
@@ -150,15 +160,18 @@ static const char *check_leaf(const checker *c, const tile_value *v) {
       }
       return NULL;
     case TILE_VALID:
-      if (p->form != TILE_CHUNK) return "valid stands in chunk programs only";
-      return v->axes == axis_bit(p->time_axis) ? NULL : "valid has the time axis alone";
-    case TILE_CAUSAL: {
-      if (p->form != TILE_CHUNK) return "causal stands in chunk programs only";
-      axis_set pair = axis_bit(p->time_axis) | axis_bit(p->pair_axis);
-      return v->axes == pair ? NULL : "causal has the two time axes";
-    }
-    default:
-      return "not a leaf";
+    case TILE_AT_END:
+      if (p->form != TILE_CHUNK) return "a question about the chunk in a step program";
+      return v->axes == axis_bit(p->time_axis) ? NULL : "its axis is not the time axis alone";
+    case TILE_LENGTH:
+      if (p->form != TILE_CHUNK) return "a question about the chunk in a step program";
+      return v->axes ? "a length has no axes" : NULL;
+    case TILE_CAUSAL:
+      if (!is_pair(c, v->index2, v->index3)) return "its axes are no pair of one size";
+      return v->axes == (axis_bit(v->index2) | axis_bit(v->index3))
+                 ? NULL
+                 : "causal has the two axes of a pair";
+    default: return "not a leaf";
   }
 }
 
@@ -211,16 +224,41 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
       if (axis_in(x, v->index)) return "the operand has the new axis already";
       if (!entry_exists(c, v->index, v->index2)) return "the entry lies outside the axis";
       return v->axes == (x | axis_bit(v->index)) ? NULL : "the axes do not follow from the operand";
-    default:
-      return "not an operation on axes";
+    case TILE_SHIFT:
+      if (!axis_exists(c, v->index) || !axis_in(x, v->index)) {
+        return "the operand lacks the axis that is shifted";
+      }
+      return v->axes == x ? NULL : "the axes do not follow from the operand";
+    default: return "not an operation on axes";
   }
 }
 
+static const char *check_regroup(const checker *c, const tile_value *v) {
+  if (!is_product_of_axes(c, v)) return "the axis is not the product of the other two";
+  axis_set x = arg_axes(c, v, 0), whole = axis_bit(v->index);
+  axis_set parts = axis_bit(v->index2) | axis_bit(v->index3);
+  axis_set from = v->op == TILE_SPLIT ? whole : parts, to = v->op == TILE_SPLIT ? parts : whole;
+  if (!within(from, x)) return "the operand lacks what is split or joined";
+  if (x & to) return "the operand has the new axis already";
+  return v->axes == ((x & ~from) | to) ? NULL : "the axes do not follow from the operand";
+}
+
+static const char *check_solve(const checker *c, const tile_value *v) {
+  axis_set matrix = arg_axes(c, v, 0), r = arg_axes(c, v, 1);
+  if (!is_pair(c, v->index, v->index2)) return "its axes are no pair of one size";
+  axis_set row = axis_bit(v->index), pair = axis_bit(v->index2);
+  if (!within(row | pair, matrix)) return "the matrix lacks an axis of the pair";
+  if (!within(row, r)) return "the right side lacks the row axis";
+  if (r & pair) return "the right side has the pair axis";
+  return v->axes == ((matrix & ~pair) | r) ? NULL : "the axes do not follow from the operands";
+}
+
 static const char *check_along_time(const checker *c, const tile_value *v) {
-  const tile_program *p = c->program;
-  if (p->form != TILE_CHUNK) return "sums along time stand in chunk programs only";
-  axis_set x = arg_axes(c, v, 0), t = axis_bit(p->time_axis), s = axis_bit(p->pair_axis);
-  if (!within(t, x)) return "the operand lacks the time axis";
+  bool pairs = v->op != TILE_PREFIX;
+  if (!axis_exists(c, v->index2)) return "no such axis";
+  if (pairs && !is_pair(c, v->index2, v->index3)) return "its axes are no pair of one size";
+  axis_set x = arg_axes(c, v, 0), t = axis_bit(v->index2), s = pairs ? axis_bit(v->index3) : 0;
+  if (!within(t, x)) return "the operand lacks the axis of the sums";
   axis_set wanted = x;
   if (v->op == TILE_SEGMENT) {
     if (x & s) return "the operand has the pair axis already";
@@ -240,13 +278,10 @@ static const char *check_partial(const checker *c, const tile_value *v) {
   if (!(of[0] | of[1] | of[2])) return NULL;
   switch (v->op) {
     case TILE_ADD:
-    case TILE_SUB:
-      return of[0] == of[1] ? NULL : "a sum of differently partial values";
+    case TILE_SUB: return of[0] == of[1] ? NULL : "a sum of differently partial values";
     case TILE_MUL:
-    case TILE_DOT:
-      return of[0] && of[1] ? "a product of partial values" : NULL;
-    case TILE_DIV:
-      return of[1] ? "a quotient by a partial value" : NULL;
+    case TILE_DOT: return of[0] && of[1] ? "a product of partial values" : NULL;
+    case TILE_DIV: return of[1] ? "a quotient by a partial value" : NULL;
     case TILE_SELECT:
       if (of[0]) return "a partial condition";
       for (int k = 1; k < 3; k++) {
@@ -260,15 +295,16 @@ static const char *check_partial(const checker *c, const tile_value *v) {
     case TILE_RENAME:
     case TILE_SLICE:
     case TILE_PLACE:
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SHIFT:
     case TILE_PREFIX:
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT:
-    case TILE_ACCUMULATE:
-      return NULL;
-    case TILE_EQUAL:
-      return NULL;  // is this instance's part zero?
-    default:
-      return "not linear in a partial operand";
+    case TILE_ACCUMULATE: return NULL;
+    case TILE_SOLVE: return of[0] ? "a system with a partial matrix" : NULL;
+    case TILE_EQUAL: return NULL;  // is this instance's part zero?
+    default: return "not linear in a partial operand";
   }
 }
 
@@ -292,14 +328,14 @@ static const char *check_value(const checker *c, tile_id id) {
     case TILE_MAX_OVER:
     case TILE_MIN_OVER:
     case TILE_FIRST_EQUAL:
-    case TILE_DOT:
-      return check_reduction(c, v);
+    case TILE_DOT: return check_reduction(c, v);
     case TILE_PREFIX:
     case TILE_SEGMENT:
-    case TILE_SEGMENT_ADJOINT:
-      return check_along_time(c, v);
-    default:
-      return check_axis_op(c, v);
+    case TILE_SEGMENT_ADJOINT: return check_along_time(c, v);
+    case TILE_SPLIT:
+    case TILE_JOIN: return check_regroup(c, v);
+    case TILE_SOLVE: return check_solve(c, v);
+    default: return check_axis_op(c, v);
   }
 }
 
@@ -340,7 +376,7 @@ static const char *check_result(const checker *c, const tile_result *result) {
 
 const char *tile_verify(arena *a, const tile_program *program) {
   checker c = {.arena = a, .program = program};
-  if (program->axes.count > 64) return "more than 64 axes";
+  if (program->axes.count > TILE_MAX_AXES) return "too many axes";
   for (int i = 0; i < program->arguments.count; i++) {
     const char *wrong = check_place(&c, &program->arguments.items[i], false);
     if (wrong) return arena_printf(a, "argument %d: %s", i, wrong);

@@ -226,17 +226,52 @@ static void vjp_place(gradient *g, tile_id y, tile_id dy) {
   give_indexed(g, y, dy, TILE_SLICE, row(g, y)->index, row(g, y)->index2);
 }
 
+static void give_regrouped(gradient *g, tile_id y, tile_id dy, tile_op op) {
+  tile_value v = *row(g, y);
+  tile_id dx = tile_regroup(g->program, op, dy, v.index, v.index2, v.index3);
+  gradient_give(g, y, 0, dx, dy);
+}
+
+static void vjp_split(gradient *g, tile_id y, tile_id dy) { give_regrouped(g, y, dy, TILE_JOIN); }
+
+static void vjp_join(gradient *g, tile_id y, tile_id dy) { give_regrouped(g, y, dy, TILE_SPLIT); }
+
+static void vjp_shift(gradient *g, tile_id y, tile_id dy) {
+  give_indexed(g, y, dy, TILE_SHIFT, row(g, y)->index, -row(g, y)->index2);
+}
+
+static void give_along(gradient *g, tile_id y, tile_id dy, tile_op op, int kind) {
+  tile_value v = *row(g, y);
+  gradient_give(g, y, 0, tile_along(g->program, op, dy, kind, v.index2, v.index3), dy);
+}
+
 // The sums of the other direction, bit 1 of the index.
 static void vjp_prefix(gradient *g, tile_id y, tile_id dy) {
-  give_indexed(g, y, dy, TILE_PREFIX, row(g, y)->index ^ 2, 0);
+  give_along(g, y, dy, TILE_PREFIX, row(g, y)->index ^ 2);
 }
 
 static void vjp_segment(gradient *g, tile_id y, tile_id dy) {
-  give_indexed(g, y, dy, TILE_SEGMENT_ADJOINT, row(g, y)->index, 0);
+  give_along(g, y, dy, TILE_SEGMENT_ADJOINT, row(g, y)->index);
 }
 
 static void vjp_segment_adjoint(gradient *g, tile_id y, tile_id dy) {
-  give_indexed(g, y, dy, TILE_SEGMENT, row(g, y)->index, 0);
+  give_along(g, y, dy, TILE_SEGMENT, row(g, y)->index);
+}
+
+// The cotangent of the right side solves the transposed system. A pair's factor of the matrix gets the product of that
+// cotangent at the step that the pair leads to and of the result at the step that it comes from.
+static void vjp_solve(gradient *g, tile_id y, tile_id dy) {
+  tile_program *p = g->program;
+  tile_value v = *row(g, y);
+  tile_id matrix = v.args[0], dr = tile_solve(p, matrix, dy, v.index, v.index2, !v.index3);
+  gradient_give(g, y, 1, dr, dy);
+  if (!g->wanted[matrix]) return;
+  tile_id at_t = v.index3 ? y : dr, at_s = v.index3 ? dr : y;
+  at_s = tile_indexed(p, TILE_RENAME, at_s, v.index, v.index2);
+  axis_set all = p->values.items[at_t].axes | p->values.items[at_s].axes;
+  tile_id product = tile_dot(p, at_t, at_s, all & ~p->values.items[matrix].axes);
+  tile_id below = tile_along(p, TILE_CAUSAL, NO_TILE, 1, v.index, v.index2);
+  gradient_give(g, y, 0, mask(g, below, product), dy);
 }
 
 static void vjp_NONE(gradient *g, tile_id y, tile_id dy) {
