@@ -8,8 +8,7 @@ struct rec_device {
   const char *name;
   rec_dtype type;  // it computes in this type whatever was compiled; REC_DTYPE_COUNT: as compiled
   bool step;       // has a single-step form of its own; else steps are runs over one token
-  bool packed;     // takes cu_seqlens itself; else sequences are run one by one
-  // One run over the whole time range, batch entries side by side.
+  // One run over the whole time range, batch entries side by side or packed.
   rec_status (*run)(const rec_recurrence *recurrence, const rec_call *call,
                     const rec_run_options *options);
 };

@@ -24,7 +24,9 @@
  *   int64_t  AXIS                      one per axis of the header, by its name. Where the size is
  *                                      known at compile time or is an expression of others, 0
  *                                      means: as compiled, as computed
- *   const int32_t *cu_seqlens          NULL, or sequences + 1 offsets
+ *   const int32_t *cu_seqlens          NULL, or sequences + 1 offsets (batch is 1): they start at 0,
+ *                                      never fall and end at `time`. States and lag buffers then
+ *                                      have `sequences` entries in place of `batch`
  *   then, per tensor, pointers (`float *` or `double *`; a token tensor's is followed by two
  *   strides), first all values, then all gradients, each in declared order, lag buffers last:
  *     x, x_batch_stride, x_time_stride        input or output x
@@ -42,7 +44,7 @@
  *
  * May be NULL: h0 (zero), hT (not wanted), cotangents (zero), gradients (not wanted), whatever has
  * no elements. Forward reads inputs, params, h0; writes outputs, hT (and `saved`). Step is the same
- * for time == 1. Backward reads inputs, params, h0, cotangents (and `saved`); it neither reads
+ * for time == 1, or for packed sequences of at most one step each. Backward reads inputs, params, h0, cotangents (and `saved`); it neither reads
  * outputs and hT nor writes them. Gradients are written, not added to. No result may overlap an
  * operand, but hT may be h0 itself in forward and step.
  *

@@ -170,7 +170,8 @@ static const char introduction[] =
     " *   NAME_forward   reads inputs, parameters and h0; writes outputs and hT\n"
     " *   NAME_backward  reads inputs, parameters, h0 and the gradients by outputs and hT; writes "
     "every other gradient\n"
-    " *   NAME_step      is NAME_forward for one step (time = 1)\n"
+    " *   NAME_step      is NAME_forward for one step (time = 1; packed: at most one of each "
+    "sequence)\n"
     " * The caller allocates everything; a call allocates nothing. Fill the structs with zeros and "
     "set what is needed.\n"
     " *\n"
@@ -180,7 +181,17 @@ static const char introduction[] =
     "no other result may\n"
     " * overlap what is read. An axis whose size is fixed or computed from others may be left 0. "
     "Gradients are written,\n"
-    " * not added to. Numbers are %s, sizes counts of entries; a step has no unit but the model's "
+    " * not added to.\n"
+    " *\n"
+    " * Packed sequences: batch = 1, time = steps of all together, sequence i is the steps "
+    "cu_seqlens[i] to\n"
+    " * cu_seqlens[i + 1] - 1 (perhaps none). States and lag buffers then have `sequences` entries "
+    "in place of `batch`; no lag\n"
+    " * crosses a boundary; a sequence of no steps hands its state through. NAME_sizes tells what is "
+    "enough for any lengths;\n"
+    " * it does not read cu_seqlens.\n"
+    " *\n"
+    " * Numbers are %s, sizes counts of entries; a step has no unit but the model's "
     "own. */\n";
 
 char *artifact_header(arena *a, const artifact *library) {

@@ -102,7 +102,8 @@ static rec_status check_totals(const call *c) {
     bool fits = true;
     for (int k = 0; k < memory->axis_count; k++)
       fits &= !__builtin_mul_overflow(total, c->axis_size[axes[k]], &total);
-    if (memory->per_batch && c->batch > 0) fits &= !__builtin_mul_overflow(total, c->batch, &total);
+    int64_t entries = memory->token ? c->batch : call_entries(c);
+    if (memory->per_batch && entries > 0) fits &= !__builtin_mul_overflow(total, entries, &total);
     if (memory->token && c->time > 0) fits &= !__builtin_mul_overflow(total, c->time, &total);
     if (!fits || total > NUMBERS_MAX)
       return rec_fail(
@@ -135,16 +136,46 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry,
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected batch and time of at least 0, found batch = %lld, time = %lld",
                     name_of(c), entry, (long long)c->batch, (long long)c->time);
-  if (read_pointer(c, table->cu_seqlens_field) || read_size(c, table->sequences_field) != 0)
-    return rec_fail(REC_ERROR_UNSUPPORTED,
-                    "%s_%s: expected cu_seqlens = NULL and sequences = 0, found packed sequences; "
-                    "host code cannot run them yet",
-                    name_of(c), entry);
+  c->sequences = read_size(c, table->sequences_field);
+  c->cu_seqlens = read_pointer(c, table->cu_seqlens_field);
+  c->packed = c->sequences != 0 || c->cu_seqlens;
+  if (c->packed && (c->batch != 1 || c->sequences < 0))
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_%s: expected batch = 1 and sequences of at least 0 with packed sequences, "
+                    "found batch = %lld, sequences = %lld",
+                    name_of(c), entry, (long long)c->batch, (long long)c->sequences);
   for (int i = 0; i < table->axis_count; i++) {
     rec_status status = read_axis(c, i);
     if (status != REC_OK) return status;
   }
   return check_totals(c);
+}
+
+rec_status call_read_sequences(call *c) {
+  const int32_t *offsets = c->cu_seqlens;
+  if (!c->packed) return REC_OK;
+  if (!offsets)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_%s: expected cu_seqlens with sequences = %lld, found NULL", name_of(c),
+                    c->entry, (long long)c->sequences);
+  if (offsets[0] != 0)
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens to start at 0, found %d",
+                    name_of(c), c->entry, offsets[0]);
+  for (int64_t i = 0; i < c->sequences; i++) {
+    int64_t length = (int64_t)offsets[i + 1] - offsets[i];
+    if (length < 0)
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "%s_%s: expected cu_seqlens that never fall, found %d after %d", name_of(c),
+                      c->entry, offsets[i + 1], offsets[i]);
+    if (length <= c->longest) continue;
+    c->longest = length;
+    c->longest_at = i;
+  }
+  if (offsets[c->sequences] != c->time)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_%s: expected cu_seqlens to end at time = %lld, found %d", name_of(c),
+                    c->entry, (long long)c->time, offsets[c->sequences]);
+  return REC_OK;
 }
 
 rec_status call_read_launch(call *c, const rec_launch *launch) {
@@ -192,7 +223,7 @@ int64_t call_numbers(const call *c, const rec_table_memory *memory) {
 
 int64_t call_total(const call *c, const rec_table_memory *memory) {
   int64_t total = call_numbers(c, memory);
-  if (memory->per_batch) total *= c->batch;
+  if (memory->per_batch) total *= memory->token ? c->batch : call_entries(c);
   return memory->token ? total * c->time : total;
 }
 

@@ -11,6 +11,10 @@ typedef struct call {
   const char *entry;             /* "forward", for messages */
   const char *arguments;
   int64_t batch, time;
+  bool packed;                   /* the one batch entry is `sequences` behind each other */
+  int64_t sequences;
+  const int32_t *cu_seqlens;     /* NULL while only sizes are asked for */
+  int64_t longest, longest_at;   /* steps of the longest sequence, its number */
   int64_t axis_size[REC_AXES_MAX];
   void *const *replaced;         /* NULL, or by memory: data to use, NULL: the caller's */
   int64_t parts, part_steps;     /* time is cut into parts joined by their states (split.h); 0: not */
@@ -37,9 +41,22 @@ static inline const rec_table_slot *table_slot(const rec_table *table,
   return (const rec_table_slot *)table_at(table, kernel->slots_at) + index;
 }
 
+/* Entries of what is carried: batch entries, or packed sequences. */
+static inline int64_t call_entries(const call *c) {
+  return c->packed ? c->sequences : c->batch;
+}
+/* Where the saved states of a packed sequence begin, in chunks. It needs no sum over the lengths
+ * and leaves room enough:  ceil(l / n) <= floor((at + l) / n) - floor(at / n) + 1. */
+static inline int64_t call_chunks_before(const call *c, int64_t sequence) {
+  return c->cu_seqlens[sequence] / c->table->chunk + sequence;
+}
+
 /* Reads the struct's size, batch, time and axes into `call`; every size is >= 0, axes are >= 1. */
 rec_status call_read_sizes(call *call, const rec_table *table, const char *entry,
                            const void *arguments);
+
+/* Checks the lengths of packed sequences and finds the longest. */
+rec_status call_read_sequences(call *call);
 
 /* Checks the launch and chooses clone and threads. */
 rec_status call_read_launch(call *call, const rec_launch *launch);

@@ -5,7 +5,8 @@
  *   step:     STEP
  *   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
  *
- * A long sequence that is a single instance is cut in time instead (split.c). */
+ * A long sequence that is a single instance is cut in time instead (split.c). Packed sequences are
+ * like batch entries of different lengths; those without steps are handed through at the end. */
 #include <string.h>
 
 #include "cpu.h"
@@ -25,7 +26,17 @@ static const rec_table_kernel *kernel_of(const call *c, int kind) {
   return &c->table->kernels[kind];
 }
 
-static bool is_empty(const call *c) { return c->batch == 0 || c->time == 0; }
+static bool is_empty(const call *c) { return call_entries(c) == 0 || c->time == 0; }
+
+/* Packed sequences without boundaries that matter are one batch entry: a single one, or those of a
+ * recurrence that carries nothing. */
+static void flatten(call *c) {
+  bool carries = !kernel_of(c, REC_KERNEL_FORWARD)->time_splits;
+  if (!c->packed || is_empty(c) || (carries && c->sequences > 1)) return;
+  c->packed = false;
+  c->sequences = 0;
+  c->cu_seqlens = NULL;
+}
 
 /* An initial state that lacks a grid axis is read by many instances, one of which writes the final
  * state: if both are one memory, the instances read a copy. */
@@ -59,6 +70,7 @@ static needs needs_of(const call *c, int kind) {
   int64_t line = REC_ALIGNMENT / c->table->number_bytes;
   n.chunk_numbers = round_up(call_count(c, &c->table->saved, 0), line);
   n.chunks = (c->time + c->table->chunk - 1) / c->table->chunk;
+  if (c->packed) n.chunks = c->time / c->table->chunk + c->sequences; /* call_chunks_before */
   n.saved = c->batch * n.chunks * n.chunk_numbers * c->table->number_bytes;
   return n;
 }
@@ -87,15 +99,15 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
                     "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set "
                     "it to sizeof(rec_sizes)",
                     name, sizeof *sizes, (unsigned long long)sizes->size);
+  call one = c;
+  one.time = smaller(c.time, c.packed ? c.sequences : 1);
+  sizes->workspace_step = workspace_of(&one, REC_KERNEL_STEP, false);
+  flatten(&c);
   if (!is_empty(&c)) split_plan(&c);
   sizes->saved = is_empty(&c) ? 0 : needs_of(&c, REC_KERNEL_BACKWARD).saved;
   sizes->workspace_forward = workspace_of(&c, REC_KERNEL_FORWARD, false);
   sizes->workspace_backward = workspace_of(&c, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = workspace_of(&c, REC_KERNEL_BACKWARD, true);
-  call one = c;
-  one.time = smaller(c.time, 1);
-  one.parts = 0;
-  sizes->workspace_step = workspace_of(&one, REC_KERNEL_STEP, false);
   sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
                             larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
   return REC_OK;
@@ -127,23 +139,64 @@ static rec_status choose_clone(call *c, int kind) {
                   table_text(c->table, c->table->name_at), c->entry);
 }
 
-/* Without steps or batch entries: final states are the initial ones, gradients are zero or what
- * came in. */
-static void copy_or_zero(const call *c, bool backward) {
+/* Numbers `first` to `first + count` of a result that no step writes: final states are the initial
+ * ones, gradients are zero or what came in. */
+static void copy_or_zero(const call *c, const rec_table_memory *memory, int64_t first,
+                         int64_t count) {
+  size_t at = (size_t)(first * c->table->number_bytes),
+         bytes = (size_t)(count * c->table->number_bytes);
+  char *data = call_data(c, memory);
+  if (!data || bytes == 0) return;
+  const char *from =
+      memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
+  if (from)
+    memmove(data + at, from + at, bytes);
+  else
+    memset(data + at, 0, bytes);
+}
+
+static bool is_result(const rec_table_memory *memory, bool backward) {
+  int32_t use = backward ? memory->backward_use : memory->forward_use;
+  return use == REC_WRITE || use == REC_WRITE_OPTIONAL;
+}
+
+/* A call without steps or batch entries. */
+static void run_empty(const call *c, bool backward) {
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *memory = table_memory(c->table, i);
-    int32_t use = backward ? memory->backward_use : memory->forward_use;
-    if (use != REC_WRITE && use != REC_WRITE_OPTIONAL) continue;
-    void *data = call_data(c, memory);
-    size_t bytes = (size_t)(call_total(c, memory) * c->table->number_bytes);
-    if (!data || bytes == 0) continue;
-    const void *from =
-        memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
-    if (from)
-      memmove(data, from, bytes);
-    else
-      memset(data, 0, bytes);
+    if (is_result(memory, backward)) copy_or_zero(c, memory, 0, call_total(c, memory));
   }
+}
+
+/* Packed sequences without steps among others. */
+static void run_empty_sequences(const call *c, bool backward) {
+  for (int i = 0; c->packed && i < c->table->memory_count; i++) {
+    const rec_table_memory *memory = table_memory(c->table, i);
+    if (!is_result(memory, backward) || !stage_is_state(memory)) continue;
+    int64_t numbers = call_numbers(c, memory);
+    for (int64_t s = 0; s < c->sequences; s++)
+      if (c->cu_seqlens[s] == c->cu_seqlens[s + 1]) copy_or_zero(c, memory, s * numbers, numbers);
+  }
+}
+
+/* Reads what every call is given but its tensors. */
+static rec_status read_call(call *c, const rec_table *table, const char *entry,
+                            const void *arguments, const rec_launch *launch) {
+  rec_status status = call_read_sizes(c, table, entry, arguments);
+  if (status == REC_OK) status = call_read_sequences(c);
+  return status == REC_OK ? call_read_launch(c, launch) : status;
+}
+
+static rec_status check_step(const call *c) {
+  const char *name = table_text(c->table, c->table->name_at);
+  if (c->packed && c->longest > 1)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_step: expected packed sequences of at most 1 step, found one of %lld", name,
+                    (long long)c->longest);
+  if (!c->packed && c->time != 1)
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", name,
+                    (long long)c->time);
+  return REC_OK;
 }
 
 /* Gives instances a copy of each initial state that they share and that the call overwrites. */
@@ -167,18 +220,15 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
                        int kind, const char *entry) {
   call c;
-  rec_status status = call_read_sizes(&c, table, entry, arguments);
-  if (status == REC_OK) status = call_read_launch(&c, launch);
-  if (status != REC_OK) return status;
-  if (kind == REC_KERNEL_STEP && c.time != 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld",
-                    table_text(table, table->name_at), (long long)c.time);
-  status = call_check_memories(&c, false);
+  rec_status status = read_call(&c, table, entry, arguments, launch);
+  if (status == REC_OK && kind == REC_KERNEL_STEP) status = check_step(&c);
+  if (status == REC_OK) status = call_check_memories(&c, false);
   if (status != REC_OK) return status;
   if (is_empty(&c)) {
-    copy_or_zero(&c, false);
+    run_empty(&c, false);
     return REC_OK;
   }
+  if (kind == REC_KERNEL_FORWARD) flatten(&c);
   status = choose_clone(&c, kind);
   if (status != REC_OK) return status;
   const rec_table_kernel *kernel = kernel_of(&c, kind);
@@ -199,6 +249,7 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   }
   replace_states(&c, kernel, launch->workspace);
   stage_run(&c, kernel, saved, STAGE_ALL, NULL, (char *)launch->workspace + n.replaced);
+  run_empty_sequences(&c, false);
   return REC_OK;
 }
 
@@ -212,14 +263,14 @@ int rec_step_entry(const rec_table *table, const void *arguments, const rec_laun
 
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
   call c;
-  rec_status status = call_read_sizes(&c, table, "backward", arguments);
-  if (status == REC_OK) status = call_read_launch(&c, launch);
+  rec_status status = read_call(&c, table, "backward", arguments, launch);
   if (status == REC_OK) status = call_check_memories(&c, true);
   if (status != REC_OK) return status;
   if (is_empty(&c)) {
-    copy_or_zero(&c, true);
+    run_empty(&c, true);
     return REC_OK;
   }
+  flatten(&c);
   status = choose_clone(&c, REC_KERNEL_BACKWARD);
   if (status != REC_OK) return status;
   split_plan(&c);
@@ -245,5 +296,6 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   if (recompute)
     stage_run(&c, kernel_of(&c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
   stage_run(&c, kernel_of(&c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
+  run_empty_sequences(&c, true);
   return REC_OK;
 }

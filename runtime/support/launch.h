@@ -55,7 +55,7 @@ typedef struct rec_launch {
   int64_t saved_bytes;
 } rec_launch;
 
-/* Bytes that calls with given sizes need. `size` is set by the caller: sizeof(rec_sizes). */
+/* Bytes that calls with given sizes need; packed sequences: enough for any lengths. `size` is set by the caller: sizeof(rec_sizes). */
 typedef struct rec_sizes {
   uint64_t size;
   int64_t workspace;              /* enough for every call: the largest of those below */

@@ -86,6 +86,7 @@ static bool is_compiled(const rec_table_kernel *kernel) {
 void split_plan(call *c) {
   c->parts = c->part_steps = 0;
   const rec_table_kernel *kernels = c->table->kernels;
+  if (c->packed) return;
   if (!is_compiled(&kernels[REC_KERNEL_CARRY]) || c->time < CUT_PARTS_MIN * CUT_STEPS_MIN) return;
   if (adds_states(c, &kernels[REC_KERNEL_BACKWARD])) return;
   if (stage_plan(c, &kernels[REC_KERNEL_FORWARD]).tasks != 1) return;

@@ -59,15 +59,20 @@ static int64_t choose_unit(const call *c, const rec_table_kernel *kernel, int64_
   return unit;
 }
 
-stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
+/* How many tasks of equal work the batch entries make; sequences make no more than the longest of
+ * them fits into all steps. */
+static int64_t side_by_side(const call *c) {
+  return larger(1, c->packed ? c->time / larger(1, c->longest) : c->batch);
+}
+
+static stage_cut cut_into(const call *c, const rec_table_kernel *kernel, int64_t groups) {
   stage_cut cut = {.instances = count_instances(c, kernel, UINT64_MAX)};
-  cut.groups =
-      smaller(cut.instances, smaller(GROUPS_MAX, larger(1, TASKS_WANTED / larger(1, c->batch))));
+  cut.groups = smaller(cut.instances, smaller(GROUPS_MAX, groups));
   cut.unit = choose_unit(c, kernel, cut.instances, cut.groups);
-  cut.strips = smaller(c->batch, STRIPS_MAX);
+  cut.strips = smaller(call_entries(c), STRIPS_MAX);
   cut.parts = 1;
   cut.part_steps = c->time;
-  if (kernel->time_splits && cut.strips > 0) {
+  if (kernel->time_splits && !c->packed && cut.strips > 0) {
     int64_t wanted = larger(1, TASKS_WANTED / (cut.strips * cut.groups));
     cut.part_steps = larger(PART_STEPS_MIN, (c->time + wanted - 1) / wanted);
     cut.part_steps = round_up(cut.part_steps, c->table->chunk);
@@ -84,6 +89,10 @@ stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
   cut.lane_bytes =
       cut.scratch_bytes + round_up((int64_t)sizeof(rec_slot) * kernel->slot_count, REC_ALIGNMENT);
   return cut;
+}
+
+stage_cut stage_plan(const call *c, const rec_table_kernel *kernel) {
+  return cut_into(c, kernel, larger(1, TASKS_WANTED / side_by_side(c)));
 }
 
 /* Whether two groups may add to the same entries. The blocks are nested, so a unit holds whole
@@ -111,8 +120,7 @@ static int64_t copies_bytes(const call *c, const rec_table_memory *memory, int64
   return round_up(call_total(c, memory) * copies * c->table->number_bytes, REC_ALIGNMENT);
 }
 
-int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
-  stage_cut cut = stage_plan(c, kernel);
+static int64_t cut_bytes(const call *c, const rec_table_kernel *kernel, stage_cut cut) {
   int64_t bytes = slots_bytes(kernel) + cut.lanes * cut.lane_bytes;
   for (int i = 0; i < kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
@@ -120,6 +128,15 @@ int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
     int64_t copies = stage_copies(c, kernel, &cut, slot);
     if (copies > 1) bytes += copies_bytes(c, memory, copies);
   }
+  return bytes;
+}
+
+/* The lengths of packed sequences decide how many groups there are. */
+int64_t stage_bytes(const call *c, const rec_table_kernel *kernel) {
+  if (!c->packed) return cut_bytes(c, kernel, stage_plan(c, kernel));
+  int64_t bytes = 0;
+  for (int64_t groups = 1; groups <= GROUPS_MAX; groups++)
+    bytes = larger(bytes, cut_bytes(c, kernel, cut_into(c, kernel, groups)));
   return bytes;
 }
 
@@ -134,17 +151,16 @@ typedef struct run {
   run_slot *slots;
   char *lane_memory;
   rec_kernel_function function;
+  int64_t first_strip; /* begun first */
   _Atomic int64_t next;
 } run;
 
 static int64_t cut_at(int64_t total, int64_t parts, int64_t i) { return total * i / parts; }
 
-/* Position of a task's copy: of the batch entry where the memory is per batch. */
-static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot,
-                          int64_t strip, int64_t group, int64_t part) {
-  int64_t index = groups_collide(r->call, r->kernel, &r->cut, slot) ? group : 0;
-  if (!memory->token) index = index * r->cut.parts + part;
-  return memory->per_batch ? index : index * r->cut.strips + strip;
+/* Batch entries of a memory; packed tokens are one. */
+static int64_t memory_entries(const call *c, const rec_table_memory *memory) {
+  if (!memory->per_batch) return 1;
+  return memory->token ? c->batch : call_entries(c);
 }
 
 static void *number_at(const call *c, void *data, int64_t index) {
@@ -164,47 +180,145 @@ static bool is_shared(const run *r, const rec_table_slot *slot) {
   return r->cut.groups > 1 && !groups_collide(r->call, r->kernel, &r->cut, slot);
 }
 
-static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
+/* What a task works on: instances, batch entries (or sequences), steps of each (or of all). */
+typedef struct task_range {
+  int64_t strip, group, part;
+  int64_t first, last; /* instances */
+  int64_t begin, end;  /* entries */
+  int64_t start, steps;
+} task_range;
+
+/* Position of a task's copy: of the batch entry where the memory is per batch. */
+static int64_t copy_index(const run *r, const rec_table_memory *memory, const rec_table_slot *slot,
+                          const task_range *t) {
+  int64_t index = groups_collide(r->call, r->kernel, &r->cut, slot) ? t->group : 0;
+  if (!memory->token) index = index * r->cut.parts + t->part;
+  return memory->per_batch ? index : index * r->cut.strips + t->strip;
+}
+
+/* A sequence costs its steps and a start. */
+static int64_t cost_before(const call *c, int64_t sequence) {
+  return c->cu_seqlens[sequence] + sequence * (1 + c->table->chunk / 2);
+}
+
+/* The first entry of a strip: strips of sequences have about equal costs. */
+static int64_t strip_begin(const run *r, int64_t strip) {
   const call *c = r->call;
-  int64_t part = task % r->cut.parts;
-  if (r->parts && (part < r->parts->first || part >= r->parts->last)) return;
-  int64_t group = task / r->cut.parts % r->cut.groups;
-  int64_t strip = task / r->cut.parts / r->cut.groups;
+  if (!c->packed) return cut_at(c->batch, r->cut.strips, strip);
+  int64_t cost = cut_at(cost_before(c, c->sequences), r->cut.strips, strip);
+  int64_t low = 0, high = c->sequences;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (cost_before(c, middle) < cost)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* The strip of the longest sequence is begun first: nothing then waits for it in the end. */
+static int64_t find_first_strip(const run *r) {
+  if (!r->call->packed) return 0;
+  int64_t low = 0, high = r->cut.strips - 1;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (strip_begin(r, middle + 1) <= r->call->longest_at)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static task_range range_of(const run *r, int64_t task) {
+  const call *c = r->call;
+  task_range t = {.part = task % r->cut.parts, .group = task / r->cut.parts % r->cut.groups};
+  t.strip = (r->first_strip + task / r->cut.parts / r->cut.groups) % r->cut.strips;
   int64_t units = r->cut.instances / r->cut.unit;
-  int64_t first = cut_at(units, r->cut.groups, group) * r->cut.unit;
-  int64_t last = cut_at(units, r->cut.groups, group + 1) * r->cut.unit;
-  int64_t start = part * r->cut.part_steps, steps = smaller(r->cut.part_steps, c->time - start);
-  int64_t begin = cut_at(c->batch, r->cut.strips, strip),
-          end = cut_at(c->batch, r->cut.strips, strip + 1);
+  t.first = cut_at(units, r->cut.groups, t.group) * r->cut.unit;
+  t.last = cut_at(units, r->cut.groups, t.group + 1) * r->cut.unit;
+  t.begin = strip_begin(r, t.strip);
+  t.end = strip_begin(r, t.strip + 1);
+  t.start = t.part * r->cut.part_steps;
+  t.steps = smaller(r->cut.part_steps, c->time - t.start);
+  if (!c->packed) return t;
+  t.start = c->cu_seqlens[t.begin];
+  t.steps = c->cu_seqlens[t.end] - t.start;
+  return t;
+}
+
+static void zero_own(const run *r, const task_range *t, const rec_table_memory *memory,
+                     rec_slot slot, int64_t numbers) {
+  bool entries = memory->per_batch && !(memory->token && r->call->packed);
+  int64_t begin = entries ? t->begin : 0, end = entries ? t->end : 1;
+  for (int64_t b = begin; b < end; b++)
+    zero_steps(r->call, slot, b, memory->token ? t->steps : 1, numbers);
+}
+
+/* The slots as the task sees them: from its first step on. */
+static void place_task(const run *r, const task_range *t, rec_slot *slots) {
+  const call *c = r->call;
   for (int i = 0; i < r->kernel->slot_count; i++) {
     const rec_table_slot *slot = table_slot(c->table, r->kernel, i);
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
     const run_slot *s = &r->slots[i];
     slots[i] = s->slot;
     if (r->parts && stage_is_state(memory)) {
-      slots[i].data = r->parts->state(r->parts->context, slot->memory, part);
+      slots[i].data = r->parts->state(r->parts->context, slot->memory, t->part);
       continue;
     }
     if (!s->slot.data) continue;
-    int64_t offset = memory->token ? start * s->slot.time_stride : 0;
+    int64_t offset = memory->token ? t->start * s->slot.time_stride : 0;
     if (s->copies > 1) {
       int64_t copy_numbers = s->numbers * (memory->token ? c->time : 1);
-      offset += copy_index(r, memory, slot, strip, group, part) * copy_numbers;
+      offset += copy_index(r, memory, slot, t) * copy_numbers;
     }
     slots[i].data = number_at(c, s->slot.data, offset);
-    if (!slot->accumulated || is_shared(r, slot)) continue;
-    for (int64_t b = memory->per_batch ? begin : 0; b < (memory->per_batch ? end : 1); b++)
-      zero_steps(c, slots[i], b, memory->token ? steps : 1, s->numbers);
+    if (slot->accumulated && !is_shared(r, slot)) zero_own(r, t, memory, slots[i], s->numbers);
   }
-  rec_frame frame = {
-      .batch = c->batch,
-      .time = steps,
-      .axis_size = c->axis_size,
-      .slots = slots,
-      .saved = number_at(c, r->saved.data, start / c->table->chunk * r->saved.chunk_stride),
-      .saved_batch_stride = r->saved.batch_stride,
-      .saved_chunk_stride = r->saved.chunk_stride};
-  for (int64_t b = begin; b < end; b++) r->function(&frame, b, first, last, scratch);
+}
+
+/* Sequences differ in where their tokens are: those of each in turn stand as batch entry 0, moved
+ * to its number. One without steps is left to the end (entry.c). */
+static void run_sequences(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots,
+                          void *scratch) {
+  const call *c = r->call;
+  const rec_table_kernel *kernel = r->kernel;
+  int64_t at = t->start;
+  for (int i = 0; i < kernel->slot_count; i++)
+    if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
+      slots[i].batch_stride = 0;
+  for (int64_t s = t->begin; s < t->end; s++) {
+    int64_t start = c->cu_seqlens[s];
+    frame->time = c->cu_seqlens[s + 1] - start;
+    if (frame->time == 0) continue;
+    for (int i = 0; i < kernel->slot_count; i++)
+      if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
+        slots[i].data = number_at(c, slots[i].data, (start - at) * slots[i].time_stride);
+    at = start;
+    frame->saved = number_at(c, r->saved.data, call_chunks_before(c, s) * r->saved.chunk_stride);
+    r->function(frame, s, t->first, t->last, scratch);
+  }
+}
+
+static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
+  const call *c = r->call;
+  task_range t = range_of(r, task);
+  if (r->parts && (t.part < r->parts->first || t.part >= r->parts->last)) return;
+  place_task(r, &t, slots);
+  rec_frame frame = {.batch = call_entries(c),
+                     .time = t.steps,
+                     .axis_size = c->axis_size,
+                     .slots = slots,
+                     .saved_chunk_stride = r->saved.chunk_stride};
+  if (c->packed) {
+    run_sequences(r, &t, &frame, slots, scratch);
+    return;
+  }
+  frame.saved = number_at(c, r->saved.data, t.start / c->table->chunk * r->saved.chunk_stride);
+  frame.saved_batch_stride = r->saved.batch_stride;
+  for (int64_t b = t.begin; b < t.end; b++) r->function(&frame, b, t.first, t.last, scratch);
 }
 
 static void run_lane(void *argument, int64_t lane) {
@@ -313,7 +427,7 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
            .copy_count = copies->copies,
            .numbers = copies->numbers,
            .parameter = !memory->per_batch,
-           .batch = memory->per_batch ? c->batch : 1,
+           .batch = memory_entries(c, memory),
            .steps = memory->token ? c->time : 1};
   if (s.result.time_stride == s.numbers) { /* dense: one long row */
     s.numbers *= s.steps;
@@ -356,7 +470,7 @@ static void zero_shared(const run *r) {
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
     const run_slot *s = &r->slots[i];
     if (!slot->accumulated || !s->slot.data || !is_shared(r, slot)) continue;
-    int64_t batch = memory->per_batch ? c->batch : 1, steps = memory->token ? c->time : 1;
+    int64_t batch = memory_entries(c, memory), steps = memory->token ? c->time : 1;
     int64_t numbers = memory->per_batch ? s->numbers : s->numbers * s->copies;
     for (int64_t b = 0; b < batch; b++) zero_steps(c, s->slot, b, steps, numbers);
   }
@@ -383,6 +497,7 @@ void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved,
            .parts = parts,
            .slots = slots};
   r.function = kernel->functions[c->clone];
+  r.first_strip = find_first_strip(&r);
   r.lane_memory = (char *)workspace + slots_bytes(kernel);
   char *free_memory = r.lane_memory + r.cut.lanes * r.cut.lane_bytes;
   for (int i = 0; i < kernel->slot_count; i++) slots[i] = place_slot(&r, i, results, &free_memory);

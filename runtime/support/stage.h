@@ -1,7 +1,7 @@
 /* A stage: one kernel run over all instances, batch entries and ranges of time.
  *
- * The work is cut by sizes alone, never by the number of threads: batch entries into strips, the
- * instances of a batch entry into groups, the steps into parts (with states: split.h). A task is one (strip, group, part).
+ * The work is cut by sizes alone, never by the number of threads: batch entries (or packed
+ * sequences, by their steps) into strips, the instances of a batch entry into groups, the steps into parts (with states: split.h). A task is one (strip, group, part).
  * Tasks write different entries, but for results that a kernel adds to: where two tasks would add
  * to the same entries, each adds to a copy of its own in the workspace, and the copies are summed
  * afterwards in a fixed order. */
@@ -27,7 +27,7 @@ stage_cut stage_plan(const call *call, const rec_table_kernel *kernel);
 int64_t stage_copies(const call *call, const rec_table_kernel *kernel, const stage_cut *cut,
                      const rec_table_slot *slot);
 
-/* Bytes of workspace, as if every result were wanted. */
+/* Bytes of workspace, as if every result were wanted; of packed sequences for any lengths. */
 int64_t stage_bytes(const call *call, const rec_table_kernel *kernel);
 
 /* Chunk-start states: where they are and how far apart. */

@@ -49,6 +49,16 @@ problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time
   return p;
 }
 
+problem *problem_packed(const rec_signature *signature, const int32_t *lengths, int64_t sequences,
+                        int64_t run_time_size) {
+  int32_t *offsets = allocate((size_t)sequences + 1, sizeof *offsets);
+  for (int64_t i = 0; i < sequences; i++) offsets[i + 1] = offsets[i] + lengths[i];
+  problem *p = problem_new(signature, 1, offsets[sequences], run_time_size);
+  p->sequences = sequences;
+  p->cu_seqlens = offsets;
+  return p;
+}
+
 void problem_free(problem *p) {
   if (!p) return;
   for (int i = 0; i < 4 * p->signature->variable_count; i++) free(p->value[i]);
@@ -168,6 +178,42 @@ problem *problem_part(const problem *p, int64_t first, int64_t last) {
     copy_steps(p, whole, q, *part, i, first, false);
   }
   return q;
+}
+
+static double *copy_part(const problem *p, const double *numbers, int variable, int64_t first,
+                         int64_t entries) {
+  int64_t each = rec_variable_numbers(p->signature, variable, p->axis_sizes);
+  return numbers ? copy_numbers(numbers + first * each, entries * each) : NULL;
+}
+
+problem *problem_sequence(const problem *p, int64_t sequence) {
+  int64_t first = p->cu_seqlens[sequence];
+  problem *q = like(p, p->cu_seqlens[sequence + 1] - first);
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    int64_t from = is_token(v) ? first : is_carried(v) ? sequence : 0;
+    int64_t entries = is_token(v) ? q->time : 1;
+    if (v->kind != REC_OUTPUT)
+      q->value[i] = copy_part(p, p->value[i], i, from, entries);
+    else
+      q->gradient[i] = copy_part(p, p->gradient[i], i, from, entries);
+    q->d_final[i] = copy_part(p, p->d_final[i], i, from, entries);
+  }
+  return q;
+}
+
+bool sequence_equal(const problem *packed, int64_t sequence, const problem *alone) {
+  for (int i = 0; i < packed->signature->variable_count; i++) {
+    const rec_variable *v = &packed->signature->variables[i];
+    bool output = v->kind == REC_OUTPUT;
+    if (!output && !is_carried(v)) continue;
+    int64_t each = rec_variable_numbers(packed->signature, i, packed->axis_sizes);
+    const double *whole = output ? packed->value[i] : packed->final[i],
+                 *one = output ? alone->value[i] : alone->final[i];
+    whole += each * (output ? packed->cu_seqlens[sequence] : sequence);
+    if (memcmp(whole, one, (size_t)(each * (output ? alone->time : 1)) * sizeof *one)) return false;
+  }
+  return true;
 }
 
 static void replace(double **numbers, const double *by, int64_t count) {

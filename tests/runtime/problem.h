@@ -18,6 +18,9 @@ typedef struct problem {
 problem *problem_new(const rec_signature *signature, int64_t batch, int64_t time,
                      int64_t run_time_size);
 void problem_free(problem *p);
+// An empty problem of packed sequences of these lengths.
+problem *problem_packed(const rec_signature *signature, const int32_t *lengths, int64_t sequences,
+                        int64_t run_time_size);
 // The same inputs without results.
 problem *problem_copy(const problem *p);
 
@@ -35,6 +38,8 @@ problem *problem_load(const rec_recurrence *recurrence, const char *path, bool b
 // Steps [first, last) alone, without initial states and final cotangents.
 problem *problem_part(const problem *p, int64_t first, int64_t last);
 // Hands the state after `before` to `after`, and after a backward run of `after` its gradient back to `before`.
+// One sequence of a packed problem as a problem of its own.
+problem *problem_sequence(const problem *p, int64_t sequence);
 void hand_state_on(const problem *before, problem *after);
 void hand_gradient_back(problem *before, const problem *after);
 // Results of two parts side by side against the whole's tables: a problem as if run whole.
@@ -48,6 +53,8 @@ bool problem_run(problem *p, const rec_recurrence *recurrence, const char *devic
 // measured against this part of the largest of its kind; `where` gets "d.h0.S[7]: 1.5, expected 1.25".
 double problem_compare(const problem *expected, const problem *got, bool backward, double floor,
                        char *where, size_t size);
+// Are the outputs and final states of one sequence of a packed problem those of `alone` to the last bit?
+bool sequence_equal(const problem *packed, int64_t sequence, const problem *alone);
 // Are all results the same to the last bit?
 bool problem_equal(const problem *a, const problem *b, bool backward);
 

@@ -167,17 +167,59 @@ static void check_absent(const subject *s) {
   problem_free(p);
 }
 
-// Sequences of many lengths, zero included.
-static void check_packed(const subject *s) {
-  static const int32_t offsets[] = {0, 0, 5, 6, 6, 40, 57, 57};
-  problem *p = problem_new(s->signature, 1, 57, s->run_time_size);
-  p->sequences = 7;
-  p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
+static problem *draw_packed(const subject *s, const int32_t *sequence_lengths, int64_t count) {
+  problem *p = problem_packed(s->signature, sequence_lengths, count, s->run_time_size);
   uint64_t seed = 9;
   problem_draw(p, seed, 0.7);
   draw_resets(p, &seed);
-  agree(s, p, "packed", (rec_run_options){.backward = true}, NULL);
+  return p;
+}
+
+// Packed or one by one: the same values and final states to the last bit.
+static void check_one_by_one(const subject *s, const problem *packed, const char *what) {
+  for (int64_t i = 0; i < packed->sequences; i++) {
+    problem *alone = problem_sequence(packed, i);
+    if (check(problem_run(alone, s->recurrence, "host", &(rec_run_options){0}), "%s %s: %s",
+              s->name, what, rec_message()))
+      check(sequence_equal(packed, i, alone), "%s %s: sequence %d gives other bits alone", s->name,
+            what, (int)i);
+    problem_free(alone);
+  }
+}
+
+static void check_packing(const subject *s, const char *what, const int32_t *sequence_lengths,
+                          int64_t count) {
+  problem *p = draw_packed(s, sequence_lengths, count), *one = NULL, *other = NULL;
+  agree(s, p, what, (rec_run_options){.backward = true, .threads = 1}, &one);
+  if (one) check_one_by_one(s, one, what);
+  for (int64_t threads = 2; one && threads <= 3; threads++) {
+    other = problem_copy(p);
+    rec_run_options options = {.backward = true, .recompute = threads == 2, .threads = threads};
+    bool ran = problem_run(other, s->recurrence, "host", &options);
+    check(ran && problem_equal(one, other, true), "%s %s: %d threads give other bits than one",
+          s->name, what, (int)threads);
+    problem_free(other);
+  }
+  problem_free(one);
+  problem_free(p);
+}
+
+// Sequences of many lengths, zero included.
+static void check_packed(const subject *s) {
+  static const int32_t some[] = {0, 5, 1, 0, 34, 17, 0}, mixed[] = {0, 1, 2, 16, 0, 17, 63, 300},
+                       none[] = {0, 0, 0}, one[] = {33};
+  int32_t many[300];
+  uint64_t seed = 5;
+  for (int i = 0; i < 300; i++) many[i] = (int32_t)(next_random(&seed) % 4);
+  check_packing(s, "packed", mixed, 8);
+  check_packing(s, "packed, only empty ones", none, 3);
+  check_packing(s, "packed, a single one", one, 1);
+  check_packing(s, "packed, none", none, 0);
+  check_packing(s, "packed, many", many, 300);
+  problem *p = draw_packed(s, some, 7);
   agree(s, p, "packed, step by step", (rec_run_options){.step = true}, NULL);
+  drop_states(p);
+  agree(s, p, "packed, without states", (rec_run_options){.backward = true}, NULL);
   problem_free(p);
 }
 

@@ -287,27 +287,45 @@ static float *numbers(arena *a, int64_t count, int seed) {
   return values;
 }
 
-static f_arguments make_arguments(arena *a, int64_t batch, int64_t time, int64_t groups) {
-  int64_t token = batch * time * groups * 3, state = batch * groups * 3;
-  f_arguments f = {.size = sizeof f, .batch = batch, .time = time, .G = groups};
+/* Tensors of so many steps in all and so many states. */
+static f_arguments make_tensors(arena *a, int64_t steps, int64_t entries, int64_t groups) {
+  int64_t token = steps * groups * 3, state = entries * groups * 3;
+  f_arguments f = {.size = sizeof f, .G = groups};
   f.x = numbers(a, token, 1);
-  f.k = numbers(a, batch * time * 3, 2);
+  f.k = numbers(a, steps * 3, 2);
   f.a = numbers(a, groups, 3);
   f.c = numbers(a, 3, 4);
   f.h0_h = numbers(a, state, 5);
-  f.h0_n = numbers(a, batch * 3, 6);
+  f.h0_n = numbers(a, entries * 3, 6);
   f.d_y = numbers(a, token, 7);
   f.d_hT_h = numbers(a, state, 8);
-  f.d_hT_n = numbers(a, batch * 3, 9);
+  f.d_hT_n = numbers(a, entries * 3, 9);
   /* Results start as garbage: whatever is not written shows. */
   float **results[] = {&f.y,   &f.hT_h, &f.hT_n,   &f.d_x,   &f.d_k,
                        &f.d_a, &f.d_c,  &f.d_h0_h, &f.d_h0_n};
-  int64_t counts[] = {token,  state, batch * 3, token,    batch * time * 3,
-                      groups, 3,     state,     batch * 3};
+  int64_t counts[] = {token,  state, entries * 3, token,      steps * 3,
+                      groups, 3,     state,       entries * 3};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     *results[i] = ARENA_ARRAY(a, float, counts[i] + 1);
     for (int64_t k = 0; k <= counts[i]; k++) (*results[i])[k] = 777;
   }
+  return f;
+}
+
+static f_arguments make_arguments(arena *a, int64_t batch, int64_t time, int64_t groups) {
+  f_arguments f = make_tensors(a, batch * time, batch, groups);
+  f.batch = batch;
+  f.time = time;
+  return f;
+}
+
+static f_arguments make_packed(arena *a, const int32_t *offsets, int64_t sequences,
+                               int64_t groups) {
+  f_arguments f = make_tensors(a, offsets[sequences], sequences, groups);
+  f.batch = 1;
+  f.time = offsets[sequences];
+  f.sequences = sequences;
+  f.cu_seqlens = offsets;
   return f;
 }
 
@@ -492,6 +510,113 @@ static void final_state_in_place(void **state) {
   free_launch(&launch);
 }
 
+/* One sequence of a packed call by itself; its results go to `results`. */
+static f_arguments alone(const f_arguments *packed, const f_arguments *results, int64_t sequence) {
+  int64_t first = packed->cu_seqlens[sequence], row = packed->G * 3;
+  f_arguments f = *results;
+  f.batch = 1, f.time = packed->cu_seqlens[sequence + 1] - first;
+  f.sequences = 0, f.cu_seqlens = NULL;
+  f.x += first * row, f.k += first * 3, f.y += first * row;
+  f.h0_h += sequence * row, f.hT_h += sequence * row;
+  f.h0_n += sequence * 3, f.hT_n += sequence * 3;
+  f.d_x += first * row, f.d_k += first * 3, f.d_y += first * row;
+  f.d_h0_h += sequence * row, f.d_hT_h += sequence * row;
+  f.d_h0_n += sequence * 3, f.d_hT_n += sequence * 3;
+  return f;
+}
+
+static void assert_near(const float *x, const float *y, int64_t count) {
+  for (int64_t i = 0; i < count; i++) assert_float_equal(x[i], y[i], 2e-3);
+}
+
+/* What groups of instances add to may round otherwise; all else is the same to the last bit. */
+static void check_packed(fixture *f, const int32_t *offsets, int64_t sequences, int64_t groups) {
+  f_arguments packed = make_packed(f->memory, offsets, sequences, groups),
+              single = make_packed(f->memory, offsets, sequences, groups);
+  int64_t row = groups * 3;
+  float *d_a = ARENA_ARRAY(f->memory, float, groups), d_c[3] = {0};
+  run_both(f, &packed, 3, true);
+  for (int64_t s = 0; s < sequences; s++) {
+    f_arguments one = alone(&packed, &single, s);
+    run_both(f, &one, 1, s % 2 == 0);
+    for (int64_t g = 0; g < groups; g++) d_a[g] += one.d_a[g];
+    for (int64_t k = 0; k < 3; k++) d_c[k] += one.d_c[k];
+  }
+  assert_same(packed.y, single.y, packed.time * row);
+  assert_same(packed.hT_h, single.hT_h, sequences * row);
+  assert_same(packed.hT_n, single.hT_n, sequences * 3);
+  assert_same(packed.d_x, single.d_x, packed.time * row);
+  assert_same(packed.d_h0_h, single.d_h0_h, sequences * row);
+  assert_near(packed.d_k, single.d_k, packed.time * 3);
+  assert_near(packed.d_h0_n, single.d_h0_n, sequences * 3);
+  assert_near(packed.d_a, d_a, groups);
+  assert_near(packed.d_c, d_c, 3);
+  for (int64_t threads = 1; threads <= 5; threads++) {
+    f_arguments again = make_packed(f->memory, offsets, sequences, groups);
+    run_both(f, &again, threads, threads % 2 == 0);
+    assert_same(packed.y, again.y, packed.time * row);
+    assert_same(packed.d_k, again.d_k, packed.time * 3);
+    assert_same(packed.d_a, again.d_a, groups);
+    assert_same(packed.d_c, again.d_c, 3);
+    assert_same(packed.d_h0_n, again.d_h0_n, sequences * 3);
+  }
+}
+
+static void packed_sequences(void **state) {
+  fixture *f = *state;
+  const int32_t mixed[] = {0, 0, 1, 3, 19, 19, 36, 99, 399, 399};
+  int32_t even[151] = {0}, skewed[151] = {0};
+  for (int i = 0; i < 150; i++) {
+    even[i + 1] = even[i] + 7;
+    skewed[i + 1] = skewed[i] + (i == 130 ? 900 : i % 4);
+  }
+  const int64_t groups[] = {1, 5, 40};
+  for (int i = 0; i < 3; i++) {
+    check_packed(f, mixed, 9, groups[i]);
+    check_packed(f, mixed, 1, groups[i]);
+    check_packed(f, mixed, 2, groups[i]);
+    check_packed(f, mixed, 0, groups[i]);
+    check_packed(f, even, 150, groups[i]);
+    check_packed(f, skewed, 150, groups[i]);
+  }
+}
+
+/* Sizes are told without the lengths, and are enough for all lengths. */
+static void packed_sizes(void **state) {
+  fixture *f = *state;
+  const int32_t offsets[] = {0, 3, 40, 40, 41};
+  const rec_table *table = (rec_table *)(void *)f->table;
+  f_arguments known = make_packed(f->memory, offsets, 4, 40), unknown = known;
+  rec_sizes with = {.size = sizeof with}, without = {.size = sizeof without};
+  unknown.cu_seqlens = NULL;
+  assert_int_equal(rec_sizes_entry(table, &known, &with), REC_OK);
+  assert_int_equal(rec_sizes_entry(table, &unknown, &without), REC_OK);
+  assert_memory_equal(&with, &without, sizeof with);
+  assert_int_equal(with.saved, (41 / CHUNK + 4) * round_up(41 * 3, 16) * 4);
+}
+
+/* A step of packed sequences: those with a token go on, the others stay as they are. */
+static void packed_step(void **state) {
+  fixture *f = *state;
+  const int32_t offsets[] = {0, 1, 1, 2, 3, 3}, two[] = {0, 2};
+  const rec_table *table = (rec_table *)(void *)f->table;
+  f_arguments forward = make_packed(f->memory, offsets, 5, 20),
+              step = make_packed(f->memory, offsets, 5, 20);
+  run_both(f, &forward, 2, true);
+  step.hT_h = step.h0_h;
+  step.hT_n = step.h0_n;
+  rec_launch launch = make_launch(f, &step, 2, false);
+  assert_int_equal(rec_step_entry(table, &step, &launch), REC_OK);
+  assert_same(forward.y, step.y, 3 * 60);
+  assert_same(forward.hT_h, step.h0_h, 5 * 60);
+  assert_same(forward.hT_n, step.h0_n, 5 * 3);
+  step.time = 2, step.sequences = 1, step.cu_seqlens = two;
+  assert_int_equal(rec_step_entry(table, &step, &launch), REC_ERROR_ARGUMENT);
+  assert_string_equal(rec_error(),
+                      "f_step: expected packed sequences of at most 1 step, found one of 2");
+  free_launch(&launch);
+}
+
 static void unwanted_results(void **state) {
   fixture *f = *state;
   f_arguments all = make_arguments(f->memory, 2, 9, 5), some = make_arguments(f->memory, 2, 9, 5);
@@ -566,6 +691,44 @@ static void refused(fixture *f, f_arguments arguments, rec_launch launch, rec_st
   assert_string_equal(rec_error(), words);
 }
 
+static void packed_mistakes_are_named(void **state) {
+  fixture *f = *state;
+  const f_arguments good = make_packed(f->memory, (int32_t[]){0, 4, 9}, 2, 5);
+  rec_launch launch = make_launch(f, &good, 1, false);
+  f_arguments bad = good;
+  bad.batch = 2;
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected batch = 1 and sequences of at least 0 with packed sequences, found "
+          "batch = 2, sequences = 2");
+  bad = good, bad.sequences = -1;
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected batch = 1 and sequences of at least 0 with packed sequences, found "
+          "batch = 1, sequences = -1");
+  bad = good, bad.cu_seqlens = NULL;
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens with sequences = 2, found NULL");
+  bad = good, bad.cu_seqlens = (int32_t[]){1, 4, 9};
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens to start at 0, found 1");
+  bad = good, bad.cu_seqlens = (int32_t[]){0, 10, 9};
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens that never fall, found 9 after 10");
+  bad = good, bad.cu_seqlens = (int32_t[]){0, INT32_MIN, 9};
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens that never fall, found -2147483648 after 0");
+  bad = good, bad.cu_seqlens = (int32_t[]){0, 4, 8};
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens to end at time = 9, found 8");
+  bad = good, bad.sequences = 0, bad.cu_seqlens = (int32_t[]){0};
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected cu_seqlens to end at time = 9, found 0");
+  bad = good, bad.sequences = (int64_t)1 << 60;
+  refused(f, bad, launch, REC_ERROR_ARGUMENT,
+          "f_forward: expected sizes that fit in memory, found h0_h[batch,G,K] of more than 2^56 "
+          "numbers");
+  free_launch(&launch);
+}
+
 static void mistakes_are_named(void **state) {
   fixture *f = *state;
   const f_arguments good = make_arguments(f->memory, 2, 9, 5);
@@ -595,10 +758,6 @@ static void mistakes_are_named(void **state) {
   refused(f, bad, launch, REC_ERROR_ARGUMENT,
           "f_forward: expected strides of at least 15 (or 0: dense) for y[batch,time,G,K], found "
           "batch stride 0, time stride 7");
-  bad = good, bad.cu_seqlens = (int32_t[]){0, 9};
-  refused(f, bad, launch, REC_ERROR_UNSUPPORTED,
-          "f_forward: expected cu_seqlens = NULL and sequences = 0, found packed sequences; host "
-          "code cannot run them yet");
   rec_launch wrong = launch;
   wrong.abi_major = 7;
   refused(f, good, wrong, REC_ERROR_ABI, "f_forward: expected ABI 1.x, found 7.0 in rec_launch");
@@ -636,10 +795,14 @@ int main(void) {
       cmocka_unit_test_setup_teardown(strided_tensors, set_up, tear_down),
       cmocka_unit_test_setup_teardown(no_steps_and_no_batch, set_up, tear_down),
       cmocka_unit_test_setup_teardown(final_state_in_place, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(packed_sequences, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(packed_sizes, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(packed_step, set_up, tear_down),
       cmocka_unit_test_setup_teardown(unwanted_results, set_up, tear_down),
       cmocka_unit_test_setup_teardown(survives_fork, set_up, tear_down),
       cmocka_unit_test_setup_teardown(several_threads_may_call, set_up, tear_down),
       cmocka_unit_test_setup_teardown(mistakes_are_named, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(packed_mistakes_are_named, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
