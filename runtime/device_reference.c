@@ -38,7 +38,14 @@ static rec_status check_sizes(const rec_recurrence *r, const recurrence *program
                               const rec_call *call) {
   for (int i = 0; i < r->signature.axis_count; i++) {
     const rec_axis *axis = &r->signature.axes[i];
-    int64_t size;
+    int64_t size, least = program->body.axes.items[i].least;
+    if (call->axis_sizes[i] < least) {
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "%s: expected a size of at least %lld for axis %s, whose entry %lld is read, "
+                      "found %lld",
+                      r->signature.name, (long long)least, axis->name, (long long)(least - 1),
+                      (long long)call->axis_sizes[i]);
+    }
     if (axis->size >= 0 || !axis->expression) continue;
     if (!rec_front_size(program, i, call->axis_sizes, &size) || size != call->axis_sizes[i]) {
       return rec_fail(REC_ERROR_ARGUMENT, "%s: expected %s = %s, found %lld", r->signature.name,

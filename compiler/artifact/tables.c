@@ -106,7 +106,8 @@ static rec_table_axis axis_row(table_builder *b, int index) {
   const typed_axis *axis = &b->abi->body->axes.items[index];
   rec_table_axis row = {.size = axis->size == TYPED_RUNTIME_SIZE ? REC_RUNTIME_SIZE : axis->size,
                         .name_at = put_text(b, axis->name),
-                        .field = field_offset(b->abi, ABI_AXIS, index)};
+                        .field = field_offset(b->abi, ABI_AXIS, index),
+                        .least = (int32_t)axis->least};
   if (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr) {
     size_steps steps = {0};
     if (size_program(b, axis->size_expr, &steps) > REC_SIZE_STACK)

@@ -119,9 +119,27 @@ ir host_scratch_at(host *h, ir base, int64_t offset) {
   return element(h->e, h->e->real, base, integer(h->e, offset));
 }
 
-static ir memory_for(host *h, const plan_buffer *b, ir base, int64_t offset, const char *name) {
-  if (offset >= 0) return host_scratch_at(h, base, offset);
-  return stack_slot(h->e, LLVMArrayType2(h->e->real, (uint64_t)b->numbers), name);
+/* In the call's scratch: constant sizes first, then blocks of run-time size. */
+ir host_located(host *h, location at) {
+  if (at.sized < 0) return host_scratch_at(h, h->scratch, at.offset);
+  ir offset = integer(h->e, h->shared_numbers);
+  for (int i = 0; i < at.sized; i++)
+    offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->sized.items[i]));
+  return element(h->e, h->e->real, h->scratch, offset);
+}
+
+static ir memory_for(host *h, const plan_buffer *b, location at, const char *name) {
+  if (at.offset >= 0) return host_located(h, at);
+  return stack_slot(h->e, LLVMArrayType2(h->e->real, (uint64_t)b->numbers.factor), name);
+}
+
+static ir buffer_memory(host *h, const part *p, const plan_buffer *b) {
+  if (b->stack) return memory_for(h, b, (location){-1, -1}, "buffer");
+  int block = 0;
+  while (p->p->scratch.items[block].sizes != b->numbers.sizes) block++;
+  extent offset = {b->offset, b->numbers.sizes};
+  return element(h->e, h->e->real, host_located(h, p->scratch[block]),
+                 lower_extent(h->e, h->axis_size, offset));
 }
 
 /* Buffers and variables: once in a function. */
@@ -151,15 +169,15 @@ void host_open_part(host *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (b->last < 0 || b->carried >= 0 || b->persistent) continue;
-    l->buffers[i] = memory_for(h, b, h->scratch, b->stack ? -1 : p->scratch + b->offset, "buffer");
+    l->buffers[i] = buffer_memory(h, p, b);
   }
   for (int c = 0; c < p->carried.count && !h->m.chunks_outside; c++) {
     const plan_buffer *b = &p->carried.items[c].memory;
-    l->carried[c] = buffer_view(l, b, memory_for(h, b, h->scratch, p->carried_offset[c], "state"));
+    l->carried[c] = buffer_view(l, b, memory_for(h, b, p->carried_at[c], "state"));
   }
   for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->persistent) l->buffers[i] = memory_for(h, b, h->scratch, p->persistent_offset[i], "sum");
+    if (b->persistent) l->buffers[i] = memory_for(h, b, p->persistent_at[i], "sum");
   }
 }
 
@@ -197,11 +215,11 @@ void host_open_instance(host *h, part *p) {
   if (h->m.chunks_outside) {
     for (int c = 0; c < p->carried.count; c++) {
       l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
-                                  host_scratch_at(h, h->local, p->carried_offset[c]));
+                                  host_scratch_at(h, h->local, p->carried_at[c].offset));
     }
     for (int i = 0; i < p->p->buffers.count; i++) {
       if (p->p->buffers.items[i].persistent)
-        l->buffers[i] = host_scratch_at(h, h->local, p->persistent_offset[i]);
+        l->buffers[i] = host_scratch_at(h, h->local, p->persistent_at[i].offset);
     }
   }
   for (int i = 0; i < p->program->arguments.count; i++) {

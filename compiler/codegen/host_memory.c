@@ -10,8 +10,9 @@ static axis_set consumed_or_instance(const kernel *k) {
   return host_grid_of(k) | ~k->program->grid;
 }
 
-/* Elements of all states per lane: decides how many lanes are computed together. */
+/* Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one. */
 static int64_t state_points(const kernel *k) {
+  enum { TYPICAL_SIZE = 64 };
   int64_t points = 0;
   for (int i = 0; i < k->program->arguments.count; i++) {
     const tile_place *place = &k->program->arguments.items[i];
@@ -19,7 +20,8 @@ static int64_t state_points(const kernel *k) {
     int64_t n = 1;
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
-      if (!axis_in(host_grid_of(k), axis)) n *= k->program->axes.items[axis].size;
+      int64_t size = k->program->axes.items[axis].size;
+      if (!axis_in(host_grid_of(k), axis)) n *= size == TILE_RUNTIME_SIZE ? TYPICAL_SIZE : size;
     }
     points += n;
   }
@@ -75,26 +77,43 @@ static int64_t take(int64_t *total, int64_t numbers) {
   return offset;
 }
 
-enum { STACK_VECTORS = 32 };
-
-static bool fits_stack(const host *h, const plan_buffer *b) {
-  return !h->m.chunks_outside && b->lane && b->numbers <= (int64_t)STACK_VECTORS * h->m.width;
+/* Scratch of the call for so many of an extent. */
+static location take_extent(host *h, extent numbers, int64_t times) {
+  numbers.factor *= times;
+  if (!numbers.sizes) return (location){take(&h->shared_numbers, numbers.factor), -1};
+  if (h->k->program->form == TILE_CHUNK) ICE("codegen", "%s has run-time tiles", h->symbol);
+  vec_push(h->a, &h->sized, numbers);
+  return (location){0, h->sized.count - 1};
 }
 
-/* Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
+enum { STACK_VECTORS = 32 };
+
+static const location on_stack = {-1, -1};
+
+/* What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
+static location place_persistent(host *h, const plan_buffer *b) {
+  bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)STACK_VECTORS * h->m.width;
+  if (!h->m.chunks_outside && b->lane && small) return on_stack;
+  if (h->m.chunks_outside) return (location){take(&h->instance_numbers, b->numbers.factor), -1};
+  return take_extent(h, b->numbers, 1);
+}
+
 static void place_carried(host *h, part *p) {
-  int64_t *total = h->m.chunks_outside ? &h->instance_numbers : &h->shared_numbers;
-  p->carried_offset = ARENA_ARRAY(h->a, int64_t, p->carried.count);
+  p->carried_at = ARENA_ARRAY(h->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) {
-    const plan_buffer *b = &p->carried.items[c].memory;
-    p->carried_offset[c] = fits_stack(h, b) ? -1 : take(total, b->numbers);
+    p->carried_at[c] = place_persistent(h, &p->carried.items[c].memory);
   }
-  p->persistent_offset = ARENA_ARRAY(h->a, int64_t, p->p->buffers.count);
+  p->persistent_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    p->persistent_offset[i] = -1;
-    if (b->persistent && !fits_stack(h, b)) p->persistent_offset[i] = take(total, b->numbers);
+    p->persistent_at[i] = b->persistent ? place_persistent(h, b) : on_stack;
   }
+}
+
+static void place_scratch(host *h, part *p) {
+  p->scratch = ARENA_ARRAY(h->a, location, p->p->scratch.count);
+  for (int i = 0; i < p->p->scratch.count; i++)
+    p->scratch[i] = take_extent(h, p->p->scratch.items[i], 1);
 }
 
 bool host_is_complex(const host *h, const tile_place *place) {
@@ -129,17 +148,16 @@ static void place_pads(host *h, part *p) {
 }
 
 static void place_history(host *h, part *p) {
-  p->history_offset = ARENA_ARRAY(h->a, int64_t, p->program->arguments.count);
+  p->history_at = ARENA_ARRAY(h->a, location, p->program->arguments.count);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    p->history_offset[i] = -1;
+    p->history_at[i] = on_stack;
     if (!h->has_again || p != &h->main || place->role != TILE_STATE) continue;
     for (int c = 0; c < h->again.carried.count; c++) {
       if (!plan_same_state(&h->again.carried.items[c].place, place)) continue;
-      p->history_offset[i] =
-          take(&h->shared_numbers, h->again.carried.items[c].memory.numbers * h->k->chunk);
+      p->history_at[i] = take_extent(h, h->again.carried.items[c].memory.numbers, h->k->chunk);
     }
-    if (p->history_offset[i] < 0)
+    if (p->history_at[i].offset < 0)
       ICE("codegen", "no recomputation of state %s", place->name ? place->name : "?");
   }
 }
@@ -152,7 +170,7 @@ static void place_stashes(host *h) {
     if (place->role == TILE_KEEP && place->stash >= h->stash_count)
       h->stash_count = place->stash + 1;
   }
-  h->stash_offset = ARENA_ARRAY(h->a, int64_t, h->stash_count);
+  h->stash_at = ARENA_ARRAY(h->a, location, h->stash_count);
   h->stashes = ARENA_ARRAY(h->a, plan_buffer, h->stash_count);
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *r = &program->results.items[i];
@@ -161,7 +179,7 @@ static void place_stashes(host *h) {
     bool lane = h->m.lane_axis >= 0 && axis_in(axes, h->m.lane_axis);
     plan_buffer b = plan_buffer_for(&h->m, program, plan_tile_axes(&h->m, axes), lane, -1);
     h->stashes[r->place.stash] = b;
-    h->stash_offset[r->place.stash] = take(&h->shared_numbers, b.numbers * h->k->chunk);
+    h->stash_at[r->place.stash] = take_extent(h, b.numbers, h->k->chunk);
   }
 }
 
@@ -181,13 +199,17 @@ void host_plan(host *h) {
   plan_part(h, &h->main, h->k->program, h->k->kind == KERNEL_BACKWARD);
   place_history(h, &h->main);
   place_stashes(h);
-  h->main.scratch = take(&h->shared_numbers, h->main.p->scratch);
-  if (h->has_again) h->again.scratch = take(&h->shared_numbers, h->again.p->scratch);
+  place_scratch(h, &h->main);
+  if (h->has_again) place_scratch(h, &h->again);
 }
 
 codegen_bytes host_bytes_of(const host *h) {
   int64_t size = h->m.f64 ? 8 : 4;
   codegen_bytes bytes = {.constant = h->shared_numbers * size + 64,
                          .per_instance = h->instance_numbers * size};
+  for (int i = 0; i < h->sized.count; i++) {
+    const extent *block = &h->sized.items[i];
+    codegen_bytes_add(h->a, &bytes, (codegen_bytes_term){block->factor * size, block->sizes});
+  }
   return bytes;
 }

@@ -7,6 +7,12 @@
 #include "host.h"
 #include "lower.h"
 
+/* Where something lies in scratch: `offset` numbers from the start, or in the block of run-time size number `sized`. */
+typedef struct location {
+  int64_t offset; /* -1: on the stack */
+  int sized;      /* position in host.sized, or -1 */
+} location;
+
 typedef struct pad {
   int64_t offset, row; /* in scratch; numbers of a row */
   int64_t stride[PLAN_MAX_AXES];
@@ -18,10 +24,10 @@ typedef struct part {
   plan *p;
   carried_list carried;
   bool backward;
-  int64_t scratch;                             /* where its buffers begin, numbers */
-  int64_t *carried_offset, *persistent_offset; /* by carried value, by buffer; -1: on the stack */
-  int64_t *history_offset; /* by argument: states before each step of the chunk */
-  pad *pads;               /* by argument */
+  location *scratch;                /* where its buffers begin, as plan.scratch */
+  location *carried_at, *persistent_at; /* by carried value, by buffer */
+  location *history_at;             /* by argument: states before each step of the chunk */
+  pad *pads;                        /* by argument */
   lower l;
   view *memory;    /* by argument: tensor in memory, without time */
   ir *time_stride; /* by argument */
@@ -39,7 +45,8 @@ typedef struct host {
   part main, again;
   bool has_again;
   int64_t shared_numbers, instance_numbers; /* scratch: for the call, for each instance */
-  int64_t *stash_offset; /* by stash */
+  VEC(extent) sized;     /* step form: behind them, blocks whose size is known at run time */
+  location *stash_at;    /* by stash */
   plan_buffer *stashes;
   int stash_count;
   /* inside a function */
@@ -67,6 +74,7 @@ codegen_bytes host_bytes_of(const host *h);
 void host_read_sizes(host *h);
 view host_saved_view(host *h, const tile_place *place, ir chunk);
 ir host_scratch_at(host *h, ir base, int64_t offset);
+ir host_located(host *h, location at);
 void host_open_part(host *h, part *p);
 void host_open_instance(host *h, part *p);
 view host_at_time(host *h, view v, ir t, ir stride);

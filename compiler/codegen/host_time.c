@@ -85,9 +85,9 @@ void host_steps_forward(host *h) {
 }
 
 /* The view of row `step` of something kept for every step of a chunk. */
-static view kept_row(host *h, const plan_buffer *b, int64_t offset, ir step, lower *l) {
-  ir row = int_mul(h->e, step, integer(h->e, b->numbers));
-  return buffer_view(l, b, element(h->e, h->e->real, host_scratch_at(h, h->scratch, offset), row));
+static view kept_row(host *h, const plan_buffer *b, location at, ir step, lower *l) {
+  ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, b->numbers));
+  return buffer_view(l, b, element(h->e, h->e->real, host_located(h, at), row));
 }
 
 static const plan_buffer *state_memory(const part *p, const tile_place *place) {
@@ -103,7 +103,7 @@ static void recompute_step(host *h, ir t, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
-    view row = kept_row(h, state_memory(again, place), p->history_offset[i], step, &again->l);
+    view row = kept_row(h, state_memory(again, place), p->history_at[i], step, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place))
         host_copy_state(h, again, place, &again->l.carried[c], &row);
@@ -115,7 +115,7 @@ static void recompute_step(host *h, ir t, ir step) {
     result_target *target = &again->l.results[i];
     *target = (result_target){.active = LLVMConstInt(h->e->i1, 1, 0)};
     target->at =
-        kept_row(h, &h->stashes[place->stash], h->stash_offset[place->stash], step, &again->l);
+        kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &again->l);
   }
   one_step(h, again, t);
 }
@@ -126,11 +126,11 @@ static void backward_step(host *h, ir t, ir step) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE) {
       p->l.arguments[i] =
-          kept_row(h, state_memory(&h->again, place), p->history_offset[i], step, &p->l);
+          kept_row(h, state_memory(&h->again, place), p->history_at[i], step, &p->l);
     }
     if (place->role == TILE_STASH) {
       p->l.arguments[i] =
-          kept_row(h, &h->stashes[place->stash], h->stash_offset[place->stash], step, &p->l);
+          kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
     }
   }
   one_step(h, p, t);

@@ -29,7 +29,9 @@ int lane_block_of(const lower *l, const plan_nest *nest, int result) {
   int64_t stride;
   bool dense =
       target->at.stride[axis] && int_known(target->at.stride[axis], &stride) && stride == 1;
-  return dense && block > 1 && plan_axis_size(l->m, l->p->program, axis) >= block ? block : 0;
+  bool sized = plan_sized(l->p->program, nest->axes);
+  bool enough = sized && plan_axis_size(l->m, l->p->program, axis) >= block;
+  return dense && block > 1 && enough ? block : 0;
 }
 
 static ir picked(emitter *e, ir x, ir y, const int *lanes, int count) {
@@ -143,8 +145,8 @@ static void blocks_over(lower *l, const staged_lanes *s, axis_set axes, place_in
 staged_lanes stage_lanes(lower *l, const plan_nest *nest, int result, int block) {
   staged_lanes staged = {.result = result, .block = block, .axes = nest->axes};
   plan_buffer b = plan_buffer_for(l->m, l->p->program, nest->axes, false, -1);
-  ir memory = stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)(b.numbers * block)), "lanes");
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) b.stride[axis] *= block;
+  ir memory = stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)(b.numbers.factor * block)), "lanes");
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) b.stride[axis].factor *= block;
   staged.rows = buffer_view(l, &b, memory);
   return staged;
 }

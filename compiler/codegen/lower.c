@@ -6,7 +6,8 @@
  *     for n: x4 = x2[n] * x3; x5 = exp(x4); acc += x5      the lane axis, or the contiguous axis, in vectors
  *     x6 = acc
  *
- * Vectors along an axis whose size is no multiple of their width end with one shorter vector: sizes are known.
+ * Vectors along an axis whose size is no multiple of their width end with one shorter vector, or entry by entry where the
+ * size is known at run time only.
  */
 #include "lower_parts.h"
 
@@ -17,10 +18,18 @@
 
 /* ---- memory ---- */
 
+ir lower_extent(emitter *e, const ir *axis_size, extent x) {
+  ir n = integer(e, x.factor);
+  for (int axis = 0; axis < PLAN_MAX_AXES && x.factor; axis++) {
+    if (axis_in(x.sizes, axis)) n = int_mul(e, n, axis_size[axis]);
+  }
+  return n;
+}
+
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true};
   for (int i = 0; i < b->axis_count; i++)
-    v.stride[b->axes[i]] = integer(l->e, b->stride[b->axes[i]]);
+    v.stride[b->axes[i]] = lower_extent(l->e, l->axis_size, b->stride[b->axes[i]]);
   if (b->lane) v.stride[l->m->lane_axis] = integer(l->e, 1);
   return v;
 }
@@ -305,7 +314,7 @@ void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops 
     return;
   }
   int axis = axes->axes[from];
-  emit_loop loop = loop_begin(l->e, integer(l->e, 0), integer(l->e, known_size(l, axis)), 1,
+  emit_loop loop = loop_begin(l->e, integer(l->e, 0), l->axis_size[axis], 1,
                               l->p->program->axes.items[axis].name);
   at->index[axis] = loop.index;
   lower_loops_over(l, axes, from + 1, at, inner, data);
@@ -313,25 +322,48 @@ void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops 
   loop_end(l->e, &loop);
 }
 
-/* Vectors along `axis`: whole ones in a loop, then the rest as one shorter vector. */
-static void vectors_along(lower *l, int axis, place_in_loops *at, nest_function *inner,
-                          void *data) {
+/* An axis in vectors: whole ones up to `whole`, then the rest. */
+typedef struct vectors {
+  ir whole;
+  int lanes;      /* of a whole vector; 0: there is none */
+  bool rest;      /* something is left */
+  int rest_lanes; /* it is one shorter vector; 0: entry by entry */
+} vectors;
+
+static vectors vectors_of(lower *l, int axis) {
   emitter *e = l->e;
   int64_t size = known_size(l, axis), width = l->m->width, whole = size / width * width;
-  if (size <= 2 * width) whole = 0;
-  at->vector_axis = axis;
-  if (whole) {
-    at->lanes = (int)width;
-    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), width,
-                                l->p->program->axes.items[axis].name);
-    at->index[axis] = loop.index;
-    inner(l, at, data);
-    loop_end(e, &loop);
+  if (size == TILE_RUNTIME_SIZE) {
+    ir rest = LLVMBuildURem(e->b, l->axis_size[axis], integer(e, width), "");
+    return (vectors){int_sub(e, l->axis_size[axis], rest), (int)width, true, 0};
   }
-  if (size > whole) {
-    at->lanes = (int)(size - whole);
-    at->index[axis] = integer(e, whole);
+  if (size <= 2 * width) whole = 0;
+  return (vectors){integer(e, whole), whole ? (int)width : 0, size > whole, (int)(size - whole)};
+}
+
+static void along_axis(lower *l, int axis, ir begin, ir end, int step, place_in_loops *at,
+                       nest_function *inner, void *data) {
+  emit_loop loop = loop_begin(l->e, begin, end, step, l->p->program->axes.items[axis].name);
+  at->index[axis] = loop.index;
+  inner(l, at, data);
+  loop_end(l->e, &loop);
+}
+
+static void vectors_along(lower *l, int axis, place_in_loops *at, nest_function *inner,
+                          void *data) {
+  vectors v = vectors_of(l, axis);
+  at->vector_axis = axis;
+  if (v.lanes) {
+    at->lanes = v.lanes;
+    along_axis(l, axis, integer(l->e, 0), v.whole, v.lanes, at, inner, data);
+  }
+  at->lanes = v.rest_lanes;
+  if (v.rest && v.rest_lanes) {
+    at->index[axis] = v.whole;
     inner(l, at, data);
+  } else if (v.rest) {
+    at->vector_axis = -1;
+    along_axis(l, axis, v.whole, l->axis_size[axis], 1, at, inner, data);
   }
   at->vector_axis = -1;
   at->lanes = 0;
@@ -346,7 +378,7 @@ typedef struct points {
   int vector; /* axis in vectors, or -1 */
   bool vector_reduced;
   ir *sums;       /* accumulators by position in nest->values, for vectors of `sum_lanes` */
-  ir *short_sums; /* for the shorter vector at the end */
+  ir *short_sums; /* for the rest at the end: of a shorter vector or of single entries */
   int sum_lanes;
   staged_lanes *staged; /* by position in nest->results; block 0: stored at each point */
 } points;
@@ -468,22 +500,23 @@ static ir lanes_together(emitter *e, tile_op op, ir x) {
   return all;
 }
 
-static void finish_sums(lower *l, const place_in_loops *at, const points *n, int lanes,
-                        int short_lanes) {
+/* What the lanes of the whole vectors and of the rest come to. */
+static ir total_of(lower *l, const points *n, int i, const vectors *v) {
+  tile_op op = value(l, n->nest->values.items[i])->op;
+  ir x = NULL;
+  if (v->lanes) x = lanes_together(l->e, op, load_real(l->e, n->sums[i], v->lanes));
+  if (!v->rest) return x;
+  ir rest = load_real(l->e, n->short_sums[i], v->rest_lanes);
+  if (v->rest_lanes) rest = lanes_together(l->e, op, rest);
+  return x ? combine(l->e, op, x, rest) : rest;
+}
+
+static void finish_sums(lower *l, const place_in_loops *at, const points *n, const vectors *v) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
-    tile_op op = value(l, id)->op;
-    if (!reduces(op)) continue;
-    ir x = NULL;
-    if (!n->vector_reduced) {
-      x = load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, lanes));
-    } else {
-      if (lanes) x = lanes_together(l->e, op, load_real(l->e, n->sums[i], lanes));
-      if (short_lanes) {
-        ir rest = lanes_together(l->e, op, load_real(l->e, n->short_sums[i], short_lanes));
-        x = x ? combine(l->e, op, x, rest) : rest;
-      }
-    }
+    if (!reduces(value(l, id)->op)) continue;
+    ir x = n->vector_reduced ? total_of(l, n, i, v)
+                             : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
     lower_keep_value(l, at, id, x);
   }
 }
@@ -506,18 +539,15 @@ static void outer_point(lower *l, const place_in_loops *at, void *data) {
     return;
   }
   place_in_loops inner = *at;
-  int lanes = at->lanes, short_lanes = 0;
+  vectors v = {.lanes = at->lanes};
   if (n->vector_reduced) {
-    int64_t size = known_size(l, n->vector), width = l->m->width;
-    int64_t whole = size <= 2 * width ? 0 : size / width * width;
-    lanes = whole ? (int)width : 0;
-    short_lanes = (int)(size - whole);
-    n->sum_lanes = lanes ? lanes : -1;
-    if (short_lanes) start_sums(l, n, n->short_sums, short_lanes);
+    v = vectors_of(l, n->vector);
+    n->sum_lanes = v.lanes ? v.lanes : -1;
+    if (v.rest) start_sums(l, n, n->short_sums, v.rest_lanes);
   }
-  if (lanes || !n->vector_reduced) start_sums(l, n, n->sums, lanes);
+  if (v.lanes || !n->vector_reduced) start_sums(l, n, n->sums, v.lanes);
   lower_loops_over(l, &n->reduced, 0, &inner, reduced_loops, data);
-  finish_sums(l, at, n, lanes, short_lanes);
+  finish_sums(l, at, n, &v);
 }
 
 static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
@@ -689,10 +719,7 @@ void lower_commit(lower *l) {
       staged[c] = buffer_of(l, pv->buffer);
       continue;
     }
-    plan_buffer b = plan_buffer_for(l->m, l->p->program, tile, lane, -1);
-    stage_data s = {.id = r->value, .axes = axes};
-    s.to = buffer_view(l, &b,
-                       stack_slot(l->e, LLVMArrayType2(l->e->real, (uint64_t)b.numbers), "next"));
+    stage_data s = {.id = r->value, .axes = axes, .to = buffer_of(l, pair->staging)};
     lower_points(l, tile, lane, next_state_point, &s);
     staged[c] = s.to;
   }

@@ -48,6 +48,8 @@ typedef struct lower {
   ir *memo;               /* values at the point at hand */
 } lower;
 
+/* The number that an extent stands for, with these sizes. */
+ir lower_extent(emitter *e, const ir *axis_size, extent x);
 view buffer_view(lower *l, const plan_buffer *b, ir base);
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 /* Reads or writes a tensor with the given axes at a place: a scalar, or a vector if the vector axis is among them. */

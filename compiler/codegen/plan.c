@@ -30,6 +30,13 @@ int64_t plan_axis_size(const mapping *m, const tile_program *program, int axis) 
   return program->axes.items[axis].size;
 }
 
+bool plan_sized(const tile_program *program, axis_set axes) {
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    if (axis_in(axes, axis) && program->axes.items[axis].size == TILE_RUNTIME_SIZE) return false;
+  }
+  return true;
+}
+
 static bool has_lane(const mapping *m, axis_set axes) {
   return m->lane_axis >= 0 && axis_in(axes, m->lane_axis);
 }
@@ -48,13 +55,15 @@ plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_
     }
     b.axes[at] = axis;
   }
-  int64_t stride = lane ? m->lanes : 1;
+  extent stride = {.factor = lane ? m->lanes : 1};
   for (int i = b.axis_count - 1; i >= 0; i--) {
     int64_t size = plan_axis_size(m, program, b.axes[i]);
-    if (size == TILE_RUNTIME_SIZE)
-      ICE("codegen", "axis %s has no size", program->axes.items[b.axes[i]].name);
     b.stride[b.axes[i]] = stride;
-    stride *= size;
+    if (size == TILE_RUNTIME_SIZE) {
+      stride.sizes |= axis_bit(b.axes[i]);
+    } else {
+      stride.factor *= size;
+    }
   }
   b.numbers = stride;
   return b;
@@ -180,13 +189,14 @@ static double space_size(const planner *q, axis_set axes) {
   return size;
 }
 
-/* A product of two tiles that is worth the blocked kernel. */
+/* A product of two tiles that is worth the blocked kernel, which knows its sizes. */
 bool plan_is_blocked_dot(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT) return false;
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
   if (has_lane(q->m, value(q, v->args[0])->axes | value(q, v->args[1])->axes)) return false;
   axis_set over = plan_tile_axes(q->m, v->over);
+  if (!plan_sized(q->program, a | b)) return false;
   return over && (a & ~b) && (b & ~a) && space_size(q, a | b) >= 256;
 }
 
@@ -315,7 +325,7 @@ static void sum_extra_axes(planner *q) {
 
 /* ---- nests ---- */
 
-static int new_buffer(planner *q, plan_buffer b) {
+int plan_new_buffer(planner *q, plan_buffer b) {
   vec_push(q->a, &q->p->buffers, b);
   return q->p->buffers.count - 1;
 }
@@ -440,7 +450,7 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis) {
   plan_value *pv = &q->p->values[id];
   if (pv->buffer >= 0) return;
   pv->held = HELD_BUFFER;
-  pv->buffer = new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis));
+  pv->buffer = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis));
 }
 
 /* Memory under the operand: values behind index maps get buffers. */
@@ -463,7 +473,7 @@ static int pack_operand(planner *q, tile_id id, int last_axis, region r) {
   }
   if (pv->region == REGION_SHARED || pv->region == REGION_PROLOGUE) r = pv->region;
   plan_nest nest = {.kind = NEST_PACK, .region = r, .axes = pv->tile, .packed = id};
-  nest.pack = new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, false, last_axis));
+  nest.pack = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, false, last_axis));
   new_nest(q, nest);
   return nest.pack;
 }

@@ -35,18 +35,24 @@ typedef enum region {
   REGION_COUNT
 } region;
 
+/* A count that may depend on sizes known at run time: `factor` times the product of the sizes of these axes. */
+typedef struct extent {
+  int64_t factor;
+  axis_set sizes;
+} extent;
+
 /* An array over tile axes; with `lane` every element is `lanes` numbers wide. */
 typedef struct plan_buffer {
   int axis_count;
-  int axes[PLAN_MAX_AXES];       /* outermost first */
-  int64_t stride[PLAN_MAX_AXES]; /* by axis, in numbers */
-  int64_t numbers;               /* in all */
+  int axes[PLAN_MAX_AXES];      /* outermost first */
+  extent stride[PLAN_MAX_AXES]; /* by axis, in numbers */
+  extent numbers;               /* in all */
   bool lane;
   bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
   bool persistent; /* lives through all runs of an instance */
   int carried;     /* in place of this carried value's memory, or -1 */
   int first, last; /* nests between which it is alive */
-  int64_t offset;  /* in scratch, in numbers */
+  int64_t offset;  /* in the scratch of plan.scratch with the same sizes, in units of their product */
 } plan_buffer;
 
 typedef struct plan_value {
@@ -98,6 +104,7 @@ typedef struct plan_nest {
 typedef struct carried_pair {
   int argument, result; /* of the program, or -1 */
   bool in_place;
+  int staging; /* buffer for the next state, which is no buffer itself and not made in place; else -1 */
 } carried_pair;
 
 typedef struct plan {
@@ -107,7 +114,7 @@ typedef struct plan {
   VEC(plan_buffer) buffers;
   carried_pair *carried; /* by the kernel's carried values */
   int carried_count;
-  int64_t scratch; /* numbers, without persistent buffers */
+  VEC(extent) scratch; /* numbers, without persistent buffers: one entry for each set of run-time sizes */
 } plan;
 
 /* Memory that lives from run to run: a state (forward) or the cotangent of one (backward). */
@@ -131,6 +138,8 @@ bool plan_same_state(const tile_place *x, const tile_place *y);
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
 plan *plan_program(arena *a, const mapping *m, const tile_program *program,
                    const carried_list *carried);
+/* Whether all these axes have compile-time sizes. */
+bool plan_sized(const tile_program *program, axis_set axes);
 /* The axis along which the value at hand lies contiguously in memory, or -1. */
 int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const plan *p, tile_id id);

@@ -138,13 +138,25 @@ static bool may_update_in_place(planner *q, const carried_pair *pair) {
   return true;
 }
 
+static bool update_in_place(planner *q, int c) {
+  plan *p = q->p;
+  const carried_pair *pair = &p->carried[c];
+  if (!may_update_in_place(q, pair)) return false;
+  plan_buffer *b =
+      &p->buffers.items[p->values[q->program->results.items[pair->result].value].buffer];
+  const plan_buffer *memory = &q->carried->items[c].memory;
+  if (memcmp(b->stride, memory->stride, sizeof b->stride)) return false;
+  b->carried = c;
+  return true;
+}
+
 void plan_states(planner *q) {
   plan *p = q->p;
   p->carried_count = q->carried->count;
   p->carried = ARENA_ARRAY(q->a, carried_pair, q->carried->count);
   for (int c = 0; c < q->carried->count; c++) {
     carried_pair *pair = &p->carried[c];
-    *pair = (carried_pair){-1, -1, false};
+    *pair = (carried_pair){-1, -1, false, -1};
     for (int i = 0; i < q->program->arguments.count; i++) {
       const tile_place *place = &q->program->arguments.items[i];
       bool carried = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
@@ -160,13 +172,13 @@ void plan_states(planner *q) {
       if (plan_is_carried_role(place->role) && plan_same_state(place, &q->carried->items[c].place))
         pair->result = i;
     }
-    if (pair->result < 0 || !may_update_in_place(q, pair)) continue;
-    plan_buffer *b =
-        &p->buffers.items[p->values[q->program->results.items[pair->result].value].buffer];
-    const plan_buffer *memory = &q->carried->items[c].memory;
-    if (memcmp(b->stride, memory->stride, sizeof b->stride)) continue;
-    b->carried = c;
-    pair->in_place = true;
+    if (pair->result < 0) continue;
+    pair->in_place = update_in_place(q, c);
+    const plan_value *next = &p->values[q->program->results.items[pair->result].value];
+    if (pair->in_place || next->held == HELD_BUFFER) continue;
+    plan_buffer staging = q->carried->items[c].memory;
+    staging.persistent = false;
+    pair->staging = plan_new_buffer(q, staging);
   }
 }
 
@@ -228,6 +240,9 @@ void plan_find_lives(planner *q) {
     const tile_result *r = &q->program->results.items[i];
     if (plan_is_carried_role(r->place.role)) live_operand(q, r->value, end);
   }
+  for (int c = 0; c < p->carried_count; c++) {
+    if (p->carried[c].staging >= 0) note_life(p, p->carried[c].staging, end);
+  }
   /* what the prologue or a shared region made is read in every later run */
   for (int n = 0; n < end; n++) {
     const plan_nest *nest = &p->nests.items[n];
@@ -242,25 +257,45 @@ void plan_find_lives(planner *q) {
 
 enum { STACK_VECTORS = 32 };
 
-void plan_place_buffers(planner *q) {
-  plan *p = q->p;
-  for (int i = 0; i < p->buffers.count; i++) {
-    plan_buffer *b = &p->buffers.items[i];
-    if (b->last < 0 || b->carried >= 0) continue;
-    int64_t vectors = b->numbers / (b->lane ? q->m->width : 1);
-    b->stack = !q->m->chunks_outside && b->lane && vectors <= STACK_VECTORS;
-    if (b->persistent || b->stack) continue;
-    b->offset = 0;
-    for (int k = 0; k < i; k++) { /* first fit behind the buffers that live at the same time */
-      const plan_buffer *other = &p->buffers.items[k];
-      if (other->offset < 0 || other->last < b->first || b->last < other->first) continue;
-      int64_t end = other->offset + other->numbers;
-      if (other->offset < b->offset + b->numbers && b->offset < end) {
-        b->offset = (end + 15) / 16 * 16;
-        k = -1;
-      }
-    }
-    if (b->offset + b->numbers > p->scratch) p->scratch = b->offset + b->numbers;
+/* The part of scratch for buffers whose size depends on these run-time sizes. */
+static extent *scratch_of(planner *q, axis_set sizes) {
+  for (int i = 0; i < q->p->scratch.count; i++) {
+    if (q->p->scratch.items[i].sizes == sizes) return &q->p->scratch.items[i];
   }
-  p->scratch = (p->scratch + 15) / 16 * 16;
+  vec_push(q->a, &q->p->scratch, ((extent){.sizes = sizes}));
+  return &q->p->scratch.items[q->p->scratch.count - 1];
+}
+
+static bool fits_stack(const planner *q, const plan_buffer *b) {
+  return !q->m->chunks_outside && b->lane && !b->numbers.sizes &&
+         b->numbers.factor / q->m->width <= STACK_VECTORS;
+}
+
+/* First fit behind the buffers that live at the same time, whole cache lines where the size is known. */
+static void place_buffer(planner *q, int index) {
+  plan_buffer *b = &q->p->buffers.items[index];
+  int64_t line = b->numbers.sizes ? 1 : 16;
+  b->offset = 0;
+  for (int k = 0; k < index; k++) {
+    const plan_buffer *other = &q->p->buffers.items[k];
+    if (other->offset < 0 || other->last < b->first || b->last < other->first) continue;
+    if (other->numbers.sizes != b->numbers.sizes) continue;
+    int64_t end = other->offset + other->numbers.factor;
+    if (other->offset < b->offset + b->numbers.factor && b->offset < end) {
+      b->offset = (end + line - 1) / line * line;
+      k = -1;
+    }
+  }
+  extent *scratch = scratch_of(q, b->numbers.sizes);
+  if (b->offset + b->numbers.factor > scratch->factor)
+    scratch->factor = b->offset + b->numbers.factor;
+}
+
+void plan_place_buffers(planner *q) {
+  for (int i = 0; i < q->p->buffers.count; i++) {
+    plan_buffer *b = &q->p->buffers.items[i];
+    if (b->last < 0 || b->carried >= 0) continue;
+    b->stack = fits_stack(q, b);
+    if (!b->persistent && !b->stack) place_buffer(q, i);
+  }
 }

@@ -27,6 +27,7 @@ bool plan_moves_index(tile_op op);
 bool plan_is_reduction(tile_op op);
 bool plan_is_blocked_dot(const planner *q, tile_id id);
 bool plan_is_carried_role(tile_role role);
+int plan_new_buffer(planner *q, plan_buffer b);
 void plan_force_buffer(planner *q, tile_id id, int last_axis);
 
 /* plan_memory.c */

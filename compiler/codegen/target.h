@@ -46,6 +46,9 @@ typedef struct codegen_bytes {
   VEC(codegen_bytes_term) terms;
 } codegen_bytes;
 
+/* Adds a term to those of the same axes. */
+void codegen_bytes_add(arena *a, codegen_bytes *bytes, codegen_bytes_term term);
+
 typedef struct codegen_kernel {
   const kernel *kernel;
   const char *symbols[CLONE_COUNT]; /* NULL: clone not asked for */

@@ -329,6 +329,7 @@ static void read_axis(reader *r) {
       axis.size = take_whole(r, 0, INT32_MAX);
     }
   }
+  if (axis.size == TYPED_RUNTIME_SIZE && take(r, "least")) axis.least = take_whole(r, 1, INT32_MAX);
   axis.summed = take(r, "summed");
   vec_push(r->memory, &r->body->axes, axis);
 }

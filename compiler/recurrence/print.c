@@ -3,6 +3,7 @@
 //   recurrence gla {
 //     axis H                           size told at run time
 //     axis K = 16 summed               compile-time size; summed: the source consumes the axis
+//     axis N least 3                   run-time size; a slice reads entry 2
 //     axis E = {2 * H}                 size computed at run time from those of earlier axes
 //     input x[H,K]                     kind, name, axes in the order of memory
 //     state S[H,K] : complex           and: in [-5, 0]   a promise
@@ -89,6 +90,7 @@ static void print_axis(FILE *out, arena *a, const typed_axis *axis) {
   } else if (axis->size_expr) {
     fprintf(out, " = {%s}", expr_to_text(a, axis->size_expr));
   }
+  if (axis->least) fprintf(out, " least %lld", (long long)axis->least);
   fprintf(out, "%s\n", axis->summed ? " summed" : "");
 }
 

@@ -37,6 +37,9 @@ static const char *check_declarations(const verifier *v) {
     if (axis->size < 0 && axis->size != TYPED_RUNTIME_SIZE) {
       return WRONG(v, "axis '%s' has a negative size", axis->name);
     }
+    if (axis->least < 0 || (axis->least && axis->size != TYPED_RUNTIME_SIZE)) {
+      return WRONG(v, "axis '%s' has a least size beside its size", axis->name);
+    }
   }
   for (int i = 0; i < body->tensors.count; i++) {
     const char *wrong = check_tensor(v, &body->tensors.items[i]);

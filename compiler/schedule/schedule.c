@@ -199,6 +199,11 @@ static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwis
   return instances;
 }
 
+/* Chunk programs know the sizes of all axes that are not cut into instances. */
+static bool has_runtime_tiles(const scheduler *s, const tile_program *program) {
+  return runtime_axes(s, ~program->grid);
+}
+
 static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise,
                           const char *why) {
   checked(s, forward);
@@ -270,6 +275,8 @@ static bool try_scalar_decay(scheduler *s, tile_program *step, const char **reas
   int chunk = s->options.chunk ? s->options.chunk : decay_chunk(keys);
   tile_program *program = chunk_build_scalar_decay(s->a, s->r, chunk, reason);
   if (!program) return false;
+  *reason = "an axis of run-time size is sliced or renamed";
+  if (has_runtime_tiles(s, program)) return false;
   chunk_kernels(
       s, program, step, false,
       arena_printf(s->a, "%lld keys: products of chunks of %d steps", (long long)keys, chunk));

@@ -7,6 +7,7 @@
 //
 // An expression with a mistake is the error operand, about which nothing more is said.
 #include <math.h>
+#include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/sema/internal.h"
@@ -245,14 +246,15 @@ static sema_operand check_slice(sema_scope *scope, const ast_expr *e) {
       value = operand_error;
       continue;
     }
-    int64_t size = scope->body->axes.items[axis].size;
-    if (size == TYPED_RUNTIME_SIZE) {
-      report_runtime_axis(scope, axis, slice->name.span, "is sliced");
-      value = operand_error;
-    } else if (entry >= size) {
+    typed_axis *sliced = &scope->body->axes.items[axis];
+    bool runtime = sliced->size == TYPED_RUNTIME_SIZE;
+    int64_t size = runtime ? INT32_MAX : sliced->size;
+    if (entry >= size) {
       scope_error(scope, slice->value->span, "expected an entry of %s from 0 to %lld, found %lld",
                   slice->name.text, (long long)size - 1, (long long)entry);
       value = operand_error;
+    } else if (runtime && entry >= sliced->least) {
+      sliced->least = entry + 1;  // checked when the size is known
     }
     value = build_slice(scope, value, axis, entry, e->span);
   }
@@ -264,6 +266,35 @@ typedef struct renames {
   int from[TYPED_MAX_AXES], to[TYPED_MAX_AXES];
   int count;
 } renames;
+
+// The axis whose size a run-time axis takes: N for M = N.
+static const typed_axis *size_owner(const sema_scope *scope, const typed_axis *axis) {
+  while (axis->size == TYPED_RUNTIME_SIZE && axis->size_expr && axis->size_expr->kind == AST_NAME) {
+    const typed_axis *owner = scope->body->axes.items;
+    while (owner->name != axis->size_expr->name.text) owner++;  // an earlier one of the header
+    axis = owner;
+  }
+  return axis;
+}
+
+// Whether the header alone says so: sizes at run time are one if one is declared by the other, or both by one text.
+static bool same_size(const sema_scope *scope, int x, int y) {
+  const typed_axis *a = size_owner(scope, &scope->body->axes.items[x]);
+  const typed_axis *b = size_owner(scope, &scope->body->axes.items[y]);
+  if (a == b) return true;
+  if (a->size != TYPED_RUNTIME_SIZE || b->size != TYPED_RUNTIME_SIZE) return a->size == b->size;
+  return a->size_expr && b->size_expr &&
+         strcmp(expr_to_text(scope->sema->memory, a->size_expr),
+                expr_to_text(scope->sema->memory, b->size_expr)) == 0;
+}
+
+// "M = 4", "N at run time"
+static const char *size_text(const sema_scope *scope, int axis) {
+  const typed_axis *a = &scope->body->axes.items[axis];
+  if (a->size == TYPED_RUNTIME_SIZE)
+    return arena_printf(scope->sema->memory, "%s at run time", a->name);
+  return arena_printf(scope->sema->memory, "%s = %lld", a->name, (long long)a->size);
+}
 
 static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand value, int i,
                            renames *all) {
@@ -278,18 +309,9 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
                 "expected each axis once, found '%s' twice", twice ? r->from.text : r->to.text);
     return false;
   }
-  const typed_axis *axes = scope->body->axes.items;
-  int open = axes[from].size == TYPED_RUNTIME_SIZE ? from : to;
-  if (axes[open].size == TYPED_RUNTIME_SIZE) {
-    report_runtime_axis(scope, open, open == from ? r->from.span : r->to.span,
-                        "takes part in a rename");
-    return false;
-  }
-  if (axes[from].size != axes[to].size) {
-    scope_error(scope, r->span,
-                "expected axes of one size, found %s = %lld and %s = %lld; declare %s = %s",
-                r->from.text, (long long)axes[from].size, r->to.text, (long long)axes[to].size,
-                axes[to].name, axes[from].name);
+  if (!same_size(scope, from, to)) {
+    scope_error(scope, r->span, "expected axes of one size, found %s and %s; declare %s = %s",
+                size_text(scope, from), size_text(scope, to), r->to.text, r->from.text);
     return false;
   }
   all->from[all->count] = from;

@@ -41,6 +41,7 @@ typedef struct typed_axis {
   const char *name;            /* interned */
   int64_t size;                /* compile-time size, or TYPED_RUNTIME_SIZE: told by the tensors at run time */
   const ast_expr *size_expr;   /* a run-time size computed from other axes (E = 2*D with D at run time), else NULL */
+  int64_t least;               /* run-time size: at least this many, for slices read entry least - 1; else 0 */
   bool summed;                 /* some reduction, slice or rename of the source consumes it */
   span span;
 } typed_axis;

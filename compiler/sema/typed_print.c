@@ -61,6 +61,7 @@ static void put_header(text *t, const typed_body *body) {
     } else if (axis->size_expr) {
       put(t, " = %s at run time", expr_to_text(t->memory, axis->size_expr));
     }
+    if (axis->least) put(t, " >= %lld", (long long)axis->least);
   }
   put(t, ")\n");
 }

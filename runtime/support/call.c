@@ -89,8 +89,27 @@ static rec_status read_axis(call *c, int index) {
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected a size of at least 1 for axis %s, found %lld", name_of(c),
                     c->entry, name, (long long)given);
+  if (given < axis->least)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_%s: expected a size of at least %d for axis %s, whose entry %d is read, "
+                    "found %lld",
+                    name_of(c), c->entry, axis->least, name, axis->least - 1, (long long)given);
   c->axis_size[index] = given;
   return REC_OK;
+}
+
+/* Terms in sizes: values between the axes of several tensors. */
+static bool count_fits(const call *c, const rec_table_count *count) {
+  const rec_table_term *terms = table_at(c->table, count->terms_at);
+  for (int i = 0; i < count->term_count; i++) {
+    int64_t product = terms[i].coefficient;
+    for (int axis = 0; axis < c->table->axis_count; axis++)
+      if ((terms[i].axes >> axis & 1) &&
+          __builtin_mul_overflow(product, c->axis_size[axis], &product))
+        return false;
+    if (product > NUMBERS_MAX) return false;
+  }
+  return true;
 }
 
 /* Refuses sizes whose tensors no machine can hold; afterwards no product of sizes overflows. */
@@ -112,6 +131,12 @@ static rec_status check_totals(const call *c) {
           name_of(c), c->entry, table_text(c->table, memory->name_at),
           table_text(c->table, memory->shape_at));
   }
+  for (int kind = 0; kind < REC_KERNEL_COUNT; kind++)
+    if (!count_fits(c, &c->table->kernels[kind].scratch))
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "%s_%s: expected sizes that fit in memory, found ones whose intermediate "
+                      "values take more than 2^56 bytes",
+                      name_of(c), c->entry);
   return REC_OK;
 }
 

@@ -33,7 +33,7 @@ typedef struct rec_table_axis {
   int32_t expression_at;       /* a size computed from earlier axes: rec_table_size_step[] */
   int32_t expression_count;
   int32_t expression_text_at;  /* as the source wrote it */
-  int32_t unused;
+  int32_t least;               /* a slice reads entry least - 1; 0: no slice with a run-time size */
 } rec_table_axis;
 
 /* What a call does with a memory; the optional ones may be NULL. */

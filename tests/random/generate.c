@@ -246,11 +246,12 @@ static expr reduction(maker *m, unsigned allowed, int depth) {
 }
 
 static expr slice(maker *m, unsigned allowed) {
-  int axis = chance(m, 50) ? K : V;
+  int axis = chance(m, 30) ? H : chance(m, 50) ? K : V;
   unsigned bit = 1u << axis;
   expr e = need(m, subset(m, allowed & ~bit) | bit, false, false);
+  int size = axis == H && m->run_time ? 1 : m->sizes[axis];
   return make(m, e.axes & ~bit, false,
-              TEXT("%s[%s = %d]", e.text, axis_names[axis], below(m, m->sizes[axis])));
+              TEXT("%s[%s = %d]", e.text, axis_names[axis], below(m, size)));
 }
 
 // sum[M](A * e{K -> M}): a dense product.

@@ -86,7 +86,12 @@ static int64_t elements(const reference_run *run, axis_set axes, bool complex) {
 static const int64_t *choose_sizes(arena *memory, const typed_body *body) {
   int64_t *sizes = ARENA_ARRAY(memory, int64_t, body->axes.count + 1), next = 2;
   for (int i = 0; i < body->axes.count; i++) {
-    sizes[i] = body->axes.items[i].size == TYPED_RUNTIME_SIZE ? next++ : body->axes.items[i].size;
+    const typed_axis *axis = &body->axes.items[i];
+    sizes[i] = axis->size == TYPED_RUNTIME_SIZE ? next++ : axis->size;
+    for (int k = 0; k < i && axis->size_expr; k++) {  // M = N
+      if (axis->size_expr->kind == AST_NAME && body->axes.items[k].name == axis->size_expr->name.text)
+        sizes[i] = sizes[k];
+    }
   }
   return sizes;
 }

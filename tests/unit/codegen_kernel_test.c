@@ -209,6 +209,18 @@ static const struct {
             "  y = sum[K](r * (S[t-1] + u * k * v))\n"
             "  S = sigmoid(g) * S[t-1] + k * v\n"
             "}\n"),
+    PROGRAM("run-time tiles",
+            "(N, M = N, K = 5) {\n"
+            "  input x[N], z[M,K]\n"
+            "  param w[N,M]\n"
+            "  state S[N,M], h[N], d[M]\n"
+            "  output y[N,M], c\n"
+            "  h = tanh(x + 0.5 * h[t-1] * h[t-1][N = 1])\n"
+            "  d = h[t-1]{N -> M}\n"
+            "  S = sigmoid(w) * S[t-1] + x * sum[K](z) + x[t-2][N = 0] * h{N -> M} * h + d[t-1]\n"
+            "  y = S * d * S[N = 1]\n"
+            "  c = S[N = 1, M = 0] + max[K](z)[M = 1]\n"
+            "}\n"),
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
@@ -324,6 +336,22 @@ static int64_t instances_of(const kernel *k, const int64_t *sizes) {
   return n;
 }
 
+// Bytes behind the scratch that no kernel may write.
+enum { BEHIND = 1024 };
+
+static int64_t scratch_bytes(const codegen_bytes *scratch, int64_t instances,
+                             const int64_t *sizes) {
+  int64_t bytes = scratch->constant + scratch->per_instance * instances;
+  for (int i = 0; i < scratch->terms.count; i++) {
+    int64_t term = scratch->terms.items[i].coefficient;
+    for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
+      if (axis_in(scratch->terms.items[i].axes, axis)) term *= sizes[axis];
+    }
+    bytes += term;
+  }
+  return bytes;
+}
+
 static void run_kernel(launch *l, kernel_kind kind) {
   const codegen_kernel *k = NULL;
   int number = 0;
@@ -355,9 +383,9 @@ static void run_kernel(launch *l, kernel_kind kind) {
     frame.saved_batch_stride = l->saved_elements * (run->time / k->chunk + 1);
   }
   int64_t instances = instances_of(k->kernel, run->axis_sizes);
-  int64_t bytes = k->scratch.constant + k->scratch.per_instance * instances;
-  void *scratch = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
-  memset(scratch, 0xFF, (size_t)bytes);
+  int64_t bytes = scratch_bytes(&k->scratch, instances, run->axis_sizes);
+  unsigned char *scratch = aligned_alloc(64, (size_t)(bytes + BEHIND + 63) / 64 * 64);
+  memset(scratch, 0xFF, (size_t)bytes + BEHIND);
   void **table = dlsym(l->lib->handle, "kernel_table");
   assert_non_null(table);
   rec_kernel_function call;
@@ -367,6 +395,7 @@ static void run_kernel(launch *l, kernel_kind kind) {
     if (half) call(&frame, b, 0, half, scratch);
     if (instances > half) call(&frame, b, half, instances, scratch);
   }
+  for (int i = 0; i < BEHIND; i++) assert_int_equal(scratch[bytes + i], 0xFF);
   free(scratch);
   for (int i = 0; i < k->slots.count; i++) {
     int64_t numbers;
