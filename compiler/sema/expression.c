@@ -415,7 +415,8 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
     case AST_STRING: found = "a text"; break;
     case AST_TUPLE:
       found = "a tuple";
-      hint = "; tuples occur in layers only";
+      hint = scope->hook ? "; functions of single entries map over tuples, operators do not"
+                         : "; tuples occur in layers only";
       break;
     case AST_REPEAT:
       found = "repeat";
