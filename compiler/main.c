@@ -15,7 +15,8 @@ static const char usage_text[] =
     "  -D AXIS=SIZE, -D ITEM.AXIS=SIZE   set the size of an axis, everywhere or in one "
     "declaration\n"
     "  -O0 .. -O3                        effort of the code generator (default -O3)\n"
-    "  --dtype f32|f64                   numbers of tensors and states (default f32)\n"
+    "  --dtype f32|f64|bf16|f16          numbers of inputs and outputs (default f32); parameters,\n"
+    "                                    states and arithmetic are f64 with f64, else f32\n"
     "  --chunk N                         steps computed at once (default: chosen)\n"
     "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, "
     "tile, backward,\n"
@@ -90,8 +91,8 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     if (arg[2] < '0' || arg[2] > '3' || arg[3]) return usage_error("-O0, -O1, -O2 or -O3", arg);
     options->level = arg[2] - '0';
   } else if ((value = value_of(args, count, i, "--dtype"))) {
-    options->f64 = strcmp(value, "f64") == 0;
-    if (!options->f64 && strcmp(value, "f32") != 0) return usage_error("--dtype f32 or f64", value);
+    if (!number_type_find(value, &options->dtype))
+      return usage_error("--dtype f32, f64, bf16 or f16", value);
   } else if ((value = value_of(args, count, i, "--chunk"))) {
     int64_t chunk = whole(value);
     if (chunk < 1 || chunk > 4096)

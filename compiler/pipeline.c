@@ -103,7 +103,7 @@ static bool simplify(compilation *c) {
 }
 
 static bool schedule(compilation *c) {
-  schedule_options options = {.chunk = c->options->chunk, .f64 = c->options->f64};
+  schedule_options options = {.chunk = c->options->chunk, .f64 = c->options->dtype == NUMBER_F64};
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->kernels,
              schedule_recurrence(c->memory, c->recurrences.items[i], options));
@@ -113,7 +113,7 @@ static bool schedule(compilation *c) {
 static codegen_options code_options(const compilation *c) {
   const char *emit = c->options->emit;
   return (codegen_options){.level = c->options->level,
-                           .f64 = c->options->f64,
+                           .dtype = c->options->dtype,
                            .text = emit && (strcmp(emit, "llvm") == 0 || strcmp(emit, "asm") == 0)};
 }
 
@@ -143,7 +143,7 @@ static const char *library_path(const compilation *c) {
 static bool lay_out(compilation *c) {
   artifact *library = &c->library;
   library->name = base_name(c->memory, library_path(c));
-  library->f64 = c->options->f64;
+  library->dtype = c->options->dtype;
   library->level = c->options->level;
   library->chunk = c->options->chunk;
   for (int i = 0; i < c->options->defines.count; i++)

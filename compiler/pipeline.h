@@ -29,7 +29,7 @@ typedef struct compile_options {
   VEC(size_override) overrides;  /* -D */
   VEC(const char *) defines;     /* the same as written */
   int level;                     /* -O */
-  bool f64;
+  number_type dtype;
   int chunk;                     /* 0: chosen */
   bool check_only, write_dependencies, time_report;
 } compile_options;

@@ -163,8 +163,10 @@ static bool describe(rec_module *module, const typed_body *body, rec_dtype dtype
   for (int i = 0; i < lags; i++) {
     if (!describe_lag(module, body, &body->lags.items[i], &variables[tensors + i])) return false;
   }
-  *s = (rec_signature){body->name,       body->doc, dtype,          dtype,
-                       body->axes.count, axes,      tensors + lags, variables};
+  *s = (rec_signature){body->name,         body->doc,
+                       dtype,              rec_carried_type(dtype),
+                       body->axes.count,   axes,
+                       tensors + lags,     variables};
   return true;
 }
 

@@ -36,6 +36,29 @@ bool rec_dtype_find(const char *name, rec_dtype *dtype) {
   return false;
 }
 
+static const struct {
+  const char *text;
+  rec_dtype type;
+} number_types[] = {{"f32", REC_F32}, {"f64", REC_F64}, {"bf16", REC_BF16}, {"f16", REC_F16}};
+
+enum { NUMBER_TYPES = sizeof number_types / sizeof *number_types };
+
+bool rec_number_type(const char *text, rec_dtype *type) {
+  for (int i = 0; i < NUMBER_TYPES; i++) {
+    if (strcmp(text, number_types[i].text) != 0) continue;
+    *type = number_types[i].type;
+    return true;
+  }
+  return false;
+}
+
+const char *rec_number_text(rec_dtype type) {
+  for (int i = 0; i < NUMBER_TYPES; i++) {
+    if (number_types[i].type == type) return number_types[i].text;
+  }
+  return rows[type].name;
+}
+
 int64_t rec_tensor_elements(const rec_tensor *tensor) {
   int64_t count = 1;
   for (int i = 0; i < tensor->rank; i++) count *= tensor->shape[i];

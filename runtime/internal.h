@@ -14,6 +14,14 @@ static inline bool rec_multiply(int64_t a, int64_t b, int64_t *product) {
   return !__builtin_mul_overflow(a, b, product);
 }
 
+// The type that `--dtype` calls "f32", "f64", "bf16" or "f16", and back; false: no such name.
+bool rec_number_type(const char *text, rec_dtype *type);
+const char *rec_number_text(rec_dtype type);
+// The type of parameters, states and lag buffers beside tokens of that type.
+static inline rec_dtype rec_carried_type(rec_dtype tokens) {
+  return tokens == REC_F64 ? REC_F64 : REC_F32;
+}
+
 float rec_half_to_float(uint16_t bits);
 uint16_t rec_float_to_half(float value);
 

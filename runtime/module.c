@@ -255,7 +255,7 @@ static void read_recurrence(reader *r, const cJSON *json, rec_recurrence *recurr
   recurrence->signature.name = get_text(r, json, "name");
   recurrence->signature.doc = get_optional(r, json, "doc");
   recurrence->signature.token_type = r->module->dtype;
-  recurrence->signature.carried_type = r->module->dtype;
+  recurrence->signature.carried_type = rec_carried_type(r->module->dtype);
   recurrence->symbol = get_text(r, json, "symbol");
   read_axes(r, json, &recurrence->signature);
   if (!r->what) read_variables(r, json, &recurrence->signature);
@@ -288,12 +288,7 @@ static void read_sources(reader *r, const cJSON *json) {
 static void read_manifest(reader *r, const cJSON *json) {
   const char *dtype = get_text(r, json, "dtype");
   const cJSON *list, *item;
-  if (strcmp(dtype, "f32") == 0)
-    r->module->dtype = REC_F32;
-  else if (strcmp(dtype, "f64") == 0)
-    r->module->dtype = REC_F64;
-  else if (!r->what)
-    r->what = "dtype";
+  if (!rec_number_type(dtype, &r->module->dtype) && !r->what) r->what = "dtype";
   int count = get_count(r, json, "recurrences", &list);
   r->module->recurrences = allocate(r, count, sizeof *r->module->recurrences);
   if (r->what) return;

@@ -27,8 +27,9 @@
  *   const int32_t *cu_seqlens          NULL, or sequences + 1 offsets (batch is 1): they start at 0,
  *                                      never fall and end at `time`. States and lag buffers then
  *                                      have `sequences` entries in place of `batch`
- *   then, per tensor, pointers (`float *` or `double *`; a token tensor's is followed by two
- *   strides), first all values, then all gradients, each in declared order, lag buffers last:
+ *   then, per tensor, pointers (`float *` or `double *`, `uint16_t *` for tokens in bf16 and f16;
+ *   a token tensor's is followed by two strides), first all values, then all gradients, each in
+ *   declared order, lag buffers last:
  *     x, x_batch_stride, x_time_stride        input or output x
  *     A_log                                   param
  *     h0_h, hT_h                              state h, before and after
@@ -52,7 +53,8 @@
  *
  *   "rec": "0.1.0"               "abi": "1.0"
  *   "hash": "16 hexadecimal digits", of sources, options and rec's version
- *   "dtype": "f32" or "f64"      of tokens, params and states
+ *   "dtype": "f32", "f64", "bf16" or "f16", of tokens: inputs, outputs and their gradients; with
+ *                                bf16 and f16 params, states and lag buffers are f32
  *   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
  *   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
  *   "defines": ["P=32", "ssd.N=16"], in the order of the command line
@@ -135,7 +137,7 @@ typedef struct artifact_recurrence {
 
 typedef struct artifact {
   const char *name;              /* file name without folder and extension: mamba2 */
-  bool f64;
+  number_type dtype;             /* --dtype */
   int level;                     /* -O */
   int chunk;                     /* --chunk, 0: chosen */
   VEC(const char *) defines;     /* the -D of the command line, as written */
@@ -155,6 +157,8 @@ int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag);
 int abi_axes(const abi_recurrence *abi, const abi_memory *memory, int axes[TYPED_MAX_AXES]);
 /* Numbers per entry of those axes: 2 if complex, times the depth of a lag buffer. */
 int abi_factor(const abi_recurrence *abi, const abi_memory *memory);
+/* How its numbers are stored in a library with that --dtype. */
+number_type abi_number_type(const abi_memory *memory, number_type dtype);
 /* One entry per batch entry: everything but parameters. */
 bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory);
 /* "[batch,time,G,R]", "[batch,3,K]" (lag buffer), "[G,2]" (complex parameter). */

@@ -105,7 +105,13 @@ static bool is_read_only(const abi_recurrence *abi, const abi_memory *memory) {
   return memory->role == ABI_H0 || memory->role == ABI_D_HT;
 }
 
-static void put_memories(text_buffer *b, const abi_recurrence *abi, const char *type) {
+static const char *c_type(number_type type) {
+  static const char *const types[NUMBER_TYPE_COUNT] = {
+      [NUMBER_F32] = "float", [NUMBER_F64] = "double", "uint16_t", "uint16_t"};
+  return types[type];
+}
+
+static void put_memories(text_buffer *b, const abi_recurrence *abi, number_type dtype) {
   bool gradients = false;
   for (int i = 0; i < abi->memories.count; i++) {
     const abi_memory *memory = &abi->memories.items[i];
@@ -115,8 +121,10 @@ static void put_memories(text_buffer *b, const abi_recurrence *abi, const char *
     gradients = gradient;
     const char *doc =
         memory->tensor >= 0 && !gradient ? abi->body->tensors.items[memory->tensor].doc : NULL;
-    put(b, "  %s%s *%s;  /* %s %s", is_read_only(abi, memory) ? "const " : "", type,
-        abi->fields.items[memory->data].name, abi_shape(b->arena, abi, memory),
+    number_type type = abi_number_type(memory, dtype);
+    put(b, "  %s%s *%s;  /* %s%s%s %s", is_read_only(abi, memory) ? "const " : "", c_type(type),
+        abi->fields.items[memory->data].name, number_is_narrow(type) ? number_type_text(type) : "",
+        number_is_narrow(type) ? " " : "", abi_shape(b->arena, abi, memory),
         memory_words(abi, memory));
     if (doc) {
       put(b, ". ");
@@ -129,7 +137,7 @@ static void put_memories(text_buffer *b, const abi_recurrence *abi, const char *
   }
 }
 
-static void put_recurrence(text_buffer *b, const artifact_recurrence *r, const char *type) {
+static void put_recurrence(text_buffer *b, const artifact_recurrence *r, number_type dtype) {
   const abi_recurrence *abi = r->abi;
   const char *symbol = abi->symbol;
   put(b, "\n/* ---- %s ----\n", abi->body->name);
@@ -149,7 +157,7 @@ static void put_recurrence(text_buffer *b, const artifact_recurrence *r, const c
   put(b,
       "  const int32_t *cu_seqlens;  /* NULL, or sequences + 1 offsets into time (batch == 1) "
       "*/\n\n");
-  put_memories(b, abi, type);
+  put_memories(b, abi, dtype);
   put(b, "} %s_arguments;\n\n", symbol);
   put(b, "int %s_forward(const %s_arguments *arguments, const rec_launch *launch);\n", symbol,
       symbol);
@@ -194,6 +202,13 @@ static const char introduction[] =
     " * Numbers are %s, sizes counts of entries; a step has no unit but the model's "
     "own. */\n";
 
+static const char *const words_of[NUMBER_TYPE_COUNT] = {
+    [NUMBER_F32] = "float32 (float)",
+    [NUMBER_F64] = "float64 (double)",
+    [NUMBER_BF16] = "bfloat16 where the type is uint16_t (the upper half of a float's bits), else "
+                    "float32 (float)",
+    [NUMBER_F16] = "float16 where the type is uint16_t (IEEE half precision), else float32 (float)"};
+
 char *artifact_header(arena *a, const artifact *library) {
   text_buffer b = {.arena = a};
   char *guard = arena_printf(a, "%s_H", library->name);
@@ -201,7 +216,7 @@ char *artifact_header(arena *a, const artifact *library) {
     *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
   const char *slash = strrchr(library->sources.items[0]->path, '/');
   put(&b, introduction, REC_VERSION, slash ? slash + 1 : library->sources.items[0]->path,
-      library->f64 ? "float64 (double)" : "float32 (float)");
+      words_of[library->dtype]);
   put(&b, "#ifndef REC_GENERATED_%s\n#define REC_GENERATED_%s\n\n", guard, guard);
   put_launch(&b);
   put(&b, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
@@ -211,7 +226,7 @@ char *artifact_header(arena *a, const artifact *library) {
       "*/\n");
   put(&b, "extern const char rec_manifest[];\n");
   for (int i = 0; i < library->recurrences.count; i++)
-    put_recurrence(&b, &library->recurrences.items[i], library->f64 ? "double" : "float");
+    put_recurrence(&b, &library->recurrences.items[i], library->dtype);
   put(&b, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif /* REC_GENERATED_%s */\n", guard);
   vec_push(a, &b.text, 0);
   return b.text.items;

@@ -244,6 +244,10 @@ int abi_factor(const abi_recurrence *abi, const abi_memory *memory) {
   return is_complex(abi, memory) ? 2 * depth : depth;
 }
 
+number_type abi_number_type(const abi_memory *memory, number_type dtype) {
+  return number_is_narrow(dtype) && !memory->token ? NUMBER_F32 : dtype;
+}
+
 const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory) {
   int axes[TYPED_MAX_AXES];
   int count = abi_axes(abi, memory, axes);

@@ -37,7 +37,7 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
     /* A dot keeps the name apart from those of entry points. */
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
     vec_push(a, &blobs,
-             artifact_table(a, r, described.items, described.count, library->f64, table));
+             artifact_table(a, r, described.items, described.count, library->dtype, table));
     for (size_t e = 0; e < sizeof entries / sizeof *entries; e++)
       vec_push(a, &thunks,
                (codegen_thunk){arena_printf(a, "%s_%s", r->abi->symbol, entries[e]),

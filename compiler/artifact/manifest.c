@@ -181,8 +181,9 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
 static const char *hash_text(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  const char *options = arena_printf(a, "%s %s f%d O%d chunk %d", REC_VERSION, ABI_TEXT,
-                                     library->f64 ? 64 : 32, library->level, library->chunk);
+  const char *options = arena_printf(a, "%s %s %s O%d chunk %d", REC_VERSION, ABI_TEXT,
+                                     number_type_text(library->dtype), library->level,
+                                     library->chunk);
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
@@ -197,7 +198,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add_text(json, "rec", REC_VERSION);
   add_text(json, "abi", ABI_TEXT);
   add_text(json, "hash", hash_text(a, library));
-  add_text(json, "dtype", library->f64 ? "f64" : "f32");
+  add_text(json, "dtype", number_type_text(library->dtype));
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));

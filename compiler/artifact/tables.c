@@ -146,7 +146,13 @@ static int32_t backward_use(const typed_body *body, const abi_memory *memory) {
   return REC_UNUSED;
 }
 
-static rec_table_memory memory_row(table_builder *b, int index) {
+static int32_t stored_as(number_type type) {
+  return type == NUMBER_BF16  ? REC_STORED_BF16
+         : type == NUMBER_F16 ? REC_STORED_F16
+                              : REC_STORED_NUMBER;
+}
+
+static rec_table_memory memory_row(table_builder *b, int index, number_type dtype) {
   const abi_recurrence *abi = b->abi;
   const abi_memory *memory = &abi->memories.items[index];
   rec_table_memory row = {
@@ -160,7 +166,8 @@ static rec_table_memory memory_row(table_builder *b, int index) {
       .per_batch = abi_per_batch(abi, memory),
       .forward_use = forward_use(abi->body, memory),
       .backward_use = backward_use(abi->body, memory),
-      .copy_from = -1};
+      .copy_from = -1,
+      .stored = stored_as(abi_number_type(memory, dtype))};
   int axes[TYPED_MAX_AXES];
   int32_t narrow[TYPED_MAX_AXES];
   row.axis_count = abi_axes(abi, memory, axes);
@@ -273,10 +280,10 @@ static codegen_bytes saved_numbers(arena *a, const abi_recurrence *abi) {
 }
 
 codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codegen_kernel *compiled,
-                            int count, bool f64, const char *symbol) {
+                            int count, number_type dtype, const char *symbol) {
   const abi_recurrence *abi = r->abi;
   table_builder b = {.arena = a, .abi = abi};
-  rec_table table = {.number_bytes = f64 ? 8 : 4,
+  rec_table table = {.number_bytes = dtype == NUMBER_F64 ? 8 : 4,
                      .arguments_size = abi->arguments_size,
                      .batch_field = field_offset(abi, ABI_BATCH, -1),
                      .time_field = field_offset(abi, ABI_TIME, -1),
@@ -291,7 +298,7 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codege
   for (int i = 0; i < abi->body->axes.count; i++) vec_push(a, &axes, axis_row(&b, i));
   table.axes_at = put(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
   VEC(rec_table_memory) memories = {0};
-  for (int i = 0; i < abi->memories.count; i++) vec_push(a, &memories, memory_row(&b, i));
+  for (int i = 0; i < abi->memories.count; i++) vec_push(a, &memories, memory_row(&b, i, dtype));
   table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
   codegen_bytes saved = saved_numbers(a, abi);
   table.saved = count_row(&b, &saved);

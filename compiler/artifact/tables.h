@@ -6,7 +6,7 @@
 #include "compiler/syntax/syntax.h"
 
 codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence,
-                            const codegen_kernel *compiled, int count, bool f64,
+                            const codegen_kernel *compiled, int count, number_type dtype,
                             const char *symbol);
 
 #endif

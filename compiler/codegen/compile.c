@@ -53,7 +53,7 @@ codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options optio
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
     if (!(clones_of(&options) >> clone & 1)) continue;
     described.symbols[clone] = arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);
-    grow(a, &described.scratch, host_scratch(a, k, clone, options.f64));
+    grow(a, &described.scratch, host_scratch(a, k, clone, options.dtype));
   }
   return described;
 }
@@ -153,7 +153,7 @@ static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen
     const codegen_kernel *described = &object->kernels.items[i];
     for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
       if (!(clones_of(&options) >> clone & 1)) continue;
-      emitter e = emitter_new(a, &parts[clone].module, clone, options.f64);
+      emitter e = emitter_new(a, &parts[clone].module, clone, options.dtype);
       host_lower(&e, described, described->symbols[clone]);
       emitter_free(&e);
     }

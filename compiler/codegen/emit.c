@@ -5,10 +5,13 @@
 
 #include "../base/ice.h"
 
-emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, bool f64) {
-  emitter e = {.a = a, .m = m, .context = m->context, .clone = clone, .f64 = f64};
+emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type dtype) {
+  bool f64 = dtype == NUMBER_F64;
+  emitter e = {
+      .a = a, .m = m, .context = m->context, .clone = clone, .dtype = dtype, .f64 = f64};
   e.b = LLVMCreateBuilderInContext(m->context);
   e.i1 = LLVMInt1TypeInContext(m->context);
+  e.i16 = LLVMInt16TypeInContext(m->context);
   e.i32 = LLVMInt32TypeInContext(m->context);
   e.i64 = LLVMInt64TypeInContext(m->context);
   e.pointer = LLVMPointerTypeInContext(m->context, 0);

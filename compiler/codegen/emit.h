@@ -17,14 +17,15 @@ typedef struct emitter {
   LLVMBuilderRef b;
   LLVMValueRef function;
   LLVMBasicBlockRef entry; /* of `function`: allocas go here */
-  LLVMTypeRef i1, i32, i64, pointer, real;
+  LLVMTypeRef i1, i16, i32, i64, pointer, real;
   codegen_clone clone;
+  number_type dtype;
   bool f64;
   bool streaming; /* stores of whole machine vectors are aligned and pass the caches by */
   int lanes; /* elements in one machine vector */
 } emitter;
 
-emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, bool f64);
+emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type dtype);
 void emitter_free(emitter *e);
 /* Starts the body of `function`; the emitter may move from function to function. */
 void emit_open(emitter *e, LLVMValueRef function);
@@ -84,6 +85,11 @@ typedef struct emit_branch {
 emit_branch branch_begin(emitter *e, ir condition);
 void branch_else(emitter *e, emit_branch *branch);
 void branch_end(emitter *e, emit_branch *branch);
+
+/* narrow.c: numbers of 16 bits in memory, converted on the way. `stride` counts them and matters with lanes only; a mask
+ * takes the first lanes. */
+ir load_narrow(emitter *e, number_type type, ir address, ir stride, ir mask, int lanes);
+void store_narrow(emitter *e, number_type type, ir x, ir address, ir stride, ir mask);
 
 /* expr.c: an elementwise tile operation on its operands. */
 ir expr_apply(emitter *e, tile_op op, const ir *args);

@@ -116,9 +116,9 @@ static void call_instance(host *h, ir f, LLVMTypeRef type, ir lane) {
 }
 
 static host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
-                     bool f64) {
+                     number_type dtype) {
   host h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
-  h.m = host_mapping_of(k->kernel, clone, f64);
+  h.m = host_mapping_of(k->kernel, clone, dtype);
   return h;
 }
 
@@ -166,7 +166,7 @@ static void rest_function(host *h, instance_functions *f) {
     f->rest = instance_function(h, name, true, &f->type);
     return;
   }
-  host narrow = host_for(h->a, h->described, h->symbol, h->e->clone, h->e->f64);
+  host narrow = host_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
   narrow.m.lanes = 1;
   narrow.e = h->e;
   host_plan(&narrow);
@@ -218,11 +218,11 @@ static void instances_inside(host *h, ir first, ir last) {
   loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
   host_open_instance(h, p);
-  host_set_chunk(h, p, chunk);
-  lower_region(&p->l, REGION_PROLOGUE);
   ir new_group = LLVMBuildICmp(e->b, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0), "");
   new_group =
       LLVMBuildOr(e->b, new_group, LLVMBuildICmp(e->b, LLVMIntEQ, loop.index, first, ""), "");
+  host_set_chunk(h, p, chunk, new_group);
+  lower_region(&p->l, REGION_PROLOGUE);
   emit_branch branch = branch_begin(e, new_group);
   lower_region(&p->l, REGION_SHARED);
   branch_end(e, &branch);
@@ -238,7 +238,7 @@ static void instances_inside(host *h, ir first, ir last) {
 }
 
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
-  host h = host_for(e->a, k, symbol, e->clone, e->f64);
+  host h = host_for(e->a, k, symbol, e->clone, e->dtype);
   h.e = e;
   host_plan(&h);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};
@@ -259,9 +259,9 @@ codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol
   return host_bytes_of(&h);
 }
 
-codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, bool f64) {
+codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
   codegen_kernel described = host_describe(a, k);
-  host h = host_for(a, &described, k->symbol, clone, f64);
+  host h = host_for(a, &described, k->symbol, clone, dtype);
   host_plan(&h);
   return host_bytes_of(&h); /* lanes one by one need no more than a vector of them */
 }

@@ -10,6 +10,6 @@ codegen_kernel host_describe(arena *a, const kernel *k);
 /* Adds the functions of the clone to the module; returns the bytes of scratch it needs. */
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol);
 /* Scratch alone. */
-codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, bool f64);
+codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype);
 
 #endif

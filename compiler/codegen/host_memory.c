@@ -43,8 +43,10 @@ bool host_is_long(const kernel *k) {
   return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
 }
 
-mapping host_mapping_of(const kernel *k, codegen_clone clone, bool f64) {
-  mapping m = {.kernel = k, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
+mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype) {
+  bool f64 = dtype == NUMBER_F64;
+  mapping m = {
+      .kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (k->lane_axis >= 0) {
@@ -123,7 +125,7 @@ bool host_is_complex(const host *h, const tile_place *place) {
 }
 
 /* Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
- * they are in memory where they are known. */
+ * they are in memory where they are known. What is stored in 16 bits is always read from a copy, which is dense. */
 static void place_pads(host *h, part *p) {
   p->pads = ARENA_ARRAY(h->a, pad, p->program->arguments.count);
   if (p->program->form != TILE_CHUNK) return;
@@ -131,6 +133,7 @@ static void place_pads(host *h, part *p) {
     const tile_place *place = &p->program->arguments.items[i];
     if (!place->time) continue;
     int64_t stride = host_is_complex(h, place) ? 2 : 1, dense = 1, last = 0;
+    if (number_is_narrow(h->m.dtype)) stride = -1;
     for (int x = place->axis_count - 1; x >= 0; x--) {
       int axis = place->axes[x];
       int64_t size = p->program->axes.items[axis].size;

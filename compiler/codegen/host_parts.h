@@ -65,7 +65,7 @@ int64_t host_parts_of_lag(const typed_lag *lag);
 
 /* host_memory.c */
 bool host_is_long(const kernel *k);
-mapping host_mapping_of(const kernel *k, codegen_clone clone, bool f64);
+mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype);
 bool host_is_complex(const host *h, const tile_place *place);
 void host_plan(host *h);
 codegen_bytes host_bytes_of(const host *h);
@@ -88,7 +88,7 @@ void host_clear_sums(host *h, part *p);
 ir host_chunk_count(host *h);
 void host_steps_forward(host *h);
 void host_steps_backward(host *h);
-void host_set_chunk(host *h, part *p, ir chunk);
+void host_set_chunk(host *h, part *p, ir chunk, ir new_group);
 ir host_chunk_in_order(host *h, ir index);
 void host_chunk_body(host *h, ir chunk);
 void host_chunks_inside(host *h);

@@ -48,6 +48,7 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
     slot.summed = host_grid_of(k->kernel) & ~host_axes_of_place(place);
     slot.accumulated = slot.summed || !slot.per_batch;
   }
+  slot.narrow = slot.time && !slot.accumulated;
   if (role == TILE_D_STATE) {
     slot.summed = host_grid_of(k->kernel) & place->partial;
     slot.accumulated = slot.summed != 0;

@@ -31,8 +31,9 @@ static void fetch_row(host *h, part *p, const tile_place *place, view tensor, ir
     return;
   view v = host_at_time(h, tensor, t, stride);
   ir address = view_address(&p->l, &v, &h->at, axes);
-  for (int n = 0; n < h->m.lanes; n += CACHE_LINE / (h->m.f64 ? 8 : 4)) {
-    ir line = element(e, e->real, address, integer(e, n));
+  int bytes = number_is_narrow(v.stored) ? 2 : h->m.f64 ? 8 : 4;
+  for (int n = 0; n < h->m.lanes; n += CACHE_LINE / bytes) {
+    ir line = element(e, view_type(&p->l, &v), address, integer(e, n));
     ir hints[] = {line, LLVMConstInt(e->i32, write, 0), LLVMConstInt(e->i32, 3, 0),
                   LLVMConstInt(e->i32, 1, 0)};
     call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
@@ -189,8 +190,21 @@ static void pad_point(lower *l, const place_in_loops *at, void *data) {
   branch_end(e, &branch);
 }
 
-/* The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. */
-static void set_rows(host *h, part *p, int i, ir begin, ir rows) {
+static view one_of_both(emitter *e, ir first, const view *a, const view *b) {
+  view v = {.base = LLVMBuildSelect(e->b, first, a->base, b->base, "")};
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    if (!b->stride[axis]) continue;
+    int64_t x, y;
+    bool same = int_known(a->stride[axis], &x) && int_known(b->stride[axis], &y) && x == y;
+    v.stride[axis] =
+        same ? a->stride[axis] : LLVMBuildSelect(e->b, first, a->stride[axis], b->stride[axis], "");
+  }
+  return v;
+}
+
+/* The argument at the rows of this chunk: in memory, or a copy that ends in zeros if rows are missing. The copy of what
+ * instances share is made for the first of them (`new_group`; NULL: for each). */
+static void set_rows(host *h, part *p, int i, ir begin, ir rows, ir new_group) {
   emitter *e = h->e;
   int t = p->program->time_axis;
   const tile_place *place = &p->program->arguments.items[i];
@@ -211,29 +225,24 @@ static void set_rows(host *h, part *p, int i, ir begin, ir rows) {
       copy.stride[axis] = integer(e, d->stride[axis]);
     }
   }
-  memory.base = element(e, e->real, memory.base, inside);
+  bool narrow = number_is_narrow(memory.stored);
+  memory.base = element(e, view_type(&p->l, &memory), memory.base, inside);
   ir available = present ? LLVMBuildSelect(e->b, present, rows, integer(e, 0), "") : rows;
   ir padded = LLVMBuildICmp(e->b, LLVMIntSLT, available, integer(e, p->program->chunk), "");
-  emit_branch branch = branch_begin(e, padded);
+  if (narrow) padded = LLVMConstInt(e->i1, 1, 0);
   axis_set axes = tile_place_axes(p->program, place);
+  bool shared = new_group && !axis_in(axes, h->m.shared_axis);
+  emit_branch branch =
+      branch_begin(e, shared ? LLVMBuildAnd(e->b, padded, new_group, "") : padded);
   pad_data data = {
       .from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
   p->l.outside = h->at;
   lower_points(&p->l, plan_tile_axes(&h->m, axes), false, pad_point, &data);
   branch_end(e, &branch);
-  view *v = &p->l.arguments[i];
-  *v = (view){.base = LLVMBuildSelect(e->b, padded, copy.base, memory.base, "")};
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
-    if (!memory.stride[axis]) continue;
-    int64_t x, y;
-    bool same = int_known(memory.stride[axis], &x) && int_known(copy.stride[axis], &y) && x == y;
-    v->stride[axis] =
-        same ? memory.stride[axis]
-             : LLVMBuildSelect(e->b, padded, copy.stride[axis], memory.stride[axis], "");
-  }
+  p->l.arguments[i] = narrow ? copy : one_of_both(e, padded, &copy, &memory);
 }
 
-void host_set_chunk(host *h, part *p, ir chunk) {
+void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
   emitter *e = h->e;
   lower *l = &p->l;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
@@ -241,7 +250,7 @@ void host_set_chunk(host *h, part *p, ir chunk) {
   l->rows = rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (place->time) set_rows(h, p, i, begin, rows);
+    if (place->time) set_rows(h, p, i, begin, rows, new_group);
     if (place->role == TILE_STATE && p->backward)
       l->arguments[i] = host_saved_view(h, place, chunk);
   }
@@ -270,7 +279,7 @@ void host_chunks_inside(host *h) {
   emitter *e = h->e;
   emit_loop chunks = loop_begin(e, integer(e, 0), host_chunk_count(h), 1, "chunk");
   ir chunk = host_chunk_in_order(h, chunks.index);
-  host_set_chunk(h, &h->main, chunk);
+  host_set_chunk(h, &h->main, chunk, NULL);
   host_chunk_body(h, chunk);
   loop_end(e, &chunks);
 }

@@ -16,9 +16,9 @@
 #include "../base/ice.h"
 
 const clone_target clone_targets[CLONE_COUNT] = {
-    [CLONE_V2] = {"x86-64-v2", "_v2", "x86-64-v2", 16, 16},
-    [CLONE_V3] = {"x86-64-v3", "_v3", "x86-64-v3", 32, 16},
-    [CLONE_V4] = {"x86-64-v4", "_v4", "x86-64-v4", 64, 32},
+    [CLONE_V2] = {"x86-64-v2", "_v2", "x86-64-v2", 16, 16, false, false},
+    [CLONE_V3] = {"x86-64-v3", "_v3", "x86-64-v3", 32, 16, true, false},
+    [CLONE_V4] = {"x86-64-v4", "_v4", "x86-64-v4", 64, 32, true, true},
 };
 
 const char *codegen_clone_name(codegen_clone clone) { return clone_targets[clone].name; }

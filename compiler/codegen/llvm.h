@@ -12,6 +12,8 @@ typedef struct clone_target {
   const char *name, *suffix, *cpu;
   int vector_bytes;
   int vector_registers;
+  bool converts_half; /* F16C */
+  bool masks_halves;  /* masked loads and stores of 16-bit numbers */
 } clone_target;
 
 extern const clone_target clone_targets[CLONE_COUNT];

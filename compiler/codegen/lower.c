@@ -34,6 +34,10 @@ view buffer_view(lower *l, const plan_buffer *b, ir base) {
   return v;
 }
 
+LLVMTypeRef view_type(const lower *l, const view *v) {
+  return number_is_narrow(v->stored) ? l->e->i16 : l->e->real;
+}
+
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
   ir offset = integer(e, 0);
@@ -44,7 +48,7 @@ ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes
       ICE("codegen", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
     offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
   }
-  return element(e, e->real, v->base, offset);
+  return element(e, view_type(l, v), v->base, offset);
 }
 
 static bool is_vector(const view *v, const place_in_loops *at, axis_set axes) {
@@ -61,25 +65,32 @@ ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   int lanes = is_vector(v, at, axes) ? at->lanes : 0;
   ir stride = lanes ? v->stride[at->vector_axis] : NULL;
   if (v->present) {
-    ir zeros = stack_slot(e, real_type(e, lanes ? lanes : 1), "zeros");
-    store_real(e, real_number(e, 0, lanes ? lanes : 1), zeros);
+    LLVMTypeRef row = LLVMVectorType(view_type(l, v), (unsigned)(lanes ? lanes : 1));
+    ir zeros = stack_slot(e, row, "zeros");
+    LLVMBuildStore(e->b, LLVMConstNull(row), zeros);
     address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
     int64_t known;
     bool dense = lanes && int_known(stride, &known) && known == 1;
     if (lanes && !dense) stride = LLVMBuildSelect(e->b, v->present, stride, integer(e, 0), "");
   }
+  ir mask = lanes ? mask_for(l, v, at) : NULL;
+  if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
   if (!lanes) return load_real(e, address, 0);
-  return gather(e, address, stride, mask_for(l, v, at), lanes);
+  return gather(e, address, stride, mask, lanes);
 }
 
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
   ir address = view_address(l, v, at, axes);
-  if (!is_vector(v, at, axes)) {
+  bool vector = is_vector(v, at, axes);
+  ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
+  if (vector) x = spread(l->e, x, at->lanes);
+  if (number_is_narrow(v->stored)) {
+    store_narrow(l->e, v->stored, x, address, stride, mask);
+  } else if (vector) {
+    scatter(l->e, x, address, stride, mask);
+  } else {
     store_real(l->e, x, address);
-    return;
   }
-  scatter(l->e, spread(l->e, x, at->lanes), address, v->stride[at->vector_axis],
-          mask_for(l, v, at));
 }
 
 static view buffer_of(lower *l, int buffer) {
@@ -103,7 +114,7 @@ view value_view(lower *l, tile_id id) {
     case TILE_SLICE: {
       view x = value_view(l, v->args[0]);
       ir offset = int_mul(l->e, integer(l->e, v->index2), x.stride[v->index]);
-      x.base = element(l->e, l->e->real, x.base, offset);
+      x.base = element(l->e, view_type(l, &x), x.base, offset);
       x.stride[v->index] = NULL;
       return x;
     }

@@ -137,14 +137,21 @@ bool plan_is_reduction(tile_op op) {
   return op == TILE_SUM || op == TILE_MAX_OVER || op == TILE_MIN_OVER || op == TILE_DOT;
 }
 
-bool plan_viewable(const plan *p, tile_id id) {
+/* Step form reads tokens where they are: they are no numbers there if they take 16 bits, and a cotangent may be absent. */
+static bool in_numbers(const mapping *m, const tile_program *program, const tile_place *place) {
+  if (program->form == TILE_CHUNK || !place->time) return true;
+  return !number_is_narrow(m->dtype) && place->role != TILE_D_OUTPUT;
+}
+
+bool plan_viewable(const mapping *m, const plan *p, tile_id id) {
   const tile_value *v = &p->program->values.items[id];
   switch (v->op) {
-    case TILE_ARGUMENT: return true;
+    case TILE_ARGUMENT:
+      return in_numbers(m, p->program, &p->program->arguments.items[v->index]);
     case TILE_RENAME:
     case TILE_SLICE:
     case TILE_EXPAND:
-    case TILE_STOP: return plan_viewable(p, v->args[0]);
+    case TILE_STOP: return plan_viewable(m, p, v->args[0]);
     default: return p->values[id].held == HELD_BUFFER;
   }
 }
@@ -485,8 +492,8 @@ static void plan_product(planner *q, tile_id id, plan_nest *nest) {
   axis_set ta = q->p->values[a].tile, tb = q->p->values[b].tile;
   axis_set over = plan_tile_axes(q->m, v->over);
   int ja = highest_rank(q, ta & ~tb), jb = highest_rank(q, tb & ~ta);
-  bool fits_a = plan_viewable(q->p, a) && plan_contiguous_axis(q->m, q->p, a) == ja;
-  bool fits_b = plan_viewable(q->p, b) && plan_contiguous_axis(q->m, q->p, b) == jb;
+  bool fits_a = plan_viewable(q->m, q->p, a) && plan_contiguous_axis(q->m, q->p, a) == ja;
+  bool fits_b = plan_viewable(q->m, q->p, b) && plan_contiguous_axis(q->m, q->p, b) == jb;
   bool swap = fits_a == fits_b ? q->m->rank[ja] > q->m->rank[jb] : fits_a;
   if (!fits_a && !fits_b && space_size(q, ta) * 2 < space_size(q, tb)) swap = true;
   if (!fits_a && !fits_b && space_size(q, tb) * 2 < space_size(q, ta)) swap = false;
@@ -501,7 +508,7 @@ static void plan_product(planner *q, tile_id id, plan_nest *nest) {
   nest->dot = (plan_dot){.a = a, .b = b, .pack_a = -1, .pack_b = -1, .j = jb};
   nest->dot.i = largest(q, ta & ~tb);
   nest->dot.k = largest(q, over);
-  if (!plan_viewable(q->p, a)) nest->dot.pack_a = pack_operand(q, a, -1, nest->region);
+  if (!plan_viewable(q->m, q->p, a)) nest->dot.pack_a = pack_operand(q, a, -1, nest->region);
   if (!fits_b) nest->dot.pack_b = pack_operand(q, b, jb, nest->region);
 }
 

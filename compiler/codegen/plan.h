@@ -10,6 +10,7 @@
  * or a tile axis (a loop inside a run). */
 typedef struct mapping {
   const kernel *kernel;
+  number_type dtype;
   bool f64;
   int width;     /* elements in a machine vector */
   axis_set instance;
@@ -142,7 +143,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
 bool plan_sized(const tile_program *program, axis_set axes);
 /* The axis along which the value at hand lies contiguously in memory, or -1. */
 int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
-bool plan_viewable(const plan *p, tile_id id);
+bool plan_viewable(const mapping *m, const plan *p, tile_id id);
 char *plan_print(arena *a, const plan *p);
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef REC_CODEGEN_TARGET_H
 #define REC_CODEGEN_TARGET_H
 
+#include "../base/number.h"
 #include "../schedule/kernel.h"
 
 typedef enum codegen_clone {
@@ -26,6 +27,7 @@ typedef struct codegen_slot {
   int tensor, lag; /* position in body.tensors or in body.lags; the other is -1 */
   bool time;       /* one entry per step: time_stride is used */
   bool per_batch;  /* one entry per batch entry; false for parameters and their gradients */
+  bool narrow;     /* stored in the 16-bit type of tokens, if that is one; sums are not */
   bool written;
   bool
       accumulated; /* the kernel ADDS to the entries: the caller zeroes them before the first instance runs */
@@ -96,7 +98,7 @@ typedef struct codegen_input {
 
 typedef struct codegen_options {
   int level; /* -O0 .. -O3 */
-  bool f64;
+  number_type dtype; /* of tokens in memory; NUMBER_F64: everything is, too */
   unsigned clones; /* bits 1 << CLONE_.. ; 0: all three */
   bool text;       /* fill `llvm` (before LLVM's passes) and `assembly` */
 } codegen_options;

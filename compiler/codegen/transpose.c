@@ -69,7 +69,7 @@ static void squares(lower *l, const place_in_loops *outer, void *data) {
 /* Whether the copy could be made so; sizes that are no multiple of the width, and what is not in memory, are gathered. */
 bool lower_transposed(lower *l, const plan_nest *nest, const plan_buffer *to, view memory) {
   int width = l->m->width;
-  if (to->axis_count < 2 || to->lane || !plan_viewable(l->p, nest->packed)) return false;
+  if (to->axis_count < 2 || to->lane || !plan_viewable(l->m, l->p, nest->packed)) return false;
   square s = {
       .axes = value(l, nest->packed)->axes, .rows = to->axes[to->axis_count - 1], .width = width};
   s.columns = plan_contiguous_axis(l->m, l->p, nest->packed);

@@ -22,7 +22,7 @@ const char apply_usage[] =
     "  --threads N         threads of the host (default: one for each processor)\n"
     "  --recompute         backward keeps nothing from forward\n"
     "  -D axis=size        sizes for a .rec file, as in recc\n"
-    "  --dtype f32|f64     element type for a .rec file, as in recc\n"
+    "  --dtype f32|f64|bf16|f16    element type of tokens for a .rec file, as in recc\n"
     "  --chunk N           steps in a chunk for a .rec file, as in recc\n";
 
 typedef struct apply_request {

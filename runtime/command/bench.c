@@ -26,7 +26,7 @@ const char bench_usage[] =
     "programs do not disturb\n"
     "  --rounds N          turns; medians are shown (9 or more, for about two seconds)\n"
     "  --forward           forward only\n"
-    "  --dtype f32|f64     element type for a .rec file\n"
+    "  --dtype f32|f64|bf16|f16    element type of tokens for a .rec file\n"
     "  --chunk N           steps in a chunk for a .rec file\n"
     "  --json              one JSON object\n";
 
@@ -109,8 +109,7 @@ static void *make_tensor(const bench *b, int variable, uint64_t *state) {
   for (int64_t i = 0; buffer && i < numbers; i++) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     double value = (double)(*state >> 40) * 0x1p-23 - 1;
-    float single = (float)value;
-    memcpy(buffer + (size_t)i * size, size == 8 ? (void *)&value : (void *)&single, size);
+    rec_convert(buffer + (size_t)i * size, type, &value, REC_F64, 1);
   }
   return buffer;
 }
@@ -279,7 +278,7 @@ static void show_text(const bench *b, const figures *f) {
   for (int i = 0; i < b->signature->axis_count; i++) {
     printf(" %s=%lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
   }
-  printf(", %s\n", b->signature->token_type == REC_F64 ? "f64" : "f32");
+  printf(", %s\n", rec_number_text(b->signature->token_type));
   printf(
       "limit               %.2f ms forward: %.3f GFLOP of the cheapest algorithm, %.1f MB of "
       "tokens\n",

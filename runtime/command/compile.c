@@ -150,7 +150,8 @@ int open_module(const module_request *request, rec_module **module) {
     return rec_module_open(request->file, module) ? report_failure(request->command) : 0;
   }
   if (!request->reference) return compile(request, module);
-  rec_dtype dtype = request->dtype && strcmp(request->dtype, "f64") == 0 ? REC_F64 : REC_F32;
+  rec_dtype dtype = REC_F32;
+  if (request->dtype) rec_number_type(request->dtype, &dtype);
   rec_status status = rec_module_open_source(request->file, request->defines, request->define_count,
                                              dtype, stderr, module);
   if (status == REC_ERROR_FORMAT) return 1;  // the program's errors are printed already
@@ -163,8 +164,9 @@ bool take_module_option(words *w, module_request *request) {
     request->defines[request->define_count++] = value;
   } else if (take_value(w, "--dtype", &value)) {
     request->dtype = value;
-    if (strcmp(value, "f32") != 0 && strcmp(value, "f64") != 0) {
-      usage_error(w, "expected f32 or f64 after `--dtype`, found `%s`", value);
+    rec_dtype type;
+    if (!rec_number_type(value, &type)) {
+      usage_error(w, "expected f32, f64, bf16 or f16 after `--dtype`, found `%s`", value);
     }
   } else if (take_value(w, "--chunk", &value)) {
     request->recc_words[request->recc_word_count++] = "--chunk";

@@ -296,10 +296,11 @@ rec_status call_check_memories(const call *c, bool backward) {
     if (!data && (use == REC_READ || use == REC_WRITE))
       return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected data for %s%s, found NULL", name_of(c),
                       c->entry, name, shape);
-    if ((uintptr_t)data % (uintptr_t)c->table->number_bytes != 0)
+    int bytes = (int)table_bytes(c->table, memory);
+    if ((uintptr_t)data % (uintptr_t)bytes != 0)
       return rec_fail(REC_ERROR_ARGUMENT,
                       "%s_%s: expected %s%s aligned to %d bytes, found address %p", name_of(c),
-                      c->entry, name, shape, c->table->number_bytes, data);
+                      c->entry, name, shape, bytes, data);
     if (!memory->token || !data) continue;
     rec_status status = check_strides(c, memory, use == REC_WRITE || use == REC_WRITE_OPTIONAL);
     if (status != REC_OK) return status;

@@ -41,6 +41,11 @@ static inline const rec_table_slot *table_slot(const rec_table *table,
   return (const rec_table_slot *)table_at(table, kernel->slots_at) + index;
 }
 
+/* Bytes of a number as it is stored. */
+static inline int64_t table_bytes(const rec_table *table, const rec_table_memory *memory) {
+  return memory->stored == REC_STORED_NUMBER ? table->number_bytes : 2;
+}
+
 /* Entries of what is carried: batch entries, or packed sequences. */
 static inline int64_t call_entries(const call *c) {
   return c->packed ? c->sequences : c->batch;

@@ -143,8 +143,8 @@ static rec_status choose_clone(call *c, int kind) {
  * ones, gradients are zero or what came in. */
 static void copy_or_zero(const call *c, const rec_table_memory *memory, int64_t first,
                          int64_t count) {
-  size_t at = (size_t)(first * c->table->number_bytes),
-         bytes = (size_t)(count * c->table->number_bytes);
+  size_t at = (size_t)(first * table_bytes(c->table, memory)),
+         bytes = (size_t)(count * table_bytes(c->table, memory));
   char *data = call_data(c, memory);
   if (!data || bytes == 0) return;
   const char *from =

@@ -39,6 +39,9 @@ typedef struct rec_table_axis {
 /* What a call does with a memory; the optional ones may be NULL. */
 enum { REC_UNUSED, REC_READ, REC_READ_OPTIONAL, REC_WRITE, REC_WRITE_OPTIONAL };
 
+/* How a memory's numbers are stored; what is not a number of the table's own type is two bytes. */
+enum { REC_STORED_NUMBER, REC_STORED_BF16, REC_STORED_F16 };
+
 typedef struct rec_table_memory {
   int32_t name_at;             /* C member */
   int32_t shape_at;            /* "[batch,time,G,R]" */
@@ -49,6 +52,7 @@ typedef struct rec_table_memory {
   int32_t per_batch;           /* one entry per batch entry */
   int32_t forward_use, backward_use;
   int32_t copy_from;           /* without steps: hT is h0, d_h0 is d_hT; -1: nothing */
+  int32_t stored;              /* REC_STORED_..; copies that are summed have numbers all the same */
 } rec_table_memory;
 
 typedef struct rec_table_slot {
@@ -85,7 +89,7 @@ enum {
 
 typedef struct rec_table {
   int32_t name_at;             /* C prefix: ssd */
-  int32_t number_bytes;        /* 4: float, 8: double */
+  int32_t number_bytes;        /* 4: float, 8: double: what is computed in */
   int32_t arguments_size;
   int32_t batch_field, time_field, sequences_field, cu_seqlens_field;
   int32_t axis_count, axes_at;

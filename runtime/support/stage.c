@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "narrow.h"
 #include "pool.h"
 
 enum {
@@ -22,7 +23,9 @@ enum {
 typedef struct run_slot {
   rec_slot slot; /* of the first copy */
   int64_t copies;
+  bool apart;      /* copies, perhaps a single one */
   int64_t numbers; /* of one entry */
+  int64_t bytes;   /* of a number */
 } run_slot;
 
 /* ---- the cut --------------------------------------------------------------------------------- */
@@ -112,6 +115,13 @@ int64_t stage_copies(const call *c, const rec_table_kernel *kernel, const stage_
   return memory->per_batch ? copies : copies * cut->strips;
 }
 
+/* Sums are formed in numbers: where the caller stores something narrower, even a single copy lies in
+ * the workspace. */
+static bool is_apart(const call *c, const rec_table_slot *slot, int64_t copies) {
+  const rec_table_memory *memory = table_memory(c->table, slot->memory);
+  return copies > 1 || (slot->accumulated && memory->stored != REC_STORED_NUMBER);
+}
+
 static int64_t slots_bytes(const rec_table_kernel *kernel) {
   return round_up((int64_t)sizeof(run_slot) * kernel->slot_count, REC_ALIGNMENT);
 }
@@ -126,7 +136,7 @@ static int64_t cut_bytes(const call *c, const rec_table_kernel *kernel, stage_cu
     const rec_table_slot *slot = table_slot(c->table, kernel, i);
     const rec_table_memory *memory = table_memory(c->table, slot->memory);
     int64_t copies = stage_copies(c, kernel, &cut, slot);
-    if (copies > 1) bytes += copies_bytes(c, memory, copies);
+    if (is_apart(c, slot, copies)) bytes += copies_bytes(c, memory, copies);
   }
   return bytes;
 }
@@ -163,15 +173,20 @@ static int64_t memory_entries(const call *c, const rec_table_memory *memory) {
   return memory->token ? c->batch : call_entries(c);
 }
 
-static void *number_at(const call *c, void *data, int64_t index) {
-  return data ? (char *)data + index * c->table->number_bytes : NULL;
+static void *number_at(void *data, int64_t index, int64_t bytes) {
+  return data ? (char *)data + index * bytes : NULL;
 }
 
-static void zero_steps(const call *c, rec_slot slot, int64_t batch, int64_t steps,
+/* The saved states of a chunk. */
+static void *saved_at(const run *r, int64_t chunk) {
+  return number_at(r->saved.data, chunk * r->saved.chunk_stride, r->call->table->number_bytes);
+}
+
+static void zero_steps(rec_slot slot, int64_t bytes, int64_t batch, int64_t steps,
                        int64_t numbers) {
   for (int64_t t = 0; t < steps; t++)
-    memset(number_at(c, slot.data, batch * slot.batch_stride + t * slot.time_stride), 0,
-           (size_t)(numbers * c->table->number_bytes));
+    memset(number_at(slot.data, batch * slot.batch_stride + t * slot.time_stride, bytes), 0,
+           (size_t)(numbers * bytes));
 }
 
 /* Groups that do not collide share a copy: each adds to entries of its own. Other results that a
@@ -249,11 +264,11 @@ static task_range range_of(const run *r, int64_t task) {
 }
 
 static void zero_own(const run *r, const task_range *t, const rec_table_memory *memory,
-                     rec_slot slot, int64_t numbers) {
+                     const run_slot *s, rec_slot slot) {
   bool entries = memory->per_batch && !(memory->token && r->call->packed);
   int64_t begin = entries ? t->begin : 0, end = entries ? t->end : 1;
   for (int64_t b = begin; b < end; b++)
-    zero_steps(r->call, slot, b, memory->token ? t->steps : 1, numbers);
+    zero_steps(slot, s->bytes, b, memory->token ? t->steps : 1, s->numbers);
 }
 
 /* The slots as the task sees them: from its first step on. */
@@ -270,12 +285,12 @@ static void place_task(const run *r, const task_range *t, rec_slot *slots) {
     }
     if (!s->slot.data) continue;
     int64_t offset = memory->token ? t->start * s->slot.time_stride : 0;
-    if (s->copies > 1) {
+    if (s->apart) {
       int64_t copy_numbers = s->numbers * (memory->token ? c->time : 1);
       offset += copy_index(r, memory, slot, t) * copy_numbers;
     }
-    slots[i].data = number_at(c, s->slot.data, offset);
-    if (slot->accumulated && !is_shared(r, slot)) zero_own(r, t, memory, slots[i], s->numbers);
+    slots[i].data = number_at(s->slot.data, offset, s->bytes);
+    if (slot->accumulated && !is_shared(r, slot)) zero_own(r, t, memory, s, slots[i]);
   }
 }
 
@@ -295,9 +310,10 @@ static void run_sequences(const run *r, const task_range *t, rec_frame *frame, r
     if (frame->time == 0) continue;
     for (int i = 0; i < kernel->slot_count; i++)
       if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
-        slots[i].data = number_at(c, slots[i].data, (start - at) * slots[i].time_stride);
+        slots[i].data = number_at(slots[i].data, (start - at) * slots[i].time_stride,
+                                  r->slots[i].bytes);
     at = start;
-    frame->saved = number_at(c, r->saved.data, call_chunks_before(c, s) * r->saved.chunk_stride);
+    frame->saved = saved_at(r, call_chunks_before(c, s));
     r->function(frame, s, t->first, t->last, scratch);
   }
 }
@@ -316,7 +332,7 @@ static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
     run_sequences(r, &t, &frame, slots, scratch);
     return;
   }
-  frame.saved = number_at(c, r->saved.data, t.start / c->table->chunk * r->saved.chunk_stride);
+  frame.saved = saved_at(r, t.start / c->table->chunk);
   frame.saved_batch_stride = r->saved.batch_stride;
   for (int64_t b = t.begin; b < t.end; b++) r->function(&frame, b, t.first, t.last, scratch);
 }
@@ -352,6 +368,7 @@ typedef struct sum {
   int64_t batch, steps, numbers;   /* entries: batch x steps x numbers */
   int64_t blocks;                  /* of one batch entry */
   bool parameter;
+  int stored;
   _Atomic int64_t next;
 } sum;
 
@@ -386,6 +403,18 @@ static void sum_floats_in_double(float *result, const float *copies, int64_t cop
   }
 }
 
+/* A result that is narrower than a number is rounded once, when the sum is whole. */
+static void sum_narrow(const sum *s, int64_t to, int64_t from, int64_t count) {
+  enum { ROW = 256 };
+  float row[ROW];
+  const float *copies = (const float *)(const void *)s->copies + from;
+  for (int64_t k = 0; k < count; k += ROW) {
+    int64_t numbers = smaller(ROW, count - k);
+    sum_floats(row, copies + k, s->copy_count, s->copy_stride, numbers);
+    rec_narrow((uint16_t *)s->result.data + to + k, row, numbers, s->stored);
+  }
+}
+
 static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first, int64_t last) {
   int64_t from = batch * s->batch_stride + step * s->numbers + first;
   int64_t to = batch * s->result.batch_stride + step * s->result.time_stride + first;
@@ -397,6 +426,8 @@ static void sum_numbers(const sum *s, int64_t batch, int64_t step, int64_t first
     sum_floats_in_double((float *)s->result.data + to,
                          (const float *)(const void *)s->copies + from, s->copy_count,
                          s->copy_stride, count);
+  else if (s->stored != REC_STORED_NUMBER)
+    sum_narrow(s, to, from, count);
   else
     sum_floats((float *)s->result.data + to, (const float *)(const void *)s->copies + from,
                s->copy_count, s->copy_stride, count);
@@ -427,6 +458,7 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
            .copy_count = copies->copies,
            .numbers = copies->numbers,
            .parameter = !memory->per_batch,
+           .stored = memory->stored,
            .batch = memory_entries(c, memory),
            .steps = memory->token ? c->time : 1};
   if (s.result.time_stride == s.numbers) { /* dense: one long row */
@@ -448,12 +480,17 @@ static run_slot place_slot(run *r, int index, stage_results results, char **free
   const call *c = r->call;
   const rec_table_slot *slot = table_slot(c->table, r->kernel, index);
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
-  run_slot s = {.slot = call_slot(c, memory), .copies = 1, .numbers = call_numbers(c, memory)};
+  run_slot s = {.slot = call_slot(c, memory),
+                .copies = 1,
+                .numbers = call_numbers(c, memory),
+                .bytes = table_bytes(c->table, memory)};
   bool wanted = results == STAGE_ALL || (results == STAGE_STATES && stage_is_state(memory));
   if (slot->written && !wanted) s.slot.data = NULL;
   if (!s.slot.data) return s;
   s.copies = stage_copies(c, r->kernel, &r->cut, slot);
-  if (s.copies <= 1) return s;
+  s.apart = is_apart(c, slot, s.copies);
+  if (!s.apart) return s;
+  s.bytes = c->table->number_bytes;
   int64_t copy_numbers = s.numbers * (memory->token ? c->time : 1);
   s.slot = (rec_slot){.data = *free_memory,
                       .batch_stride = memory->per_batch ? copy_numbers * s.copies : 0,
@@ -472,7 +509,7 @@ static void zero_shared(const run *r) {
     if (!slot->accumulated || !s->slot.data || !is_shared(r, slot)) continue;
     int64_t batch = memory_entries(c, memory), steps = memory->token ? c->time : 1;
     int64_t numbers = memory->per_batch ? s->numbers : s->numbers * s->copies;
-    for (int64_t b = 0; b < batch; b++) zero_steps(c, s->slot, b, steps, numbers);
+    for (int64_t b = 0; b < batch; b++) zero_steps(s->slot, s->bytes, b, steps, numbers);
   }
 }
 
@@ -504,6 +541,6 @@ void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved,
   zero_shared(&r);
   run_parallel(c, r.cut.lanes, stage_work(c, kernel) > WORTH_THREADS, run_lane, &r);
   for (int i = 0; i < kernel->slot_count; i++)
-    if (slots[i].slot.data && slots[i].copies > 1)
+    if (slots[i].slot.data && slots[i].apart)
       sum_copies(c, table_memory(c->table, table_slot(c->table, kernel, i)->memory), &slots[i]);
 }

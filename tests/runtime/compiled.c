@@ -37,16 +37,25 @@ static int start(const char *path, const char *library, const char *const *optio
   return posix_spawn(&child, words[0], NULL, NULL, (char **)words, environ) ? -1 : child;
 }
 
+static bool succeeded(int child, const char *path) {
+  int status;
+  if (child >= 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+      !WEXITSTATUS(status)) {
+    return true;
+  }
+  fprintf(stderr, "recc failed on %s\n", path);
+  return false;
+}
+
+static rec_module *opened(const char *library) {
+  rec_module *module = NULL;
+  if (rec_module_open(library, &module)) fprintf(stderr, "%s\n", rec_message());
+  return module;
+}
+
 // Waits for recc and opens what it made.
 static rec_module *finish(int child, const char *path, const char *library) {
-  int status;
-  rec_module *module = NULL;
-  if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
-      WEXITSTATUS(status)) {
-    fprintf(stderr, "recc failed on %s\n", path);
-  } else if (rec_module_open(library, &module)) {
-    fprintf(stderr, "%s\n", rec_message());
-  }
+  rec_module *module = succeeded(child, path) ? opened(library) : NULL;
   unlink(library);
   return module;
 }
@@ -61,6 +70,31 @@ rec_module *compile_file(const char *path, const char *const *options) {
   make_folder();
   snprintf(library, sizeof library, "%s/library%d.so", folder, next_number());
   return finish(start(path, library, options), path, library);
+}
+
+static bool copy_file(const char *from, const char *to) {
+  char block[1 << 16];
+  FILE *source = fopen(from, "rb"), *target = fopen(to, "wb");
+  bool whole = source && target;
+  for (size_t size; whole && (size = fread(block, 1, sizeof block, source)) > 0;)
+    whole = fwrite(block, 1, size, target) == size;
+  if (source) fclose(source);
+  return target && fclose(target) == 0 && whole;
+}
+
+bool compile_copies(const char *path, const char *const *options, rec_module **modules, int count) {
+  char library[64], copy[64];
+  make_folder();
+  snprintf(library, sizeof library, "%s/library%d.so", folder, next_number());
+  bool all = succeeded(start(path, library, options), path);
+  for (int i = 0; i < count; i++) {
+    snprintf(copy, sizeof copy, "%s/library%d.so", folder, next_number());
+    modules[i] = all && copy_file(library, copy) ? opened(copy) : NULL;
+    all = all && modules[i];
+    unlink(copy);
+  }
+  unlink(library);
+  return all;
 }
 
 static void write_text(const char *path, const char *text) {

@@ -101,6 +101,28 @@ problem *problem_copy(const problem *p) {
   return q;
 }
 
+static rec_dtype stored_type(const problem *p, int i) {
+  const rec_signature *s = p->signature;
+  return is_token(&s->variables[i]) ? s->token_type : s->carried_type;
+}
+
+static void round_numbers(rec_dtype type, double *numbers, int64_t count) {
+  uint16_t narrow;
+  for (int64_t k = 0; rec_dtype_size(type) == 2 && numbers && k < count; k++) {
+    rec_convert(&narrow, type, &numbers[k], REC_F64, 1);
+    rec_convert(&numbers[k], REC_F64, &narrow, type, 1);
+  }
+}
+
+void problem_retype(problem *p, const rec_signature *signature) {
+  p->signature = signature;
+  for (int i = 0; i < signature->variable_count; i++) {
+    round_numbers(stored_type(p, i), p->value[i], problem_numbers(p, i));
+    if (is_token(&signature->variables[i]))
+      round_numbers(stored_type(p, i), p->gradient[i], problem_numbers(p, i));
+  }
+}
+
 static double draw(uint64_t *state, double scale) {
   double sum = 0;  // nearly normal: twelve uniform draws
   for (int i = 0; i < 12; i++) sum += next_uniform(state);
@@ -118,6 +140,7 @@ void problem_draw(problem *p, uint64_t seed, double scale) {
       (*table)[k] = draw(&seed, scale);
       if (is_carried(v)) p->d_final[i][k] = draw(&seed, scale);
     }
+    round_numbers(stored_type(p, i), *table, count);
   }
 }
 
@@ -263,8 +286,7 @@ problem *problem_join(const problem *whole, const problem *before, const problem
 // ---- Running ---------------------------------------------------------------------------------------------
 
 static rec_dtype type_of(const problem *p, const rec_device *device, int i) {
-  const rec_signature *s = p->signature;
-  return rec_device_type(device, is_token(&s->variables[i]) ? s->token_type : s->carried_type);
+  return rec_device_type(device, stored_type(p, i));
 }
 
 static void *to_device(const problem *p, const rec_device *device, int i, const double *numbers) {
@@ -370,8 +392,15 @@ static double largest_rms(const problem *p, bool gradient, bool backward) {
   return largest;
 }
 
-double problem_compare(const problem *expected, const problem *got, bool backward, double floor,
-                       char *where, size_t size) {
+// Half a unit in the last place of a 16-bit number, 0 for others.
+static double rounding_of(rec_dtype type, double number) {
+  double size = fabs(number);
+  if (type == REC_BF16) return 0x1p-8 * size;
+  return type == REC_F16 ? fmax(0x1p-11 * size, 0x1p-25) : 0;
+}
+
+static double compare(const problem *expected, const problem *got, bool backward, bool rounded,
+                      double floor, char *where, size_t size) {
   double worst = 0, *e[2], *g[2];
   const char *prefix[2];
   snprintf(where, size, "nothing differs");
@@ -384,8 +413,9 @@ double problem_compare(const problem *expected, const problem *got, bool backwar
       double scale = fmax(fmax(rms(e[r], numbers), least), 1e-30);
       for (int64_t k = 0; k < numbers; k++) {
         bool same = e[r][k] == g[r][k] || (isnan(e[r][k]) && isnan(g[r][k]));
-        double error = same ? 0 : fabs(e[r][k] - g[r][k]) / scale;
-        if (isnan(error)) error = INFINITY;
+        double rounding = rounded ? rounding_of(stored_type(expected, i), e[r][k]) : 0;
+        double error = same ? 0 : fmax(fabs(e[r][k] - g[r][k]) - rounding, 0) / scale;
+        if (isnan(e[r][k] - g[r][k]) && !same) error = INFINITY;
         if (error <= worst) continue;
         worst = error;
         snprintf(where, size, "%s%s[%lld]: %.9g, expected %.9g", prefix[r],
@@ -394,6 +424,11 @@ double problem_compare(const problem *expected, const problem *got, bool backwar
     }
   }
   return worst;
+}
+
+double problem_compare(const problem *expected, const problem *got, bool backward, double floor,
+                       char *where, size_t size) {
+  return compare(expected, got, backward, true, floor, where, size);
 }
 
 bool problem_equal(const problem *a, const problem *b, bool backward) {
@@ -419,7 +454,8 @@ double problem_tolerance(const problem *inputs, const problem *exact,
     problem *shaken = problem_copy(inputs);
     problem_shake(shaken, seed, shake);
     if (problem_run(shaken, recurrence, "reference", &options)) {
-      moved = fmax(moved, problem_compare(exact, shaken, backward, 1e-4, where, sizeof where));
+      moved =
+          fmax(moved, compare(exact, shaken, backward, false, 1e-4, where, sizeof where));
     }
     problem_free(shaken);
   }

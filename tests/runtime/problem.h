@@ -28,10 +28,12 @@ int64_t problem_numbers(const problem *p, int variable);  // of the whole tensor
 bool is_token(const rec_variable *v);
 bool is_carried(const rec_variable *v);
 
-// Fills inputs, parameters, initial states and cotangents with draws that float holds exactly.
+// Fills inputs, parameters, initial states and cotangents with draws that their types hold exactly, float at most.
 void problem_draw(problem *p, uint64_t seed, double scale);
 // Multiplies every number that the problem reads by 1 + e, |e| <= size: how far do the results move?
 void problem_shake(problem *p, uint64_t seed, double size);
+// The same problem for a library of another token type: what it reads is rounded to it.
+void problem_retype(problem *p, const rec_signature *signature);
 // From a file as `rec apply` takes it.
 problem *problem_load(const rec_recurrence *recurrence, const char *path, bool backward);
 
@@ -49,7 +51,7 @@ problem *problem_join(const problem *whole, const problem *before, const problem
 bool problem_run(problem *p, const rec_recurrence *recurrence, const char *device,
                  const rec_run_options *options);
 
-// The largest error of any result, measured as tests/golden does, with `floor` 1e-4: a tensor that is nearly zero is
+// The largest error of any result beyond the rounding to a 16-bit type, measured as tests/golden does, with `floor` 1e-4: a tensor that is nearly zero is
 // measured against this part of the largest of its kind; `where` gets "d.h0.S[7]: 1.5, expected 1.25".
 double problem_compare(const problem *expected, const problem *got, bool backward, double floor,
                        char *where, size_t size);

@@ -79,7 +79,7 @@ static void *make_library(bool f64, char *path) {
   arena *a = arena_new();
   llvm_module m = llvm_module_new("math", 2);
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
-    emitter e = emitter_new(a, &m, clone, f64);
+    emitter e = emitter_new(a, &m, clone, f64 ? NUMBER_F64 : NUMBER_F32);
     for (int i = 0; i < FUNCTIONS; i++) {
       make_function(&e, arena_printf(a, "%s%s", functions[i].name, clone_targets[clone].suffix),
                     functions[i].op, i % 2 ? e.lanes : 2 * e.lanes);

@@ -498,7 +498,7 @@ static void compare_program(int number, bool f64, bool steps) {
   recurrence_kernels *kernels =
       schedule_recurrence(s.memory, r, (schedule_options){.f64 = f64, .steps = steps});
   if (steps) assert_string_equal(kernels->form, "step");
-  library lib = compile(s.memory, kernels, (codegen_options){.level = 2, .f64 = f64});
+  library lib = compile(s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
   printf("%-16s %-18s %s: build %.0f ms, passes %.0f ms, emission %.0f ms\n", programs[number].name,
          kernels->form, f64 ? "f64" : "f32", 1e3 * lib.object->build_seconds,
          1e3 * lib.object->passes_seconds, 1e3 * lib.object->emit_seconds);

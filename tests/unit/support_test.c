@@ -17,6 +17,7 @@
 #include "runtime/support/entry.c"
 #include "runtime/support/error.c"
 #include "runtime/support/fail.c"
+#include "runtime/support/narrow.c"
 #include "runtime/support/pool.c"
 #include "runtime/support/split.c"
 #include "runtime/support/stage.c"

@@ -1,0 +1,44 @@
+/* Rounds floats to bfloat16 and half precision on their bits: nearest, ties to even. The compiled
+ * kernels do the same on vectors (compiler/codegen/narrow.c). */
+#include "narrow.h"
+
+#include <string.h>
+
+#include "library.h"
+
+static uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static float of_bits(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static uint16_t bfloat_of(float x) {
+  uint32_t bits = bits_of(x), quiet = bits | 0x400000, rounded = bits + 0x7fff + (bits >> 16 & 1);
+  return (uint16_t)((x != x ? quiet : rounded) >> 16);
+}
+
+/* Below 2^-14 the addition of 0.5, whose last bit is the least half, rounds; what is too large for
+ * the rounding of the exponent and fraction as one number becomes infinity before it. */
+static uint16_t half_of(float x) {
+  uint32_t bits = bits_of(x), size = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+  uint32_t limited = size < 0x47800000 ? size : 0x47800000;
+  uint32_t normal = (limited - 0x38000000 + 0xfff + (size >> 13 & 1)) >> 13;
+  uint32_t small = bits_of(of_bits(size) + 0.5f) - 0x3f000000;
+  uint32_t nan = 0x7e00 | (size >> 13 & 0x3ff);
+  uint32_t half = size > 0x7f800000 ? nan : size < 0x38800000 ? small : normal;
+  return (uint16_t)(sign | half);
+}
+
+void rec_narrow(uint16_t *to, const float *from, int64_t count, int stored) {
+  if (stored == REC_STORED_BF16) {
+    for (int64_t i = 0; i < count; i++) to[i] = bfloat_of(from[i]);
+  } else {
+    for (int64_t i = 0; i < count; i++) to[i] = half_of(from[i]);
+  }
+}
