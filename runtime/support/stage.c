@@ -178,7 +178,7 @@ static void *number_at(void *data, int64_t index, int64_t bytes) {
 }
 
 /* The saved states of a chunk. */
-static void *saved_at(const run *r, int64_t chunk) {
+static void *chunk_saved(const run *r, int64_t chunk) {
   return number_at(r->saved.data, chunk * r->saved.chunk_stride, r->call->table->number_bytes);
 }
 
@@ -313,7 +313,7 @@ static void run_sequences(const run *r, const task_range *t, rec_frame *frame, r
         slots[i].data = number_at(slots[i].data, (start - at) * slots[i].time_stride,
                                   r->slots[i].bytes);
     at = start;
-    frame->saved = saved_at(r, call_chunks_before(c, s));
+    frame->saved = chunk_saved(r, call_chunks_before(c, s));
     r->function(frame, s, t->first, t->last, scratch);
   }
 }
@@ -332,7 +332,7 @@ static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
     run_sequences(r, &t, &frame, slots, scratch);
     return;
   }
-  frame.saved = saved_at(r, t.start / c->table->chunk);
+  frame.saved = chunk_saved(r, t.start / c->table->chunk);
   frame.saved_batch_stride = r->saved.batch_stride;
   for (int64_t b = t.begin; b < t.end; b++) r->function(&frame, b, t.first, t.last, scratch);
 }

@@ -76,13 +76,25 @@ static void check_threads(const subject *s, const expectation *e) {
   problem_free(one);
 }
 
+static problem *new_inputs(const rec_signature *signature, const program *p, int64_t time) {
+  problem *inputs = problem_new(signature, time > 100 ? 1 : 2, time, p->run_time_size);
+  problem_draw(inputs, (uint64_t)time + 1, 0.7);
+  return inputs;
+}
+
+static problem *new_packed(const rec_signature *signature, const program *p) {
+  static const int32_t offsets[] = {0, 0, 5, 6, 40, 57, 57};
+  problem *inputs = problem_new(signature, 1, 57, p->run_time_size);
+  inputs->sequences = sizeof offsets / sizeof *offsets - 1;
+  inputs->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
+  problem_draw(inputs, 7, 0.7);
+  return inputs;
+}
+
 // The whole on the best processor, less on the others.
-static void check_length(const subject *list, int count, const program *p, int64_t time) {
+static void check_inputs(const subject *list, int count, const program *p, problem *inputs) {
   const rec_run_options plain = {.backward = true};
   const rec_recurrence *recurrence = list[0].recurrence;
-  problem *inputs = problem_new(rec_recurrence_signature(recurrence), time > 100 ? 1 : 2, time,
-                                p->run_time_size);
-  problem_draw(inputs, (uint64_t)time + 1, 0.7);
   problem *exact = problem_copy(inputs);
   if (check(problem_run(exact, recurrence, "reference", &plain), "%s: %s", p->path,
             rec_message())) {
@@ -92,7 +104,7 @@ static void check_length(const subject *list, int count, const program *p, int64
       agree(&list[i], &e, "backward", plain, NULL);
       agree(&list[i], &e, "step by step", (rec_run_options){.step = true}, NULL);
     }
-    if (time > 1) check_threads(&list[count - 1], &e);
+    if (inputs->time > 1) check_threads(&list[count - 1], &e);
   }
   problem_free(inputs);
   problem_free(exact);
@@ -118,7 +130,8 @@ static void check_program(const program *p, const char *type, int processors) {
   check(s->token_type == wanted && s->carried_type == REC_F32, "%s: types of a library of %s",
         p->path, type);
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-    check_length(list, processors, p, lengths[i]);
+    check_inputs(list, processors, p, new_inputs(s, p, lengths[i]));
+  check_inputs(list, processors, p, new_packed(s, p));
   for (int i = 0; i < processors; i++) rec_module_close(modules[i]);
 }
 
