@@ -66,7 +66,8 @@ static ir wide_from_bfloat(emitter *e, ir small) {
 
 static ir bfloat_from_wide(emitter *e, ir x) {
   ir bits = bits_of(e, x);
-  ir rounded = LLVMBuildAdd(e->b, plus_bits(e, bits, 0x7fff), and_bits(e, right(e, bits, 16), 1), "");
+  ir rounded =
+      LLVMBuildAdd(e->b, plus_bits(e, bits, 0x7fff), and_bits(e, right(e, bits, 16), 1), "");
   ir is_nan = real_compare(e, LLVMRealUNO, x, x);
   ir top = right(e, pick(e, is_nan, or_bits(e, bits, 0x400000), rounded), 16);
   return LLVMBuildTrunc(e->b, top, small_type(e, ir_lanes(x)), "");
@@ -79,7 +80,8 @@ static ir wide_from_half_bits(emitter *e, ir small) {
   ir size = left(e, and_bits(e, bits, 0x7fff), 13);
   ir normal = plus_bits(e, size, 112u << 23);
   ir special = plus_bits(e, size, 224u << 23);
-  special = pick(e, compare(e, LLVMIntUGT, size, 31u << 23), or_bits(e, special, 0x400000), special);
+  special =
+      pick(e, compare(e, LLVMIntUGT, size, 31u << 23), or_bits(e, special, 0x400000), special);
   ir below = real_of(e, plus_bits(e, size, 113u << 23));
   below = bits_of(e, real_sub(e, below, real_number(e, 0x1p-14, ir_lanes(small))));
   ir value = pick(e, compare(e, LLVMIntUGE, size, 31u << 23), special, normal);
