@@ -80,8 +80,8 @@ static double small_float(unsigned bits, int exponent_bits, int fraction_bits, b
   int exponent = (int)(bits >> fraction_bits) & top;
   unsigned ones = (1u << fraction_bits) - 1, fraction = bits & ones;
   double sign = bits >> (exponent_bits + fraction_bits) ? -1 : 1;
-  if (exponent == top && !finite) return fraction ? NAN : sign * INFINITY;
-  if (exponent == top && fraction == ones) return NAN;
+  if (exponent == top && !finite) return fraction ? copysign(NAN, sign) : sign * INFINITY;
+  if (exponent == top && fraction == ones) return copysign(NAN, sign);
   if (exponent == 0) return sign * ldexp(fraction, 1 - bias - fraction_bits);
   return sign * ldexp(fraction + (1u << fraction_bits), exponent - bias - fraction_bits);
 }
