@@ -34,20 +34,25 @@ static double largest_number(const problem *p, bool backward) {
   return largest;
 }
 
+// Sequences of random lengths, many of them 0 or 1.
+static problem *random_packed(const rec_signature *signature, uint64_t *seed) {
+  int32_t each[8];
+  int64_t count = (int64_t)(next_random(seed) % 9);
+  for (int64_t i = 0; i < count; i++) {
+    int32_t bound = next_random(seed) % 2 ? 2 : 40;
+    each[i] = (int32_t)(next_random(seed) % (uint64_t)bound);
+  }
+  return problem_packed(signature, each, count, 1 + (int64_t)(next_random(seed) % 3));
+}
+
 static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
   static const int64_t lengths[] = {0, 1, 2, 3, 5, 8, 15, 16, 17, 20, 33};
-  bool packed = next_random(seed) % 4 == 0;
-  int64_t time = lengths[next_random(seed) % 11],
-          batch = packed ? 1 : 1 + (int64_t)(next_random(seed) % 3);
-  problem *p = problem_new(signature, batch, time, 1 + (int64_t)(next_random(seed) % 3));
-  if (packed) {
-    p->sequences = 3;
-    p->cu_seqlens = calloc(4, sizeof *p->cu_seqlens);
-    if (!p->cu_seqlens) abort();
-    p->cu_seqlens[1] = (int32_t)(next_random(seed) % (uint64_t)(time + 1));
-    p->cu_seqlens[2] =
-        p->cu_seqlens[1] + (int32_t)(next_random(seed) % (uint64_t)(time - p->cu_seqlens[1] + 1));
-    p->cu_seqlens[3] = (int32_t)time;
+  problem *p;
+  if (next_random(seed) % 4 == 0) {
+    p = random_packed(signature, seed);
+  } else {
+    int64_t time = lengths[next_random(seed) % 11], batch = 1 + (int64_t)(next_random(seed) % 3);
+    p = problem_new(signature, batch, time, 1 + (int64_t)(next_random(seed) % 3));
   }
   problem_draw(p, next_random(seed), 0.8);
   return p;
