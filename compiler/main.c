@@ -24,6 +24,10 @@ static const char usage_text[] =
     "is one\n"
     "  --from=recurrence|tile            FILE is the text that --emit=recurrence or --emit=tile "
     "printed\n"
+    "  --from=manifest                   FILE is a library's manifest: its source again, with the "
+    "options it was\n"
+    "                                    compiled with before those given\n"
+    "  --export NAME                     the library gets the imported recurrence NAME, too\n"
     "  --check-only                      report errors, write nothing\n"
     "  -MD                               write FILE.so.d: what the library is made from, for make\n"
     "  --time-report                     print how long each pass took\n"
@@ -106,7 +110,10 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     }
   } else if ((value = value_of(args, count, i, "--from"))) {
     options->from = value;
-    if (!compile_can_read(value)) return usage_error("--from=recurrence or --from=tile", value);
+    if (!compile_can_read(value))
+      return usage_error("--from=recurrence, --from=tile or --from=manifest", value);
+  } else if ((value = value_of(args, count, i, "--export"))) {
+    vec_push(a, &options->exported, value);
   } else if (strcmp(arg, "--check-only") == 0) {
     options->check_only = true;
   } else if (strcmp(arg, "-MD") == 0) {
@@ -147,6 +154,30 @@ static int format_file(char **args, int count) {
   return text ? 0 : 1;
 }
 
+static int read_options(arena *a, interner *names, compile_options *options, char **args,
+                        int count) {
+  for (int i = 0; i < count; i++) {
+    int status = read_option(a, names, options, args, count, &i);
+    if (status) return status;
+  }
+  return 0;
+}
+
+/* Words read before those of the command line, which therefore win. */
+static int read_carried(arena *a, interner *names, compile_options *options, char **args,
+                        int count) {
+  compile_options own = {.level = 3};
+  const char *wrong = artifact_read_carried(a, options->path, &own.carried);
+  if (wrong) {
+    fprintf(stderr, "error: %s\n", wrong);
+    return 1;
+  }
+  *options = own;
+  int status = read_options(a, names, options, (char **)own.carried.words.items,
+                            own.carried.words.count);
+  return status ? status : read_options(a, names, options, args, count);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "fmt") == 0) return format_file(argv + 2, argc - 2);
   for (int i = 1; i < argc; i++) {
@@ -156,9 +187,7 @@ int main(int argc, char **argv) {
   arena *a = arena_new();
   interner *names = interner_new(a);
   compile_options options = {.level = 3};
-  int status = 0;
-  for (int i = 1; i < argc && status == 0; i++)
-    status = read_option(a, names, &options, argv, argc, &i);
+  int status = read_options(a, names, &options, argv + 1, argc - 1);
   if (status == 0 && !options.path) {
     fputs(usage_text, stderr);
     status = 2;
@@ -166,6 +195,8 @@ int main(int argc, char **argv) {
   if (status == 0 && strcmp(options.path, "-") == 0 && !options.output && !options.emit &&
       !options.check_only)
     status = usage_error("-o FILE.so for a program from standard input", "nothing");
+  if (status == 0 && options.from && strcmp(options.from, "manifest") == 0)
+    status = read_carried(a, names, &options, argv + 1, argc - 1);
   if (status == 0) status = compile(a, names, &options, stdout, stderr);
   arena_free(a);
   return status;

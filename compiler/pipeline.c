@@ -33,7 +33,18 @@ typedef struct compilation {
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
+/* What a library carries: imports are found among them. */
+static bool load_carried(compilation *c) {
+  for (int i = 0; i < c->options->carried.sources.count && !c->failure; i++) {
+    const artifact_text *t = &c->options->carried.sources.items[i];
+    const source *file = sources_add(c->files, t->path, t->text, strlen(t->text), &c->failure);
+    if (i == 0) c->source = file;
+  }
+  return c->failure == NULL;
+}
+
 static bool load(compilation *c) {
+  if (c->options->carried.sources.count) return load_carried(c);
   c->source = sources_load(c->files, c->options->path, &c->failure);
   return c->source != NULL;
 }
@@ -69,12 +80,19 @@ static bool declares_something(const compilation *c) {
   return false;
 }
 
+static bool is_asked_for(const compilation *c, const typed_body *body) {
+  for (int i = 0; i < c->options->exported.count; i++)
+    if (strcmp(c->options->exported.items[i], body->name) == 0) return true;
+  return false;
+}
+
 static bool analyse(compilation *c) {
   bool own_only = declares_something(c);
   VEC(const typed_body *) bodies = {0};
-  for (int i = 0; i < c->typed->recurrences.count; i++)
-    if (!own_only || is_own(c, c->typed->recurrences.items[i]))
-      vec_push(c->memory, &bodies, c->typed->recurrences.items[i]);
+  for (int i = 0; i < c->typed->recurrences.count; i++) {
+    const typed_body *body = c->typed->recurrences.items[i];
+    if (!own_only || is_own(c, body) || is_asked_for(c, body)) vec_push(c->memory, &bodies, body);
+  }
   for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
     vec_push(c->memory, &bodies, c->graph->kernels.items[i].body);
   for (int i = 0; i < bodies.count; i++)
@@ -343,7 +361,8 @@ typedef struct pass_list {
 #define LIST(from, passes) \
   { from, passes, (int)(sizeof passes / sizeof *passes) }
 static const pass_list pass_lists[] = {
-    LIST(NULL, program_passes), LIST("recurrence", recurrence_passes), LIST("tile", tile_passes)};
+    LIST(NULL, program_passes), LIST("manifest", program_passes),
+    LIST("recurrence", recurrence_passes), LIST("tile", tile_passes)};
 
 static const pass_list *find_list(const char *from) {
   for (size_t i = 0; i < sizeof pass_lists / sizeof *pass_lists; i++) {

@@ -25,7 +25,9 @@ typedef struct compile_options {
   const char *path;              /* the file; "-": standard input */
   const char *output;            /* -o, or NULL */
   const char *emit;              /* --emit=.., or NULL: write the library */
-  const char *from;              /* --from=recurrence|tile, or NULL: a .rec file */
+  const char *from;              /* --from=recurrence|tile|manifest, or NULL: a .rec file */
+  artifact_carried carried;      /* --from=manifest: the sources in place of the file's */
+  VEC(const char *) exported;    /* --export: imported recurrences that the library gets, too */
   VEC(size_override) overrides;  /* -D */
   VEC(const char *) defines;     /* the same as written */
   int level;                     /* -O */

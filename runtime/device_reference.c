@@ -22,6 +22,11 @@ static rec_status front_of(rec_module *module, rec_front **front) {
   return status;
 }
 
+bool rec_module_knows(rec_module *module, const char *name) {
+  rec_front *front;
+  return !front_of(module, &front) && rec_front_find(front, name);
+}
+
 rec_status rec_program_of(const rec_recurrence *r, const recurrence **program) {
   rec_front *front;
   rec_status status = front_of(r->module, &front);

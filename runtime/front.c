@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/base/embedded.h"
+#include "compiler/graph/graph.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
 
@@ -69,9 +70,15 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
   sema_options options = {overrides, define_count, embedded_stdlib};
   typed_program *program = sema_check(memory, names, d, all, file, &options);
   if (diag_has_errors(d)) return program_error(d, messages);
+  graph_program *graph = graph_build(memory, names, d, program);
+  if (diag_has_errors(d)) return program_error(d, messages);
   for (int i = 0; i < program->recurrences.count; i++) {
     vec_push(memory, &front->recurrences,
              recurrence_analyse(memory, d, program->recurrences.items[i]));
+  }
+  for (int i = 0; graph && i < graph->kernels.count; i++) {
+    vec_push(memory, &front->recurrences,
+             recurrence_analyse(memory, d, graph->kernels.items[i].body));
   }
   if (diag_has_errors(d)) return program_error(d, messages);
   if (messages) diag_print(d, messages);

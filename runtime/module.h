@@ -56,6 +56,9 @@ struct rec_module {
   struct rec_block *blocks;
 };
 
+// Does the source that the module carries know a recurrence of this name, its own or an imported one?
+bool rec_module_knows(rec_module *module, const char *name);
+
 // Memory that lives as long as the module; NULL if memory is short.
 void *rec_module_allocate(rec_module *module, size_t size);
 

@@ -176,6 +176,19 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
 const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,
                            const char *library_path, const char *header_path);
 
+/* What a manifest says about the making of its library. */
+typedef struct artifact_text {
+  const char *path, *text;
+} artifact_text;
+
+typedef struct artifact_carried {
+  VEC(artifact_text) sources;    /* the compiled file first */
+  VEC(const char *) words;       /* recc's options: --dtype=f32 -O3 -DP=32 */
+} artifact_carried;
+
+/* Reads a file that holds a manifest. NULL, or one line that says what went wrong. */
+const char *artifact_read_carried(arena *a, const char *path, artifact_carried *carried);
+
 /* Writes a file whole or not at all: beside its place, then renamed. NULL, or one line that says
  * what went wrong. */
 const char *write_file(arena *a, const char *path, const void *bytes, size_t size, bool executable);

@@ -21,9 +21,12 @@ const char apply_usage[] =
     "  --step              feed the single-step form token by token\n"
     "  --threads N         threads of the host (default: one for each processor)\n"
     "  --recompute         backward keeps nothing from forward\n"
-    "  -D axis=size        sizes for a .rec file, as in recc\n"
-    "  --dtype f32|f64|bf16|f16    element type of tokens for a .rec file, as in recc\n"
-    "  --chunk N           steps in a chunk for a .rec file, as in recc\n";
+    "  -D axis=size        sizes, as in recc\n"
+    "  --dtype f32|f64|bf16|f16    element type of tokens, as in recc\n"
+    "  --chunk N           steps in a chunk, as in recc\n"
+    "\n"
+    "A library that was compiled with other options is compiled again from the source that it "
+    "carries.\n";
 
 typedef struct apply_request {
   const char *name, *inputs, *outputs, *device_name;
@@ -60,7 +63,7 @@ static int read_words(words *w, apply_request *a) {
       if (!a->module.file)
         a->module.file = word;
       else if (!a->name)
-        a->name = word;
+        a->name = a->module.name = word;
       else
         usage_error(w, "expected options behind FILE NAME, found `%s`", word);
     } else if (!w->failed) {

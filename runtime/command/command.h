@@ -50,6 +50,7 @@ int report_failure(const char *command);
 typedef struct module_request {
   const char *command;
   const char *file;      // .so, or .rec to be compiled
+  const char *name;      // the recurrence that will be asked for, perhaps an imported one; or NULL
   const char **defines;  // -D
   int define_count;
   const char *dtype;        // NULL: not asked for
@@ -62,8 +63,9 @@ typedef struct module_request {
 // Takes -D, --dtype and --chunk into the request. `defines` and `recc_words` have room for `words` many.
 bool take_module_option(words *w, module_request *request);
 
-// Opens the library, or compiles the .rec file with the recc beside this program, in a folder that is gone afterwards.
-// Returns 0, or the exit status after printing why not.
+// Opens the library, or compiles the .rec file with the recc beside this program, in a folder that is gone afterwards. A
+// library that was compiled with other options than asked for, or lacks an imported recurrence, is compiled again from the
+// source that it carries. Returns 0, or the exit status after printing why not.
 int open_module(const module_request *request, rec_module **module);
 
 // The recurrence called `name`, or the only one if it is NULL; otherwise prints which there are and returns NULL.

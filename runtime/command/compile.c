@@ -1,4 +1,4 @@
-// Has .rec files compiled by the recc that lies beside this program.
+// Has .rec files, and the source that libraries carry, compiled by the recc that lies beside this program.
 //
 // The library is made in a private folder under $TMPDIR and loaded, then the folder goes: at once, on errors and on
 // signals that end the program. Signals are taken one by one while recc runs, so nothing is done inside a handler.
@@ -81,19 +81,30 @@ static int run_program(char **program, int *ending_signal) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static int compile_into(const module_request *request, const char *library) {
+// What one run of recc makes a library of.
+typedef struct compilation {
+  const module_request *request;
+  const char *input, *from, *exported;  // the last two: NULL, or the words of --from= and --export
+} compilation;
+
+static int compile_into(const compilation *c, const char *library) {
+  const module_request *request = c->request;
   char recc[PATH_MAX];
   if (!path_beside(recc, sizeof recc, "recc")) {
     fprintf(stderr, "rec %s: cannot tell where recc lies\n", request->command);
     return EXIT_USAGE;
   }
-  int most = 8 + 2 * request->define_count + request->recc_word_count, count = 0;
+  int most = 12 + 2 * request->define_count + request->recc_word_count, count = 0;
   const char **list = calloc((size_t)most, sizeof *list);
   if (!list) return EXIT_USAGE;
   list[count++] = recc;
-  list[count++] = request->file;
+  list[count++] = c->input;
   list[count++] = "-o";
   list[count++] = library;
+  if (c->from) list[count++] = "--from";
+  if (c->from) list[count++] = c->from;
+  if (c->exported) list[count++] = "--export";
+  if (c->exported) list[count++] = c->exported;
   if (request->dtype) list[count++] = "--dtype";
   if (request->dtype) list[count++] = request->dtype;
   for (int i = 0; i < request->define_count; i++) {
@@ -104,6 +115,8 @@ static int compile_into(const module_request *request, const char *library) {
   int ending_signal = 0, status = run_program((char **)list, &ending_signal);
   free(list);
   if (status < 0) fprintf(stderr, "rec %s: %s: %s\n", request->command, recc, strerror(errno));
+  if (status > 128 && !ending_signal)
+    fprintf(stderr, "rec %s: %s ended with signal %d\n", request->command, recc, status - 128);
   if (ending_signal) {
     // recc has ended; so shall this program, once the folder is gone.
     char *slash = strrchr((char *)library, '/');
@@ -111,18 +124,39 @@ static int compile_into(const module_request *request, const char *library) {
     remove_folder(library);
     raise(ending_signal);
   }
-  return status < 0 ? EXIT_USAGE : status;
+  return status ? EXIT_USAGE : 0;
 }
 
-static int compile(const module_request *request, rec_module **module) {
-  char folder[PATH_MAX], library[PATH_MAX + 16];
+static bool write_text(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  if (!file) return false;
+  bool written = fputs(text, file) >= 0;
+  return fclose(file) == 0 && written;
+}
+
+// Compiles the file, or what `carrier` carries.
+static int compile(const module_request *request, const rec_module *carrier, bool exported,
+                   rec_module **module) {
+  char folder[PATH_MAX], library[PATH_MAX + 16], manifest[PATH_MAX + 16];
   if (!make_folder(folder, sizeof folder)) {
     fprintf(stderr, "rec %s: cannot make a temporary folder: %s\n", request->command,
             strerror(errno));
     return EXIT_USAGE;
   }
   snprintf(library, sizeof library, "%s/library.so", folder);
-  int status = compile_into(request, library);
+  snprintf(manifest, sizeof manifest, "%s/manifest.json", folder);
+  compilation c = {request, request->file, NULL, exported ? request->name : NULL};
+  int status = 0;
+  if (carrier) {
+    c.input = manifest;
+    c.from = "manifest";
+    if (!write_text(manifest, rec_module_manifest(carrier))) {
+      fprintf(stderr, "rec %s: cannot write %s: %s\n", request->command, manifest,
+              strerror(errno));
+      status = EXIT_USAGE;
+    }
+  }
+  if (status == 0) status = compile_into(&c, library);
   if (status == 0 && rec_module_open(library, module)) status = report_failure(request->command);
   remove_folder(folder);
   return status;
@@ -133,29 +167,40 @@ static bool is_source(const char *file) {
   return length > 4 && strcmp(file + length - 4, ".rec") == 0;
 }
 
-int open_module(const module_request *request, rec_module **module) {
+// In place of the library itself: one that is made from its source, as asked for.
+static int compile_again(const module_request *request, bool exported, rec_module **module) {
+  rec_module *carrier = *module;
   *module = NULL;
-  if (!is_source(request->file)) {
-    if ((request->define_count && !request->run_time_defines) || request->dtype ||
-        request->recc_word_count) {
-      fprintf(stderr,
-              "rec %s: expected a .rec file with %s, found `%s`, which is compiled already\n",
-              request->command,
-              request->dtype          ? "--dtype"
-              : request->define_count ? "-D"
-                                      : request->recc_words[0],
-              request->file);
-      return EXIT_USAGE;
-    }
-    return rec_module_open(request->file, module) ? report_failure(request->command) : 0;
-  }
-  if (!request->reference) return compile(request, module);
+  int status = compile(request, carrier, exported, module);
+  rec_module_close(carrier);
+  return status;
+}
+
+static int open_source(const module_request *request, rec_module **module) {
   rec_dtype dtype = REC_F32;
   if (request->dtype) rec_number_type(request->dtype, &dtype);
   rec_status status = rec_module_open_source(request->file, request->defines, request->define_count,
                                              dtype, stderr, module);
-  if (status == REC_ERROR_FORMAT) return 1;  // the program's errors are printed already
+  if (status == REC_ERROR_FORMAT) return EXIT_USAGE;  // the program's errors are printed already
   return status ? report_failure(request->command) : 0;
+}
+
+int open_module(const module_request *request, rec_module **module) {
+  *module = NULL;
+  bool source = is_source(request->file);
+  if (source && request->reference) return open_source(request, module);
+  int status = 0;
+  if (source)
+    status = compile(request, NULL, false, module);
+  else if (rec_module_open(request->file, module))
+    status = report_failure(request->command);
+  bool otherwise = (request->define_count && !request->run_time_defines) || request->dtype ||
+                   request->recc_word_count;
+  if (status == 0 && !source && otherwise) status = compile_again(request, false, module);
+  bool lacks = status == 0 && request->name && !rec_module_find(*module, request->name);
+  if (lacks && rec_module_knows(*module, request->name))
+    status = compile_again(request, true, module);
+  return status;
 }
 
 bool take_module_option(words *w, module_request *request) {

@@ -313,6 +313,25 @@ static void check_program(const program *p, uint64_t *seed) {
   rec_module_close(module);
 }
 
+// What layers compute between their calls becomes recurrences without a name in the source: they run everywhere, too.
+static void check_synthesised(void) {
+  static const char *const none[] = {NULL};
+  rec_module *module = compile_file(REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec", none);
+  if (!check(module, "layers-of-all-kinds.rec does not compile")) return;
+  int synthesised = 0;
+  for (int i = 0; i < rec_module_count(module); i++) {
+    subject s = {.recurrence = rec_module_recurrence(module, i), .run_time_size = 3};
+    s.signature = rec_recurrence_signature(s.recurrence);
+    s.least = 2e-5;
+    s.shake = 6e-8;
+    synthesised += strchr(s.signature->name, '.') != NULL;
+    snprintf(s.name, sizeof s.name, "%s", s.signature->name);
+    check_packed(&s);
+  }
+  check(synthesised >= 3, "%d recurrences are synthesised", synthesised);
+  rec_module_close(module);
+}
+
 // The product of decays above 1 overflows where the state stays zero: nothing may become NaN by a cut in time.
 static void check_growth(void) {
   static const char *const none[] = {NULL};
@@ -347,6 +366,7 @@ static void check_growth(void) {
 int main(int count, char **words) {
   uint64_t seed = 1;
   if (count < 2 || strcmp(words[1], "growth") == 0) check_growth();
+  if (count < 2 || strcmp(words[1], "synthesised") == 0) check_synthesised();
   for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
     bool wanted = count < 2 || (programs[i].path ? strstr(programs[i].path, words[1])
                                                  : strstr(programs[i].text, words[1]));

@@ -1,0 +1,65 @@
+/* Reads back from a manifest what its library was compiled from: a library carries its own source.
+ *
+ *   {"dtype": "f64", "optimisation": 3, "chunk": 0, "defines": ["P=32"], "sources": [{"path": "mamba2.rec", ..}], ..}
+ *   ->  the sources, the first of them to be compiled; words --dtype f64 -O3 -D P=32 */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "compiler/artifact/abi.h"
+
+/* The whole file with a NUL behind it, or NULL. To be freed. */
+static char *read_file(const char *path) {
+  FILE *file = fopen(path, "rb");
+  char *text = NULL;
+  size_t used = 0, room = 0;
+  for (size_t got = 1; file && got > 0; used += got) {
+    if (room - used < 4096) {
+      char *larger = realloc(text, room = 2 * room + 8192);
+      if (!larger) break;
+      text = larger;
+    }
+    got = fread(text + used, 1, room - used - 1, file);
+  }
+  bool good = text && !ferror(file) && feof(file);
+  if (file) fclose(file);
+  if (good) text[used] = 0;
+  if (!good) free(text);
+  return good ? text : NULL;
+}
+
+static const char *text_of(const cJSON *object, const char *key) {
+  return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
+  const cJSON *level = cJSON_GetObjectItemCaseSensitive(json, "optimisation"),
+              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"), *define;
+  const char *dtype = text_of(json, "dtype");
+  if (dtype) vec_push(a, &carried->words, arena_printf(a, "--dtype=%s", dtype));
+  if (cJSON_IsNumber(level)) vec_push(a, &carried->words, arena_printf(a, "-O%d", level->valueint));
+  if (cJSON_IsNumber(chunk) && chunk->valueint > 0)
+    vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));
+  cJSON_ArrayForEach(define, cJSON_GetObjectItemCaseSensitive(json, "defines")) {
+    if (cJSON_IsString(define))
+      vec_push(a, &carried->words, arena_printf(a, "-D%s", define->valuestring));
+  }
+}
+
+const char *artifact_read_carried(arena *a, const char *path, artifact_carried *carried) {
+  char *text = read_file(path);
+  if (!text) return arena_printf(a, "cannot read %s", path);
+  cJSON *json = cJSON_Parse(text);
+  free(text);
+  const cJSON *item;
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(json, "sources")) {
+    const char *name = text_of(item, "path"), *program = text_of(item, "text");
+    if (!name || !program) break;
+    artifact_text file = {arena_strdup(a, name), arena_strdup(a, program)};
+    vec_push(a, &carried->sources, file);
+  }
+  if (json) add_words(a, json, carried);
+  cJSON_Delete(json);
+  if (carried->sources.count) return NULL;
+  return arena_printf(a, "%s: expected a manifest that carries sources, found none", path);
+}
