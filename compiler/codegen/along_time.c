@@ -34,7 +34,7 @@ void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
-  int t = l->p->program->time_axis, lanes = lanes_at(l, at, n->id);
+  int t = v->index2, lanes = lanes_at(l, at, n->id);
   int64_t size = known_size(l, t);
   place_in_loops row = *at;
   ir sum = stack_slot(e, real_type(e, lanes), "prefix");
@@ -51,7 +51,7 @@ void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
 void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body) {
   along_time n = {.nest = nest, .id = nest->values.items[0]};
   lower_forget(l);
-  lower_points(l, axes & ~axis_bit(l->p->program->time_axis), nest->lane, body, &n);
+  lower_points(l, axes & ~axis_bit(value(l, n.id)->index2), nest->lane, body, &n);
   lower_forget(l);
 }
 
@@ -60,7 +60,7 @@ void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
-  int t = l->p->program->time_axis, s = l->p->program->pair_axis, lanes = lanes_at(l, at, n->id);
+  int t = v->index2, s = v->index3, lanes = lanes_at(l, at, n->id);
   place_in_loops row = *at;
   ir sum = stack_slot(e, real_type(e, lanes), "segment");
   ir late = stack_slot(e, real_type(e, lanes), "late");
@@ -91,7 +91,7 @@ void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data)
   const along_time *n = data;
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
-  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
+  int t = v->index2, s = v->index3;
   int64_t size = known_size(l, t);
   tile_id g = v->args[0];
   /* column sums live in vectors of a whole row when s is in the lanes */

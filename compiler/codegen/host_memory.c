@@ -43,6 +43,41 @@ bool host_is_long(const kernel *k) {
   return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
 }
 
+enum { RANKS_PER_AXIS = PLAN_MAX_AXES };
+
+static int rank_of_body_axis(const kernel *k, int axis) {
+  axis_set low = consumed_or_instance(k);
+  return RANKS_PER_AXIS * (axis == k->program->time_axis   ? 0
+                           : axis == k->program->pair_axis ? 1
+                           : axis_in(low, axis)            ? 2 + axis
+                                                           : 100 + axis);
+}
+
+static bool is_local(const tile_program *p, int axis) {
+  return p->axes.items[axis].body_axis < 0 && axis != p->time_axis && axis != p->pair_axis;
+}
+
+/* Time first, what instances are cut from last. Parts of an axis stand where it stands, outer before inner: then a value
+ * with both lies in memory as one with the whole axis. */
+static void rank_axes(mapping *m) {
+  const tile_program *p = m->kernel->program;
+  for (int axis = 0; axis < p->axes.count; axis++) {
+    m->rank[axis] = is_local(p, axis) ? 1 : rank_of_body_axis(m->kernel, axis);
+  }
+  bool changed = true;
+  for (int round = 0; changed && round < RANKS_PER_AXIS / 2; round++) {
+    changed = false;
+    for (int i = 0; i < p->values.count; i++) {
+      const tile_value *v = &p->values.items[i];
+      if (v->op != TILE_SPLIT && v->op != TILE_JOIN) continue;
+      int *outer = &m->rank[v->index2], *inner = &m->rank[v->index3];
+      int whole = m->rank[v->index] / RANKS_PER_AXIS * RANKS_PER_AXIS;
+      if (is_local(p, v->index2) && *outer <= whole) *outer = whole + 1, changed = true;
+      if (is_local(p, v->index3) && *inner <= *outer) *inner = *outer + 1, changed = true;
+    }
+  }
+}
+
 mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype) {
   bool f64 = dtype == NUMBER_F64;
   mapping m = {
@@ -59,13 +94,7 @@ mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype)
     m.chunks_outside = true;
     m.shared_axis = inner;
   }
-  axis_set low = consumed_or_instance(k);
-  for (int axis = 0; axis < k->program->axes.count; axis++) {
-    m.rank[axis] = axis == k->program->time_axis   ? 0
-                   : axis == k->program->pair_axis ? 1
-                   : axis_in(low, axis)            ? 2 + axis
-                                                   : 100 + axis;
-  }
+  rank_axes(&m);
   return m;
 }
 

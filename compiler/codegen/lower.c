@@ -99,25 +99,45 @@ static view buffer_of(lower *l, int buffer) {
   return buffer_view(l, b, l->buffers[buffer]);
 }
 
+static view renamed_view(view x, int from, int to) {
+  ir stride = x.stride[from];
+  x.stride[from] = NULL;
+  x.stride[to] = stride;
+  return x;
+}
+
+static view sliced_view(lower *l, view x, int axis, int entry) {
+  ir offset = int_mul(l->e, integer(l->e, entry), x.stride[axis]);
+  x.base = element(l->e, view_type(l, &x), x.base, offset);
+  x.stride[axis] = NULL;
+  return x;
+}
+
+static view split_view(lower *l, view x, const tile_value *v) {
+  ir stride = x.stride[v->index];
+  x.stride[v->index] = NULL;
+  x.stride[v->index2] = int_mul(l->e, stride, integer(l->e, known_size(l, v->index3)));
+  x.stride[v->index3] = stride;
+  return x;
+}
+
+static view joined_view(view x, const tile_value *v) {
+  ir stride = x.stride[v->index3];
+  x.stride[v->index2] = x.stride[v->index3] = NULL;
+  x.stride[v->index] = stride;
+  return x;
+}
+
 /* Operands of products: memory under index maps. */
 view value_view(lower *l, tile_id id) {
   const tile_value *v = value(l, id);
   switch (v->op) {
     case TILE_ARGUMENT: return l->arguments[v->index];
     case TILE_STOP: return value_view(l, v->args[0]);
-    case TILE_RENAME: {
-      view x = value_view(l, v->args[0]);
-      x.stride[v->index2] = x.stride[v->index];
-      x.stride[v->index] = NULL;
-      return x;
-    }
-    case TILE_SLICE: {
-      view x = value_view(l, v->args[0]);
-      ir offset = int_mul(l->e, integer(l->e, v->index2), x.stride[v->index]);
-      x.base = element(l->e, view_type(l, &x), x.base, offset);
-      x.stride[v->index] = NULL;
-      return x;
-    }
+    case TILE_RENAME: return renamed_view(value_view(l, v->args[0]), v->index, v->index2);
+    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), v->index, v->index2);
+    case TILE_SPLIT: return split_view(l, value_view(l, v->args[0]), v);
+    case TILE_JOIN: return joined_view(value_view(l, v->args[0]), v);
     case TILE_EXPAND: {
       view x = value_view(l, v->args[0]);
       for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
@@ -126,6 +146,19 @@ view value_view(lower *l, tile_id id) {
       return x;
     }
     default: return buffer_of(l, l->p->values[id].buffer);
+  }
+}
+
+view part_of_sum(lower *l, tile_id operand, view sum) {
+  const tile_value *v = value(l, operand);
+  switch (v->op) {
+    case TILE_DOT: return sum;
+    case TILE_JOIN: return part_of_sum(l, v->args[0], split_view(l, sum, v));
+    case TILE_PLACE:
+      return part_of_sum(l, v->args[0], sliced_view(l, sum, v->index, v->index2));
+    case TILE_RENAME:
+      return part_of_sum(l, v->args[0], renamed_view(sum, v->index2, v->index));
+    default: ICE("codegen", "%s is no place of a sum", tile_op_text(v->op));
   }
 }
 
@@ -197,6 +230,81 @@ static ir placed_at(lower *l, const place_in_loops *at, const tile_value *v) {
   return choose(e, here, x, real_number(e, 0, ir_lanes(x)));
 }
 
+/* A value whose lanes do not lie side by side under an index map: one after another. */
+static ir by_lanes(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  place_in_loops one = *at;
+  one.moved = true;
+  one.vector_axis = -1;
+  one.lanes = 0;
+  one.mask = NULL;
+  ir all = LLVMGetPoison(real_type(e, at->lanes));
+  for (int i = 0; i < at->lanes; i++) {
+    one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
+    all = LLVMBuildInsertElement(e->b, all, lower_value_at(l, &one, id), integer(e, i), "");
+  }
+  return all;
+}
+
+static bool in_lanes(const place_in_loops *at, int axis) {
+  return at->lanes && at->vector_axis == axis;
+}
+
+static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  if (in_lanes(at, v->index2)) return by_lanes(l, at, id);
+  place_in_loops from = *at;
+  from.moved = true;
+  ir first = int_mul(e, at->index[v->index2], integer(e, known_size(l, v->index3)));
+  from.index[v->index] = int_add(e, first, at->index[v->index3]);
+  if (in_lanes(at, v->index3)) from.vector_axis = v->index;
+  return lower_value_at(l, &from, v->args[0]);
+}
+
+/* Lanes that begin at `index`, a multiple of their number or known, stay within one entry of the outer axis. */
+static bool within_inner(ir index, int lanes, int64_t inner) {
+  int64_t begin;
+  if (int_known(index, &begin)) return begin % inner + lanes <= inner;
+  return inner % lanes == 0;
+}
+
+static ir joined_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  int64_t inner = known_size(l, v->index3);
+  ir index = at->index[v->index];
+  bool lanes = in_lanes(at, v->index);
+  if (lanes && !within_inner(index, at->lanes, inner)) return by_lanes(l, at, id);
+  place_in_loops from = *at;
+  from.moved = true;
+  from.index[v->index2] = LLVMBuildUDiv(e->b, index, integer(e, inner), "");
+  from.index[v->index3] = LLVMBuildURem(e->b, index, integer(e, inner), "");
+  if (lanes) from.vector_axis = v->index3;
+  return lower_value_at(l, &from, v->args[0]);
+}
+
+/* Entry 0 is read instead of one outside, and not taken. */
+static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  if (in_lanes(at, v->index)) return by_lanes(l, at, id);
+  place_in_loops from = *at;
+  from.moved = true;
+  ir index = int_sub(e, at->index[v->index], integer(e, v->index2));
+  ir inside =
+      LLVMBuildICmp(e->b, LLVMIntULT, index, integer(e, known_size(l, v->index)), "");
+  from.index[v->index] = LLVMBuildSelect(e->b, inside, index, integer(e, 0), "");
+  ir x = lower_value_at(l, &from, v->args[0]);
+  if (ir_lanes(x)) inside = spread(e, inside, ir_lanes(x));
+  return choose(e, inside, x, real_number(e, 0, ir_lanes(x)));
+}
+
+static ir real_of_rows(lower *l, int64_t less) {
+  ir rows = int_sub(l->e, l->rows, integer(l->e, less));
+  return LLVMBuildSIToFP(l->e->b, rows, l->e->real, "");
+}
+
 static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
@@ -206,13 +314,16 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
     case TILE_INDEX: return lower_real_of_index(l, at, v->index);
     case TILE_VALID: {
-      ir rows = LLVMBuildSIToFP(e->b, l->rows, e->real, "");
-      return lower_one_if(
-          l, real_compare(e, LLVMRealOLT, lower_real_of_index(l, at, program->time_axis), rows));
+      ir t = lower_real_of_index(l, at, program->time_axis);
+      return lower_one_if(l, real_compare(e, LLVMRealOLT, t, real_of_rows(l, 0)));
+    }
+    case TILE_LENGTH: return real_of_rows(l, 0);
+    case TILE_AT_END: {
+      ir t = lower_real_of_index(l, at, program->time_axis);
+      return lower_one_if(l, real_compare(e, LLVMRealOEQ, t, real_of_rows(l, 1 + v->index2)));
     }
     case TILE_CAUSAL: {
-      ir t = lower_real_of_index(l, at, program->time_axis),
-         s = lower_real_of_index(l, at, program->pair_axis);
+      ir t = lower_real_of_index(l, at, v->index2), s = lower_real_of_index(l, at, v->index3);
       return lower_one_if(l, real_compare(e, v->index ? LLVMRealOGT : LLVMRealOGE, t, s));
     }
     case TILE_ARGUMENT: return view_load(l, &l->arguments[v->index], at, v->axes);
@@ -221,6 +332,9 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_RENAME: return renamed_at(l, at, v);
     case TILE_SLICE: return sliced_at(l, at, v);
     case TILE_PLACE: return placed_at(l, at, v);
+    case TILE_SPLIT: return split_at(l, at, id);
+    case TILE_JOIN: return joined_at(l, at, id);
+    case TILE_SHIFT: return shifted_at(l, at, id);
     default: ICE("codegen", "%%%d (%s) is not at hand", id, tile_op_text(v->op));
   }
 }
@@ -674,15 +788,15 @@ static void lower_pack(lower *l, const plan_nest *nest) {
 /* ---- nests ---- */
 
 void lower_nest(lower *l, const plan_nest *nest) {
-  const tile_program *program = l->p->program;
   switch (nest->kind) {
     case NEST_POINTS: lower_point_nest(l, nest); break;
     case NEST_PACK: lower_pack(l, nest); break;
     case NEST_DOT: lower_dot(l, nest); break;
+    case NEST_SOLVE: lower_solve(l, nest); break;
     case NEST_PREFIX: lower_along_time(l, nest, nest->axes, lower_prefix_point); break;
     case NEST_SEGMENT: lower_along_time(l, nest, nest->axes, lower_segment_point); break;
     case NEST_SEGMENT_ADJOINT:
-      lower_along_time(l, nest, nest->axes & ~axis_bit(program->pair_axis),
+      lower_along_time(l, nest, nest->axes & ~axis_bit(value(l, nest->values.items[0])->index3),
                        lower_segment_adjoint_point);
       break;
     case NEST_FIRST_EQUAL: lower_first_equal(l, nest); break;

@@ -58,6 +58,8 @@ ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
 view value_view(lower *l, tile_id id);
+/* The part of a sum that the product below its operand is added to. */
+view part_of_sum(lower *l, tile_id operand, view sum);
 void lower_nest(lower *l, const plan_nest *nest);
 /* outline.c: the nests of a region, in functions of their own where one would grow too long. */
 void lower_region(lower *l, region r);
@@ -80,5 +82,8 @@ void add_staged_lanes(lower *l, const staged_lanes *s);
 
 /* dot.c */
 void lower_dot(lower *l, const plan_nest *nest);
+
+/* solve.c */
+void lower_solve(lower *l, const plan_nest *nest);
 
 #endif

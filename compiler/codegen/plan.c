@@ -118,19 +118,32 @@ bool plan_is_inline(tile_op op) {
     case TILE_AXIS_SIZE:
     case TILE_INDEX:
     case TILE_VALID:
+    case TILE_LENGTH:
+    case TILE_AT_END:
     case TILE_ARGUMENT:
     case TILE_CAUSAL:
     case TILE_STOP:
     case TILE_EXPAND:
     case TILE_RENAME:
     case TILE_SLICE:
-    case TILE_PLACE: return true;
+    case TILE_PLACE:
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SHIFT: return true;
     default: return false;
   }
 }
 
 bool plan_moves_index(tile_op op) {
-  return op == TILE_RENAME || op == TILE_SLICE || op == TILE_PLACE;
+  switch (op) {
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_PLACE:
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SHIFT: return true;
+    default: return false;
+  }
 }
 
 bool plan_is_reduction(tile_op op) {
@@ -143,12 +156,47 @@ static bool in_numbers(const mapping *m, const tile_program *program, const tile
   return !number_is_narrow(m->dtype) && place->role != TILE_D_OUTPUT;
 }
 
+static int64_t size_of_inner(const plan *p, const tile_value *v) {
+  return p->program->axes.items[v->index3].size;
+}
+
+/* The strides of a value in a buffer, through index maps; false where memory outside lies below. */
+static bool known_strides(const plan *p, tile_id id, extent *stride) {
+  const tile_value *v = &p->program->values.items[id];
+  if (p->values[id].held == HELD_BUFFER) {
+    memcpy(stride, p->buffers.items[p->values[id].buffer].stride, PLAN_MAX_AXES * sizeof *stride);
+    return true;
+  }
+  if (tile_arity(v->op) != 1 || !plan_is_inline(v->op)) return false;
+  if (!known_strides(p, v->args[0], stride)) return false;
+  switch (v->op) {
+    case TILE_RENAME: stride[v->index2] = stride[v->index]; break;
+    case TILE_SPLIT:
+      stride[v->index2] = stride[v->index3] = stride[v->index];
+      stride[v->index2].factor *= size_of_inner(p, v);
+      break;
+    case TILE_JOIN: stride[v->index] = stride[v->index3]; break;
+    default: break;
+  }
+  return true;
+}
+
+/* The parts of the joined axis lie one after another. */
+static bool joins_in_memory(const plan *p, const tile_value *v) {
+  extent stride[PLAN_MAX_AXES];
+  if (!known_strides(p, v->args[0], stride)) return false;
+  extent outer = stride[v->index2], inner = stride[v->index3];
+  return outer.sizes == inner.sizes && outer.factor == inner.factor * size_of_inner(p, v);
+}
+
 bool plan_viewable(const mapping *m, const plan *p, tile_id id) {
   const tile_value *v = &p->program->values.items[id];
   switch (v->op) {
     case TILE_ARGUMENT:
       return in_numbers(m, p->program, &p->program->arguments.items[v->index]);
+    case TILE_JOIN: return plan_viewable(m, p, v->args[0]) && joins_in_memory(p, v);
     case TILE_RENAME:
+    case TILE_SPLIT:
     case TILE_SLICE:
     case TILE_EXPAND:
     case TILE_STOP: return plan_viewable(m, p, v->args[0]);
@@ -176,6 +224,14 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
   if (v->op == TILE_RENAME) {
     int axis = plan_contiguous_axis(m, p, v->args[0]);
     return axis == v->index ? v->index2 : axis;
+  }
+  if (v->op == TILE_SPLIT) {
+    int axis = plan_contiguous_axis(m, p, v->args[0]);
+    return axis == v->index ? v->index3 : axis;
+  }
+  if (v->op == TILE_JOIN) {
+    int axis = plan_contiguous_axis(m, p, v->args[0]);
+    return axis == v->index3 ? v->index : axis == v->index2 ? -1 : axis;
   }
   if (v->op == TILE_SLICE) {
     int axis = plan_contiguous_axis(m, p, v->args[0]);
@@ -213,6 +269,7 @@ static bool has_own_nest(const planner *q, tile_id id) {
     case TILE_PREFIX:
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT:
+    case TILE_SOLVE:
     case TILE_FIRST_EQUAL: return true;
     default: return plan_is_blocked_dot(q, id);
   }
@@ -224,7 +281,7 @@ static bool zero_above(const planner *q, const tile_value *v) {
   if (t < 0 || !axis_in(v->axes, t) || !axis_in(v->axes, s)) return false;
   switch (v->op) {
     case TILE_CAUSAL:
-    case TILE_SEGMENT: return true;
+    case TILE_SEGMENT: return v->index2 == t && v->index3 == s;
     case TILE_MUL: return values[v->args[0]].zero_above || values[v->args[1]].zero_above;
     case TILE_ADD:
     case TILE_SUB: return values[v->args[0]].zero_above && values[v->args[1]].zero_above;
@@ -380,8 +437,17 @@ static axis_set reduced_axes(const planner *q, tile_id id) {
 }
 
 /* About the instructions of a value before LLVM's passes, address computation included. */
+static int index_maps_below(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (!plan_is_inline(v->op) || !tile_arity(v->op)) return 0;
+  return 1 + index_maps_below(q, v->args[0]);
+}
+
 static int instructions_of(const planner *q, tile_id id) {
-  return 12 * (1 + tile_arity(value(q, id)->op)) + 2 * (int)tile_op_cost(value(q, id)->op);
+  const tile_value *v = value(q, id);
+  int count = 12 * (1 + tile_arity(v->op)) + 2 * (int)tile_op_cost(v->op);
+  for (int k = 0; k < tile_arity(v->op); k++) count += 8 * index_maps_below(q, v->args[k]);
+  return count;
 }
 
 enum { MOST_INSTRUCTIONS = 1000 };
@@ -431,6 +497,7 @@ static nest_kind own_kind(tile_op op) {
     case TILE_SEGMENT: return NEST_SEGMENT;
     case TILE_SEGMENT_ADJOINT: return NEST_SEGMENT_ADJOINT;
     case TILE_FIRST_EQUAL: return NEST_FIRST_EQUAL;
+    case TILE_SOLVE: return NEST_SOLVE;
     default: return NEST_DOT;
   }
 }
@@ -512,6 +579,33 @@ static void plan_product(planner *q, tile_id id, plan_nest *nest) {
   if (!fits_b) nest->dot.pack_b = pack_operand(q, b, jb, nest->region);
 }
 
+static axis_set sized_part(const planner *q, axis_set axes) {
+  for (int axis = 0; axis < q->program->axes.count; axis++) {
+    if (plan_axis_size(q->m, q->program, axis) == TILE_RUNTIME_SIZE) axes &= ~axis_bit(axis);
+  }
+  return axes;
+}
+
+static void plan_system(planner *q, tile_id id, plan_nest *nest) {
+  const tile_value *v = value(q, id);
+  if (nest->lane) ICE("codegen", "a triangular system in lanes");
+  tile_id matrix = v->args[0];
+  axis_set columns = q->p->values[id].tile & ~q->p->values[matrix].tile;
+  nest->dot = (plan_dot){.a = matrix, .b = v->args[1], .pack_a = -1, .pack_b = -1};
+  nest->dot.j = highest_rank(q, sized_part(q, columns));
+  if (!plan_viewable(q->m, q->p, matrix)) nest->dot.pack_a = pack_operand(q, matrix, -1, nest->region);
+}
+
+/* Where the axis of a product ends up in the sum that it is added to; -1: spread over an axis. */
+static int axis_in_sum(const planner *q, tile_id operand, int axis) {
+  const tile_value *v = value(q, operand);
+  if (v->op == TILE_DOT) return axis;
+  axis = axis_in_sum(q, v->args[0], axis);
+  if (v->op == TILE_JOIN && axis == v->index2) return -1;
+  if (v->op == TILE_JOIN && axis == v->index3) return v->index;
+  return v->op == TILE_RENAME && axis == v->index ? v->index2 : axis;
+}
+
 static void plan_own_nest(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   const tile_value *v = value(q, id);
@@ -525,32 +619,56 @@ static void plan_own_nest(planner *q, tile_id id) {
   if (nest.kind == NEST_DOT) {
     plan_product(q, id, &nest);
     if (pv->into != NO_TILE) {
-      plan_force_buffer(q, pv->into, nest.dot.j);
+      tile_id operand = q->p->values[pv->into].dot;
+      plan_force_buffer(q, pv->into, axis_in_sum(q, operand, nest.dot.j));
     } else {
       plan_force_buffer(q, id, nest.dot.j);
     }
+  } else if (nest.kind == NEST_SOLVE) {
+    plan_system(q, id, &nest);
+    plan_force_buffer(q, id, nest.dot.j);
   } else {
     plan_force_buffer(q, id, -1);
   }
   pv->nest = pv->start = new_nest(q, nest);
 }
 
+tile_id plan_product_of(const tile_program *program, tile_id operand) {
+  for (;;) {
+    const tile_value *v = &program->values.items[operand];
+    if (v->op == TILE_DOT) return operand;
+    if (v->op != TILE_JOIN && v->op != TILE_PLACE && v->op != TILE_RENAME) return NO_TILE;
+    operand = v->args[0];
+  }
+}
+
+/* May the product below this operand of a sum be added where the operand has it? Its rows must stay rows there. */
+static bool may_add_in_place(planner *q, tile_id operand, const plan_value *sum) {
+  tile_id dot = plan_product_of(q->program, operand);
+  if (dot == NO_TILE || !plan_is_blocked_dot(q, dot)) return false;
+  if (q->p->values[operand].tile != sum->tile || q->p->values[dot].region != sum->region)
+    return false;
+  for (tile_id x = operand;; x = value(q, x)->args[0]) {
+    if (q->p->values[x].uses != 1) return false;
+    if (x == dot) break;
+  }
+  axis_set a = q->p->values[value(q, dot)->args[0]].tile;
+  axis_set b = q->p->values[value(q, dot)->args[1]].tile;
+  return axis_in_sum(q, operand, highest_rank(q, a & ~b)) >= 0 &&
+         axis_in_sum(q, operand, highest_rank(q, b & ~a)) >= 0;
+}
+
 /* x + dot: x is computed into the buffer of the sum (join_points), then the product is added to it. */
-static bool plan_added_product(planner *q, tile_id id) {
+static void plan_added_product(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   const tile_value *v = value(q, id);
-  if (v->op != TILE_ADD) return false;
+  if (v->op != TILE_ADD || v->args[0] == v->args[1]) return;
   for (int k = 1; k >= 0; k--) {
-    tile_id dot = v->args[k];
-    const plan_value *d = &q->p->values[dot];
-    if (!plan_is_blocked_dot(q, dot) || d->uses != 1 || d->tile != pv->tile ||
-        d->region != pv->region)
-      continue;
-    pv->dot = dot;
-    q->p->values[dot].into = id;
-    return true;
+    if (!may_add_in_place(q, v->args[k], pv)) continue;
+    pv->dot = v->args[k];
+    q->p->values[plan_product_of(q->program, v->args[k])].into = id;
+    return;
   }
-  return false;
 }
 
 static void plan_nests(planner *q) {
@@ -561,7 +679,7 @@ static void plan_nests(planner *q) {
       plan_value *pv = &q->p->values[id];
       if (pv->region != r || pv->into != NO_TILE) continue;
       if (pv->dot != NO_TILE) {
-        tile_id dot = pv->dot;
+        tile_id dot = plan_product_of(q->program, pv->dot);
         const tile_value *d = value(q, dot);
         for (int k = 0; k < 2; k++) force_memory(q, d->args[k]);
         join_points(q, id);
@@ -682,7 +800,8 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
 /* ---- for people ---- */
 
 char *plan_print(arena *a, const plan *p) {
-  static const char *const kinds[] = {"points",          "pack",       "dot", "prefix", "segment",
+  static const char *const kinds[] = {"points",  "pack",    "dot",
+                                      "solve",   "prefix",  "segment",
                                       "segment_adjoint", "first_equal"};
   static const char *const regions[] = {"prologue", "shared", "body", "epilogue"};
   char *text = arena_strdup(a, "");

@@ -69,20 +69,22 @@ typedef struct plan_value {
   int uses;
   bool zero_above; /* 0 where s > t */
   tile_id into;    /* DOT: added to the buffer of this ADD; NO_TILE */
-  tile_id dot;     /* ADD: the operand that is a DOT added in place; NO_TILE */
+  tile_id dot;     /* ADD: the operand that is added in place, a DOT or joined and placed parts of one; NO_TILE */
 } plan_value;
 
 typedef enum nest_kind {
   NEST_POINTS, /* elementwise values and reductions over one space */
   NEST_PACK,   /* a copy of an operand with another axis contiguous */
   NEST_DOT,
+  NEST_SOLVE,
   NEST_PREFIX,
   NEST_SEGMENT,
   NEST_SEGMENT_ADJOINT,
   NEST_FIRST_EQUAL
 } nest_kind;
 
-/* DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. */
+/* DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it.
+ * SOLVE: the matrix a, the right side b, and j, a column axis contiguous in the result, or -1. */
 typedef struct plan_dot {
   tile_id a, b;
   int pack_a, pack_b; /* buffers of copies, or -1 */
@@ -144,6 +146,8 @@ bool plan_sized(const tile_program *program, axis_set axes);
 /* The axis along which the value at hand lies contiguously in memory, or -1. */
 int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
+/* The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes. */
+tile_id plan_product_of(const tile_program *program, tile_id operand);
 char *plan_print(arena *a, const plan *p);
 
 #endif

@@ -233,8 +233,9 @@ void plan_find_lives(planner *q) {
     }
     if (nest->kind == NEST_PACK) live_operand(q, nest->packed, n);
     if (nest->pack >= 0 && nest->kind == NEST_PACK) note_life(p, nest->pack, n);
-    if (nest->kind == NEST_DOT && nest->dot.pack_a >= 0) note_life(p, nest->dot.pack_a, n);
-    if (nest->kind == NEST_DOT && nest->dot.pack_b >= 0) note_life(p, nest->dot.pack_b, n);
+    if (nest->kind != NEST_DOT && nest->kind != NEST_SOLVE) continue;
+    if (nest->dot.pack_a >= 0) note_life(p, nest->dot.pack_a, n);
+    if (nest->dot.pack_b >= 0) note_life(p, nest->dot.pack_b, n);
   }
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *r = &q->program->results.items[i];

@@ -228,6 +228,9 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
       if (!axis_exists(c, v->index) || !axis_in(x, v->index)) {
         return "the operand lacks the axis that is shifted";
       }
+      if (c->program->axes.items[v->index].size == TILE_RUNTIME_SIZE) {
+        return "an axis of run-time size is shifted";
+      }
       return v->axes == x ? NULL : "the axes do not follow from the operand";
     default: return "not an operation on axes";
   }
@@ -250,6 +253,9 @@ static const char *check_solve(const checker *c, const tile_value *v) {
   if (!within(row | pair, matrix)) return "the matrix lacks an axis of the pair";
   if (!within(row, r)) return "the right side lacks the row axis";
   if (r & pair) return "the right side has the pair axis";
+  if (c->program->axes.items[v->index].size == TILE_RUNTIME_SIZE) {
+    return "a system of run-time size";
+  }
   return v->axes == ((matrix & ~pair) | r) ? NULL : "the axes do not follow from the operands";
 }
 

@@ -14,9 +14,7 @@
 #include <math.h>
 
 #include "compiler/base/arena.h"
-#include "compiler/codegen/target.h"
-#include "runtime/support/frame.h"
-#include "tests/recurrence/fixture.h"
+#include "tests/recurrence/kernel_run.h"
 
 #define PROGRAM(name, text) \
   { name, "recurrence r" text }
@@ -224,230 +222,7 @@ static const struct {
 };
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
-// ---- a library of kernels -----------------------------------------------------------------------------------------------
-
-typedef struct library {
-  void *handle;
-  codegen_object *object;
-} library;
-
-static library compile(arena *a, const recurrence_kernels *kernels, codegen_options options) {
-  const kernel **list = ARENA_ARRAY(a, const kernel *, kernels->kernels.count);
-  for (int i = 0; i < kernels->kernels.count; i++) list[i] = &kernels->kernels.items[i];
-  codegen_input input = {.kernels = list, .kernel_count = kernels->kernels.count};
-  // the kernels are hidden symbols: a table of their addresses leads to them
-  VEC(codegen_address)
-  addresses = {0};
-  for (int i = 0; i < kernels->kernels.count; i++) {
-    codegen_kernel k = codegen_describe(a, list[i], options);
-    for (int clone = 0; clone < CLONE_COUNT; clone++) {
-      int64_t offset = 8 * (i * CLONE_COUNT + clone);
-      vec_push(a, &addresses, (codegen_address){offset, k.symbols[clone]});
-    }
-  }
-  int64_t size = 8 * addresses.count;
-  codegen_blob table = {
-      "kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
-  input.blobs = &table;
-  input.blob_count = 1;
-  library lib = {.object = codegen_compile(a, input, options)};
-  char path[] = "/tmp/codegen_kernel_testXXXXXX";
-  close(mkstemp(path));
-  const char *error = link_shared_library(a, lib.object->parts.items, lib.object->parts.count,
-                                          "libkernels.so", path);
-  if (error) fail_msg("%s", error);
-  lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  unlink(path);
-  if (!lib.handle) fail_msg("%s", dlerror());
-  return lib;
-}
-
-static bool clone_runs(codegen_clone clone) {
-  if (clone == CLONE_V4) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return __builtin_cpu_supports("sse4.2");
-}
-
-// ---- running kernels on the tensors of a trial ------------------------------------------------------------------------
-
-typedef struct launch {
-  arena *a;
-  const library *lib;
-  codegen_clone clone;
-  trial *t;
-  bool f64, bare;
-  int64_t saved_elements;
-  void *saved;
-} launch;
-
-static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *numbers) {
-  reference_run *run = &t->run;
-  if (slot->lag >= 0) {
-    *numbers = t->lag_numbers[slot->lag];
-    reference_tensor *lags[] = {[TILE_STATE] = run->lags,
-                                [TILE_NEXT_STATE] = run->final_lags,
-                                [TILE_D_NEXT_STATE] = run->d_final_lags,
-                                [TILE_D_STATE] = run->d_initial_lags};
-    return &lags[slot->role][slot->lag];
-  }
-  *numbers = t->tensor_numbers[slot->tensor];
-  reference_tensor *tensors[] = {[TILE_INPUT] = run->tensors,
-                                 [TILE_PARAM] = run->tensors,
-                                 [TILE_STATE] = run->tensors,
-                                 [TILE_OUTPUT] = run->tensors,
-                                 [TILE_NEXT_STATE] = run->final_states,
-                                 [TILE_D_OUTPUT] = run->d_tensors,
-                                 [TILE_D_NEXT_STATE] = run->d_final_states,
-                                 [TILE_D_INPUT] = run->d_tensors,
-                                 [TILE_D_PARAM] = run->d_tensors,
-                                 [TILE_D_STATE] = run->d_initial_states};
-  return &tensors[slot->role][slot->tensor];
-}
-
-static int64_t step_numbers(const launch *l, const codegen_slot *slot, int64_t numbers) {
-  int64_t copies = 1;
-  if (slot->per_batch) copies *= l->t->run.batch;
-  if (slot->time) copies *= l->t->run.time;
-  return copies ? numbers / copies : 0;
-}
-
-static void *to_kernel(const launch *l, const double *from, int64_t n) {
-  char *memory = arena_alloc(l->a, (size_t)(n + 1) * 8);
-  for (int64_t i = 0; i < n; i++) {
-    if (l->f64) {
-      ((double *)memory)[i] = from[i];
-    } else {
-      ((float *)memory)[i] = (float)from[i];
-    }
-  }
-  return memory;
-}
-
-static void from_kernel(const launch *l, const void *from, double *to, int64_t n) {
-  for (int64_t i = 0; i < n; i++)
-    to[i] = l->f64 ? ((const double *)from)[i] : ((const float *)from)[i];
-}
-
-static int64_t instances_of(const kernel *k, const int64_t *sizes) {
-  int64_t n = 1;
-  for (int i = 0; i < k->grid_count; i++) n *= sizes[k->grid_axes[i]];
-  if (k->lane_axis >= 0) n *= (sizes[k->lane_axis] + k->lane_block - 1) / k->lane_block;
-  return n;
-}
-
-// Bytes behind the scratch that no kernel may write.
-enum { BEHIND = 1024 };
-
-static int64_t scratch_bytes(const codegen_bytes *scratch, int64_t instances,
-                             const int64_t *sizes) {
-  int64_t bytes = scratch->constant + scratch->per_instance * instances;
-  for (int i = 0; i < scratch->terms.count; i++) {
-    int64_t term = scratch->terms.items[i].coefficient;
-    for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
-      if (axis_in(scratch->terms.items[i].axes, axis)) term *= sizes[axis];
-    }
-    bytes += term;
-  }
-  return bytes;
-}
-
-static void run_kernel(launch *l, kernel_kind kind) {
-  const codegen_kernel *k = NULL;
-  int number = 0;
-  for (int i = 0; i < l->lib->object->kernels.count; i++) {
-    if (l->lib->object->kernels.items[i].kernel->kind == kind)
-      k = &l->lib->object->kernels.items[i], number = i;
-  }
-  assert_non_null(k);
-  reference_run *run = &l->t->run;
-  rec_slot *slots = ARENA_ARRAY(l->a, rec_slot, k->slots.count);
-  for (int i = 0; i < k->slots.count; i++) {
-    const codegen_slot *slot = &k->slots.items[i];
-    int64_t numbers;
-    reference_tensor *tensor = tensor_of(l->t, slot, &numbers);
-    int64_t step = step_numbers(l, slot, numbers);
-    slots[i].time_stride = slot->time ? step : 0;
-    slots[i].batch_stride = slot->per_batch ? (slot->time ? step * run->time : step) : 0;
-    bool absent = l->bare && (slot->role == TILE_STATE || slot->role == TILE_D_NEXT_STATE);
-    if (kind == KERNEL_STATES && slot->written) absent = true;
-    if (absent) continue;
-    slots[i].data = slot->written ? arena_alloc(l->a, (size_t)(numbers + 1) * 8)
-                                  : to_kernel(l, tensor->data, numbers);
-    if (slot->written && !slot->accumulated) memset(slots[i].data, 0xFF, (size_t)(numbers + 1) * 8);
-  }
-  rec_frame frame = {run->batch, run->time, run->axis_sizes, slots, NULL, 0, 0};
-  if (k->reads_saved || k->writes_saved) {
-    frame.saved = l->saved;
-    frame.saved_chunk_stride = l->saved_elements;
-    frame.saved_batch_stride = l->saved_elements * (run->time / k->chunk + 1);
-  }
-  int64_t instances = instances_of(k->kernel, run->axis_sizes);
-  int64_t bytes = scratch_bytes(&k->scratch, instances, run->axis_sizes);
-  unsigned char *scratch = aligned_alloc(64, (size_t)(bytes + BEHIND + 63) / 64 * 64);
-  memset(scratch, 0xFF, (size_t)bytes + BEHIND);
-  void **table = dlsym(l->lib->handle, "kernel_table");
-  assert_non_null(table);
-  rec_kernel_function call;
-  memcpy(&call, &table[number * CLONE_COUNT + (int)l->clone], sizeof call);
-  int64_t half = instances / 2;  // two calls: instances do not depend on their company
-  for (int64_t b = 0; b < run->batch; b++) {
-    if (half) call(&frame, b, 0, half, scratch);
-    if (instances > half) call(&frame, b, half, instances, scratch);
-  }
-  for (int i = 0; i < BEHIND; i++) assert_int_equal(scratch[bytes + i], 0xFF);
-  free(scratch);
-  for (int i = 0; i < k->slots.count; i++) {
-    int64_t numbers;
-    reference_tensor *tensor = tensor_of(l->t, &k->slots.items[i], &numbers);
-    if (k->slots.items[i].written && slots[i].data)
-      from_kernel(l, slots[i].data, tensor->data, numbers);
-  }
-}
-
 // ---- comparison -----------------------------------------------------------------------------------------------------------
-
-static double difference(const double *x, const double *y, int64_t count) {
-  double scale = 1, worst = 0;
-  for (int64_t i = 0; i < count; i++) scale = fmax(scale, fabs(x[i]));
-  for (int64_t i = 0; i < count; i++) {
-    double d = fabs(x[i] - y[i]) / scale;
-    if (!(d <= worst)) worst = isnan(d) ? INFINITY : d;
-  }
-  return worst;
-}
-
-static void assert_equal_runs(trial *t, trial *u, double allowed, const char *what) {
-  const typed_body *body = &t->recurrence->body;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *tensor = &body->tensors.items[i];
-    int64_t n = t->tensor_numbers[i];
-    const struct {
-      const char *prefix;
-      const double *x, *y;
-    } pairs[] = {
-        {"", t->run.tensors[i].data, u->run.tensors[i].data},
-        {"d.", t->run.d_tensors[i].data, u->run.d_tensors[i].data},
-        {"hT.", t->run.final_states[i].data, u->run.final_states[i].data},
-        {"d.h0.", t->run.d_initial_states[i].data, u->run.d_initial_states[i].data},
-    };
-    for (int k = 0; k < 4; k++) {
-      if (k >= 2 && tensor->kind != TENSOR_STATE) continue;
-      if (!pairs[k].x || !pairs[k].y) continue;
-      double error = difference(pairs[k].x, pairs[k].y, n);
-      if (!(error <= allowed))
-        fail_msg("%s: %s%s differs by %g", what, pairs[k].prefix, tensor->name, error);
-    }
-  }
-  for (int i = 0; i < body->lags.count; i++) {
-    double error =
-        difference(t->run.final_lags[i].data, u->run.final_lags[i].data, t->lag_numbers[i]);
-    error = fmax(error, difference(t->run.d_initial_lags[i].data, u->run.d_initial_lags[i].data,
-                                   t->lag_numbers[i]));
-    if (!(error <= allowed))
-      fail_msg("%s: lag buffer %s differs by %g", what, body->lags.items[i].name, error);
-  }
-}
 
 static void compare(const recurrence *r, const library *lib, codegen_clone clone, int64_t time,
                     bool f64, bool bare, const char *what) {
@@ -467,20 +242,16 @@ static void compare(const recurrence *r, const library *lib, codegen_clone clone
     }
   }
   assert_true(reference_execute(r, &t.run, true));
-  launch l = {.a = a, .lib = lib, .clone = clone, .t = &u, .f64 = f64, .bare = bare};
-  int64_t line = REC_SAVED_ALIGNMENT / 4;
-  l.saved_elements = (codegen_saved_elements(r, u.run.axis_sizes) + line - 1) / line * line;
-  l.saved = arena_alloc(a, (size_t)(l.saved_elements * 2 * (time + 1) + line) * 8);
-  l.saved = (char *)l.saved + (REC_SAVED_ALIGNMENT - (uintptr_t)l.saved % REC_SAVED_ALIGNMENT);
-  run_kernel(&l, KERNEL_FORWARD);
-  run_kernel(&l, KERNEL_BACKWARD);
+  launch l = launch_new(a, lib, clone, &u, f64, bare);
+  launch_kernel(&l, KERNEL_FORWARD);
+  launch_kernel(&l, KERNEL_BACKWARD);
   assert_equal_runs(&t, &u, f64 ? 1e-11 : 3e-5, what);
-  memset(l.saved, 0, (size_t)(l.saved_elements * 2 * (time + 1)) * 8);
-  run_kernel(&l, KERNEL_STATES);
-  run_kernel(&l, KERNEL_BACKWARD);
+  launch_forget_saved(&l);
+  launch_kernel(&l, KERNEL_STATES);
+  launch_kernel(&l, KERNEL_BACKWARD);
   assert_equal_runs(&t, &u, f64 ? 1e-11 : 3e-5, arena_printf(a, "%s, states made again", what));
   if (time == 1) {
-    run_kernel(&l, KERNEL_STEP);
+    launch_kernel(&l, KERNEL_STEP);
     assert_equal_runs(&t, &u, f64 ? 1e-11 : 3e-5, arena_printf(a, "%s, step", what));
   }
   arena_free(a);
@@ -498,7 +269,7 @@ static void compare_program(int number, bool f64, bool steps) {
   recurrence_kernels *kernels =
       schedule_recurrence(s.memory, r, (schedule_options){.f64 = f64, .steps = steps});
   if (steps) assert_string_equal(kernels->form, "step");
-  library lib = compile(s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
+  library lib = kernel_library(s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
   printf("%-16s %-18s %s: build %.0f ms, passes %.0f ms, emission %.0f ms\n", programs[number].name,
          kernels->form, f64 ? "f64" : "f32", 1e3 * lib.object->build_seconds,
          1e3 * lib.object->passes_seconds, 1e3 * lib.object->emit_seconds);
@@ -509,7 +280,7 @@ static void compare_program(int number, bool f64, bool steps) {
              programs[number].name);
   }
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
-    if (!clone_runs(clone)) continue;
+    if (!kernel_clone_runs(clone)) continue;
     for (int k = 0; k < 4; k++) {
       for (int bare = 0; bare < 2; bare++) {
         const char *what = arena_printf(s.memory, "%s, %s, %s, T = %d%s", programs[number].name,
