@@ -335,6 +335,37 @@ static void check_types(void) {
   rec_file_close(file);
 }
 
+// Tokens and their gradients in bf16, everything else F32; a wider or another token is refused.
+static void check_narrow_types(void) {
+  const part bf16[] = {{"x", REC_BF16, 4, {2, 3, 2, 4}},
+                       {"dt", REC_BF16, 3, {2, 3, 2}},
+                       {"h0.h", REC_F16, 3, {2, 2, 4}},
+                       {"d.y", REC_BF16, 3, {2, 3, 2}}};
+  const int64_t y[] = {2, 3, 2}, x[] = {2, 3, 2, 4}, h[] = {2, 2, 4}, two = 2;
+  static const char *const devices[] = {"reference", "host"};
+  for (int i = 0; i < 2; i++) {
+    const char *words[] = {"apply",     source_path,  "small",    "--inputs", input_path,
+                           "--outputs", output_path,  "--device", devices[i], "--dtype",
+                           "bf16",      "--backward", NULL};
+    write_input(bf16, 4);
+    unlink(output_path);
+    check(run_rec(words) == 0, "bf16 on %s: %s", devices[i], error_text);
+    rec_file *file;
+    if (!check(!rec_file_open(output_path, &file), "bf16: %s", rec_message())) continue;
+    check(has_shape(file, "y", REC_BF16, 3, y), "bf16 on %s: y", devices[i]);
+    check(has_shape(file, "d.x", REC_BF16, 4, x), "bf16 on %s: d.x", devices[i]);
+    check(has_shape(file, "hT.h", REC_F32, 3, h), "bf16 on %s: hT.h", devices[i]);
+    check(has_shape(file, "d.a", REC_F32, 1, &two), "bf16 on %s: d.a", devices[i]);
+    rec_file_close(file);
+  }
+  write_input(NULL, 0);
+  refused("wide tokens", apply("small", "--dtype", "bf16"),
+          "IN: `x`: expected BF16 [B,T,G,N=4], found F32 [2,3,2,4]");
+  write_input(bf16, 3);
+  refused("other tokens", apply("small", "--dtype", "f16"),
+          "IN: `x`: expected F16 [B,T,G,N=4], found BF16 [2,3,2,4]");
+}
+
 // An output file that stands already is left alone by a run that fails.
 static void check_old_output(void) {
   const part wrong = {"a", REC_F32, 1, {3}};
@@ -447,6 +478,7 @@ int main(void) {
   check_derived_size();
   check_empty();
   check_types();
+  check_narrow_types();
   check_old_output();
   check_temporary_folder();
   check_bad_program();

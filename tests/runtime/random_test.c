@@ -3,9 +3,10 @@
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
 //   REC_PROGRAMS=N   so many programs (320)
+//   REC_DTYPE=TYPE   f32, bf16 or f16 beside f64 (drawn for each batch of programs)
 //
-// Programs are compiled many to a file, in float64, where the comparison is sharp, and in float32. Tolerances follow from how far
-// tiny changes of the inputs move the results. In float32 a program may stand at a kink (max, where) where rounding picks the other
+// Programs are compiled many to a file, in float64, where the comparison is sharp, and in another type. Tolerances follow from how far
+// tiny changes of the inputs move the results. In f32 arithmetic a program may stand at a kink (max, where) where rounding picks the other
 // branch: it fails only if it does so for three draws of the inputs.
 #include <math.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
 static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, char *text,
                             size_t size) {
   const rec_signature *signature = rec_recurrence_signature(recurrence);
-  bool f64 = signature->token_type == REC_F64;
+  bool f64 = signature->token_type == REC_F64, f16 = signature->token_type == REC_F16;
   problem *inputs = random_problem(signature, seed), *exact = problem_copy(inputs),
           *host = problem_copy(inputs);
   rec_run_options plain = {.backward = true}, options = {.backward = true};
@@ -75,7 +76,7 @@ static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, ch
   if (!problem_run(exact, recurrence, "reference", &plain) ||
       !problem_run(host, recurrence, "host", &options)) {
     snprintf(text, size, "%s", rec_message());
-  } else if (!(largest_number(exact, plain.backward) < 1e6)) {
+  } else if (!(largest_number(exact, plain.backward) < (f16 ? 6e4 : 1e6))) {
     result = WILD;
   } else {
     char where[256];
@@ -84,8 +85,8 @@ static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, ch
     double error =
         problem_compare(exact, host, plain.backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
     if (error <= tolerance) result = SAME;
-    snprintf(text, size, "%s%s B=%lld T=%lld%s: error %.2e > %.2e at %s", f64 ? "f64" : "f32",
-             options.step ? " step by step" : "", (long long)inputs->batch, (long long)inputs->time,
+    snprintf(text, size, "%s%s B=%lld T=%lld%s: error %.2e > %.2e at %s",
+             rec_dtype_name(signature->token_type), options.step ? " step by step" : "", (long long)inputs->batch, (long long)inputs->time,
              inputs->cu_seqlens ? " packed" : "", error, tolerance, where);
   }
   problem_free(inputs);
@@ -105,6 +106,7 @@ static outcome compare(const rec_recurrence *recurrence, uint64_t seed, char *te
 
 typedef struct tally {
   uint64_t seed;
+  const char *type;  // of the batch at hand, beside f64
   int compared, wild;
 } tally;
 
@@ -122,8 +124,8 @@ static void judge(tally *t, const rec_module *module, const char *name, uint64_t
   t->wild += result == WILD;
   t->compared += result != WILD;
   if (result != WILD) {
-    check(result == SAME, "REC_SEED=%llu REC_PROGRAMS=1, %s\n%s", (unsigned long long)seed, message,
-          random_program(memory, seed, "r"));
+    check(result == SAME, "REC_SEED=%llu REC_PROGRAMS=1 REC_DTYPE=%s, %s\n%s",
+          (unsigned long long)seed, t->type, message, random_program(memory, seed, "r"));
   }
   arena_free(memory);
 }
@@ -133,8 +135,8 @@ static void run_one(tally *t, uint64_t seed, const char *const *options) {
   arena *memory = arena_new();
   const char *text = random_program(memory, seed, "r");
   rec_module *module = compile_text(text, options);
-  if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s", (unsigned long long)seed,
-            text)) {
+  if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1 REC_DTYPE=%s:\n%s",
+            (unsigned long long)seed, t->type, text)) {
     judge(t, module, "r", seed);
   }
   rec_module_close(module);
@@ -155,19 +157,26 @@ static void finish_batch(tally *t, const compilation *c, uint64_t seed, int coun
   rec_module_close(module);
 }
 
+static const char *draw_type(uint64_t seed) {
+  static const char *const types[] = {"f32", "bf16", "f32", "f16"};
+  const char *wanted = getenv("REC_DTYPE");
+  return wanted ? wanted : types[next_random(&seed) % 4];
+}
+
 // Every eighth batch is compiled with all the effort that users get, the others quickly.
 static void run_batch(tally *t, uint64_t seed, int count, int number) {
   arena *memory = arena_new();
   const char *text = "", *const f64[] = {"--dtype", "f64", "-O0", NULL};
-  const char *const f32[] = {"--dtype", "f32", number % 8 == 0 ? "-O3" : "-O0", NULL};
+  t->type = draw_type(seed);
+  const char *const other[] = {"--dtype", t->type, number % 8 == 0 ? "-O3" : "-O0", NULL};
   for (int i = 0; i < count; i++) {
     const char *name = arena_printf(memory, "r%d", i);
     text =
         arena_printf(memory, "%s%s\n", text, random_program(memory, seed + (uint64_t)i, name));
   }
-  compilation first = compile_start(text, f64), second = compile_start(text, f32);
+  compilation first = compile_start(text, f64), second = compile_start(text, other);
   finish_batch(t, &first, seed, count, f64);
-  finish_batch(t, &second, seed, count, f32);
+  finish_batch(t, &second, seed, count, other);
   arena_free(memory);
 }
 
@@ -189,7 +198,7 @@ int main(void) {
     int batch = count - done < BATCH ? count - done : BATCH;
     run_batch(&t, t.seed + (uint64_t)done, batch, done / BATCH);
   }
-  printf("%d comparisons, %d programs set aside because their numbers grow beyond 1e6\n",
+  printf("%d comparisons, %d programs set aside because their numbers grow large\n",
          t.compared, t.wild);
   check(t.compared + t.wild == 2 * count || count == 0, "not every program was compared");
   check(t.wild <= count / 5, "too many programs grow: they test little");
