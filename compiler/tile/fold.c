@@ -6,8 +6,8 @@
 //   %6 = sum (mul %1 %2) over N, %1 without N   ->  %6 = mul %1 (sum %2 over N)
 //
 // silu x is written out as mul x (sigmoid x): its derivative needs the sigmoid alone.
-// Rules keep what a formula means for every operand, infinities included, but for one: a product with the constant 0
-// is 0. Axes may get lost on the way (0 has none); a missing axis always means "the same along it".
+// Rules keep what a formula means for every operand, infinities included. Axes may get lost on the way (0 has none); a
+// missing axis always means "the same along it".
 // Rewrites that need to see the users of a value are in simplify.c.
 #include <math.h>
 #include <stdlib.h>
@@ -154,9 +154,40 @@ static tile_id fold_sub(tile_program *p, tile_value v) {
   return exact(p, v);
 }
 
+// Neither infinite nor NaN, whatever the arguments are.
+static bool is_finite(tile_program *p, tile_id x) {
+  tile_value v = value_of(p, x);
+  switch (v.op) {
+    case TILE_NUMBER:
+      return isfinite(v.number);
+    case TILE_AXIS_SIZE:
+    case TILE_INDEX:
+    case TILE_VALID:
+    case TILE_CAUSAL:
+    case TILE_LENGTH:
+    case TILE_AT_END:
+    case TILE_LESS:
+    case TILE_LESS_EQUAL:
+    case TILE_EQUAL:
+    case TILE_FIRST_EQUAL:
+      return true;
+    case TILE_NEG:
+    case TILE_EXPAND:
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_PLACE:
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SHIFT:
+      return is_finite(p, v.args[0]);
+    default:
+      return false;
+  }
+}
+
 static tile_id fold_mul(tile_program *p, tile_value v) {
   tile_id x = v.args[0], y = v.args[1];
-  if (is(p, x, 0) || is(p, y, 0)) return number(p, 0);
+  if ((is(p, x, 0) && is_finite(p, y)) || (is(p, y, 0) && is_finite(p, x))) return number(p, 0);
   if (is(p, x, 1)) return y;
   if (is(p, y, 1)) return x;
   if (is_neg(p, x)) return neg(p, binary(p, TILE_MUL, arg_of(p, x, 0), y));
@@ -322,7 +353,7 @@ static tile_id fold_dot(tile_program *p, tile_value v) {
     return tile_dot(p, a, c, both);
   }
   if (!v.over) return binary(p, TILE_MUL, x, y);
-  if (is(p, x, 0) || is(p, y, 0)) return number(p, 0);
+  if ((is(p, x, 0) && is_finite(p, y)) || (is(p, y, 0) && is_finite(p, x))) return number(p, 0);
   // A sign moves out; a constant stays on its operand, which may serve several products.
   for (int i = 0; i < 2; i++) {
     if (!is_neg(p, v.args[i])) continue;
