@@ -76,15 +76,15 @@ static tile_pair pair_exp(program *p, tile_pair x) {
   return is_complex(x) ? pair_polar(p, radius, x.im) : real(radius);
 }
 
-// exp(a + ib) - 1 = expm1(a) cos b - 2 sin(b/2)^2 + i exp(a) sin b: nothing cancels near 0.
+// exp(a + ib) - 1 = expm1(a) - 2 exp(a) sin(b/2)^2 + i exp(a) sin b: nothing cancels, neither near 0 nor, in the
+// derivative by b, where exp(a) vanishes.
 static tile_pair pair_expm1(program *p, tile_pair x) {
   tile_id less_one = tile_unary(p, TILE_EXPM1, x.re);
   if (!is_complex(x)) return real(less_one);
+  tile_id radius = tile_unary(p, TILE_EXP, x.re);
   tile_id half = tile_unary(p, TILE_SIN, mul(p, num(p, 0.5), x.im));
-  tile_id re = sub(p, mul(p, less_one, tile_unary(p, TILE_COS, x.im)),
-                   mul(p, num(p, 2), mul(p, half, half)));
-  tile_id im = mul(p, add(p, less_one, num(p, 1)), tile_unary(p, TILE_SIN, x.im));
-  return (tile_pair){re, im};
+  tile_id turned = mul(p, radius, mul(p, num(p, 2), mul(p, half, half)));
+  return (tile_pair){sub(p, less_one, turned), mul(p, radius, tile_unary(p, TILE_SIN, x.im))};
 }
 
 static tile_id pair_abs(program *p, tile_pair x) {

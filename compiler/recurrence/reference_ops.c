@@ -196,10 +196,10 @@ static complex_number polar(double radius, double angle) {
   return (complex_number){radius * cos(angle), radius * sin(angle)};
 }
 
-// exp(a + ib) - 1 without the cancellation near 0: the real part is expm1(a) cos b - 2 sin^2(b/2).
+// exp(a + ib) - 1 without the cancellation near 0: the real part is expm1(a) - 2 exp(a) sin^2(b/2).
 static complex_number complex_expm1(complex_number x) {
-  double half = sin(0.5 * x.im);
-  return (complex_number){expm1(x.re) * cos(x.im) - 2 * half * half, exp(x.re) * sin(x.im)};
+  double half = sin(0.5 * x.im), radius = exp(x.re);
+  return (complex_number){expm1(x.re) - 2 * radius * half * half, radius * sin(x.im)};
 }
 
 complex_number complex_value(const typed_value *v, const complex_number x[3]) {
