@@ -125,9 +125,17 @@ compilation compile_start(const char *text, const char *const *options) {
   return c;
 }
 
+compilation compile_start_file(const char *path, const char *const *options) {
+  compilation c = {.source = ""};
+  make_folder();
+  snprintf(c.library, sizeof c.library, "%s/library%d.so", folder, next_number());
+  c.child = start(path, c.library, options);
+  return c;
+}
+
 rec_module *compile_finish(const compilation *c) {
-  rec_module *module = finish(c->child, c->source, c->library);
-  unlink(c->source);
+  rec_module *module = finish(c->child, *c->source ? c->source : "a file", c->library);
+  if (*c->source) unlink(c->source);
   return module;
 }
 

@@ -18,9 +18,10 @@ const char *compiled_path(void);
 // The same in two steps, so that several recc run side by side.
 typedef struct compilation {
   int child;
-  char source[64], library[64];
+  char source[64], library[64];  // source is empty for a file that stays
 } compilation;
 compilation compile_start(const char *text, const char *const *options);
+compilation compile_start_file(const char *path, const char *const *options);
 rec_module *compile_finish(const compilation *c);
 
 // Counts a check; a failed one prints its text. Returns `passed`.

@@ -1,0 +1,35 @@
+// The recurrences that the grid compares, and what their inputs must be told to reach every regime of decay.
+#ifndef REC_TESTS_GRID_CASES_H
+#define REC_TESTS_GRID_CASES_H
+
+typedef enum regime { WEAK, NORMAL, STRONG, MIXED, RESETS, REGIMES } regime;
+
+// An input or parameter that decides how fast a state decays: its draws are `spread` times normal ones around the centre
+// of the regime. `reset` makes the decay exactly 0 in f32; 0: there is no such number.
+typedef struct grid_gate {
+  const char *name;
+  double weak, strong, reset, spread;
+} grid_gate;
+
+// How the numbers of an input or parameter must lie for the formula to make sense.
+typedef enum domain { ANY, POSITIVE, NEGATIVE, UNIT, SMALL } domain;
+
+typedef struct grid_domain {
+  const char *name;
+  domain domain;
+} grid_domain;
+
+typedef struct grid_case {
+  const char *path, *recurrence;  // under the source folder
+  const char *sizes[6];           // for -D; keys are at least 8, below which nothing is chunked
+  const char *more_sizes[6];      // with --full
+  int run_time_size;
+  grid_gate gates[3];
+  grid_domain domains[3];
+  double plain;  // error of a plain f32 loop beyond 2e-5 where gradients cancel to nothing
+} grid_case;
+
+extern const grid_case grid_cases[];
+extern const int grid_case_count;
+
+#endif

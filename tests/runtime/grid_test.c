@@ -1,0 +1,418 @@
+// The grid: every recurrence of the standard library, the golden ones and the invented ones, compiled for chunks of 16, 32, 64
+// and 128 steps and step by step, at lengths around every chunk, with gates weak, normal, strong, mixed and with resets, must
+// give the values and gradients of the interpreter. Then packed, split anywhere, token by token, with any number of threads.
+//
+//   grid_test          a seeded part: all short lengths, two long ones, two libraries each (about 60 seconds)
+//   grid_test full     everything (about 15 minutes)
+//   REC_SEED=N         the part of seed N again (it is printed); else a new one each run
+//   REC_GRID=NAME      the recurrences whose name contains NAME alone
+//
+// f64 must agree to 1e-9 of the rms; f32 to 2e-5 or ten times the error of a plain f32 loop, which is the same recurrence
+// compiled one step at a time. Where the numbers themselves are so ill-conditioned that changes in the last digit of the
+// inputs move the results further than this, 50 times that movement is allowed.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/grid_cases.h"
+#include "tests/runtime/problem.h"
+
+enum { LIBRARIES_MAX = 10, WIDTH = 2 };
+
+typedef struct library {
+  rec_module *module;
+  const rec_recurrence *recurrence;
+  bool f64, plain;  // plain: one step at a time
+  char name[128];
+} library;
+
+typedef struct grid {
+  const grid_case *case_;
+  const char *const *sizes;
+  library libraries[LIBRARIES_MAX];
+  int count;
+  bool full;
+  uint64_t seed;
+} grid;
+
+static int runs;
+static double worst_f64, worst_f32, worst_ratio;
+
+// ---- Numbers -----------------------------------------------------------------------------------------------------------
+
+static double normal(uint64_t *seed) {
+  double sum = 0;
+  for (int i = 0; i < 12; i++) sum += next_uniform(seed);
+  return sum - 6;
+}
+
+static double in_domain(domain d, double x) {
+  switch (d) {
+    case POSITIVE: return fabs(x) + 0.1;
+    case NEGATIVE: return -fabs(x) - 0.05;
+    case UNIT: return 1 / (1 + exp(-x));
+    case SMALL: return 0.3 * x;
+    default: return x;
+  }
+}
+
+static double gate_number(const grid_gate *g, regime r, uint64_t *seed) {
+  if (r == RESETS && g->reset != 0 && next_random(seed) % 8 == 0) return g->reset;
+  if (r == MIXED || r == RESETS) r = (regime)(next_random(seed) % 3);
+  double noise = g->spread * normal(seed);
+  return r == WEAK ? g->weak + 0.3 * noise : r == STRONG ? g->strong + noise : 0.8 * noise;
+}
+
+static void place(const grid_case *c, problem *p, int variable, regime r, uint64_t *seed) {
+  const char *name = p->signature->variables[variable].name;
+  for (int64_t k = 0; p->value[variable] && k < problem_numbers(p, variable); k++) {
+    double *x = &p->value[variable][k];
+    for (int i = 0; i < 3; i++) {
+      if (c->gates[i].name && strcmp(c->gates[i].name, name) == 0)
+        *x = (float)gate_number(&c->gates[i], r, seed);
+      if (c->domains[i].name && strcmp(c->domains[i].name, name) == 0)
+        *x = (float)in_domain(c->domains[i].domain, *x);
+    }
+  }
+}
+
+static void place_all(const grid_case *c, problem *p, regime r, uint64_t seed) {
+  problem_draw(p, seed, 0.7);
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    if (p->signature->variables[i].kind != REC_OUTPUT) place(c, p, i, r, &seed);
+  }
+}
+
+static problem *draw_problem(const grid *g, int64_t time, regime r, uint64_t seed) {
+  const rec_signature *signature = rec_recurrence_signature(g->libraries[0].recurrence);
+  int64_t batch = time > 100 ? 1 : 1 + (int64_t)(seed % 2);
+  problem *p = problem_new(signature, batch, time, g->case_->run_time_size);
+  place_all(g->case_, p, r, seed);
+  return p;
+}
+
+static bool all_finite(const problem *p, bool backward) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    double *lists[] = {p->value[i], p->final[i], backward ? p->gradient[i] : NULL};
+    for (int l = 0; l < 3; l++) {
+      for (int64_t k = 0; lists[l] && k < problem_numbers(p, i); k++)
+        if (!isfinite(lists[l][k])) return false;
+    }
+  }
+  return true;
+}
+
+// ---- Comparing ---------------------------------------------------------------------------------------------------------
+
+static const char *const regime_names[REGIMES] = {"weak", "normal", "strong", "mixed", "resets"};
+
+typedef struct cell {
+  const grid *grid;
+  const problem *inputs, *exact;
+  const char *what;
+  rec_run_options options;
+  double plain_error;  // of the f32 loop
+} cell;
+
+static double tolerance_of(const cell *c, const library *l, double error) {
+  double plain = l->plain ? c->grid->case_->plain : 10 * c->plain_error;
+  double least = l->f64 ? 1e-9 : fmax(2e-5, plain);
+  if (error <= least) return least;  // what follows takes two more runs
+  return problem_tolerance(c->inputs, c->exact, l->recurrence, least, l->f64 ? 1e-13 : 1.2e-7,
+                           c->options.backward);
+}
+
+static void judge(cell *c, const library *l, const problem *got) {
+  char where[256];
+  double error = problem_compare(c->exact, got, c->options.backward, 1e-4, where, sizeof where);
+  double tolerance = tolerance_of(c, l, error);
+  check(error <= tolerance,
+        "%s %s B=%d T=%d: error %.2e > %.2e (plain loop %.2e) at %s; again: REC_SEED=%llu", l->name,
+        c->what, (int)got->batch, (int)got->time, error, tolerance, c->plain_error, where,
+        (unsigned long long)c->grid->seed);
+  runs++;
+  if (l->f64) worst_f64 = fmax(worst_f64, error);
+  if (l->f64) return;
+  if (l->plain) c->plain_error = error;
+  worst_f32 = fmax(worst_f32, error);
+  if (!l->plain && error > 2e-6)
+    worst_ratio = fmax(worst_ratio, error / fmax(c->plain_error, 1e-6));
+}
+
+// The same inputs for a library of another element type.
+static problem *copy_for(const library *l, const problem *inputs) {
+  problem *p = problem_copy(inputs);
+  p->signature = rec_recurrence_signature(l->recurrence);
+  return p;
+}
+
+// All libraries on the same inputs against one run of the interpreter. The plain f32 loop comes first.
+static void run_cell(const grid *g, const problem *inputs, const char *what,
+                     rec_run_options options) {
+  const rec_run_options plain = {.backward = options.backward};
+  const char *name = g->case_->recurrence;
+  problem *exact = problem_copy(inputs);
+  bool ran = problem_run(exact, g->libraries[0].recurrence, "reference", &plain);
+  check(ran && all_finite(exact, options.backward), "%s %s T=%d: the interpreter gives %s", name,
+        what, (int)inputs->time, ran ? "no finite numbers" : rec_message());
+  cell c = {g, inputs, exact, what, options, 0};
+  for (int i = 0; ran && i < g->count; i++) {
+    problem *host = copy_for(&g->libraries[i], inputs);
+    c.options.recompute =
+        options.backward && next_random(&(uint64_t){g->seed + (uint64_t)i}) % 3 == 0;
+    if (check(problem_run(host, g->libraries[i].recurrence, "host", &c.options), "%s %s: %s",
+              g->libraries[i].name, what, rec_message()))
+      judge(&c, &g->libraries[i], host);
+    problem_free(host);
+  }
+  problem_free(exact);
+}
+
+static bool has_gates(const grid *g, regime r) {
+  if (r == NORMAL) return true;
+  for (int i = 0; i < 3; i++) {
+    if (g->case_->gates[i].name && (r != RESETS || g->case_->gates[i].reset != 0)) return true;
+  }
+  return false;
+}
+
+static void run_length(const grid *g, int64_t time, regime r) {
+  if (!has_gates(g, r)) r = NORMAL;
+  problem *p = draw_problem(g, time, r, g->seed + (uint64_t)time * REGIMES + r);
+  run_cell(g, p, regime_names[r], (rec_run_options){.backward = true});
+  problem_free(p);
+}
+
+// ---- Other ways to the same numbers -----------------------------------------------------------------------------------------
+
+static void check_packed(const grid *g, uint64_t *seed) {
+  const rec_signature *signature = rec_recurrence_signature(g->libraries[0].recurrence);
+  int32_t lengths[] = {0, 1, 17, 0, 64, 35, 2, 0};
+  int count = sizeof lengths / sizeof *lengths;
+  for (int i = count - 1; i > 0; i--) {
+    int other = (int)(next_random(seed) % (uint64_t)(i + 1));
+    int32_t swap = lengths[i];
+    lengths[i] = lengths[other];
+    lengths[other] = swap;
+  }
+  int32_t *offsets = calloc((size_t)count + 1, sizeof *offsets);
+  if (!offsets) abort();
+  for (int i = 0; i < count; i++) offsets[i + 1] = offsets[i] + lengths[i];
+  problem *p = problem_new(signature, 1, offsets[count], g->case_->run_time_size);
+  p->sequences = count;
+  p->cu_seqlens = offsets;
+  place_all(g->case_, p, has_gates(g, MIXED) ? MIXED : NORMAL, next_random(seed));
+  run_cell(g, p, "packed", (rec_run_options){.backward = true});
+  run_cell(g, p, "packed, token by token", (rec_run_options){.step = true});
+  problem_free(p);
+}
+
+static void drop_states(problem *p) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    if (!is_carried(&p->signature->variables[i])) continue;
+    free(p->value[i]);
+    free(p->d_final[i]);
+    p->value[i] = p->d_final[i] = NULL;
+  }
+}
+
+// Two calls with the state handed over, and its gradient handed back, against the whole.
+static problem *run_split(const library *l, const problem *whole, int64_t at) {
+  const rec_run_options forward = {0}, backward = {.backward = true};
+  problem *first = problem_part(whole, 0, at), *second = problem_part(whole, at, whole->time);
+  bool ran = problem_run(first, l->recurrence, "host", &forward);
+  if (ran) {
+    hand_state_on(first, second);
+    ran = problem_run(second, l->recurrence, "host", &backward);
+  }
+  if (ran) {
+    hand_gradient_back(first, second);
+    ran = problem_run(first, l->recurrence, "host", &backward);
+  }
+  problem *joined = ran ? problem_join(whole, first, second) : NULL;
+  problem_free(first);
+  problem_free(second);
+  return joined;
+}
+
+static void check_split(const grid *g, uint64_t *seed) {
+  problem *whole = draw_problem(g, 70, NORMAL, next_random(seed));
+  drop_states(whole);
+  problem *exact = problem_copy(whole);
+  const rec_run_options backward = {.backward = true};
+  int64_t at = (int64_t)(next_random(seed) % 71);
+  char what[32];
+  snprintf(what, sizeof what, "split at %d", (int)at);
+  bool ran = problem_run(exact, g->libraries[0].recurrence, "reference", &backward);
+  cell c = {g, whole, exact, what, backward, 0};
+  for (int i = 0; ran && i < g->count; i++) {
+    problem *copy = copy_for(&g->libraries[i], whole);
+    problem *joined = run_split(&g->libraries[i], copy, at);
+    problem_free(copy);
+    if (check(joined, "%s %s: %s", g->libraries[i].name, what, rec_message()))
+      judge(&c, &g->libraries[i], joined);
+    problem_free(joined);
+  }
+  problem_free(whole);
+  problem_free(exact);
+}
+
+static void check_threads(const grid *g, uint64_t *seed) {
+  problem *p = draw_problem(g, 130, NORMAL, next_random(seed));
+  for (int i = 0; i < g->count; i++) {
+    problem *one = copy_for(&g->libraries[i], p), *three = copy_for(&g->libraries[i], p);
+    const rec_run_options options = {.backward = true, .threads = 1},
+                          more = {.backward = true, .threads = 3};
+    bool ran = problem_run(one, g->libraries[i].recurrence, "host", &options) &&
+               problem_run(three, g->libraries[i].recurrence, "host", &more);
+    check(ran && problem_equal(one, three, true), "%s: 3 threads give other bits than one",
+          g->libraries[i].name);
+    problem_free(one);
+    problem_free(three);
+  }
+  problem_free(p);
+}
+
+static void check_ways(const grid *g) {
+  uint64_t seed = g->seed;
+  check_packed(g, &seed);
+  check_split(g, &seed);
+  check_split(g, &seed);
+  check_threads(g, &seed);
+  problem *p = draw_problem(g, 33, NORMAL, next_random(&seed));
+  run_cell(g, p, "token by token", (rec_run_options){.step = true});
+  drop_states(p);
+  run_cell(g, p, "without states", (rec_run_options){.backward = true});
+  problem_free(p);
+  p = problem_new(rec_recurrence_signature(g->libraries[0].recurrence), 0, 5,
+                  g->case_->run_time_size);
+  place_all(g->case_, p, NORMAL, seed);
+  run_cell(g, p, "empty batch", (rec_run_options){.backward = true});
+  problem_free(p);
+}
+
+// ---- One recurrence ------------------------------------------------------------------------------------------------------
+
+static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 300, 1031};
+enum { LENGTHS = sizeof lengths / sizeof *lengths, SHORT_LENGTHS = 6 };
+
+static void run_lengths(const grid *g) {
+  for (int i = 0; g->full && i < LENGTHS; i++) {
+    for (int r = 0; r < REGIMES; r++) {
+      if (has_gates(g, (regime)r)) run_length(g, lengths[i], (regime)r);
+    }
+  }
+  if (g->full) return;
+  uint64_t seed = g->seed;
+  for (int i = 0; i < SHORT_LENGTHS; i++)
+    run_length(g, lengths[i], (regime)(next_random(&seed) % REGIMES));
+  for (int i = 0; i < 2; i++) {
+    int chosen = SHORT_LENGTHS + (int)(next_random(&seed) % (LENGTHS - SHORT_LENGTHS - 1));
+    run_length(g, lengths[chosen], (regime)(next_random(&seed) % REGIMES));
+  }
+}
+
+// What recc is told: chunk 0 is one step at a time.
+typedef struct options {
+  const char *words[24];
+  char text[4][16];
+} options;
+
+static void fill_options(const grid *g, options *o, bool f64, int chunk, bool quick) {
+  int n = 0;
+  o->words[n++] = "--dtype";
+  o->words[n++] = f64 ? "f64" : "f32";
+  snprintf(o->text[0], sizeof o->text[0], "%d", chunk ? chunk : 1);
+  o->words[n++] = "--chunk";
+  o->words[n++] = o->text[0];
+  if (quick) o->words[n++] = "-O0";
+  for (int i = 0; i < 6 && g->sizes[i]; i++) {
+    o->words[n++] = "-D";
+    o->words[n++] = g->sizes[i];
+  }
+  o->words[n] = NULL;
+}
+
+static void add_library(grid *g, const char *path, bool f64, int chunk, bool quick,
+                        compilation *started, int index) {
+  options o;
+  fill_options(g, &o, f64, chunk, quick);
+  library *l = &g->libraries[index];
+  *l = (library){.f64 = f64, .plain = !chunk};
+  snprintf(l->name, sizeof l->name, "%s", g->case_->recurrence);
+  for (int i = 0; o.words[i]; i++) {
+    size_t used = strlen(l->name);
+    snprintf(l->name + used, sizeof l->name - used, " %s", o.words[i]);
+  }
+  started[index] = compile_start_file(path, o.words);
+}
+
+static void finish_libraries(grid *g, int from, int to, const compilation *started) {
+  for (int i = from; i < to; i++) {
+    library *l = &g->libraries[i];
+    l->module = compile_finish(&started[i]);
+    check(l->module, "%s does not compile", l->name);
+    l->recurrence = l->module ? rec_module_find(l->module, g->case_->recurrence) : NULL;
+    if (l->module) check(l->recurrence, "%s is not in %s", g->case_->recurrence, g->case_->path);
+  }
+}
+
+// The plain f32 loop, then f64 and f32 by turns; two recc side by side.
+static void compile_case(grid *g) {
+  static const int chunks[] = {16, 32, 64, 128};
+  compilation started[LIBRARIES_MAX];
+  char path[512];
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", g->case_->path);
+  int first = (int)(g->seed % 4), count = 0, finished = 0;
+  add_library(g, path, false, 0, !g->full, started, count++);
+  if (g->full) add_library(g, path, true, 0, false, started, count++);
+  for (int i = 0; i < (g->full ? 4 : 1); i++) {
+    int chunk = chunks[(first + i) % 4],
+        other = g->full ? chunk : chunks[(first + 1 + g->seed / 4 % 3) % 4];
+    if (count - finished >= WIDTH) finish_libraries(g, finished, count, started), finished = count;
+    add_library(g, path, true, chunk, !g->full && chunk == 128, started, count++);
+    add_library(g, path, false, other, i % 2, started, count++);
+  }
+  finish_libraries(g, finished, count, started);
+  g->count = count;
+}
+
+static void run_case(const grid_case *c, const char *const *sizes, bool full, uint64_t seed) {
+  grid g = {.case_ = c, .sizes = sizes, .full = full, .seed = seed};
+  compile_case(&g);
+  bool complete = true;
+  for (int i = 0; i < g.count; i++) complete = complete && g.libraries[i].recurrence;
+  if (complete) {
+    run_lengths(&g);
+    check_ways(&g);
+  }
+  for (int i = 0; i < g.count; i++) rec_module_close(g.libraries[i].module);
+}
+
+static uint64_t chosen_seed(void) {
+  uint64_t seed = 1;
+  const char *text = getenv("REC_SEED");
+  if (text) return strtoull(text, NULL, 10);
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
+  return seed >> 32;
+}
+
+int main(int count, char **words) {
+  bool full = count > 1 && strcmp(words[1], "full") == 0;
+  const char *only = getenv("REC_GRID");
+  uint64_t seed = chosen_seed();
+  printf("seed %llu\n", (unsigned long long)seed);
+  fflush(stdout);
+  for (int i = 0; i < grid_case_count; i++) {
+    const grid_case *c = &grid_cases[i];
+    if (only && !strstr(c->recurrence, only)) continue;
+    run_case(c, c->sizes, full, seed);
+    if (full && c->more_sizes[0]) run_case(c, c->more_sizes, full, seed);
+  }
+  printf("%d runs; largest error f64 %.1e, f32 %.1e, %.1f times that of a plain f32 loop\n", runs,
+         worst_f64, worst_f32, worst_ratio);
+  return checked();
+}
