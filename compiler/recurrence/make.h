@@ -31,6 +31,9 @@ value_id make_sum(builder *b, value_id x, axis_set axes);
 // if `constants`), polar(gate, angle). NO_VALUE if x is none.
 value_id make_gate_log(builder *b, value_id x, bool constants);
 
+// 1 - x where that is formed without cancellation; NO_VALUE elsewhere.
+value_id make_complement(builder *b, value_id x);
+
 static inline const typed_value *value_at(const builder *b, value_id id) {
   return &b->body->values.items[id];
 }

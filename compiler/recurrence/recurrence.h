@@ -35,9 +35,10 @@ typedef struct state_structure {
   state_class class;
   int stratum;               // lower strata are computed first; coupled states share one
   value_id decay;            // elementwise factor of state[t-1]; -1: none (delay, or factor 1)
-  value_id log_decay;        // natural logarithm of the decay where the source formed it by exp,
-                             // sigmoid, their products and powers (<= 0 is not implied; -inf where
-                             // `where` chooses 0); -1 otherwise
+  value_id log_decay;        // natural logarithm of the decay where it is a product of gates (exp,
+                             // sigmoid, their powers) and of other values that are positive for all
+                             // inputs (<= 0 is not implied; -inf where `where` chooses 0); -1
+                             // otherwise
   value_id increment;        // the rest of the update, without state[t-1]; -1 if zero
   axis_set key_axes;         // axes of the state that every read sums over
   axis_set value_axes;       // the other axes made by an outer product in the increment
@@ -126,6 +127,12 @@ typedef VEC(recurrence_read) recurrence_reads;
 // but `value`s.
 bool recurrence_find_reads(arena *arena, recurrence *recurrence, int state,
                            recurrence_reads *reads);
+
+// Between which numbers a value lies as far as promises, gates and constants tell, rounded outward;
+// infinities where nothing is known, and for complex values. What is computed with few digits may
+// pass the ends by its rounding.
+void recurrence_bounds(arena *arena, const recurrence *recurrence, value_id value, double *low,
+                       double *high);
 
 // ---- the reference interpreter: float64, one step after another --------------------------------
 

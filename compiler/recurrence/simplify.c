@@ -6,7 +6,9 @@
 //   1 - (c + (1 - c) * gate)        ->  (1 - c) * (1 - gate)
 //   log(sigmoid(x)), log(1 + x)     ->  log_sigmoid(x), log1p(x)
 //   exp(z) - 1, log1p(exp(x))       ->  expm1(z), softplus(x)      z real or complex
-//   1 / (1 + exp(-x))               ->  sigmoid(x)
+//   1 - max(0.5, sigmoid(x))        ->  min(0.5, sigmoid(-x))      so do min, clamp and where
+//   1 - 2 * sigmoid(x)              ->  tanh(-x / 2)
+//   1 / (1 + exp(-x)), f / (f + i)  ->  sigmoid(x), sigmoid(log f - log i)    f and i gates
 //
 // Operands are looked at by what they are, not by how they were written: a let in between changes
 // nothing. Constants are folded. Nothing is rewritten to a value with other axes.
@@ -85,16 +87,17 @@ static value_id gate_power(builder *b, value_id gate, value_id power) {
   return make_unary(b, VALUE_EXP, multiply(b, power, logarithm));
 }
 
+static value_id one_minus(builder *b, value_id x);
+
 // Is m the value 1 - c?
 static bool completes_to_one(builder *b, value_id c, value_id m) {
   if (is(b, c, VALUE_NUMBER) && is(b, m, VALUE_NUMBER)) {
     return fabs(value_at(b, c)->number + value_at(b, m)->number - 1) < 1e-15;
   }
-  const typed_value *v = value_at(b, m);
-  return v->op == VALUE_SUB && is_the_number(b, v->args[0], 1) && v->args[1] == c;
+  typed_value v = *value_at(b, m);
+  if (v.op == VALUE_SUB && is_the_number(b, v.args[0], 1)) return v.args[1] == c;
+  return one_minus(b, c) == m;
 }
-
-static value_id one_minus(builder *b, value_id x);
 
 // 1 - (c + (1 - c) * gate) for the four orders in which that can be written.
 static value_id one_minus_bounded(builder *b, value_id sum) {
@@ -109,13 +112,66 @@ static value_id one_minus_bounded(builder *b, value_id sum) {
   return NO_VALUE;
 }
 
+// 1 - x for the branches of a choice, which may be numbers.
+static value_id one_minus_branch(builder *b, value_id x) {
+  if (is(b, x, VALUE_NUMBER)) return make_number(b, 1 - value_at(b, x)->number);
+  return one_minus(b, x);
+}
+
+// 1 - max(x, y), 1 - where(c, x, y), ..: the choice between what remains of its branches.
+static value_id one_minus_choice(builder *b, const typed_value *choice) {
+  typed_value rest = *choice;
+  rest.name = NULL;
+  int first = choice->op == VALUE_WHERE ? 1 : 0;
+  for (int k = first; k < value_arity(choice->op); k++) {
+    rest.args[k] = one_minus_branch(b, choice->args[k]);
+    if (rest.args[k] == NO_VALUE) return NO_VALUE;
+  }
+  if (choice->op == VALUE_MAX) rest.op = VALUE_MIN;
+  if (choice->op == VALUE_MIN) rest.op = VALUE_MAX;
+  if (choice->op == VALUE_CLAMP) {
+    value_id high = rest.args[1];
+    rest.args[1] = rest.args[2];
+    rest.args[2] = high;
+  }
+  return make_value(b, rest);
+}
+
+// 1 - 2 sigmoid(x).
+static value_id one_minus_twice(builder *b, value_id product) {
+  for (int k = 0; k < 2; k++) {
+    value_id gate = operand(b, product, 1 - k);
+    if (!is_the_number(b, operand(b, product, k), 2) || !is(b, gate, VALUE_SIGMOID)) continue;
+    value_id half = multiply(b, make_number(b, 0.5), operand(b, gate, 0));
+    return make_unary(b, VALUE_TANH, negate(b, half));
+  }
+  return NO_VALUE;
+}
+
 static value_id one_minus(builder *b, value_id x) {
-  if (is(b, x, VALUE_SIGMOID)) return make_unary(b, VALUE_SIGMOID, negate(b, operand(b, x, 0)));
-  if (is(b, x, VALUE_ADD)) return one_minus_bounded(b, x);
-  if (is(b, x, VALUE_POLAR) || is(b, x, VALUE_NUMBER)) return NO_VALUE;
+  typed_value v = *value_at(b, x);
+  switch (v.op) {
+    case VALUE_SIGMOID: return make_unary(b, VALUE_SIGMOID, negate(b, v.args[0]));
+    case VALUE_ADD: return one_minus_bounded(b, x);
+    case VALUE_SUB: return is_the_number(b, v.args[0], 1) ? v.args[1] : NO_VALUE;
+    case VALUE_MIN:
+    case VALUE_MAX:
+    case VALUE_CLAMP:
+    case VALUE_WHERE: return one_minus_choice(b, &v);
+    case VALUE_NEG:
+      if (!is(b, v.args[0], VALUE_EXPM1)) return NO_VALUE;
+      return make_unary(b, VALUE_EXP, operand(b, v.args[0], 0));
+    case VALUE_NUMBER:
+    case VALUE_POLAR: return NO_VALUE;
+    default: break;
+  }
+  value_id twice = v.op == VALUE_MUL ? one_minus_twice(b, x) : NO_VALUE;
+  if (twice != NO_VALUE) return twice;
   value_id logarithm = gate_log(b, x, false, 0);
   return logarithm == NO_VALUE ? NO_VALUE : negate(b, make_unary(b, VALUE_EXPM1, logarithm));
 }
+
+value_id make_complement(builder *b, value_id x) { return one_minus(b, x); }
 
 // ---- products of exponentials -------------------------------------------------------------------
 
@@ -196,10 +252,7 @@ static value_id simplify_sub(builder *b, const typed_value *v) {
   if (is_the_number(b, y, 0)) return unless_shape_differs(b, v, x);
   if (is_the_number(b, x, 0)) return negate(b, y);
   if (is(b, y, VALUE_NEG)) return make_binary(b, VALUE_ADD, x, operand(b, y, 0));
-  if (is_the_number(b, x, 1)) {
-    if (is(b, y, VALUE_SUB) && is_the_number(b, operand(b, y, 0), 1)) return operand(b, y, 1);
-    return one_minus(b, y);
-  }
+  if (is_the_number(b, x, 1)) return one_minus(b, y);
   if (is_the_number(b, y, 1)) {
     value_id rest = one_minus(b, x);
     if (rest != NO_VALUE) return negate(b, rest);
@@ -215,24 +268,23 @@ static value_id simplify_mul(builder *b, const typed_value *v) {
   return join_gates(b, v);
 }
 
-// The exponent e if x is 1 + exp(e).
-static value_id one_plus_exponential(const builder *b, value_id x) {
-  if (!is(b, x, VALUE_ADD)) return NO_VALUE;
+// f / (f + i) = sigmoid(log f - log i) for gates, among them 1 / (1 + exp(-x)) and softmax over two.
+static value_id share_of_two(builder *b, value_id f, value_id sum) {
+  if (!is(b, sum, VALUE_ADD)) return NO_VALUE;
   for (int k = 0; k < 2; k++) {
-    value_id e = operand(b, x, 1 - k);
-    if (is_the_number(b, operand(b, x, k), 1) && is(b, e, VALUE_EXP)) return operand(b, e, 0);
+    value_id other = operand(b, sum, 1 - k);
+    if (operand(b, sum, k) != f || (is(b, f, VALUE_NUMBER) && is(b, other, VALUE_NUMBER))) continue;
+    if (value_at(b, f)->complex || value_at(b, other)->complex) continue;
+    value_id own = gate_log(b, f, true, 0), others = gate_log(b, other, true, 0);
+    if (own == NO_VALUE || others == NO_VALUE) continue;
+    return make_unary(b, VALUE_SIGMOID, make_binary(b, VALUE_SUB, own, others));
   }
   return NO_VALUE;
 }
 
 static value_id simplify_div(builder *b, const typed_value *v) {
   if (is_the_number(b, v->args[1], 1)) return unless_shape_differs(b, v, v->args[0]);
-  value_id e = one_plus_exponential(b, v->args[1]);
-  if (e == NO_VALUE || value_at(b, e)->complex) return NO_VALUE;
-  if (is_the_number(b, v->args[0], 1)) return make_unary(b, VALUE_SIGMOID, negate(b, e));
-  if (is(b, v->args[0], VALUE_EXP) && operand(b, v->args[0], 0) == e)
-    return make_unary(b, VALUE_SIGMOID, e);
-  return NO_VALUE;
+  return share_of_two(b, v->args[0], v->args[1]);
 }
 
 static value_id simplify_whole_power(builder *b, const typed_value *v) {

@@ -10,8 +10,7 @@
 //   7  anything else                                 nonlinear
 #include "compiler/recurrence/structure.h"
 
-#include <math.h>
-
+#include "compiler/recurrence/decay.h"
 #include "compiler/recurrence/normalise.h"
 
 typedef struct finder {
@@ -25,46 +24,6 @@ typedef struct finder {
 static void set_limit(state_structure *s, value_id limit, const char *reason) {
   s->limit = limit;
   s->limit_reason = reason;
-}
-
-// ---- logarithms of decays -----------------------------------------------------------------------
-
-// Operations through which the logarithm of a decay is made from those of its factors.
-static bool opens_decay(value_op op) {
-  return op == VALUE_MUL || op == VALUE_DIV || op == VALUE_WHERE;
-}
-
-static value_id log_of_factors(finder *f, const typed_value *v, const value_id *logs) {
-  int first = v->op == VALUE_WHERE ? 1 : 0;
-  value_id x = logs[v->args[first]], y = logs[v->args[first + 1]];
-  if (x == NO_VALUE || y == NO_VALUE) return NO_VALUE;
-  if (v->op == VALUE_WHERE) return make_where(&f->builder, v->args[0], x, y);
-  return make_binary(&f->builder, v->op == VALUE_MUL ? VALUE_ADD : VALUE_SUB, x, y);
-}
-
-// The logarithm of a decay; where `where` chooses between gates, 0 and 1 are gates as well.
-// Factors come before products, each once, however often it is multiplied.
-static value_id decay_log(finder *f, value_id decay) {
-  bool *needed = ARENA_ARRAY(f->memory, bool, decay + 1);
-  value_id *logs = ARENA_ARRAY(f->memory, value_id, decay + 1);
-  needed[decay] = true;
-  for (int i = decay; i >= 0; i--) {
-    const typed_value *v = value_at(&f->builder, i);
-    if (!needed[i] || !opens_decay(v->op)) continue;
-    for (int k = v->op == VALUE_WHERE ? 1 : 0; k < value_arity(v->op); k++)
-      needed[v->args[k]] = true;
-  }
-  for (int i = 0; i <= decay; i++) {
-    typed_value v = *value_at(&f->builder, i);
-    if (!needed[i]) continue;
-    if (v.op == VALUE_NUMBER) {
-      logs[i] = v.number >= 0 ? make_number(&f->builder, log(v.number)) : NO_VALUE;
-    } else {
-      logs[i] =
-          opens_decay(v.op) ? log_of_factors(f, &v, logs) : make_gate_log(&f->builder, i, true);
-    }
-  }
-  return logs[decay];
 }
 
 // ---- max plus -----------------------------------------------------------------------------------
@@ -177,7 +136,7 @@ static void describe_affine(finder *f, int state, const affine *form, state_stru
   axis_set state_axes = f->body->tensors.items[state].axis_set;
   s->decay = form->factor;
   if (s->decay == NO_VALUE) s->decay = make_number(&f->builder, 0);
-  s->log_decay = decay_log(f, s->decay);
+  s->log_decay = make_decay_log(&f->builder, s->decay);
   if (is_the_number(&f->builder, s->decay, 1)) s->decay = s->log_decay = NO_VALUE;
   s->increment = form->rest;
   s->key_axes = axes_summed_by_reads(f->memory, f->body, state);

@@ -22,7 +22,7 @@ static const struct {
      "S = (1 - 2^(-5 - index[H])) * S[t-1] + k * v\n"
      "y = sum[K](q * S) }",
      "recurrence retnet: 1 state\n"
-     "  state S[H,K,V]: linear, scalar decay kept as products, keys [K], values [V]\n"},
+     "  state S[H,K,V]: linear, scalar decay kept as a logarithm, keys [K], values [V]\n"},
     {"recurrence ssd(G, R, P, N = 4) {\n"
      "input x[G,R,P], dt[G,R], B[G,N], C[G,N] param A[G,R] state h[G,R,P,N] output y[G,R,P]\n"
      "h = exp(-exp(A) * dt) * h[t-1] + dt * B * x\n"

@@ -1,0 +1,12 @@
+// The logarithms of decays.
+#ifndef REC_RECURRENCE_DECAY_H
+#define REC_RECURRENCE_DECAY_H
+
+#include "compiler/recurrence/bounds.h"
+#include "compiler/recurrence/make.h"
+
+// The natural logarithm of a decay that is a product of gates, of positive values and, where `where`
+// chooses, of 0; NO_VALUE for any other.
+value_id make_decay_log(builder *b, value_id decay);
+
+#endif

@@ -1,0 +1,110 @@
+// Decays that hide a product or a power, in chunks, in float32: gates from weak to strong, decays that round to 0 and to 1. Values
+// and all gradients are the interpreter's. Takes about 5 s.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/problem.h"
+
+// In a[H], b[H], r[H] (0 or 1), p[H] in [0.25, 0.75] and the parameter c[H] in [0.5, 0.999].
+static const char *const decays[] = {
+    "1 - 2^(-5 - index[H])",
+    "1 - 2^(-20 - index[H])",
+    "1 - exp(-exp(a))",
+    "1 - sigmoid(a)^2",
+    "1 / (1 + exp(a))",
+    "exp(a) / (exp(a) + exp(b))",
+    "sigmoid(a) / (sigmoid(a) + sigmoid(b))",
+    "(1 - 0.01) * sigmoid(a) + 0.01",
+    "c + (1 - c) * sigmoid(a)",
+    "sigmoid(b) + (1 - sigmoid(b)) * sigmoid(a)",
+    "clamp(sigmoid(a), 0.001, 0.9999)",
+    "where(r > 0, 0, 1 - exp(-exp(a)))",
+    "c * exp(-softplus(a))",
+    "p",
+};
+enum { DECAYS = sizeof decays / sizeof *decays };
+
+static void append(char **text, size_t *size, const char *format, int number, const char *decay) {
+  char piece[1024];
+  int length = snprintf(piece, sizeof piece, format, number, decay);
+  *text = realloc(*text, *size + (size_t)length + 1);
+  if (!*text) abort();
+  memcpy(*text + *size, piece, (size_t)length + 1);
+  *size += (size_t)length;
+}
+
+static char *program_text(void) {
+  char *text = NULL;
+  size_t size = 0;
+  for (int i = 0; i < DECAYS; i++) {
+    append(&text, &size,
+           "recurrence r%d(H, K = 16, V = 8) {\n"
+           "  input q[H,K], k[H,K], v[H,V], a[H], b[H], r[H], p[H] in [0.25, 0.75]\n"
+           "  param c[H] in [0.5, 0.999]\n"
+           "  state S[H,K,V]\n"
+           "  output y[H,V], z[H]\n"
+           "  S = (%s) * S[t-1] + k * v\n"
+           "  y = sum[K](q * S)\n"
+           "  z = a + b + r + p + c\n"
+           "}\n",
+           i, decays[i]);
+  }
+  return text;
+}
+
+// Gates from where a decay rounds to 1 to where it rounds to 0.
+static void draw_gates(problem *p, uint64_t *seed, double strength) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const char *name = p->signature->variables[i].name;
+    for (int64_t k = 0; strlen(name) == 1 && k < problem_numbers(p, i); k++) {
+      double u = next_uniform(seed);
+      if (*name == 'a' || *name == 'b') p->value[i][k] = (float)(strength * (2 * u - 1));
+      if (*name == 'r') p->value[i][k] = u < 0.1;
+      if (*name == 'p') p->value[i][k] = (float)(0.25 + 0.5 * u);
+      if (*name == 'c') p->value[i][k] = (float)(0.5 + 0.499 * u);
+    }
+  }
+}
+
+static void check_decay(const rec_recurrence *recurrence, const char *decay, double strength,
+                        int64_t time) {
+  const rec_signature *s = rec_recurrence_signature(recurrence);
+  rec_run_options options = {.backward = true};
+  uint64_t seed = (uint64_t)time + 1;
+  problem *inputs = problem_new(s, 1, time, 3);
+  problem_draw(inputs, seed, 0.7);
+  draw_gates(inputs, &seed, strength);
+  problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
+  bool ran = problem_run(exact, recurrence, "reference", &options) &&
+             problem_run(host, recurrence, "host", &options);
+  if (check(ran, "%s: %s", decay, rec_message())) {
+    char where[256];
+    double tolerance = problem_tolerance(inputs, exact, recurrence, 2e-5, 6e-8, true);
+    double error = problem_compare(exact, host, true, 1e-4, where, sizeof where);
+    check(error <= tolerance, "%s strength %g T=%lld: error %.2e > %.2e at %s", decay, strength,
+          (long long)time, error, tolerance, where);
+  }
+  problem_free(inputs);
+  problem_free(exact);
+  problem_free(host);
+}
+
+int main(void) {
+  static const char *const options[] = {"-O1", NULL};
+  char *text = program_text();
+  rec_module *module = compile_text(text, options);
+  if (check(module, "does not compile:\n%s", text)) {
+    for (int i = 0; i < DECAYS; i++) {
+      static const double strengths[] = {1, 8, 30, 120};
+      for (int k = 0; k < 4; k++) {
+        check_decay(rec_module_recurrence(module, i), decays[i], strengths[k], 17);
+        check_decay(rec_module_recurrence(module, i), decays[i], strengths[k], 150);
+      }
+    }
+    rec_module_close(module);
+  }
+  free(text);
+  return checked();
+}
