@@ -13,9 +13,10 @@
 /* One step: exists for every recurrence. Lag buffers are states of their own, one argument per slot. */
 tile_program *chunk_build_step(arena *a, const recurrence *from);
 
-/* `length` steps at once for scalar decay (masked matrix products). NULL if the structure does not allow it;
- * then *reason says why, in words for the report. */
-tile_program *chunk_build_scalar_decay(arena *a, const recurrence *from, int length, const char **reason);
+/* `length` steps at once for states that are linear in their own previous value, by products over tiles: decays of any
+ * kind, one or per axis, and sums over the state in its own update (linear_scan.c). NULL if the structure does not
+ * allow it; then *reason says why, in words for the report. */
+tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length, const char **reason);
 
 /* `length` independent steps of a recurrence without states and lags (pointwise parts of layers). NULL otherwise. */
 tile_program *chunk_build_pointwise(arena *a, const recurrence *from, int length);

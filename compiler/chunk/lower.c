@@ -13,92 +13,7 @@ typedef tile_program program;
 
 static tile_id num(program *p, double x) { return tile_number(p, x); }
 static tile_id add(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_ADD, x, y); }
-static tile_id sub(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_SUB, x, y); }
 static tile_id mul(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_MUL, x, y); }
-static tile_id divide(program *p, tile_id x, tile_id y) { return tile_binary(p, TILE_DIV, x, y); }
-
-static tile_pair real(tile_id re) { return (tile_pair){re, NO_TILE}; }
-static bool is_complex(tile_pair x) { return x.im != NO_TILE; }
-static tile_id imaginary(program *p, tile_pair x) { return is_complex(x) ? x.im : num(p, 0); }
-
-// ---- complex arithmetic ---------------------------------------------------------------------------------------------
-
-static tile_pair pair_linear(program *p, tile_op op, tile_pair x, tile_pair y) {
-  tile_pair r = real(tile_binary(p, op, x.re, y.re));
-  if (is_complex(x) || is_complex(y)) r.im = tile_binary(p, op, imaginary(p, x), imaginary(p, y));
-  return r;
-}
-
-static tile_pair pair_mul(program *p, tile_pair x, tile_pair y) {
-  if (!is_complex(x) && !is_complex(y)) return real(mul(p, x.re, y.re));
-  if (!is_complex(x)) return (tile_pair){mul(p, x.re, y.re), mul(p, x.re, y.im)};
-  if (!is_complex(y)) return (tile_pair){mul(p, x.re, y.re), mul(p, x.im, y.re)};
-  return (tile_pair){sub(p, mul(p, x.re, y.re), mul(p, x.im, y.im)),
-                     add(p, mul(p, x.re, y.im), mul(p, x.im, y.re))};
-}
-
-// x / y = (x/s) conj(y/s) / |y/s|^2 for any s > 0; s = max(|re|, |im|) keeps the squares in range. The quotient does
-// not depend on s, so no gradient flows along it.
-static tile_pair pair_div(program *p, tile_pair x, tile_pair y) {
-  if (!is_complex(y)) {
-    return (tile_pair){divide(p, x.re, y.re), is_complex(x) ? divide(p, x.im, y.re) : NO_TILE};
-  }
-  tile_id size =
-      tile_binary(p, TILE_MAX, tile_unary(p, TILE_ABS, y.re), tile_unary(p, TILE_ABS, y.im));
-  tile_id s = tile_unary(p, TILE_STOP, size);
-  tile_pair v = {divide(p, y.re, s), divide(p, y.im, s)};
-  tile_pair u = {divide(p, x.re, s), is_complex(x) ? divide(p, x.im, s) : NO_TILE};
-  tile_id square = add(p, mul(p, v.re, v.re), mul(p, v.im, v.im));
-  tile_pair product = pair_mul(p, u, (tile_pair){v.re, tile_unary(p, TILE_NEG, v.im)});
-  return (tile_pair){divide(p, product.re, square), divide(p, product.im, square)};
-}
-
-static tile_pair pair_whole_power(program *p, tile_pair x, int exponent) {
-  long long left = exponent < 0 ? -(long long)exponent : exponent;
-  tile_pair result = real(num(p, 1)), square = x;
-  for (bool first = true; left; left >>= 1) {
-    if (left & 1) {
-      result = first ? square : pair_mul(p, result, square);
-      first = false;
-    }
-    if (left > 1) square = pair_mul(p, square, square);
-  }
-  return exponent < 0 ? pair_div(p, real(num(p, 1)), result) : result;
-}
-
-static tile_pair pair_polar(program *p, tile_id radius, tile_id angle) {
-  return (tile_pair){mul(p, radius, tile_unary(p, TILE_COS, angle)),
-                     mul(p, radius, tile_unary(p, TILE_SIN, angle))};
-}
-
-static tile_pair pair_exp(program *p, tile_pair x) {
-  tile_id radius = tile_unary(p, TILE_EXP, x.re);
-  return is_complex(x) ? pair_polar(p, radius, x.im) : real(radius);
-}
-
-// exp(a + ib) - 1 = expm1(a) - 2 exp(a) sin(b/2)^2 + i exp(a) sin b: nothing cancels, neither near 0 nor, in the
-// derivative by b, where exp(a) vanishes.
-static tile_pair pair_expm1(program *p, tile_pair x) {
-  tile_id less_one = tile_unary(p, TILE_EXPM1, x.re);
-  if (!is_complex(x)) return real(less_one);
-  tile_id radius = tile_unary(p, TILE_EXP, x.re);
-  tile_id half = tile_unary(p, TILE_SIN, mul(p, num(p, 0.5), x.im));
-  tile_id turned = mul(p, radius, mul(p, num(p, 2), mul(p, half, half)));
-  return (tile_pair){sub(p, less_one, turned), mul(p, radius, tile_unary(p, TILE_SIN, x.im))};
-}
-
-static tile_id pair_abs(program *p, tile_pair x) {
-  if (!is_complex(x)) return tile_unary(p, TILE_ABS, x.re);
-  return tile_unary(p, TILE_SQRT_KINK, add(p, mul(p, x.re, x.re), mul(p, x.im, x.im)));
-}
-
-static tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
-  tile_pair r = real(tile_select(p, condition, x.re, y.re));
-  if (is_complex(x) || is_complex(y)) {
-    r.im = tile_select(p, condition, imaginary(p, x), imaginary(p, y));
-  }
-  return r;
-}
 
 // ---- real functions without a row of their own ----------------------------------------------------------------------
 
@@ -175,25 +90,15 @@ void lowering_set(lowering *l, value_id id, tile_pair pair) {
   l->done[id] = true;
 }
 
-static tile_pair each(program *p, tile_pair x, tile_value pattern) {
-  pattern.args[0] = x.re;
-  tile_pair r = real(tile_append(p, pattern));
-  if (is_complex(x)) {
-    pattern.args[0] = x.im;
-    r.im = tile_append(p, pattern);
-  }
-  return r;
-}
-
 static tile_pair lower_leaf(lowering *l, const typed_value *v) {
   program *p = l->program;
   switch (v->op) {
     case VALUE_NUMBER:
-      return real(num(p, v->number));
+      return pair_real(num(p, v->number));
     case VALUE_AXIS_SIZE:
-      return real(tile_leaf(p, TILE_AXIS_SIZE, v->index));
+      return pair_real(tile_leaf(p, TILE_AXIS_SIZE, v->index));
     case VALUE_INDEX:
-      return real(tile_leaf(p, TILE_INDEX, v->index));
+      return pair_real(tile_leaf(p, TILE_INDEX, v->index));
     case VALUE_INPUT:
       return lower_tensor(p, l->body, TILE_INPUT, v->index);
     case VALUE_PARAM:
@@ -206,7 +111,7 @@ static tile_pair lower_leaf(lowering *l, const typed_value *v) {
 static tile_pair lower_operation(program *p, const typed_value *v, const tile_pair *x) {
   switch (v->op) {
     case VALUE_NEG:
-      return each(p, x[0], (tile_value){.op = TILE_NEG});
+      return pair_each(p, x[0], (tile_value){.op = TILE_NEG});
     case VALUE_ADD:
       return pair_linear(p, TILE_ADD, x[0], x[1]);
     case VALUE_SUB:
@@ -222,45 +127,45 @@ static tile_pair lower_operation(program *p, const typed_value *v, const tile_pa
     case VALUE_EXPM1:
       return pair_expm1(p, x[0]);
     case VALUE_SQRT:
-      return real(tile_unary(p, v->kink ? TILE_SQRT_KINK : TILE_SQRT, x[0].re));
+      return pair_real(tile_unary(p, v->kink ? TILE_SQRT_KINK : TILE_SQRT, x[0].re));
     case VALUE_GELU:
-      return real(gelu(p, x[0].re));
+      return pair_real(gelu(p, x[0].re));
     case VALUE_CLAMP:
-      return real(clamp(p, x[0].re, x[1].re, x[2].re));
+      return pair_real(clamp(p, x[0].re, x[1].re, x[2].re));
     case VALUE_GREATER:
-      return real(tile_binary(p, TILE_LESS, x[1].re, x[0].re));
+      return pair_real(tile_binary(p, TILE_LESS, x[1].re, x[0].re));
     case VALUE_GREATER_EQUAL:
-      return real(tile_binary(p, TILE_LESS_EQUAL, x[1].re, x[0].re));
+      return pair_real(tile_binary(p, TILE_LESS_EQUAL, x[1].re, x[0].re));
     case VALUE_WHERE:
       return pair_where(p, x[0].re, x[1], x[2]);
     case VALUE_STOP_GRADIENT:
-      return each(p, x[0], (tile_value){.op = TILE_STOP});
+      return pair_each(p, x[0], (tile_value){.op = TILE_STOP});
     case VALUE_COMPLEX:
       return (tile_pair){x[0].re, x[1].re};
     case VALUE_POLAR:
       return pair_polar(p, x[0].re, x[1].re);
     case VALUE_REAL_PART:
-      return real(x[0].re);
+      return pair_real(x[0].re);
     case VALUE_IMAGINARY_PART:
-      return real(imaginary(p, x[0]));
+      return pair_real(pair_imaginary(p, x[0]));
     case VALUE_CONJUGATE:
-      return (tile_pair){x[0].re, is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
+      return (tile_pair){x[0].re, pair_is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
     case VALUE_COMPLEX_ABS:
-      return real(pair_abs(p, x[0]));
+      return pair_real(pair_abs(p, x[0]));
     case VALUE_SUM:
-      return each(p, x[0], (tile_value){.op = TILE_SUM, .over = v->over});
+      return pair_each(p, x[0], (tile_value){.op = TILE_SUM, .over = v->over});
     case VALUE_MAX_OVER:
-      return each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
+      return pair_each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
     case VALUE_MIN_OVER:
-      return each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
+      return pair_each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
     case VALUE_RENAME:
-      return each(p, x[0], (tile_value){.op = TILE_RENAME, .index = v->index, .index2 = v->index2});
+      return pair_each(p, x[0], (tile_value){.op = TILE_RENAME, .index = v->index, .index2 = v->index2});
     case VALUE_SLICE:
-      return each(p, x[0], (tile_value){.op = TILE_SLICE, .index = v->index, .index2 = v->steps});
+      return pair_each(p, x[0], (tile_value){.op = TILE_SLICE, .index = v->index, .index2 = v->steps});
     default: {
       tile_value value = {.op = simple_op(v->op)};
       for (int i = 0; i < value_arity(v->op); i++) value.args[i] = x[i].re;
-      return real(tile_append(p, value));
+      return pair_real(tile_append(p, value));
     }
   }
 }
@@ -308,7 +213,7 @@ static tile_id shared_argument(program *p, tile_place place) {
 }
 
 tile_pair lower_tensor(tile_program *p, const typed_body *body, tile_role role, int tensor) {
-  tile_pair pair = real(shared_argument(p, tile_tensor_place(role, body, tensor, 0)));
+  tile_pair pair = pair_real(shared_argument(p, tile_tensor_place(role, body, tensor, 0)));
   if (body->tensors.items[tensor].complex) {
     pair.im = shared_argument(p, tile_tensor_place(role, body, tensor, 1));
   }
@@ -324,7 +229,7 @@ void lower_result(tile_program *p, const typed_body *body, tile_role role, int t
                   tile_pair value) {
   tile_add_result(p, tile_tensor_place(role, body, tensor, 0), value.re);
   if (body->tensors.items[tensor].complex) {
-    tile_add_result(p, tile_tensor_place(role, body, tensor, 1), imaginary(p, value));
+    tile_add_result(p, tile_tensor_place(role, body, tensor, 1), pair_imaginary(p, value));
   }
 }
 
@@ -417,6 +322,6 @@ tile_id lower_valid_if_unsafe(tile_program *p, tile_id x) {
 
 void lower_output(tile_program *p, const typed_body *body, int tensor, tile_pair value) {
   value.re = lower_valid_if_unsafe(p, value.re);
-  if (is_complex(value)) value.im = lower_valid_if_unsafe(p, value.im);
+  if (pair_is_complex(value)) value.im = lower_valid_if_unsafe(p, value.im);
   lower_result(p, body, TILE_OUTPUT, tensor, value);
 }

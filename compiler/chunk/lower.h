@@ -2,12 +2,7 @@
 #ifndef REC_CHUNK_LOWER_H
 #define REC_CHUNK_LOWER_H
 
-#include "compiler/tile/tile.h"
-
-// A body value in tiles: real ones have im = NO_TILE.
-typedef struct tile_pair {
-  tile_id re, im;
-} tile_pair;
+#include "compiler/chunk/pair.h"
 
 // A body value on its way into a program. The builder sets the leaves that it gives a meaning of its own
 // (`done[id]`), and lower_value makes everything else from its operands.

@@ -25,7 +25,9 @@ static bool passes_linearly(const typed_value *user, value_id id) {
     case VALUE_ADD:
     case VALUE_SUB:
     case VALUE_MUL:
-    case VALUE_SUM: return true;
+    case VALUE_SUM:
+    case VALUE_REAL_PART:
+    case VALUE_IMAGINARY_PART: return true;
     case VALUE_DIV: return user->args[1] != id;
     case VALUE_WHERE: return user->args[0] != id;
     default: return false;

@@ -266,14 +266,26 @@ static bool try_pointwise(scheduler *s, tile_program *step) {
   return true;
 }
 
+/* Decays that are one logarithm for the whole matrix become masks. */
+static bool masks_alone(const scheduler *s) {
+  for (int i = 0; i < s->r->states.count; i++) {
+    const state_structure *state = &s->r->states.items[i];
+    if (state->class != STATE_SCALAR_DECAY) return false;
+    if (state->decay != NO_VALUE && state->log_decay == NO_VALUE) return false;
+  }
+  return true;
+}
+
 static bool try_scalar_decay(scheduler *s, tile_program *step, const char **reason) {
   int64_t keys = most_keys(s);
   *reason = "no state is summed over keys";
   if (!keys) return false;
   *reason = arena_printf(s->a, "%lld keys are too few to compute chunks", (long long)keys);
   if (keys < SMALLEST_KEYS) return false;
+  *reason = "decays differ along keys or values";
+  if (!masks_alone(s)) return false;
   int chunk = s->options.chunk ? s->options.chunk : decay_chunk(keys);
-  tile_program *program = chunk_build_scalar_decay(s->a, s->r, chunk, reason);
+  tile_program *program = chunk_build_linear_scan(s->a, s->r, chunk, reason);
   if (!program) return false;
   *reason = "an axis of run-time size is sliced or renamed";
   if (has_runtime_tiles(s, program)) return false;

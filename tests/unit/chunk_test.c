@@ -199,6 +199,78 @@ static const char chained[] =
     "  z = read + v * sum[V](C[t-1] * v^2)[W = 1]\n"
     "}\n";
 
+// Keys, values and the whole matrix decay; one factor may be negative or 0.
+static const char two_sided[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H,K], f[H,V], s[H], flip[H], reset\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V], z[H,V]\n"
+    "  let a = sigmoid(g) * exp(-softplus(f)) * sigmoid(s)^0.5\n"
+    "  S = where(reset > 0.7, 0, 1) * flip * a * S[t-1] + k * v\n"
+    "  y = sum[K](q * S)\n"
+    "  z = sum[K](k * S[t-1]) + v\n"
+    "}\n";
+
+static const char any_factor[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], a[H], b[H,K]\n"
+    "  state S[H,K,V], T[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  S = where(a > 0.5, 0, 2 * a) * S[t-1] + k * v\n"
+    "  T = tanh(3 * b) * T[t-1] + q * v\n"
+    "  y = sum[K](q * S + k * T[t-1])\n"
+    "}\n";
+
+// The delta rule with a decay per key, an erase vector other than the write vector, the erase of the state before the
+// decay, and one that sums values.
+static const char erase[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H,K], b[H], p[H,K], w[H,V]\n"
+    "  state S[H,K,V], T[H,K,V]\n"
+    "  output y[H,V], e[H,V]\n"
+    "  S = exp(log_sigmoid(g)) * S[t-1] - sigmoid(b) * k * w * sum[K](normalize[K](p) * S[t-1]) + "
+    "k * v\n"
+    "  let decayed = sigmoid(g) * T[t-1]\n"
+    "  e = v - sum[K](0.5 * k * decayed)\n"
+    "  T = decayed + 0.5 * b * k * e\n"
+    "  y = sum[K](q * S) / (2 + sum[K](k * k)) + sum[K](p * T) * w\n"
+    "}\n";
+
+// Two sums at once, one within the other's step.
+static const char rank_two[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], l[H,K], v[H,V], g[H]\n"
+    "  param b[H]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  let first = sum[K](k * S[t-1])\n"
+    "  let between = S[t-1] - sigmoid(b) * l * (first - v)\n"
+    "  S = sigmoid(g) * between - 0.25 * k * sum[K](q * between + l * S[t-1])\n"
+    "  y = sum[K](q * S) + first\n"
+    "}\n";
+
+static const char complex_matrix[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K] : complex, k[H,K], v[H,V], g[H,K], angle[H,K], phi[H]\n"
+    "  state S[H,K,V] : complex, T[H,K,V] : complex\n"
+    "  output y[H,V], z[H,V] : complex\n"
+    "  S = polar(sigmoid(g), angle) * S[t-1] + k * v\n"
+    "  T = 0.9 * exp(complex(0, phi)) * T[t-1] + conj(q) * v - 0.1 * k * sum[K](q * T[t-1])\n"
+    "  y = sum[K](re(q * S)) + im(sum[K](k * S[t-1]))\n"
+    "  z = sum[K](q * T) * polar(1, phi)\n"
+    "}\n";
+
+// A reset by where, decays and reads behind it.
+static const char where_reset[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H,K], reset\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  let before = where(reset > 0.5, 0, sigmoid(g) * S[t-1])\n"
+    "  S = before + k * (v - 0.5 * sum[K](k * before)) / (1 + sum[K](k^2))\n"
+    "  y = sum[K](q * where(reset > 0, S, 2 * S))\n"
+    "}\n";
+
 static const char pointwise[] =
     "recurrence r(D = 2, N = 3) {\n"
     "  input x[D], z[D,N] : complex\n"
@@ -231,9 +303,20 @@ static const struct {
 static const struct {
   const char *name, *source;
 } chunked[] = {
-    {"scalar decay", scalar_decay}, {"linear attention", linear_attention},
-    {"retention", retention},       {"shifted reads", shifted_reads},
+    {"scalar decay", scalar_decay},
+    {"linear attention", linear_attention},
+    {"retention", retention},
+    {"shifted reads", shifted_reads},
     {"chained", chained},
+    {"per key", per_key},
+    {"delta rule", delta_rule},
+    {"micro steps", micro_steps},
+    {"two sides", two_sided},
+    {"any factor", any_factor},
+    {"erase", erase},
+    {"rank two", rank_two},
+    {"complex matrix", complex_matrix},
+    {"where", where_reset},
 };
 
 static recurrence *from_source(fixture *s, const char *text) {
@@ -281,16 +364,12 @@ static double trial_difference(const trial *t, const trial *u, arena *a, const c
   note(tensor->name, what, difference(t->run.group[i].data, u->run.group[i].data, n), &worst, \
        where, a)
     switch (tensor->kind) {
-      case TENSOR_OUTPUT:
-        NOTE(tensors, "");
-        break;
+      case TENSOR_OUTPUT: NOTE(tensors, ""); break;
       case TENSOR_STATE:
         NOTE(final_states, "hT.");
         NOTE(d_initial_states, "d.h0.");
         break;
-      default:
-        NOTE(d_tensors, "d.");
-        break;
+      default: NOTE(d_tensors, "d."); break;
     }
 #undef NOTE
   }
@@ -361,7 +440,7 @@ static void chunks_agree_with_the_reference(void **state) {
     recurrence *r = from_source(&s, chunked[i].source);
     for (int c = 0; c < 3; c++) {
       const char *reason = NULL;
-      tile_program *forward = chunk_build_scalar_decay(s.memory, r, lengths[c], &reason);
+      tile_program *forward = chunk_build_linear_scan(s.memory, r, lengths[c], &reason);
       if (!forward) fail_msg("%s: %s\n%s", chunked[i].name, reason, recurrence_print(s.memory, r));
       for (int k = 0; k < 4; k++) {
         assert_agrees(chunked[i].name, r, forward, 2, times[k], false);
@@ -388,16 +467,16 @@ static void other_structures_are_refused(void **state) {
   static const struct {
     const char *source, *reason;
   } cases[] = {
-      {per_key, "S has no scalar decay"},
+      {elementwise, "h has no decay that a matrix shares"},
       {lags, "values of earlier steps are read"},
       {pointwise, "there is no state"},
-      {gated_unit, "h has no scalar decay"},
+      {gated_unit, "h has no decay that a matrix shares"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture s = fixture_open();
     recurrence *r = from_source(&s, cases[i].source);
     const char *reason = NULL;
-    assert_null(chunk_build_scalar_decay(s.memory, r, 16, &reason));
+    assert_null(chunk_build_linear_scan(s.memory, r, 16, &reason));
     assert_string_equal(reason, cases[i].reason);
     fixture_close(&s);
   }
@@ -454,7 +533,7 @@ static void random_programs_agree(void **state) {
     if (all_finite(&t)) {
       compared++;
       bool good = agrees_loosely(r, chunk_build_step(s.memory, r), &t, seed, s.memory, &message);
-      tile_program *chunk = chunk_build_scalar_decay(s.memory, r, 4, &reason);
+      tile_program *chunk = chunk_build_linear_scan(s.memory, r, 4, &reason);
       if (!chunk) chunk = chunk_build_pointwise(s.memory, r, 4);
       if (good && chunk) good = agrees_loosely(r, chunk, &t, seed, s.memory, &message);
       if (!good) fail_msg("REC_SEED=%llu: %s\n%s", (unsigned long long)seed, message, text);
@@ -539,7 +618,7 @@ static void random_scalar_decays_agree(void **state) {
     recurrence *r = from_source(&s, text);
     trial t = trial_new(s.memory, r, 2, 11, NULL, 0, seed);
     if (!reference_execute(r, &t.run, true)) abort();
-    tile_program *chunk = chunk_build_scalar_decay(s.memory, r, 4, &reason);
+    tile_program *chunk = chunk_build_linear_scan(s.memory, r, 4, &reason);
     if (!chunk) {
       fail_msg("REC_SEED=%llu: no chunk program: %s\n%s", (unsigned long long)seed, reason, text);
     }
@@ -560,7 +639,7 @@ static void packed_sequences_agree(void **state) {
     recurrence *r = from_source(&s, texts[i]);
     const char *where, *reason;
     tile_program *forward =
-        i ? chunk_build_scalar_decay(s.memory, r, 8, &reason) : chunk_build_step(s.memory, r);
+        i ? chunk_build_linear_scan(s.memory, r, 8, &reason) : chunk_build_step(s.memory, r);
     tile_gradient gradient = tile_differentiate(s.memory, forward);
     trial t = trial_new(s.memory, r, 1, 19, ends, 4, 3);
     trial u = trial_new(s.memory, r, 1, 19, ends, 4, 3);

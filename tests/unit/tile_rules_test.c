@@ -89,7 +89,7 @@ static void derived_backwards_cost_what_written_ones_do(void **state) {
     fixture s = fixture_open();
     recurrence *r = from_source(&s, costs[i].source);
     const char *reason = NULL;
-    tile_program *forward = chunk_build_scalar_decay(s.memory, r, 64, &reason);
+    tile_program *forward = chunk_build_linear_scan(s.memory, r, 64, &reason);
     if (!forward) fail_msg("%s", reason);
     tile_gradient gradient = tile_differentiate(s.memory, forward);
     int there, back;
@@ -171,7 +171,7 @@ static void high_powers_in_chunks_end(void **state) {
                               "  y = sum[K](q^1000000007 * S) * v^999\n"
                               "}\n");
   const char *reason = NULL;
-  tile_program *forward = chunk_build_scalar_decay(s.memory, r, 16, &reason);
+  tile_program *forward = chunk_build_linear_scan(s.memory, r, 16, &reason);
   if (!forward) fail_msg("%s", reason);
   assert_null(tile_verify(s.memory, tile_differentiate(s.memory, forward).backward));
   fixture_close(&s);
@@ -258,7 +258,7 @@ static void chunk_programs_keep_the_rules(void **state) {
     fixture s = fixture_open();
     recurrence *r = from_source(&s, programs[i]);
     const char *reason = NULL;
-    tile_program *forward = chunk_build_scalar_decay(s.memory, r, 16, &reason);
+    tile_program *forward = chunk_build_linear_scan(s.memory, r, 16, &reason);
     if (!forward) fail_msg("%s", reason);
     assert_rules(&s, forward);
     assert_rules(&s, tile_finish(s.memory, forward));

@@ -1,0 +1,241 @@
+// Reads of states, and states after a chunk.
+//
+//   y = sum[K](q * S)   ->   scores = dot q k[s] over K, times the decay of each pair of steps
+//                            y      = dot scores v[s] over s + dot (q * decay from start) S over K
+//   S'                  =    decay of the chunk * S + dot (k * decay to end) v over t
+//
+// A scale that needs a gradient stands on an operand of its product, not on the result: its gradient then follows
+// from products that are needed anyway.
+#include "compiler/chunk/scan.h"
+
+// Keys are 0 on padded rows; values and reads must be finite there.
+static tile_pair keys_of(scan *s, const scan_product *written, axis_set keys) {
+  tile_pair k = linear_factors(s, written, keys, true);
+  k.re = lower_valid(s->program, k.re);
+  if (pair_is_complex(k)) k.im = lower_valid(s->program, k.im);
+  return k;
+}
+
+static tile_pair safe(scan *s, tile_pair x) {
+  x.re = lower_valid_if_unsafe(s->program, x.re);
+  if (pair_is_complex(x)) x.im = lower_valid_if_unsafe(s->program, x.im);
+  return x;
+}
+
+static tile_pair values_of(scan *s, const scan_product *written, axis_set keys) {
+  tile_pair scale = pair_real(tile_number(s->program, written->scale));
+  return safe(s, pair_mul(s->program, linear_factors(s, written, keys, false), scale));
+}
+
+static tile_pair reads_of(scan *s, const scan_product *read, axis_set over) {
+  return safe(s, linear_factors(s, read, over, true));
+}
+
+tile_pair contract_at_pair(scan *s, tile_pair x) {
+  if (!axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
+  return pair_each(
+      s->program, x,
+      (tile_value){
+          .op = TILE_RENAME, .index = s->program->time_axis, .index2 = s->program->pair_axis});
+}
+
+// ---- axes of a read ----------------------------------------------------------------------------------------------
+
+static axis_set joined(const scan *s, const scan_product *product, axis_set part, axis_set over) {
+  for (int i = 0; product && i < product->factors.count; i++) {
+    axis_set axes = s->body->values.items[product->factors.items[i].value].axes;
+    if (axes & part) part |= axes & over;
+  }
+  return part;
+}
+
+// Splits the axes of a read into sets that no factor joins: the sum is then a product of sums. A decay that is no mask
+// joins them all.
+static int split_axes(const scan *s, const scan_product *read, const scan_product *written,
+                      axis_set over, axis_set *parts) {
+  int count = 0;
+  if (!decay_is_mask(&s->states[read->state])) {
+    parts[0] = over;
+    return 1;
+  }
+  for (axis_set left = over; left; left &= ~parts[count++]) {
+    axis_set part = left & (~left + 1);
+    for (axis_set before = 0; before != part;) {
+      before = part;
+      part = joined(s, written, joined(s, read, part, over), over);
+    }
+    parts[count] = part;
+  }
+  return count;
+}
+
+static bool check_axes(scan *s, const scan_product *read, tile_pair scores, axis_set over) {
+  axis_set values = s->states[read->state].structure->value_axes & ~over;
+  if (pair_axes(s->program, scores) & values) scan_refuse(s, "a read mixes key and value axes");
+  return !s->reason;
+}
+
+// ---- scores --------------------------------------------------------------------------------------------------------
+
+static tile_pair scores_at(scan *s, const scan_product *read, const scan_product *written,
+                           axis_set over, int level) {
+  tile_pair q = level_rows(s, reads_of(s, read, over), level);
+  tile_pair k = level_columns(s, keys_of(s, written, over), level);
+  tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_KEYS, level);
+  tile_pair column = level_column_decay(s, read->state, over, DECAY_KEYS, level);
+  return pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
+}
+
+// What a step reads of its own write.
+static tile_pair own_score(scan *s, const scan_product *read, const scan_product *written,
+                           axis_set over) {
+  return pair_dot(s->program, reads_of(s, read, over), keys_of(s, written, over), over);
+}
+
+static tile_pair masked_scores(scan *s, const scan_product *read, const scan_product *written,
+                               axis_set over) {
+  axis_set parts[TYPED_MAX_AXES];
+  int count = split_axes(s, read, written, over, parts);
+  tile_pair scores = pair_real(tile_number(s->program, 1));
+  for (int i = 0; i < count; i++) {
+    tile_pair q = reads_of(s, read, parts[i]), k = keys_of(s, written, parts[i]);
+    scores =
+        pair_mul(s->program, scores, pair_dot(s->program, q, contract_at_pair(s, k), parts[i]));
+  }
+  tile_id zero = tile_number(s->program, 0);
+  if (s->states[read->state].decay.count == 0) {
+    tile_id causal = tile_leaf(s->program, TILE_CAUSAL, read->previous ? 1 : 0);
+    return pair_where(s->program, causal, scores, pair_real(zero));
+  }
+  tile_id mask = decay_mask(s, read->state, read->previous);
+  return pair_mul(s->program, scores, pair_real(mask));
+}
+
+static tile_pair on_diagonal(scan *s, tile_pair x) {
+  tile_id same =
+      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
+                  tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
+  return pair_where(s->program, same, x, pair_real(tile_number(s->program, 0)));
+}
+
+static tile_pair level_scores(scan *s, const scan_product *read, const scan_product *written,
+                              axis_set over) {
+  tile_pair scores[LEVELS_MAX];
+  for (int level = 0; level < decay_levels(s); level++) {
+    scores[level] = scores_at(s, read, written, over, level);
+  }
+  tile_pair all = level_assemble(s, scores);
+  if (read->previous) return all;
+  return pair_linear(s->program, TILE_ADD, all, on_diagonal(s, own_score(s, read, written, over)));
+}
+
+tile_pair contract_pairs(scan *s, const scan_product *read, const scan_product *written,
+                         axis_set over) {
+  bool mask = decay_is_mask(&s->states[read->state]);
+  tile_pair scores =
+      mask ? masked_scores(s, read, written, over) : level_scores(s, read, written, over);
+  check_axes(s, read, scores, over);
+  return scores;
+}
+
+// ---- reads ---------------------------------------------------------------------------------------------------------
+
+// Values decay as well: each level by itself, for its two decays stand on the values and on what is read of them.
+static tile_pair written_by_levels(scan *s, const scan_product *read, const scan_product *written,
+                                   axis_set over) {
+  tile_pair v = values_of(s, written, over);
+  tile_pair sum = pair_real(tile_number(s->program, 0));
+  if (!read->previous) sum = pair_mul(s->program, own_score(s, read, written, over), v);
+  for (int level = 0; level < decay_levels(s); level++) {
+    tile_pair scores = scores_at(s, read, written, over, level);
+    if (!check_axes(s, read, scores, over)) return sum;
+    tile_pair column = level_column_decay(s, read->state, over, DECAY_VALUES, level);
+    tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level);
+    tile_pair scaled = pair_mul(s->program, level_columns(s, v, level), column);
+    int step = s->axes[level].pair_step;
+    tile_pair part = step < 0 ? pair_mul(s->program, scores, scaled)
+                              : pair_dot(s->program, scores, scaled, axis_bit(step));
+    part = level_place_rows(s, pair_mul(s->program, part, row), level);
+    sum = pair_linear(s->program, TILE_ADD, sum, part);
+  }
+  return sum;
+}
+
+tile_pair contract_written(scan *s, const scan_product *read, const scan_product *written,
+                           axis_set over) {
+  if (decay_has_side(s, read->state, over, DECAY_VALUES))
+    return written_by_levels(s, read, written, over);
+  tile_pair scores = contract_pairs(s, read, written, over);
+  tile_pair v = contract_at_pair(s, values_of(s, written, over));
+  return pair_dot(s->program, scores, v, axis_bit(s->program->pair_axis));
+}
+
+tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
+  axis_set parts[TYPED_MAX_AXES];
+  int count = split_axes(s, read, NULL, over, parts);
+  tile_pair state = lower_tensor(s->program, s->body, TILE_STATE, s->states[read->state].tensor);
+  for (int i = 0; i < count; i++) {
+    tile_pair q = reads_of(s, read, parts[i]);
+    if (i == 0) {
+      tile_pair decay = decay_from_start(s, read->state, read->previous, over, DECAY_KEYS);
+      q = pair_mul(s->program, q, decay);
+    }
+    state = pair_dot(s->program, q, state, parts[i]);
+  }
+  tile_pair decay = decay_from_start(s, read->state, read->previous, over, DECAY_VALUES);
+  return pair_mul(s->program, state, decay);
+}
+
+static tile_pair read_state(scan *s, const scan_product *read, axis_set over) {
+  const scan_state *state = &s->states[read->state];
+  tile_pair sum = pair_real(tile_number(s->program, 0));
+  if (over & ~s->body->tensors.items[state->tensor].axis_set) {
+    scan_refuse(s, "a read sums over an axis that the state lacks");
+  }
+  if (!scan_make_state(s, read->state) || s->reason) return sum;
+  for (int i = 0; i < state->increment.products.count && !s->reason; i++) {
+    tile_pair part = contract_written(s, read, &state->increment.products.items[i], over);
+    sum = pair_linear(s->program, TILE_ADD, sum, part);
+  }
+  return pair_linear(s->program, TILE_ADD, sum, contract_before(s, read, over));
+}
+
+static tile_pair part_of(scan *s, tile_pair x, scan_part part) {
+  if (part == PART_WHOLE) return x;
+  return pair_real(part == PART_REAL ? x.re : pair_imaginary(s->program, x));
+}
+
+tile_pair contract_product(scan *s, const scan_product *product, axis_set over) {
+  tile_pair inside = product->state < 0
+                         ? pair_sum(s->program, linear_factors(s, product, over, true), over)
+                         : read_state(s, product, over);
+  if (s->reason) return inside;
+  tile_pair outside = linear_factors(s, product, over, false);
+  tile_pair scale = pair_real(tile_number(s->program, product->scale));
+  outside = safe(s, pair_mul(s->program, outside, scale));
+  return part_of(s, pair_mul(s->program, outside, inside), product->part);
+}
+
+// ---- the state after the chunk -------------------------------------------------------------------------------------
+
+tile_pair contract_next_state(scan *s, int index) {
+  const scan_state *state = &s->states[index];
+  axis_set keys = state->structure->key_axes;
+  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
+  tile_pair next = pair_mul(s->program, decay_total(s, index), before);
+  bool mask = decay_is_mask(state);
+  for (int i = 0; i < state->increment.products.count; i++) {
+    const scan_product *written = &state->increment.products.items[i];
+    tile_pair k = keys_of(s, written, keys), v = values_of(s, written, keys);
+    // one number for the whole matrix stands on the values
+    tile_pair of_keys = decay_to_end(s, index, keys, DECAY_KEYS);
+    if (mask) {
+      v = pair_mul(s->program, v, of_keys);
+    } else {
+      k = pair_mul(s->program, k, of_keys);
+      v = pair_mul(s->program, v, decay_to_end(s, index, keys, DECAY_VALUES));
+    }
+    next = pair_linear(s->program, TILE_ADD, next, pair_dot(s->program, k, v, scan_time_bit(s)));
+  }
+  return next;
+}

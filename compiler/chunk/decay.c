@@ -1,0 +1,371 @@
+// What states keep from step to step, over a chunk.
+//
+//   scalar decay exp(g[t])         mask [t,s] = exp(segment g): sums towards a reference, exact for g = -inf
+//   any other factor a[t,K]        a pyramid: products over segments of 1, 2, 4, .. steps, each made of two of the
+//                                  level below; pairs of steps meet at the level where they part into two halves
+//
+// A product of the pyramid is made by multiplication alone: 0, negative, complex factors and those above 1 are
+// ordinary, in gradients too, and no quotient or difference of products is ever formed.
+#include "compiler/base/ice.h"
+#include "compiler/chunk/scan.h"
+
+// Products over the steps of each segment: up to a step and with it; up to a step without it; from behind a step to
+// the end; over all.
+typedef struct decay_level {
+  bool made;
+  tile_pair inclusive, exclusive, suffix, total;
+} decay_level;
+
+// ---- factors ---------------------------------------------------------------------------------------------------
+
+static tile_pair one(scan *s) { return pair_real(tile_number(s->program, 1)); }
+
+static tile_pair one_on_padding(scan *s, tile_pair x) {
+  tile_id valid = tile_leaf(s->program, TILE_VALID, 0);
+  return pair_where(s->program, valid, x, one(s));
+}
+
+static decay_factor *factor_with(scan *s, scan_state *state, axis_set axes) {
+  for (int i = 0; i < state->decay.count; i++) {
+    if (state->decay.items[i].axes == axes) return &state->decay.items[i];
+  }
+  decay_factor new = {.log = NO_TILE, .factor = one(s), .axes = axes};
+  vec_push(s->arena, &state->decay, new);
+  return &state->decay.items[state->decay.count - 1];
+}
+
+static axis_set side_axes(scan *s, scan_state *state, const recurrence_term *term) {
+  axis_set axes = 0;
+  for (int i = 0; i < term->factors.count; i++) {
+    axes |= s->body->values.items[term->factors.items[i].value].axes;
+  }
+  axes &= state->matrix;
+  if ((axes & state->structure->key_axes) && (axes & state->structure->value_axes)) {
+    scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values",
+                                s->body->tensors.items[state->tensor].name));
+  }
+  return axes;
+}
+
+static tile_pair value_of(scan *s, const recurrence_term *term) {
+  scan_product product = {.scale = term->scale, .state = -1};
+  for (int i = 0; i < term->factors.count; i++) {
+    vec_push(s->arena, &product.factors, term->factors.items[i]);
+  }
+  tile_pair scale = pair_real(tile_number(s->program, term->scale));
+  return pair_mul(s->program, linear_factors(s, &product, 0, false), scale);
+}
+
+// Terms of the logarithm, by the keys or values that they have.
+static void add_logarithm(scan *s, scan_state *state, value_id log) {
+  axis_set keys = state->structure->key_axes, values = state->structure->value_axes;
+  recurrence_terms terms = recurrence_split_terms(s->arena, s->body, log, keys, values);
+  for (int i = 0; i < terms.count && !s->reason; i++) {
+    decay_factor *factor = factor_with(s, state, side_axes(s, state, &terms.items[i]));
+    tile_id g = value_of(s, &terms.items[i]).re;
+    factor->log = factor->log == NO_TILE ? g : tile_binary(s->program, TILE_ADD, factor->log, g);
+  }
+}
+
+// A single product, each of its factors by itself; sums stay whole.
+static void add_factors(scan *s, scan_state *state, value_id decay) {
+  axis_set keys = state->structure->key_axes, values = state->structure->value_axes;
+  recurrence_terms terms = recurrence_split_terms(s->arena, s->body, decay, keys, values);
+  recurrence_term whole = {.scale = 1};
+  vec_push(s->arena, &whole.factors, ((recurrence_factor){decay, false}));
+  const recurrence_term *term = terms.count == 1 ? &terms.items[0] : &whole;
+  for (int i = 0; i < term->factors.count && !s->reason; i++) {
+    recurrence_term single = {.scale = i ? 1 : term->scale};
+    vec_push(s->arena, &single.factors, term->factors.items[i]);
+    decay_factor *factor = factor_with(s, state, side_axes(s, state, &single));
+    factor->factor = pair_mul(s->program, factor->factor, value_of(s, &single));
+  }
+  if (term->factors.count == 0) {
+    factor_with(s, state, 0)->factor = pair_real(tile_number(s->program, term->scale));
+  }
+}
+
+// One number for the whole matrix joins a factor that has keys or values: its pyramid is made anyway.
+static void join_scalar(scan *s, scan_state *state) {
+  if (state->decay.count < 2) return;
+  for (int i = 0; i < state->decay.count; i++) {
+    decay_factor scalar = state->decay.items[i];
+    if (scalar.axes) continue;
+    decay_factor *other = &state->decay.items[i ? 0 : 1];
+    if (scalar.log != NO_TILE)
+      other->log = tile_binary(s->program, TILE_ADD, other->log, scalar.log);
+    other->factor = pair_mul(s->program, other->factor, scalar.factor);
+    state->decay.items[i] = state->decay.items[--state->decay.count];
+    return;
+  }
+}
+
+// Levels of segments need a whole power of two; masks take any length.
+static void check_length(scan *s, int index) {
+  int length = s->program->chunk;
+  bool power = (length & (length - 1)) == 0 && length >= 2 && length <= 1 << (LEVELS_MAX - 1);
+  if (power || decay_is_mask(&s->states[index])) return;
+  scan_refuse(s, arena_printf(s->arena, "the decay of %s needs chunks of 2, 4, .., %d steps",
+                              scan_state_name(s, index), 1 << (LEVELS_MAX - 1)));
+}
+
+void decay_make(scan *s, int index) {
+  scan_state *state = &s->states[index];
+  value_id decay = state->structure->decay, log = state->structure->log_decay;
+  if (decay == NO_VALUE) return;
+  if (log != NO_VALUE && s->body->values.items[log].complex) log = NO_VALUE;
+  const linear *visited = scan_visit(s, log == NO_VALUE ? decay : log);
+  if (s->reason) return;
+  if (linear_has_states(visited) || linear_has_unknown(s, visited)) {
+    scan_refuse(
+        s, arena_printf(s->arena, "the decay of %s depends on a state", scan_state_name(s, index)));
+    return;
+  }
+  if (log == NO_VALUE) {
+    add_factors(s, state, decay);
+  } else {
+    add_logarithm(s, state, log);
+  }
+  join_scalar(s, state);
+  for (int i = 0; i < state->decay.count; i++) {
+    decay_factor *factor = &state->decay.items[i];
+    if (factor->log != NO_TILE) {
+      factor->log = lower_valid(s->program, factor->log);
+      factor->factor = pair_real(tile_unary(s->program, TILE_EXP, factor->log));
+    } else {
+      factor->factor = one_on_padding(s, factor->factor);
+    }
+    factor->levels = ARENA_ARRAY(s->arena, decay_level, LEVELS_MAX);
+  }
+  check_length(s, index);
+}
+
+bool decay_is_mask(const scan_state *state) {
+  return state->decay.count == 0 || (state->decay.count == 1 && state->decay.items[0].axes == 0 &&
+                                     state->decay.items[0].log != NO_TILE);
+}
+
+static bool on_side(const decay_factor *factor, axis_set keys, decay_side side) {
+  if (side == DECAY_ALL) return true;
+  bool of_keys = factor->axes == 0 || (factor->axes & keys);
+  return of_keys == (side == DECAY_KEYS);
+}
+
+bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side) {
+  for (int i = 0; i < s->states[state].decay.count; i++) {
+    if (on_side(&s->states[state].decay.items[i], keys, side)) return true;
+  }
+  return false;
+}
+
+// ---- the axes of levels ----------------------------------------------------------------------------------------
+
+int decay_levels(const scan *s) {
+  int levels = 0;
+  while ((1 << levels) < s->program->chunk) levels++;
+  return levels;
+}
+
+static int new_axis(scan *s, const char *name, int number, int size) {
+  return tile_axis_new(s->program, number ? arena_printf(s->arena, "%s%d", name, number) : name,
+                       size);
+}
+
+// Segments of one step are the steps themselves; the one segment of all steps has no axis.
+static const scan_axes *axes_at(scan *s, int level) {
+  scan_axes *axes = &s->axes[level];
+  int n = 1 << level, last = decay_levels(s);
+  if (axes->segment >= 0 || axes->step >= 0) return axes;
+  axes->segment = level == 0     ? s->program->time_axis
+                  : level < last ? new_axis(s, "segment", n, s->program->chunk / n)
+                                 : -1;
+  axes->step = level == 0 ? -1 : level < last ? new_axis(s, "step", n, n) : s->program->time_axis;
+  axes->pair_step = level == 0     ? -1
+                    : level < last ? new_axis(s, "other", n, n)
+                                   : s->program->pair_axis;
+  return axes;
+}
+
+static int half_axis(scan *s, bool other) {
+  int *axis = other ? &s->other_half : &s->half;
+  if (*axis < 0) *axis = new_axis(s, other ? "other_half" : "half", 0, 2);
+  return *axis;
+}
+
+static tile_pair on_axes(scan *s, tile_op op, tile_pair x, int index, int index2, int index3) {
+  return pair_each(s->program, x,
+                   (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
+}
+
+// Inner axis of one half, both halves: the steps of a segment twice as long.
+static tile_pair join_halves(scan *s, tile_pair x, int half, int inner, int joined) {
+  if (inner < 0) return on_axes(s, TILE_RENAME, x, half, joined, 0);
+  return on_axes(s, TILE_JOIN, x, joined, half, inner);
+}
+
+// Segments to pairs of them.
+static tile_pair halve(scan *s, tile_pair x, int level) {
+  int segment = axes_at(s, level)->segment, pair = axes_at(s, level + 1)->segment;
+  int half = half_axis(s, false);
+  if (!axis_in(pair_axes(s->program, x), segment)) return x;
+  if (pair < 0) return on_axes(s, TILE_RENAME, x, segment, half, 0);
+  return on_axes(s, TILE_SPLIT, x, segment, pair, half);
+}
+
+static tile_pair take_half(scan *s, tile_pair x, int level, int half) {
+  x = halve(s, x, level);
+  if (!axis_in(pair_axes(s->program, x), half_axis(s, false))) return x;
+  return on_axes(s, TILE_SLICE, x, half_axis(s, false), half, 0);
+}
+
+static tile_pair split_steps(scan *s, tile_pair x, int level) {
+  if (level == 0 || !axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
+  const scan_axes *axes = axes_at(s, level);
+  return on_axes(s, TILE_SPLIT, x, s->program->time_axis, axes->segment, axes->step);
+}
+
+static tile_pair to_pair_step(scan *s, tile_pair x, int level) {
+  const scan_axes *axes = axes_at(s, level);
+  if (level == 0 || !axis_in(pair_axes(s->program, x), axes->step)) return x;
+  return on_axes(s, TILE_RENAME, x, axes->step, axes->pair_step, 0);
+}
+
+tile_pair level_rows(scan *s, tile_pair x, int level) {
+  return take_half(s, split_steps(s, x, level), level, 1);
+}
+
+tile_pair level_columns(scan *s, tile_pair x, int level) {
+  return to_pair_step(s, take_half(s, split_steps(s, x, level), level, 0), level);
+}
+
+tile_pair level_place_rows(scan *s, tile_pair x, int level) {
+  const scan_axes *axes = axes_at(s, level);
+  int half = half_axis(s, false), pair = axes_at(s, level + 1)->segment;
+  x = on_axes(s, TILE_PLACE, x, half, 1, 0);
+  x = pair < 0 ? on_axes(s, TILE_RENAME, x, half, axes->segment, 0)
+               : on_axes(s, TILE_JOIN, x, axes->segment, pair, half);
+  return level == 0 ? x
+                    : on_axes(s, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
+}
+
+// ---- pyramids --------------------------------------------------------------------------------------------------
+
+// The products of one level from those of the level below, times the whole other half where `half` says so.
+static tile_pair grow(scan *s, tile_pair x, tile_pair whole_other, int half, int level) {
+  const scan_axes *below = axes_at(s, level - 1), *axes = axes_at(s, level);
+  tile_id here =
+      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half_axis(s, false)),
+                  tile_number(s->program, half));
+  tile_pair factor = pair_where(s->program, here, whole_other, one(s));
+  x = pair_mul(s->program, halve(s, x, level - 1), factor);
+  return join_halves(s, x, half_axis(s, false), below->step, axes->step);
+}
+
+static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
+  decay_level *l = &factor->levels[level];
+  if (l->made) return l;
+  if (level == 0) {
+    *l = (decay_level){true, factor->factor, one(s), one(s), factor->factor};
+    return l;
+  }
+  const decay_level *below = level_of(s, factor, level - 1);
+  tile_pair first = take_half(s, below->total, level - 1, 0);
+  tile_pair second = take_half(s, below->total, level - 1, 1);
+  l->made = true;
+  l->inclusive = grow(s, below->inclusive, first, 1, level);
+  l->exclusive = grow(s, below->exclusive, first, 1, level);
+  l->suffix = grow(s, below->suffix, second, 0, level);
+  l->total = pair_mul(s->program, first, second);
+  return l;
+}
+
+typedef enum level_product { INCLUSIVE, EXCLUSIVE, SUFFIX, TOTAL } level_product;
+
+static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level,
+                          level_product which) {
+  tile_pair product = one(s);
+  for (int i = 0; i < s->states[state].decay.count; i++) {
+    decay_factor *factor = &s->states[state].decay.items[i];
+    if (!on_side(factor, keys, side)) continue;
+    const decay_level *l = level_of(s, factor, level);
+    tile_pair x = which == INCLUSIVE   ? l->inclusive
+                  : which == EXCLUSIVE ? l->exclusive
+                  : which == SUFFIX    ? l->suffix
+                                       : l->total;
+    product = pair_mul(s->program, product, x);
+  }
+  return product;
+}
+
+tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
+                          int level) {
+  return take_half(s, products(s, state, keys, side, level, previous ? EXCLUSIVE : INCLUSIVE),
+                   level, 1);
+}
+
+tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level) {
+  return to_pair_step(s, take_half(s, products(s, state, keys, side, level, SUFFIX), level, 0),
+                      level);
+}
+
+// ---- whole chunks ----------------------------------------------------------------------------------------------
+
+static tile_id exp_along_time(scan *s, int state, decay_side side, axis_set keys, int index) {
+  const scan_state *of = &s->states[state];
+  if (of->decay.count == 0 || !on_side(&of->decay.items[0], keys, side))
+    return tile_number(s->program, 1);
+  tile_id sums = tile_indexed(s->program, TILE_PREFIX, of->decay.items[0].log, index, 0);
+  return tile_unary(s->program, TILE_EXP, sums);
+}
+
+tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, decay_side side) {
+  if (decay_is_mask(&s->states[state])) {
+    return pair_real(exp_along_time(s, state, side, keys, previous ? 1 : 0));
+  }
+  return products(s, state, keys, side, decay_levels(s), previous ? EXCLUSIVE : INCLUSIVE);
+}
+
+tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side) {
+  if (decay_is_mask(&s->states[state])) return pair_real(exp_along_time(s, state, side, keys, 3));
+  return products(s, state, keys, side, decay_levels(s), SUFFIX);
+}
+
+tile_pair decay_total(scan *s, int state) {
+  const scan_state *of = &s->states[state];
+  if (of->decay.count == 0) return one(s);
+  if (!decay_is_mask(of)) return products(s, state, 0, DECAY_ALL, decay_levels(s), TOTAL);
+  tile_id sum = tile_reduce(s->program, TILE_SUM, of->decay.items[0].log, scan_time_bit(s));
+  return pair_real(tile_unary(s->program, TILE_EXP, sum));
+}
+
+tile_id decay_mask(scan *s, int state, bool previous) {
+  const scan_state *of = &s->states[state];
+  tile_id causal = tile_leaf(s->program, TILE_CAUSAL, previous ? 1 : 0);
+  tile_id zero = tile_number(s->program, 0), mask = tile_number(s->program, 1);
+  if (of->decay.count) {
+    tile_id sums =
+        tile_indexed(s->program, TILE_SEGMENT, of->decay.items[0].log, previous ? 1 : 0, 0);
+    mask = tile_unary(s->program, TILE_EXP, sums);
+  }
+  return tile_select(s->program, causal, mask, zero);
+}
+
+// The blocks on the diagonal so far, 0 beside them, and the scores of this level below it.
+tile_pair level_assemble(scan *s, const tile_pair *scores) {
+  int half = half_axis(s, false), other = half_axis(s, true), levels = decay_levels(s);
+  tile_pair zero = pair_real(tile_number(s->program, 0)), all = zero;
+  tile_id same = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half),
+                             tile_leaf(s->program, TILE_INDEX, other));
+  for (int level = 0; level < levels; level++) {
+    const scan_axes *axes = axes_at(s, level), *next = axes_at(s, level + 1);
+    tile_pair below = on_axes(s, TILE_PLACE, scores[level], half, 1, 0);
+    below = on_axes(s, TILE_PLACE, below, other, 0, 0);
+    if (level) {
+      tile_pair diagonal = pair_where(s->program, same, halve(s, all, level), zero);
+      below = pair_linear(s->program, TILE_ADD, diagonal, below);
+    }
+    all = join_halves(s, below, half, axes->step, next->step);
+    all = join_halves(s, all, other, axes->pair_step, next->pair_step);
+  }
+  return all;
+}

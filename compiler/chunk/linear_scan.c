@@ -1,0 +1,330 @@
+// The chunk program of linear states: all steps of a chunk by products over tiles, whatever the structure.
+//
+//   S = exp(g) * S[t-1] + k * v        scores = dot q k[s] over K                          [t,s]
+//   y = sum[K](q * S)            ->    y = dot (scores * M) v[s] over s + dot (q * E) S over K
+//                                      S' = exp(total) * S + dot k (v * F) over t
+//   M = exp(segment g) below the diagonal, 1 on it, 0 above;  E = exp(prefix g);  F = exp(suffix g, exclusive)
+//
+// The structure is looked at, never names: any number of states, each with any axes; increments that are sums of
+// outer products with further factors, and sums over the state itself; reads of the state after or before the step
+// (S[t-1]: everything exclusive) wherever a sum over axes of the state times factors stands in an expression.
+// Everything else is pointwise over the steps. scan.h says which part does what.
+//
+// The four rules of stable chunk programs hold by construction: every exponent is a one-sided sum towards a reference
+// (and decays that differ along keys or values are products towards a reference), pairs get their exact decay,
+// division is an operation, and decays and keys are masked on padded rows.
+#include "compiler/base/ice.h"
+#include "compiler/chunk/chunk.h"
+#include "compiler/chunk/scan.h"
+
+#include <string.h>
+
+void scan_refuse(scan *s, const char *reason) {
+  if (!s->reason) s->reason = reason;
+}
+
+const char *scan_state_name(const scan *s, int state) {
+  return s->body->tensors.items[s->states[state].tensor].name;
+}
+
+// ---- values added to the body ------------------------------------------------------------------------------------
+
+#define GROWN(s, array, type)                                              \
+  do {                                                                     \
+    type *grown = ARENA_ARRAY((s)->arena, type, (s)->capacity);            \
+    if ((s)->array) memcpy(grown, (s)->array, sizeof(type) * (size_t)old); \
+    (s)->array = grown;                                                    \
+  } while (0)
+
+static void grow_arrays(scan *s, int count) {
+  int old = s->capacity;
+  if (count <= old) return;
+  s->capacity = count * 2;
+  GROWN(s, linears, linear *);
+  GROWN(s, visited, bool);
+  GROWN(s, unknown, bool);
+  GROWN(s, values.values, tile_pair);
+  GROWN(s, values.done, bool);
+}
+
+value_id scan_append(scan *s, typed_value value) {
+  value_id id = body_append(s->arena, s->body, value);
+  grow_arrays(s, s->body->values.count);
+  s->visited[id] = true;
+  return id;
+}
+
+// ---- values ---------------------------------------------------------------------------------------------------------
+
+tile_pair scan_pure(scan *s, value_id id) { return lower_value(&s->values, id); }
+
+// A value that was linear in sums not yet solved for depends on nothing unknown later.
+static bool is_linear(scan *s, value_id id) {
+  const linear *x = s->linears[id];
+  if (x && !linear_has_states(x) && !linear_has_unknown(s, x)) s->linears[id] = NULL;
+  return s->linears[id] != NULL;
+}
+
+static const linear *operand(scan *s, value_id id) {
+  return is_linear(s, id) ? s->linears[id] : linear_of_factor(s, id);
+}
+
+// Does the sum need the state whose update is being made?
+static bool reads_state_in_work(const scan *s, const linear *x) {
+  for (int i = 0; i < x->products.count; i++) {
+    if (x->products.items[i].state >= 0 && x->products.items[i].state == s->making) return true;
+  }
+  return linear_has_unknown(s, x);
+}
+
+// A sum over states: read now, or unknown as long as one of them is being made.
+static void visit_sum(scan *s, value_id id) {
+  const typed_value v = s->body->values.items[id];
+  const linear *x = s->linears[v.args[0]];
+  s->visited[id] = false;  // a state that is made now may visit it first
+  for (int i = 0; i < x->products.count && !s->reason; i++) {
+    int state = x->products.items[i].state;
+    if (state >= 0 && state != s->making) scan_make_state(s, state);
+  }
+  s->visited[id] = true;
+  if (s->reason || s->values.done[id]) return;  // solved for meanwhile
+  if (reads_state_in_work(s, x)) {
+    vec_push(s->arena, &s->states[s->making].unknown, id);
+    s->unknown[id] = true;
+    s->linears[id] = linear_of_factor(s, id);
+    return;
+  }
+  tile_pair sum = pair_real(tile_number(s->program, 0));
+  for (int i = 0; i < x->products.count && !s->reason; i++) {
+    tile_pair part = contract_product(s, &x->products.items[i], v.over);
+    sum = pair_linear(s->program, TILE_ADD, sum, part);
+  }
+  if (!v.complex) sum.im = NO_TILE;
+  lowering_set(&s->values, id, sum);
+}
+
+static const linear *product_of(scan *s, const typed_value *v, bool divides) {
+  bool first = is_linear(s, v->args[0]), second = is_linear(s, v->args[1]);
+  if ((first && second) || (second && divides)) {
+    scan_refuse(s, "a state is used otherwise than in sums over its axes");
+    return linear_new(s);
+  }
+  return linear_scaled(s, operand(s, v->args[first ? 0 : 1]), v->args[first ? 1 : 0], divides);
+}
+
+// A value made of others that are linear in states; NULL where it is not linear itself.
+static const linear *linear_value(scan *s, value_id id) {
+  const typed_value v = s->body->values.items[id];
+  switch (v.op) {
+    case VALUE_NEG: return linear_sum(s, linear_new(s), operand(s, v.args[0]), -1);
+    case VALUE_ADD: return linear_sum(s, operand(s, v.args[0]), operand(s, v.args[1]), 1);
+    case VALUE_SUB: return linear_sum(s, operand(s, v.args[0]), operand(s, v.args[1]), -1);
+    case VALUE_MUL: return product_of(s, &v, false);
+    case VALUE_DIV: return product_of(s, &v, true);
+    case VALUE_REAL_PART: return linear_part(s, operand(s, v.args[0]), PART_REAL);
+    case VALUE_IMAGINARY_PART: return linear_part(s, operand(s, v.args[0]), PART_IMAGINARY);
+    case VALUE_WHERE:
+      if (is_linear(s, v.args[0])) break;
+      return linear_where(s, v.args[0], operand(s, v.args[1]), operand(s, v.args[2]));
+    default: break;
+  }
+  scan_refuse(s, "a state is used otherwise than in sums over its axes");
+  return NULL;
+}
+
+static int state_of_tensor(const scan *s, int tensor) {
+  for (int i = 0; i < s->state_count; i++) {
+    if (s->states[i].tensor == tensor) return i;
+  }
+  return -1;
+}
+
+// The state whose value after the step this is; -1 if there is none.
+static int updated_state(const scan *s, value_id id) {
+  for (int i = 0; i < s->state_count; i++) {
+    if (s->body->tensors.items[s->states[i].tensor].assigned == id) return i;
+  }
+  return -1;
+}
+
+static bool has_linear_operand(scan *s, value_id id) {
+  const typed_value *v = &s->body->values.items[id];
+  for (int k = 0; k < value_arity(v->op); k++) {
+    if (is_linear(s, v->args[k])) return true;
+  }
+  return false;
+}
+
+static void visit_one(scan *s, value_id id) {
+  const typed_value *v = &s->body->values.items[id];
+  int state = updated_state(s, id);
+  if (state >= 0) {
+    s->linears[id] = linear_of_state(s, state, false);
+  } else if (v->op == VALUE_PREVIOUS) {
+    s->linears[id] = linear_of_state(s, state_of_tensor(s, v->index), true);
+  } else if (has_linear_operand(s, id)) {
+    if (v->op == VALUE_SUM) {
+      visit_sum(s, id);
+    } else {
+      s->linears[id] = (linear *)linear_value(s, id);
+    }
+  }
+}
+
+// Visits what a value is made of, in order. A state's update counts as the state itself; its parts come when it is
+// read.
+const linear *scan_visit(scan *s, value_id id) {
+  bool *needed = ARENA_ARRAY(s->arena, bool, id + 1);
+  needed[id] = true;
+  for (value_id i = id; i >= 0; i--) {
+    if (!needed[i] || s->visited[i] || updated_state(s, i) >= 0) continue;
+    const typed_value *v = &s->body->values.items[i];
+    for (int k = 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
+  }
+  for (value_id i = 0; i <= id && !s->reason; i++) {
+    if (!needed[i] || s->visited[i]) continue;
+    s->visited[i] = true;
+    visit_one(s, i);
+  }
+  return s->reason ? linear_new(s) : operand(s, id);
+}
+
+// ---- states -----------------------------------------------------------------------------------------------------------
+
+// The update of a state as a sum of products, itself not counting as the state.
+static const linear *update_of(scan *s, int state) {
+  value_id id = s->body->tensors.items[s->states[state].tensor].assigned;
+  const typed_value v = s->body->values.items[id];
+  for (int k = 0; k < value_arity(v.op); k++) scan_visit(s, v.args[k]);
+  if (s->reason) return linear_new(s);
+  if (v.op == VALUE_PREVIOUS) return linear_of_state(s, state_of_tensor(s, v.index), true);
+  if (!has_linear_operand(s, id)) return linear_of_factor(s, id);
+  if (v.op == VALUE_SUM) scan_refuse(s, "an update is a sum over a state");
+  const linear *x = s->reason ? NULL : linear_value(s, id);
+  return x ? x : linear_new(s);
+}
+
+// What the update adds: outer products of keys and values.
+static void make_increment(scan *s, int index) {
+  scan_state *state = &s->states[index];
+  const linear *update = update_of(s, index);
+  axis_set keys = state->structure->key_axes, values = state->structure->value_axes;
+  for (int i = 0; i < update->products.count && !s->reason; i++) {
+    const scan_product *product = &update->products.items[i];
+    if (product->state == index && product->previous && product->part == PART_WHOLE)
+      continue;  // the decay
+    if (product->state >= 0) {
+      scan_refuse(s, "an update uses a state that is not summed");
+      return;
+    }
+    const linear *opened = linear_opened(s, product, keys, values);
+    for (int k = 0; k < opened->products.count; k++) {
+      vec_push(s->arena, &state->increment.products, opened->products.items[k]);
+    }
+  }
+  if (state->increment.products.count > PRODUCTS_MAX)
+    scan_refuse(s, "an increment has too many products");
+}
+
+bool scan_make_state(scan *s, int index) {
+  scan_state *state = &s->states[index];
+  if (s->reason || state->progress == MADE) return !s->reason;
+  if (state->progress == IN_WORK) {
+    scan_refuse(s, "an update reads its own state");
+    return false;
+  }
+  int outer = s->making;
+  state->progress = IN_WORK;
+  s->making = index;
+  decay_make(s, index);
+  if (!s->reason) make_increment(s, index);
+  s->making = outer;
+  state->progress = MADE;
+  if (!s->reason) low_rank_solve(s, index);
+  return !s->reason;
+}
+
+// ---- the program ------------------------------------------------------------------------------------------------------
+
+static void add_outputs(scan *s) {
+  for (int i = 0; i < s->body->tensors.count && !s->reason; i++) {
+    const typed_tensor tensor = s->body->tensors.items[i];
+    if (tensor.kind != TENSOR_OUTPUT) continue;
+    scan_visit(s, tensor.assigned);
+    if (s->reason) return;
+    if (is_linear(s, tensor.assigned)) {
+      scan_refuse(
+          s, arena_printf(s->arena, "the output %s is a state that is not summed", tensor.name));
+      return;
+    }
+    lower_output(s->program, s->body, i, scan_pure(s, tensor.assigned));
+  }
+}
+
+static void check_states(scan *s) {
+  if (s->state_count == 0) scan_refuse(s, "there is no state");
+  if (s->body->lags.count > 0) scan_refuse(s, "values of earlier steps are read");
+  for (int i = 0; i < s->state_count; i++) {
+    const state_structure *structure = s->states[i].structure;
+    bool fits = structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY ||
+                structure->class == STATE_LOW_RANK;
+    const char *name = scan_state_name(s, i);
+    if (!fits) {
+      scan_refuse(s, arena_printf(s->arena, "%s has no decay that a matrix shares", name));
+    } else if (!structure->key_axes) {
+      scan_refuse(s, arena_printf(s->arena, "no axis of %s is summed by every read", name));
+    }
+  }
+}
+
+static void make_body(scan *s, const recurrence *from) {
+  s->body = ARENA_NEW(s->arena, typed_body);
+  *s->body = from->body;
+  s->body->values.items = ARENA_ARRAY(s->arena, typed_value, from->body.values.count);
+  memcpy(s->body->values.items, from->body.values.items,
+         sizeof *s->body->values.items * (size_t)from->body.values.count);
+  s->body->values.capacity = from->body.values.count;
+}
+
+static scan *scan_new(arena *a, const recurrence *from, int length) {
+  scan *s = ARENA_NEW(a, scan);
+  *s = (scan){.arena = a, .from = from, .making = -1, .half = -1, .other_half = -1};
+  make_body(s, from);
+  const char *name = arena_printf(a, "%s.forward", s->body->name);
+  s->program = tile_program_new(a, name, s->body, TILE_CHUNK, length);
+  s->values = lowering_new(s->program, s->body);
+  s->values.values = NULL;
+  s->values.done = NULL;
+  grow_arrays(s, s->body->values.count);
+  for (int i = 0; i < LEVELS_MAX; i++) s->axes[i] = (scan_axes){-1, -1, -1};
+  s->state_count = from->states.count;
+  s->states = ARENA_ARRAY(a, scan_state, s->state_count);
+  int next = 0;
+  for (int i = 0; i < s->body->tensors.count; i++) {
+    if (s->body->tensors.items[i].kind != TENSOR_STATE || next == s->state_count) continue;
+    scan_state *state = &s->states[next];
+    state->structure = &from->states.items[next++];
+    state->tensor = i;
+    state->matrix = state->structure->key_axes | state->structure->value_axes;
+  }
+  return s;
+}
+
+tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
+                                      const char **reason) {
+  scan *s = scan_new(a, from, length);
+  check_states(s);
+  lower_declare(s->program, s->body);
+  for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
+  if (!s->reason) add_outputs(s);
+  for (int i = 0; i < s->state_count && !s->reason; i++) {
+    lower_result(s->program, s->body, TILE_NEXT_STATE, s->states[i].tensor,
+                 contract_next_state(s, i));
+  }
+  if (s->reason) {
+    *reason = s->reason;
+    return NULL;
+  }
+  tile_find_grid(s->program);
+  return tile_simplify(a, tile_drop_unused(a, s->program));
+}

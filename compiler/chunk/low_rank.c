@@ -1,0 +1,265 @@
+// Sums over a state that enter its own update: delta rules and whatever else adds low-rank terms.
+//
+//   e = v - sum[K](k * S[t-1])        p[t] = r[t] + sum over s < t of A[t,s] p[s]
+//   S = S[t-1] + b * k * e       ->   A    = -b * (k . k[s]) where s < t, times the decay between
+//                                     r    = the same read of what v wrote, and of the state before the chunk
+//                                     p    = solve A r
+//
+// Several such sums are solved for together: rows are steps and, within a step, the sums in the order of the source
+// (micro-steps of a fold are nothing else). Real and imaginary parts are rows of their own.
+#include "compiler/base/ice.h"
+#include "compiler/chunk/scan.h"
+
+enum { UNKNOWN_MAX = 32 };
+
+typedef struct equations {
+  scan *s;
+  int state, sums, parts;  // parts: 2 where the state or a read is complex
+  axis_set over[UNKNOWN_MAX];
+  tile_pair right[UNKNOWN_MAX];
+  tile_pair left[UNKNOWN_MAX][UNKNOWN_MAX];  // [t,s]; re = NO_TILE: none
+} equations;
+
+static int unknown_of(const equations *e, const scan_product *product) {
+  const scan_state *state = &e->s->states[e->state];
+  for (int i = 0; i < product->factors.count; i++) {
+    for (int k = 0; k < e->sums; k++) {
+      if (product->factors.items[i].value == state->unknown.items[k]) return k;
+    }
+  }
+  return -1;
+}
+
+// The product without that factor. Two of them, or one that divides, are no linear equation.
+static scan_product without(equations *e, const scan_product *product, int unknown) {
+  value_id id = e->s->states[e->state].unknown.items[unknown];
+  scan_product rest = *product;
+  rest.factors = (scan_factors){0};
+  int found = 0;
+  for (int i = 0; i < product->factors.count; i++) {
+    recurrence_factor factor = product->factors.items[i];
+    if (factor.value == id) {
+      found += factor.divides ? 2 : 1;
+    } else {
+      if (e->s->unknown[factor.value]) found = 2;
+      vec_push(e->s->arena, &rest.factors, factor);
+    }
+  }
+  if (found != 1) scan_refuse(e->s, "sums over a state are multiplied in its update");
+  return rest;
+}
+
+static void add_right(equations *e, int row, tile_pair x) {
+  e->right[row] = pair_linear(e->s->program, TILE_ADD, e->right[row], x);
+}
+
+static void add_left(equations *e, int row, int column, tile_pair x) {
+  tile_pair *a = &e->left[row][column];
+  *a = a->re == NO_TILE ? x : pair_linear(e->s->program, TILE_ADD, *a, x);
+}
+
+// What a row reads of what column's sum wrote at earlier steps.
+static void add_written_unknown(equations *e, int row, const scan_product *read,
+                                const scan_product *written, int column) {
+  scan *s = e->s;
+  axis_set over = e->over[row];
+  value_id id = s->states[e->state].unknown.items[column];
+  scan_product known = without(e, written, column);
+  if (s->body->values.items[id].axes & over) {
+    scan_refuse(s, "a sum over a state is summed once more in its update");
+  }
+  if (decay_has_side(s, read->state, over, DECAY_VALUES)) {
+    scan_refuse(s, "a low-rank term meets a decay along the values");
+  }
+  if (s->reason) return;
+  tile_pair scores = contract_pairs(s, read, &known, over);
+  if (s->reason) return;
+  tile_pair rest = linear_factors(s, &known, over, false);
+  rest = pair_mul(s->program, rest, pair_real(tile_number(s->program, known.scale)));
+  tile_pair outside = linear_factors(s, read, over, false);
+  outside = pair_mul(s->program, outside, pair_real(tile_number(s->program, read->scale)));
+  scores = pair_mul(s->program, scores, contract_at_pair(s, rest));
+  add_left(e, row, column, pair_mul(s->program, outside, scores));
+}
+
+// A read of the state itself: what was there before the chunk, and each product of the increment.
+static void add_own_read(equations *e, int row, const scan_product *read) {
+  scan *s = e->s;
+  const linear *increment = &s->states[e->state].increment;
+  axis_set over = e->over[row];
+  tile_pair outside = linear_factors(s, read, over, false);
+  outside = pair_mul(s->program, outside, pair_real(tile_number(s->program, read->scale)));
+  if (!read->previous || read->part != PART_WHOLE) {
+    scan_refuse(s, "an update sums its own state after the step, or a part of it");
+  }
+  if (s->reason) return;
+  add_right(e, row, pair_mul(s->program, outside, contract_before(s, read, over)));
+  for (int i = 0; i < increment->products.count && !s->reason; i++) {
+    const scan_product *written = &increment->products.items[i];
+    int column = unknown_of(e, written);
+    if (column >= 0) {
+      add_written_unknown(e, row, read, written, column);
+    } else {
+      add_right(e, row, pair_mul(s->program, outside, contract_written(s, read, written, over)));
+    }
+  }
+}
+
+// An earlier sum of the same step.
+static void add_same_step(equations *e, int row, const scan_product *product, int column) {
+  scan *s = e->s;
+  value_id id = s->states[e->state].unknown.items[column];
+  scan_product known = without(e, product, column);
+  if (s->body->values.items[id].axes & e->over[row]) {
+    scan_refuse(s, "a sum over a state is summed once more in its update");
+  }
+  if (s->reason) return;
+  tile_pair factor = contract_product(s, &known, e->over[row]);
+  tile_id same =
+      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
+                  tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
+  add_left(e, row, column,
+           pair_where(s->program, same, factor, pair_real(tile_number(s->program, 0))));
+}
+
+static void add_equation(equations *e, int row) {
+  scan *s = e->s;
+  value_id id = s->states[e->state].unknown.items[row];
+  const typed_value *sum = &s->body->values.items[id];
+  const linear *x = scan_visit(s, sum->args[0]);
+  e->over[row] = sum->over;
+  e->right[row] = pair_real(tile_number(s->program, 0));
+  for (int i = 0; x && i < x->products.count && !s->reason; i++) {
+    const scan_product *product = &x->products.items[i];
+    int column = unknown_of(e, product);
+    if (product->state == e->state && column < 0) {
+      add_own_read(e, row, product);
+    } else if (product->state < 0 && column >= 0) {
+      add_same_step(e, row, product, column);
+    } else if (column < 0) {
+      add_right(e, row, contract_product(s, product, sum->over));
+    } else {
+      scan_refuse(s, "sums over a state are multiplied in its update");
+    }
+  }
+}
+
+// ---- one system --------------------------------------------------------------------------------------------------
+
+static bool any_complex(const equations *e) {
+  for (int i = 0; i < e->sums; i++) {
+    if (pair_is_complex(e->right[i])) return true;
+    for (int k = 0; k < e->sums; k++) {
+      if (e->left[i][k].re != NO_TILE && pair_is_complex(e->left[i][k])) return true;
+    }
+  }
+  return false;
+}
+
+// Row and column of the real system: part 0 is real, part 1 imaginary; i * i = -1.
+static tile_id left_part(const equations *e, int row, int row_part, int column, int column_part) {
+  tile_pair a = e->left[row][column];
+  if (a.re == NO_TILE) return NO_TILE;
+  if (row_part == column_part) return a.re;
+  if (!pair_is_complex(a)) return NO_TILE;
+  return row_part ? a.im : tile_unary(e->s->program, TILE_NEG, a.im);
+}
+
+static tile_id right_part(const equations *e, int row, int part) {
+  return part ? pair_imaginary(e->s->program, e->right[row]) : e->right[row].re;
+}
+
+static tile_id placed(scan *s, tile_id x, int axis, int entry) {
+  return tile_indexed(s->program, TILE_PLACE, x, axis, entry);
+}
+
+static tile_id joined(scan *s, tile_id x, int outer, int inner, int axis) {
+  return tile_regroup(s->program, TILE_JOIN, x, axis, outer, inner);
+}
+
+static tile_id sum_or_first(scan *s, tile_id x, tile_id y) {
+  return x == NO_TILE ? y : tile_binary(s->program, TILE_ADD, x, y);
+}
+
+// Axes that some rows have and others lack are given to all.
+static tile_id with_axes(scan *s, tile_id x, axis_set axes) {
+  axis_set missing = axes & ~s->program->values.items[x].axes;
+  return missing ? tile_reduce(s->program, TILE_EXPAND, x, missing) : x;
+}
+
+static void solve_single(equations *e) {
+  scan *s = e->s;
+  tile_id a = e->left[0][0].re;
+  if (a == NO_TILE) return;
+  tile_id x = tile_solve(s->program, a, e->right[0].re, s->program->time_axis,
+                         s->program->pair_axis, false);
+  e->right[0] = pair_real(x);
+}
+
+static void solve_together(equations *e) {
+  scan *s = e->s;
+  tile_program *p = s->program;
+  int rows = e->sums * e->parts, size = rows * p->chunk;
+  int t = p->time_axis, pair = p->pair_axis;
+  int sum = tile_axis_new(p, "sum", rows), other = tile_axis_new(p, "other_sum", rows);
+  int row = tile_axis_new(p, "row", size), column = tile_axis_new(p, "column", size);
+  tile_id a = NO_TILE, b = NO_TILE;
+  axis_set axes = axis_bit(t);
+  for (int i = 0; i < rows; i++)
+    axes |= p->values.items[right_part(e, i / e->parts, i % e->parts)].axes;
+  for (int i = 0; i < rows; i++) {
+    tile_id r = with_axes(s, right_part(e, i / e->parts, i % e->parts), axes);
+    b = sum_or_first(s, b, placed(s, r, sum, i));
+    for (int k = 0; k < rows; k++) {
+      tile_id part = left_part(e, i / e->parts, i % e->parts, k / e->parts, k % e->parts);
+      if (part == NO_TILE) continue;
+      part = with_axes(s, part, axis_bit(t) | axis_bit(pair));
+      a = sum_or_first(s, a, placed(s, placed(s, part, other, k), sum, i));
+    }
+  }
+  if (a == NO_TILE) return;
+  a = joined(s, joined(s, a, t, sum, row), pair, other, column);
+  tile_id x = tile_solve(p, a, joined(s, b, t, sum, row), row, column, false);
+  x = tile_regroup(p, TILE_SPLIT, x, row, t, sum);
+  for (int i = 0; i < e->sums; i++) {
+    e->right[i].re = tile_indexed(p, TILE_SLICE, x, sum, i * e->parts);
+    if (e->parts == 2) e->right[i].im = tile_indexed(p, TILE_SLICE, x, sum, i * 2 + 1);
+  }
+}
+
+static bool same_axes(const equations *e) {
+  const scan_state *state = &e->s->states[e->state];
+  axis_set first = e->s->body->values.items[state->unknown.items[0]].axes;
+  for (int i = 1; i < e->sums; i++) {
+    if (e->s->body->values.items[state->unknown.items[i]].axes != first) return false;
+  }
+  return true;
+}
+
+void low_rank_solve(scan *s, int index) {
+  scan_state *state = &s->states[index];
+  equations *e = ARENA_NEW(s->arena, equations);
+  *e = (equations){.s = s, .state = index, .sums = state->unknown.count};
+  if (e->sums == 0) return;
+  if (e->sums > UNKNOWN_MAX) scan_refuse(s, "an update has too many sums over its state");
+  for (int i = 0; i < UNKNOWN_MAX; i++) {
+    for (int k = 0; k < UNKNOWN_MAX; k++) e->left[i][k] = pair_real(NO_TILE);
+  }
+  for (int i = 0; i < e->sums && !s->reason; i++) add_equation(e, i);
+  if (!s->reason && !same_axes(e))
+    scan_refuse(s, "sums over a state in its update have different axes");
+  if (s->reason) return;
+  e->parts = any_complex(e) ? 2 : 1;
+  if (e->sums * e->parts == 1) {
+    solve_single(e);
+  } else {
+    solve_together(e);
+  }
+  for (int i = 0; i < e->sums; i++) {
+    value_id id = state->unknown.items[i];
+    if (!s->body->values.items[id].complex) e->right[i].im = NO_TILE;
+    lowering_set(&s->values, id, e->right[i]);
+    s->unknown[id] = false;
+    s->linears[id] = NULL;
+  }
+}

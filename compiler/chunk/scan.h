@@ -1,0 +1,165 @@
+// What the parts of the chunk builder for linear states share.
+//
+// A recurrence whose states are affine in their own previous value, entry by entry and through sums over themselves,
+// becomes one straight-line program for a chunk of steps:
+//
+//   linear_scan.c   values of the body one after another, states when they are read, results
+//   linear.c        values that are linear in states not yet summed: sums of products
+//   decay.c         what a state keeps between two steps: masks of scalar decays, pyramids of all others
+//   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk
+//   low_rank.c      sums over a state that enter its own update: a triangular system
+//
+// Padded rows: decays are 1 and keys are 0 there, so the state after a chunk that is not full is right.
+#ifndef REC_CHUNK_SCAN_H
+#define REC_CHUNK_SCAN_H
+
+#include "compiler/chunk/lower.h"
+
+enum {
+  PRODUCTS_MAX =
+      64  // sums of more products, or products of more factors, are left to the step program
+};
+
+typedef VEC(recurrence_factor) scan_factors;
+
+typedef enum scan_part { PART_WHOLE, PART_REAL, PART_IMAGINARY } scan_part;
+
+// scale * factors * state; or one part of that complex number. Factors are values without states.
+typedef struct scan_product {
+  double scale;
+  int state;      // position in scan.states; -1: none
+  bool previous;  // S[t-1] rather than S
+  scan_part part;
+  scan_factors factors;
+} scan_product;
+
+// A sum of products.
+typedef struct linear {
+  VEC(scan_product) products;
+} linear;
+
+// A factor of a state's decay, with the key or value axes that no other factor has.
+typedef struct decay_factor {
+  tile_id log;                 // its logarithm, 0 on padded rows; NO_TILE where there is none
+  tile_pair factor;            // 1 on padded rows
+  axis_set axes;               // among the keys and values; 0: one number for the whole matrix
+  struct decay_level *levels;  // by level, made on demand: see decay.c
+} decay_factor;
+
+typedef enum scan_progress { UNTOUCHED, IN_WORK, MADE } scan_progress;
+
+typedef struct scan_state {
+  const state_structure *structure;
+  int tensor;
+  scan_progress progress;
+  axis_set matrix;          // its keys and values
+  VEC(decay_factor) decay;  // none: the decay is 1
+  linear increment;         // products without a state
+  VEC(value_id) unknown;    // sums over the state in its own update, in order
+} scan_state;
+
+// The time axis cut into segments of 2^level steps and these into halves: axes made on demand, -1 until then.
+typedef struct scan_axes {
+  int segment, step,
+      pair_step;  // segments of n steps; steps in one; the same for the other step of a pair
+} scan_axes;
+
+enum { LEVELS_MAX = 8 };
+
+typedef struct scan {
+  arena *arena;
+  const recurrence *from;
+  typed_body *body;  // a copy, to which values are added
+  tile_program *program;
+  lowering values;          // of values without states
+  linear **linears;         // by value of the body; NULL for those without states
+  bool *visited, *unknown;  // by value of the body; unknown: a sum that is not solved for yet
+  int capacity;             // of these arrays
+  scan_state *states;
+  int state_count;
+  int making;  // the state whose decay and update are being made; -1: none
+  scan_axes axes[LEVELS_MAX];
+  int half, other_half;  // axes of the two halves
+  const char *reason;    // why there is no chunk program
+} scan;
+
+void scan_refuse(scan *s, const char *reason);
+const char *scan_state_name(const scan *s, int state);
+static inline axis_set scan_time_bit(const scan *s) { return axis_bit(s->program->time_axis); }
+// A value added to the body.
+value_id scan_append(scan *s, typed_value value);
+// The tiles of a value that depends on no state (or on states already read).
+tile_pair scan_pure(scan *s, value_id id);
+// Makes the decay and the increment of a state; false if there is a reason against a chunk program.
+bool scan_make_state(scan *s, int state);
+// Visits the values that `id` is made of and returns it as a sum of products; NULL if there is a reason against it.
+const linear *scan_visit(scan *s, value_id id);
+
+// ---- linear.c: sums of products ------------------------------------------------------------------------
+linear *linear_new(scan *s);
+linear *linear_of_state(scan *s, int state, bool previous);
+linear *linear_of_factor(scan *s, value_id id);
+linear *linear_sum(scan *s, const linear *x, const linear *y, double scale_of_y);
+// x times (divided by) a value without states.
+linear *linear_scaled(scan *s, const linear *x, value_id factor, bool divides);
+linear *linear_part(scan *s, const linear *x, scan_part part);
+// condition ? x : y
+linear *linear_where(scan *s, value_id condition, const linear *x, const linear *y);
+bool linear_has_states(const linear *x);
+bool linear_has_unknown(const scan *s, const linear *x);
+// The product whose factors have axes of at most one of two sets each; several, where sums had to be opened.
+linear *linear_opened(scan *s, const scan_product *product, axis_set left, axis_set right);
+// Factors with some of `axes` (or, without `with`, with none of them) times each other; 1 if there are none.
+tile_pair linear_factors(scan *s, const scan_product *product, axis_set axes, bool with);
+
+// ---- decay.c: decays of a chunk --------------------------------------------------------------------------
+void decay_make(scan *s, int state);
+// Is the decay over `axes` a mask: one number for the whole matrix at each step, kept as a logarithm?
+bool decay_is_mask(const scan_state *state);
+// Factors of the decay that have some of `axes`; those without any key or value axis belong to the first set.
+typedef enum decay_side { DECAY_ALL, DECAY_KEYS, DECAY_VALUES } decay_side;
+// From the chunk's start to each step (S[t-1]: to the step before), [t]; the factors that keys (values) have.
+tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, decay_side side);
+// From each step to the chunk's end, [t]; of the whole chunk.
+tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side);
+tile_pair decay_total(scan *s, int state);
+bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side);
+// exp of the sums between the two steps of each pair where the first comes later, 0 elsewhere, [t,s]. Masks alone.
+tile_id decay_mask(scan *s, int state, bool previous);
+
+// Levels: segments of n = 2^level steps, pairs of which are halves. What a step reads lies in the second half, what was
+// written in the first.
+int decay_levels(const scan *s);
+// The second halves of a value over t: [segments of 2n, step]; the first halves: [segments of 2n, pair step].
+tile_pair level_rows(scan *s, tile_pair x, int level);
+tile_pair level_columns(scan *s, tile_pair x, int level);
+// Decays from the start of the second half to its steps; from the steps of the first half to its end.
+tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
+                          int level);
+tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level);
+// Back to t: a value at the second halves, 0 at the first.
+tile_pair level_place_rows(scan *s, tile_pair x, int level);
+// Scores of all levels, [segments, step, pair step] each, as one matrix [t,s]; 0 on the diagonal and above.
+tile_pair level_assemble(scan *s, const tile_pair *scores);
+
+// ---- contract.c: reads and writes --------------------------------------------------------------------------
+// sum[over] of a product, with or without a state.
+tile_pair contract_product(scan *s, const scan_product *product, axis_set over);
+// What each step reads of what each earlier one (and itself, if it reads S) wrote by the keys of one product, [t,s].
+// No factor of the decay may have a value axis.
+tile_pair contract_pairs(scan *s, const scan_product *read, const scan_product *written,
+                         axis_set over);
+// The state after the chunk.
+tile_pair contract_next_state(scan *s, int state);
+tile_pair contract_at_pair(scan *s, tile_pair x);
+// The state before the chunk, as a read sees it.
+tile_pair contract_before(scan *s, const scan_product *read, axis_set over);
+// What one product of the increment adds to a read.
+tile_pair contract_written(scan *s, const scan_product *read, const scan_product *written,
+                           axis_set over);
+
+// ---- low_rank.c ------------------------------------------------------------------------------------------------
+// Solves for the sums in a state's own update, whose increment and decay are made.
+void low_rank_solve(scan *s, int state);
+
+#endif
