@@ -28,6 +28,7 @@ static const char usage_text[] =
     "options it was\n"
     "                                    compiled with before those given\n"
     "  --export NAME                     the library gets the imported recurrence NAME, too\n"
+    "  --check                           the library verifies promised ranges (`in [lo, hi]`)\n"
     "  --check-only                      report errors, write nothing\n"
     "  -MD                               write FILE.so.d: what the library is made from, for make\n"
     "  --time-report                     print how long each pass took\n"
@@ -114,6 +115,8 @@ static int read_option(arena *a, interner *names, compile_options *options, char
       return usage_error("--from=recurrence, --from=tile or --from=manifest", value);
   } else if ((value = value_of(args, count, i, "--export"))) {
     vec_push(a, &options->exported, value);
+  } else if (strcmp(arg, "--check") == 0) {
+    options->check = true;
   } else if (strcmp(arg, "--check-only") == 0) {
     options->check_only = true;
   } else if (strcmp(arg, "-MD") == 0) {

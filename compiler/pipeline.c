@@ -164,6 +164,7 @@ static bool lay_out(compilation *c) {
   library->dtype = c->options->dtype;
   library->level = c->options->level;
   library->chunk = c->options->chunk;
+  library->check = c->options->check;
   for (int i = 0; i < c->options->defines.count; i++)
     vec_push(c->memory, &library->defines, c->options->defines.items[i]);
   if (c->typed) {
@@ -176,7 +177,8 @@ static bool lay_out(compilation *c) {
     const abi_recurrence *abi = abi_layout(c->memory, &c->recurrences.items[i]->body, library);
     vec_push(c->memory, &library->recurrences,
              (artifact_recurrence){
-                 .abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i)});
+                 .abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i),
+                 .check = c->options->check});
   }
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
   c->contents = artifact_contents(c->memory, library, code_options(c));

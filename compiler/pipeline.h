@@ -33,6 +33,7 @@ typedef struct compile_options {
   int level;                     /* -O */
   number_type dtype;
   int chunk;                     /* 0: chosen */
+  bool check;                    /* --check */
   bool check_only, write_dependencies, time_report;
 } compile_options;
 

@@ -46,6 +46,8 @@ const char *rec_status_text(rec_status status) {
       return "malformed file";
     case REC_ERROR_INTERNAL:
       return "internal error";
+    case REC_ERROR_PROMISE:
+      return "broken promise";
   }
   return "unknown status";
 }

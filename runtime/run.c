@@ -136,6 +136,7 @@ static rec_status run_step(stepper *s, int64_t t) {
   rec_run_options options = *r->options;
   options.step = r->device->step;
   rec_status status = r->device->run(r->recurrence, &s->call, &options);
+  if (status) rec_fail(status, "step %lld: %s", (long long)t, rec_message());
   for (int i = 0; i < r->signature->variable_count && !status; i++) {
     if (r->signature->variables[i].kind != REC_OUTPUT) continue;
     copy_step(s, s->whole->value[i], s->call.value[i], t, entry_bytes(r, s->whole, i), true);

@@ -57,6 +57,7 @@
  *                                bf16 and f16 params, states and lag buffers are f32
  *   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
  *   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
+ *   "check": bool                whether promised ranges are verified (--check)
  *   "defines": ["P=32", "ssd.N=16"], in the order of the command line
  *   "sources": [{"path": as written, "text": ..}], the compiled file first, then every import
  *   "recurrences": [{
@@ -133,6 +134,7 @@ typedef struct artifact_recurrence {
   const abi_recurrence *abi;
   const recurrence_kernels *kernels;
   const char *report;            /* text of --emit=report */
+  bool check;                    /* --check: promised ranges are verified */
 } artifact_recurrence;
 
 typedef struct artifact {
@@ -140,6 +142,7 @@ typedef struct artifact {
   number_type dtype;             /* --dtype */
   int level;                     /* -O */
   int chunk;                     /* --chunk, 0: chosen */
+  bool check;                    /* --check */
   VEC(const char *) defines;     /* the -D of the command line, as written */
   VEC(const source *) sources;   /* the compiled file first, then every import */
   VEC(artifact_recurrence) recurrences;

@@ -40,6 +40,8 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   if (cJSON_IsNumber(level)) vec_push(a, &carried->words, arena_printf(a, "-O%d", level->valueint));
   if (cJSON_IsNumber(chunk) && chunk->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));
+  if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
+    vec_push(a, &carried->words, "--check");
   cJSON_ArrayForEach(define, cJSON_GetObjectItemCaseSensitive(json, "defines")) {
     if (cJSON_IsString(define))
       vec_push(a, &carried->words, arena_printf(a, "-D%s", define->valuestring));

@@ -181,9 +181,9 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
 static const char *hash_text(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  const char *options = arena_printf(a, "%s %s %s O%d chunk %d", REC_VERSION, ABI_TEXT,
+  const char *options = arena_printf(a, "%s %s %s O%d chunk %d%s", REC_VERSION, ABI_TEXT,
                                      number_type_text(library->dtype), library->level,
-                                     library->chunk);
+                                     library->chunk, library->check ? " check" : "");
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
@@ -205,6 +205,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add(json, "targets", targets);
   add_number(json, "optimisation", library->level);
   add_number(json, "chunk", library->chunk);
+  add(json, "check", cJSON_CreateBool(library->check));
   cJSON *defines = must(cJSON_CreateArray());
   for (int i = 0; i < library->defines.count; i++)
     cJSON_AddItemToArray(defines, text_or_null(library->defines.items[i]));

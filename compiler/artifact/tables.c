@@ -152,7 +152,7 @@ static int32_t stored_as(number_type type) {
                               : REC_STORED_NUMBER;
 }
 
-static rec_table_memory memory_row(table_builder *b, int index, number_type dtype) {
+static rec_table_memory memory_row(table_builder *b, int index, number_type dtype, bool checked) {
   const abi_recurrence *abi = b->abi;
   const abi_memory *memory = &abi->memories.items[index];
   rec_table_memory row = {
@@ -173,6 +173,12 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
   row.axis_count = abi_axes(abi, memory, axes);
   for (int i = 0; i < row.axis_count; i++) narrow[i] = axes[i];
   row.axes_at = put(b, narrow, sizeof *narrow * (size_t)row.axis_count);
+  bool value = memory->role <= ABI_HT && memory->tensor >= 0;
+  if (checked && value && abi->body->tensors.items[memory->tensor].promised) {
+    row.promised = true;
+    row.low = abi->body->tensors.items[memory->tensor].low;
+    row.high = abi->body->tensors.items[memory->tensor].high;
+  }
   if (memory->role == ABI_HT) row.copy_from = abi_find(abi, ABI_H0, memory->tensor, memory->lag);
   if (memory->role == ABI_D_H0)
     row.copy_from = abi_find(abi, ABI_D_HT, memory->tensor, memory->lag);
@@ -298,7 +304,8 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codege
   for (int i = 0; i < abi->body->axes.count; i++) vec_push(a, &axes, axis_row(&b, i));
   table.axes_at = put(&b, axes.items, sizeof *axes.items * (size_t)axes.count);
   VEC(rec_table_memory) memories = {0};
-  for (int i = 0; i < abi->memories.count; i++) vec_push(a, &memories, memory_row(&b, i, dtype));
+  for (int i = 0; i < abi->memories.count; i++) 
+    vec_push(a, &memories, memory_row(&b, i, dtype, r->check));
   table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
   codegen_bytes saved = saved_numbers(a, abi);
   table.saved = count_row(&b, &saved);

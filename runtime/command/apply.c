@@ -24,6 +24,7 @@ const char apply_usage[] =
     "  -D axis=size        sizes, as in recc\n"
     "  --dtype f32|f64|bf16|f16    element type of tokens, as in recc\n"
     "  --chunk N           steps in a chunk, as in recc\n"
+    "  --check             verify promised ranges, as in recc\n"
     "\n"
     "A library that was compiled with other options is compiled again from the source that it "
     "carries.\n";

@@ -60,7 +60,7 @@ typedef struct module_request {
   bool reference;         // no machine code wanted: a .rec file is only read
 } module_request;
 
-// Takes -D, --dtype and --chunk into the request. `defines` and `recc_words` have room for `words` many.
+// Takes -D, --dtype, --chunk and --check into the request. `defines` and `recc_words` have room for `words` many.
 bool take_module_option(words *w, module_request *request);
 
 // Opens the library, or compiles the .rec file with the recc beside this program, in a folder that is gone afterwards. A

@@ -161,6 +161,7 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry,
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected batch and time of at least 0, found batch = %lld, time = %lld",
                     name_of(c), entry, (long long)c->batch, (long long)c->time);
+  c->whole_time = c->time;
   c->sequences = read_size(c, table->sequences_field);
   c->cu_seqlens = read_pointer(c, table->cu_seqlens_field);
   c->packed = c->sequences != 0 || c->cu_seqlens;
@@ -259,7 +260,9 @@ rec_slot call_slot(const call *c, const rec_table_memory *memory) {
     slot.time_stride = read_size(c, memory->time_stride_field);
     if (slot.time_stride == 0) slot.time_stride = numbers;
     slot.batch_stride = read_size(c, memory->batch_stride_field);
-    if (slot.batch_stride == 0) slot.batch_stride = c->time * slot.time_stride;
+    if (slot.batch_stride == 0) slot.batch_stride = c->whole_time * slot.time_stride;
+    int64_t first = c->first_entry * slot.batch_stride + c->first_step * slot.time_stride;
+    if (slot.data) slot.data = (char *)slot.data + first * table_bytes(c->table, memory);
   } else if (memory->per_batch) {
     slot.batch_stride = numbers;
   }

@@ -17,6 +17,7 @@ typedef struct call {
   int64_t longest, longest_at;   /* steps of the longest sequence, its number */
   int64_t axis_size[REC_AXES_MAX];
   void *const *replaced;         /* NULL, or by memory: data to use, NULL: the caller's */
+  int64_t first_entry, first_step, whole_time; /* the call is a part of the caller's tokens */
   int64_t parts, part_steps;     /* time is cut into parts joined by their states (split.h); 0: not */
   /* only with a launch */
   const rec_launch *launch;

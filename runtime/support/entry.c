@@ -11,6 +11,7 @@
 
 #include "cpu.h"
 #include "error.h"
+#include "promise.h"
 #include "split.h"
 
 /* What a call needs beside its kernels' stages. */
@@ -87,6 +88,12 @@ static int64_t workspace_of(const call *c, int kind, bool recompute) {
   return n.saved + larger(stage, stage_bytes(c, kernel_of(c, REC_KERNEL_STATES)));
 }
 
+/* Promises about states are verified before the call itself, with the same workspace. */
+static int64_t workspace_of_forward(const call *c, int kind) {
+  if (is_empty(c)) return 0;
+  return larger(workspace_of(c, kind, false), promise_bytes(c));
+}
+
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
   call c;
   rec_status status = call_read_sizes(&c, table, "sizes", arguments);
@@ -101,11 +108,11 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
                     name, sizeof *sizes, (unsigned long long)sizes->size);
   call one = c;
   one.time = smaller(c.time, c.packed ? c.sequences : 1);
-  sizes->workspace_step = workspace_of(&one, REC_KERNEL_STEP, false);
+  sizes->workspace_step = workspace_of_forward(&one, REC_KERNEL_STEP);
   flatten(&c);
   if (!is_empty(&c)) split_plan(&c);
   sizes->saved = is_empty(&c) ? 0 : needs_of(&c, REC_KERNEL_BACKWARD).saved;
-  sizes->workspace_forward = workspace_of(&c, REC_KERNEL_FORWARD, false);
+  sizes->workspace_forward = workspace_of_forward(&c, REC_KERNEL_FORWARD);
   sizes->workspace_backward = workspace_of(&c, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = workspace_of(&c, REC_KERNEL_BACKWARD, true);
   sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
@@ -217,40 +224,50 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
   c->replaced = replaced;
 }
 
+/* Runs what was checked. */
+static void run_kernels(call *c, int kind, stage_saved saved) {
+  char *workspace = c->launch->workspace;
+  if (c->parts) {
+    split_forward(c, saved, workspace);
+    return;
+  }
+  const rec_table_kernel *kernel = kernel_of(c, kind);
+  replace_states(c, kernel, workspace);
+  stage_run(c, kernel, saved, STAGE_ALL, NULL, workspace + needs_of(c, kind).replaced);
+  run_empty_sequences(c, false);
+}
+
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
                        int kind, const char *entry) {
   call c;
   rec_status status = read_call(&c, table, entry, arguments, launch);
   if (status == REC_OK && kind == REC_KERNEL_STEP) status = check_step(&c);
   if (status == REC_OK) status = call_check_memories(&c, false);
+  if (status == REC_OK) status = promise_check_operands(&c, false);
   if (status != REC_OK) return status;
   if (is_empty(&c)) {
     run_empty(&c, false);
     return REC_OK;
   }
-  if (kind == REC_KERNEL_FORWARD) flatten(&c);
   status = choose_clone(&c, kind);
   if (status != REC_OK) return status;
-  const rec_table_kernel *kernel = kernel_of(&c, kind);
+  const call whole = c; /* with the sequences as the caller counts them */
+  if (kind == REC_KERNEL_FORWARD) flatten(&c);
   if (kind == REC_KERNEL_FORWARD) split_plan(&c);
   needs n = needs_of(&c, kind);
   status = check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
-                        workspace_of(&c, kind, false));
+                        workspace_of_forward(&c, kind));
   if (status != REC_OK) return status;
   stage_saved saved = {0};
-  if (kernel->writes_saved && launch->saved) {
+  if (kernel_of(&c, kind)->writes_saved && launch->saved) {
     status = check_buffer(&c, "saved", launch->saved, launch->saved_bytes, n.saved);
     if (status != REC_OK) return status;
     saved = (stage_saved){launch->saved, n.chunks * n.chunk_numbers, n.chunk_numbers};
   }
-  if (c.parts) {
-    split_forward(&c, saved, launch->workspace);
-    return REC_OK;
-  }
-  replace_states(&c, kernel, launch->workspace);
-  stage_run(&c, kernel, saved, STAGE_ALL, NULL, (char *)launch->workspace + n.replaced);
-  run_empty_sequences(&c, false);
-  return REC_OK;
+  status = promise_check_states(&whole, launch->workspace);
+  if (status != REC_OK) return status;
+  run_kernels(&c, kind, saved);
+  return promise_check_outputs(&whole);
 }
 
 int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
@@ -265,6 +282,7 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   call c;
   rec_status status = read_call(&c, table, "backward", arguments, launch);
   if (status == REC_OK) status = call_check_memories(&c, true);
+  if (status == REC_OK) status = promise_check_operands(&c, true);
   if (status != REC_OK) return status;
   if (is_empty(&c)) {
     run_empty(&c, true);

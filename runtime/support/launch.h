@@ -25,7 +25,8 @@ typedef enum rec_status {
   REC_ERROR_MEMORY = 6,      /* out of memory (librec; a compiled library allocates nothing) */
   REC_ERROR_FILE = 7,        /* a file that cannot be read or written (librec) */
   REC_ERROR_FORMAT = 8,      /* a file that is not what it should be (librec) */
-  REC_ERROR_INTERNAL = 9     /* a bug of rec */
+  REC_ERROR_INTERNAL = 9,    /* a bug of rec */
+  REC_ERROR_PROMISE = 10     /* a number outside of its promised range (recc --check) */
 } rec_status;
 
 enum { REC_DEVICE_HOST = 0, REC_DEVICE_CUDA = 1, REC_DEVICE_SIMT = 2 };

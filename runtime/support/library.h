@@ -53,6 +53,8 @@ typedef struct rec_table_memory {
   int32_t forward_use, backward_use;
   int32_t copy_from;           /* without steps: hT is h0, d_h0 is d_hT; -1: nothing */
   int32_t stored;              /* REC_STORED_..; copies that are summed have numbers all the same */
+  int32_t promised, unused;    /* recc --check: every number must lie in [low, high] */
+  double low, high;
 } rec_table_memory;
 
 typedef struct rec_table_slot {

@@ -42,3 +42,10 @@ void rec_narrow(uint16_t *to, const float *from, int64_t count, int stored) {
     for (int64_t i = 0; i < count; i++) to[i] = half_of(from[i]);
   }
 }
+
+float rec_widen(uint16_t bits, int stored) {
+  if (stored == REC_STORED_BF16) return of_bits((uint32_t)bits << 16);
+  uint32_t size = bits & 0x7fff, sign = (uint32_t)(bits & 0x8000) << 16;
+  if (size < 0x400) return of_bits(sign | bits_of((float)size * 0x1p-24f));
+  return of_bits(sign | ((size << 13) + (size < 0x7c00 ? 0x38000000 : 0x70000000)));
+}

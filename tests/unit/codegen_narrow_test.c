@@ -335,12 +335,27 @@ static void sums_are_rounded_alike(void **state) {
   free(narrow);
 }
 
+static void patterns_are_widened_alike(void **state) {
+  (void)state;
+  for (int type = 0; type < 2; type++) {
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+      float wide = rec_widen((uint16_t)bits, stored[type]);
+      uint16_t narrow;
+      rec_narrow(&narrow, &wide, 1, stored[type]);
+      if (wide == wide) assert_int_equal(narrow, bits);
+      bool nan = (bits & 0x7fff) > (type == 0 ? 0x7f80 : 0x7c00);
+      assert_int_equal(wide != wide, nan);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(all_patterns_and_boundaries),
       cmocka_unit_test(masks_take_the_first_lanes),
       cmocka_unit_test(pairs_end_where_they_end),
       cmocka_unit_test(sums_are_rounded_alike),
+      cmocka_unit_test(patterns_are_widened_alike),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -19,6 +19,7 @@
 #include "runtime/support/fail.c"
 #include "runtime/support/narrow.c"
 #include "runtime/support/pool.c"
+#include "runtime/support/promise.c"
 #include "runtime/support/split.c"
 #include "runtime/support/stage.c"
 
@@ -236,7 +237,7 @@ static int set_up(void **state) {
   }
   recurrence_kernels described = {.chunk = CHUNK};
   codegen_blob blob =
-      artifact_table(a, &(artifact_recurrence){f->abi, &described, ""}, all, 4, false, "f.table");
+      artifact_table(a, &(artifact_recurrence){.abi = f->abi, .kernels = &described}, all, 4, false, "f.table");
   f->table = arena_alloc(a, (size_t)blob.size);
   memcpy(f->table, blob.bytes, (size_t)blob.size);
   for (int i = 0; i < blob.address_count; i++) {
