@@ -14,6 +14,7 @@ static const command commands[] = {
     {"bench", bench_usage, "measures a recurrence beside what the machine can do", command_bench},
     {"train", train_usage, "trains the models of a program", command_train},
     {"evaluate", evaluate_usage, "judges trained models", command_evaluate},
+    {"generate", generate_usage, "writes text with a trained model", command_generate},
     {"info", info_usage, "shows what a compiled library holds", command_info},
     {"fmt", format_usage, "lays out .rec files in the standard way", command_format},
     {NULL, NULL, NULL, NULL},

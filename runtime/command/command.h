@@ -14,9 +14,10 @@ int command_apply(int count, char **words);
 int command_bench(int count, char **words);
 int command_train(int count, char **words);
 int command_evaluate(int count, char **words);
+int command_generate(int count, char **words);
 int command_info(int count, char **words);
 int command_format(int count, char **words);
-extern const char train_usage[], evaluate_usage[];
+extern const char train_usage[], evaluate_usage[], generate_usage[];
 extern const char apply_usage[], bench_usage[], info_usage[], format_usage[];
 
 // info_program.c: the models and blocks of a manifest (a cJSON object).
@@ -36,6 +37,8 @@ typedef struct words {
 bool take_value(words *w, const char *option, const char **value);
 // The same for a whole number of at least `least`.
 bool take_number(words *w, const char *option, int64_t least, int64_t *number);
+// The same for a real number from `least` to `most`.
+bool take_real(words *w, const char *option, double least, double most, double *number);
 bool take_flag(words *w, const char *option);
 // The next word if it is no option.
 bool take_word(words *w, const char **word);

@@ -40,6 +40,20 @@ bool take_number(words *w, const char *option, int64_t least, int64_t *number) {
   return true;
 }
 
+bool take_real(words *w, const char *option, double least, double most, double *number) {
+  const char *text;
+  if (!take_value(w, option, &text)) return false;
+  char *end;
+  double value = strtod(text, &end);
+  if (end == text || *end || !(value >= least && value <= most)) {
+    usage_error(w, "expected a number from %g to %g after `%s`, found `%s`", least, most, option,
+                text);
+    return false;
+  }
+  *number = value;
+  return true;
+}
+
 bool take_flag(words *w, const char *option) {
   if (w->failed || w->next == w->count || strcmp(w->list[w->next], option) != 0) return false;
   w->next++;

@@ -198,6 +198,7 @@ typedef struct run {
   const char *parameters;
   char *gradients;
   int64_t tokens;
+  bool by_step;  // recurrences run in their single-step form
 } run;
 
 static rows rows_of(const run *r, int tensor) {
@@ -283,7 +284,8 @@ static rec_status forward(const run *r, int number) {
       break;
     case OP_CALL: {
       kernel_call call = bind_call(r, number, &memory);
-      return r->x->kernels[op->kernel].forward(&r->x->kernels[op->kernel], &call);
+      const train_kernel *k = &r->x->kernels[op->kernel];
+      return r->by_step ? k->step(k, &call) : k->forward(k, &call);
     }
     case OP_LOSS: break;
   }
@@ -344,16 +346,40 @@ static rec_status backward(const run *r, const model_step *step) {
   return REC_OK;
 }
 
+static rec_status run_forward(const run *r) {
+  const executor *x = r->x;
+  if (r->s->batch > x->batch || r->s->time > x->time || (r->gradients && !x->backward))
+    return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld",
+                    (long long)r->s->batch, (long long)r->s->time, (long long)x->batch,
+                    (long long)x->time);
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < x->model->op_count; i++) status = forward(r, i);
+  return status;
+}
+
+rec_status executor_logits(executor *x, const void *parameters, const shard *s, double *logits) {
+  const train_model *m = x->model;
+  run r = {.x = x,
+           .s = s,
+           .parameters = parameters,
+           .tokens = s->batch * s->time,
+           .by_step = s->time == 1};
+  rec_status status = run_forward(&r);
+  if (status) return status;
+  rows all = rows_of(&r, m->logits);
+  for (int64_t b = 0; b < s->batch; b++) {
+    int64_t last = ((b + 1) * s->time - 1) * all.stride;
+    for (int i = 0; i < m->vocabulary; i++)
+      logits[b * m->vocabulary + i] = x->n->load(all.data, last + i);
+  }
+  return REC_OK;
+}
+
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
                         void *gradients, double *loss, float *losses) {
   const train_model *m = x->model;
-  if (s->batch > x->batch || s->time > x->time || (gradients && !x->backward))
-    return rec_fail(REC_ERROR_INTERNAL, "a run of %lld x %lld tokens in memory for %lld x %lld",
-                    (long long)s->batch, (long long)s->time, (long long)x->batch,
-                    (long long)x->time);
-  run r = {x, s, parameters, gradients, s->batch * s->time};
-  rec_status status = REC_OK;
-  for (int i = 0; !status && i < m->op_count; i++) status = forward(&r, i);
+  run r = {x, s, parameters, gradients, s->batch * s->time, false};
+  rec_status status = run_forward(&r);
   if (status) return status;
   rows logits = rows_of(&r, m->logits);
   *loss = x->n->cross_entropy(logits, s->targets, scale, gradients ? logits : (rows){0}, losses);

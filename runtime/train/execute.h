@@ -37,6 +37,7 @@ struct train_kernel {
                       int64_t *saved);
   rec_status (*forward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*backward)(const train_kernel *kernel, const kernel_call *call);
+  rec_status (*step)(const train_kernel *kernel, const kernel_call *call);  // forward for one token
 };
 
 enum { MOST_VARIABLES = 256 };
@@ -65,6 +66,10 @@ typedef struct shard {
   void *const *before;               // by state: [batch][elements], or NULL for zero
   void *const *after;                // by state: written, or NULL
 } shard;
+
+// Forward alone, one token by the single-step forms: the logits after the last token of each sequence,
+// [batch][vocabulary]. `targets` are not read.
+rec_status executor_logits(executor *x, const void *parameters, const shard *s, double *logits);
 
 // Forward, and the loss: the sum over all tokens in nats. `losses`: each token's own, or NULL. With
 // gradients != NULL the backward pass of scale * sum follows; the block of gradients is

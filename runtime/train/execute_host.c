@@ -82,7 +82,11 @@ static rec_status host_backward(const train_kernel *kernel, const kernel_call *c
   return host_run(kernel, call, ((const rec_recurrence *)kernel->code)->backward);
 }
 
+static rec_status host_step(const train_kernel *kernel, const kernel_call *call) {
+  return host_run(kernel, call, ((const rec_recurrence *)kernel->code)->step);
+}
+
 train_kernel execute_host_kernel(const rec_recurrence *recurrence) {
   return (train_kernel){&recurrence->signature, recurrence, host_sizes, host_forward,
-                        host_backward};
+                        host_backward, host_step};
 }

@@ -182,8 +182,8 @@ static void open_fixture(fixture *f, const char *path) {
     reference_kernel *k = ARENA_NEW(a, reference_kernel);
     k->recurrence = recurrence_analyse(a, messages, graph->kernels.items[i].body);
     k->signature = signature_of(a, &k->recurrence->body);
-    f->kernels[i] =
-        (train_kernel){&k->signature, k, no_sizes, reference_forward, reference_backward};
+    f->kernels[i] = (train_kernel){
+        &k->signature, k, no_sizes, reference_forward, reference_backward, reference_forward};
   }
   assert_int_equal(execute_check(f->model, f->kernels), REC_OK);
   f->parameters = calloc((size_t)f->model->parameter_elements, sizeof(double));

@@ -1,0 +1,21 @@
+// A trained model that reads a text and tells what may come next, in memory that does not grow with the text: states and
+// the tails of lags and convolutions are carried from token to token.
+#ifndef REC_TRAIN_GENERATE_H
+#define REC_TRAIN_GENERATE_H
+
+#include "runtime/train/trainer.h"
+
+typedef struct generator generator;
+
+// Starts from the zero state. `of` and `weights` must outlive the generator.
+rec_status generator_new(const trained_model *of, const void *weights, int threads,
+                         generator **made);
+void generator_free(generator *g);  // NULL is allowed
+
+// Reads tokens: long texts in windows, a single one by the single-step form of the recurrences.
+rec_status generator_read(generator *g, const uint16_t *tokens, int64_t count);
+
+// The logits after the last token that was read, one for each symbol of the vocabulary; zeros before any.
+const double *generator_logits(const generator *g);
+
+#endif
