@@ -270,6 +270,35 @@ static void check_split(const subject *s, uint64_t *seed) {
   problem_free(second);
 }
 
+// A long call and then single steps give what one long call gives.
+static void check_prefill(const subject *s) {
+  const rec_run_options long_call = {0}, steps = {.step = true};
+  int64_t time = 83, at = 70;
+  problem *whole = draw_problem(s, 2, time, 17);
+  drop_states(whole);
+  problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
+          *second = problem_part(whole, at, time);
+  bool ran = problem_run(exact, s->recurrence, "reference", &long_call) &&
+             problem_run(first, s->recurrence, "host", &long_call);
+  if (ran) {
+    hand_state_on(first, second);
+    ran = problem_run(second, s->recurrence, "host", &steps);
+  }
+  if (check(ran, "%s prefill: %s", s->name, rec_message())) {
+    char where[256];
+    problem *joined = problem_join(whole, first, second);
+    double tolerance = problem_tolerance(whole, exact, s->recurrence, s->least, s->shake, false);
+    double error = problem_compare(exact, joined, false, 1e-4, where, sizeof where);
+    check(error <= tolerance, "%s prefill, then steps: error %.2e > %.2e at %s", s->name, error,
+          tolerance, where);
+    problem_free(joined);
+  }
+  problem_free(whole);
+  problem_free(exact);
+  problem_free(first);
+  problem_free(second);
+}
+
 // One sequence that is one instance is cut in time (runtime/support/split.c): long ones.
 static void check_parts(const subject *s) {
   static const int64_t long_lengths[] = {1024, 1100, 4500};
@@ -309,6 +338,7 @@ static void check_program(const program *p, uint64_t *seed) {
   check_packed(&s);
   check_threads(&s);
   for (int i = 0; i < 3; i++) check_split(&s, seed);
+  check_prefill(&s);
   if (p->cut) check_parts(&s);
   rec_module_close(module);
 }
