@@ -224,18 +224,19 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   s.depth = plan_axis_size(l->m, program, dot->k);
   s.add = add;
   s.range = d->range;
-  LLVMTypeRef type;
-  ir function = product_function(e, s, &type);
   axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
-  ir args[] = {
-      view_address(l, &d->a, at, d->a_axes & ~inner),
-      stride_of(l, &d->a, dot->i),
-      stride_of(l, &d->a, dot->k),
-      view_address(l, &d->b, at, d->b_axes & ~inner),
-      stride_of(l, &d->b, dot->k),
-      view_address(l, &d->c, at, d->c_axes & ~inner),
-      stride_of(l, &d->c, dot->i),
-  };
+  ir a = view_address(l, &d->a, at, d->a_axes & ~inner), a_i = stride_of(l, &d->a, dot->i);
+  ir b = view_address(l, &d->b, at, d->b_axes & ~inner);
+  ir c = view_address(l, &d->c, at, d->c_axes & ~inner), c_i = stride_of(l, &d->c, dot->i);
+  LLVMTypeRef type;
+  if (dot->along) {
+    ir function = dot_along_function(e, s.rows, s.columns, s.depth, add, &type);
+    ir args[] = {a, a_i, b, stride_of(l, &d->b, dot->j), c, c_i};
+    LLVMBuildCall2(e->b, type, function, args, 6, "");
+    return;
+  }
+  ir function = product_function(e, s, &type);
+  ir args[] = {a, a_i, stride_of(l, &d->a, dot->k), b, stride_of(l, &d->b, dot->k), c, c_i};
   LLVMBuildCall2(e->b, type, function, args, 7, "");
 }
 

@@ -69,7 +69,7 @@ static ir merged(emitter *e, ir x, ir y, int size) {
   return LLVMBuildFAdd(e->b, picked(e, x, y, low, block), picked(e, x, y, high, block), "");
 }
 
-static ir sums_of_rows(emitter *e, ir *rows, int block) {
+ir sums_of_rows(emitter *e, ir *rows, int block) {
   for (int count = block, size = block; count > 1; count /= 2, size /= 2) {
     for (int i = 0; i < count / 2; i++) rows[i] = merged(e, rows[i], rows[i + count / 2], size);
   }

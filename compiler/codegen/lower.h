@@ -79,9 +79,14 @@ int lane_block_of(const lower *l, const plan_nest *nest, int result);
 staged_lanes stage_lanes(lower *l, const plan_nest *nest, int result, int block);
 void stage_point(lower *l, const staged_lanes *s, const place_in_loops *at, ir x);
 void add_staged_lanes(lower *l, const staged_lanes *s);
+/* The sums of the lanes of `count` vectors of `count` lanes, a power of two, side by side; overwrites `rows`. */
+ir sums_of_rows(emitter *e, ir *rows, int count);
 
 /* dot.c */
 void lower_dot(lower *l, const plan_nest *nest);
+/* dot_along.c: args are a and its stride of rows, b and its stride of columns, c and its stride of rows. */
+ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, bool add,
+                      LLVMTypeRef *type);
 
 /* solve.c */
 void lower_solve(lower *l, const plan_nest *nest);

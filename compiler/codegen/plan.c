@@ -37,7 +37,7 @@ bool plan_sized(const tile_program *program, axis_set axes) {
   return true;
 }
 
-static bool has_lane(const mapping *m, axis_set axes) {
+bool plan_has_lane(const mapping *m, axis_set axes) {
   return m->lane_axis >= 0 && axis_in(axes, m->lane_axis);
 }
 
@@ -91,7 +91,7 @@ static void carry(arena *a, const mapping *m, const tile_program *program, carri
   carried_value *v = &list->items[list->count++];
   v->place = *place;
   axis_set axes = place_axes(place);
-  v->memory = plan_buffer_for(m, program, plan_tile_axes(m, axes), has_lane(m, axes), -1);
+  v->memory = plan_buffer_for(m, program, plan_tile_axes(m, axes), plan_has_lane(m, axes), -1);
   v->memory.persistent = true;
 }
 
@@ -192,8 +192,7 @@ static bool joins_in_memory(const plan *p, const tile_value *v) {
 bool plan_viewable(const mapping *m, const plan *p, tile_id id) {
   const tile_value *v = &p->program->values.items[id];
   switch (v->op) {
-    case TILE_ARGUMENT:
-      return in_numbers(m, p->program, &p->program->arguments.items[v->index]);
+    case TILE_ARGUMENT: return in_numbers(m, p->program, &p->program->arguments.items[v->index]);
     case TILE_JOIN: return plan_viewable(m, p, v->args[0]) && joins_in_memory(p, v);
     case TILE_RENAME:
     case TILE_SPLIT:
@@ -244,25 +243,6 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
   return b->axes[b->axis_count - 1];
 }
 
-static double space_size(const planner *q, axis_set axes) {
-  double size = 1;
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
-    if (axis_in(axes, axis)) size *= (double)plan_axis_size(q->m, q->program, axis);
-  }
-  return size;
-}
-
-/* A product of two tiles that is worth the blocked kernel, which knows its sizes. */
-bool plan_is_blocked_dot(const planner *q, tile_id id) {
-  const tile_value *v = value(q, id);
-  if (v->op != TILE_DOT) return false;
-  axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
-  if (has_lane(q->m, value(q, v->args[0])->axes | value(q, v->args[1])->axes)) return false;
-  axis_set over = plan_tile_axes(q->m, v->over);
-  if (!plan_sized(q->program, a | b)) return false;
-  return over && (a & ~b) && (b & ~a) && space_size(q, a | b) >= 256;
-}
-
 /* Operands of these are read along their own loops: they must be in memory, or cost nothing. */
 static bool has_own_nest(const planner *q, tile_id id) {
   switch (value(q, id)->op) {
@@ -304,7 +284,7 @@ static void describe_values(planner *q) {
     plan_value *pv = &q->p->values[id];
     *pv = (plan_value){.nest = -1, .start = -1, .buffer = -1, .into = NO_TILE, .dot = NO_TILE};
     pv->tile = plan_tile_axes(q->m, v->axes);
-    pv->lane = has_lane(q->m, v->axes);
+    pv->lane = plan_has_lane(q->m, v->axes);
     pv->space = pv->tile;
     for (int k = 0; k < tile_arity(v->op); k++) {
       if (plan_is_reduction(v->op) || v->op == TILE_FIRST_EQUAL || v->op == TILE_SEGMENT_ADJOINT) {
@@ -394,7 +374,7 @@ int plan_new_buffer(planner *q, plan_buffer b) {
   return q->p->buffers.count - 1;
 }
 
-static int new_nest(planner *q, plan_nest nest) {
+int plan_new_nest(planner *q, plan_nest nest) {
   vec_push(q->a, &q->p->nests, nest);
   return q->p->nests.count - 1;
 }
@@ -488,7 +468,7 @@ static void join_points(planner *q, tile_id id) {
   nest.over = reduced_axes(q, id);
   nest.instructions = instructions_of(q, id);
   vec_push(q->a, &nest.values, id);
-  pv->nest = pv->start = new_nest(q, nest);
+  pv->nest = pv->start = plan_new_nest(q, nest);
 }
 
 static nest_kind own_kind(tile_op op) {
@@ -500,24 +480,6 @@ static nest_kind own_kind(tile_op op) {
     case TILE_SOLVE: return NEST_SOLVE;
     default: return NEST_DOT;
   }
-}
-
-static int highest_rank(const planner *q, axis_set axes) {
-  int best = -1;
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
-    if (axis_in(axes, axis) && (best < 0 || q->m->rank[axis] > q->m->rank[best])) best = axis;
-  }
-  return best;
-}
-
-static int largest(const planner *q, axis_set axes) {
-  int best = -1;
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
-    if (!axis_in(axes, axis)) continue;
-    if (best < 0 || plan_axis_size(q->m, q->program, axis) > plan_axis_size(q->m, q->program, best))
-      best = axis;
-  }
-  return best;
 }
 
 void plan_force_buffer(planner *q, tile_id id, int last_axis) {
@@ -537,75 +499,6 @@ static void force_memory(planner *q, tile_id id) {
   for (int k = 0; k < tile_arity(v->op); k++) force_memory(q, v->args[k]);
 }
 
-static int pack_operand(planner *q, tile_id id, int last_axis, region r) {
-  plan_value *pv = &q->p->values[id];
-  for (int i = 0; i < q->p->nests.count; i++) {
-    const plan_nest *other = &q->p->nests.items[i];
-    if (other->kind != NEST_PACK || other->packed != id || other->region > r) continue;
-    const plan_buffer *b = &q->p->buffers.items[other->pack];
-    if (last_axis < 0 || b->axes[b->axis_count - 1] == last_axis) return other->pack;
-  }
-  if (pv->region == REGION_SHARED || pv->region == REGION_PROLOGUE) r = pv->region;
-  plan_nest nest = {.kind = NEST_PACK, .region = r, .axes = pv->tile, .packed = id};
-  nest.pack = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, false, last_axis));
-  new_nest(q, nest);
-  return nest.pack;
-}
-
-/* Chooses j: an axis that is contiguous in one operand already, else the operand that is cheaper to copy. */
-static void plan_product(planner *q, tile_id id, plan_nest *nest) {
-  const tile_value *v = value(q, id);
-  tile_id a = v->args[0], b = v->args[1];
-  axis_set ta = q->p->values[a].tile, tb = q->p->values[b].tile;
-  axis_set over = plan_tile_axes(q->m, v->over);
-  int ja = highest_rank(q, ta & ~tb), jb = highest_rank(q, tb & ~ta);
-  bool fits_a = plan_viewable(q->m, q->p, a) && plan_contiguous_axis(q->m, q->p, a) == ja;
-  bool fits_b = plan_viewable(q->m, q->p, b) && plan_contiguous_axis(q->m, q->p, b) == jb;
-  bool swap = fits_a == fits_b ? q->m->rank[ja] > q->m->rank[jb] : fits_a;
-  if (!fits_a && !fits_b && space_size(q, ta) * 2 < space_size(q, tb)) swap = true;
-  if (!fits_a && !fits_b && space_size(q, tb) * 2 < space_size(q, ta)) swap = false;
-  if (swap) {
-    tile_id other = a;
-    a = b, b = other;
-    axis_set t = ta;
-    ta = tb, tb = t;
-    jb = ja;
-    fits_b = fits_a;
-  }
-  nest->dot = (plan_dot){.a = a, .b = b, .pack_a = -1, .pack_b = -1, .j = jb};
-  nest->dot.i = largest(q, ta & ~tb);
-  nest->dot.k = largest(q, over);
-  if (!plan_viewable(q->m, q->p, a)) nest->dot.pack_a = pack_operand(q, a, -1, nest->region);
-  if (!fits_b) nest->dot.pack_b = pack_operand(q, b, jb, nest->region);
-}
-
-static axis_set sized_part(const planner *q, axis_set axes) {
-  for (int axis = 0; axis < q->program->axes.count; axis++) {
-    if (plan_axis_size(q->m, q->program, axis) == TILE_RUNTIME_SIZE) axes &= ~axis_bit(axis);
-  }
-  return axes;
-}
-
-static void plan_system(planner *q, tile_id id, plan_nest *nest) {
-  const tile_value *v = value(q, id);
-  if (nest->lane) ICE("codegen", "a triangular system in lanes");
-  tile_id matrix = v->args[0];
-  axis_set columns = q->p->values[id].tile & ~q->p->values[matrix].tile;
-  nest->dot = (plan_dot){.a = matrix, .b = v->args[1], .pack_a = -1, .pack_b = -1};
-  nest->dot.j = highest_rank(q, sized_part(q, columns));
-  if (!plan_viewable(q->m, q->p, matrix)) nest->dot.pack_a = pack_operand(q, matrix, -1, nest->region);
-}
-
-/* Where the axis of a product ends up in the sum that it is added to; -1: spread over an axis. */
-static int axis_in_sum(const planner *q, tile_id operand, int axis) {
-  const tile_value *v = value(q, operand);
-  if (v->op == TILE_DOT) return axis;
-  axis = axis_in_sum(q, v->args[0], axis);
-  if (v->op == TILE_JOIN && axis == v->index2) return -1;
-  if (v->op == TILE_JOIN && axis == v->index3) return v->index;
-  return v->op == TILE_RENAME && axis == v->index ? v->index2 : axis;
-}
-
 static void plan_own_nest(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   const tile_value *v = value(q, id);
@@ -620,7 +513,7 @@ static void plan_own_nest(planner *q, tile_id id) {
     plan_product(q, id, &nest);
     if (pv->into != NO_TILE) {
       tile_id operand = q->p->values[pv->into].dot;
-      plan_force_buffer(q, pv->into, axis_in_sum(q, operand, nest.dot.j));
+      plan_force_buffer(q, pv->into, plan_axis_in_sum(q, operand, nest.dot.j));
     } else {
       plan_force_buffer(q, id, nest.dot.j);
     }
@@ -630,45 +523,7 @@ static void plan_own_nest(planner *q, tile_id id) {
   } else {
     plan_force_buffer(q, id, -1);
   }
-  pv->nest = pv->start = new_nest(q, nest);
-}
-
-tile_id plan_product_of(const tile_program *program, tile_id operand) {
-  for (;;) {
-    const tile_value *v = &program->values.items[operand];
-    if (v->op == TILE_DOT) return operand;
-    if (v->op != TILE_JOIN && v->op != TILE_PLACE && v->op != TILE_RENAME) return NO_TILE;
-    operand = v->args[0];
-  }
-}
-
-/* May the product below this operand of a sum be added where the operand has it? Its rows must stay rows there. */
-static bool may_add_in_place(planner *q, tile_id operand, const plan_value *sum) {
-  tile_id dot = plan_product_of(q->program, operand);
-  if (dot == NO_TILE || !plan_is_blocked_dot(q, dot)) return false;
-  if (q->p->values[operand].tile != sum->tile || q->p->values[dot].region != sum->region)
-    return false;
-  for (tile_id x = operand;; x = value(q, x)->args[0]) {
-    if (q->p->values[x].uses != 1) return false;
-    if (x == dot) break;
-  }
-  axis_set a = q->p->values[value(q, dot)->args[0]].tile;
-  axis_set b = q->p->values[value(q, dot)->args[1]].tile;
-  return axis_in_sum(q, operand, highest_rank(q, a & ~b)) >= 0 &&
-         axis_in_sum(q, operand, highest_rank(q, b & ~a)) >= 0;
-}
-
-/* x + dot: x is computed into the buffer of the sum (join_points), then the product is added to it. */
-static void plan_added_product(planner *q, tile_id id) {
-  plan_value *pv = &q->p->values[id];
-  const tile_value *v = value(q, id);
-  if (v->op != TILE_ADD || v->args[0] == v->args[1]) return;
-  for (int k = 1; k >= 0; k--) {
-    if (!may_add_in_place(q, v->args[k], pv)) continue;
-    pv->dot = v->args[k];
-    q->p->values[plan_product_of(q->program, v->args[k])].into = id;
-    return;
-  }
+  pv->nest = pv->start = plan_new_nest(q, nest);
 }
 
 static void plan_nests(planner *q) {
@@ -719,7 +574,7 @@ static void plan_result(planner *q, int index) {
   if (!plan_is_inline(v->op) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
     plan_force_buffer(q, r->value, -1);
   vec_push(q->a, &nest.results, index);
-  new_nest(q, nest);
+  plan_new_nest(q, nest);
 }
 
 static void plan_results(planner *q) {
@@ -800,9 +655,8 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
 /* ---- for people ---- */
 
 char *plan_print(arena *a, const plan *p) {
-  static const char *const kinds[] = {"points",  "pack",    "dot",
-                                      "solve",   "prefix",  "segment",
-                                      "segment_adjoint", "first_equal"};
+  static const char *const kinds[] = {
+      "points", "pack", "dot", "solve", "prefix", "segment", "segment_adjoint", "first_equal"};
   static const char *const regions[] = {"prologue", "shared", "body", "epilogue"};
   char *text = arena_strdup(a, "");
   for (int n = 0; n < p->nests.count; n++) {

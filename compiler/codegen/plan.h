@@ -89,6 +89,7 @@ typedef struct plan_dot {
   tile_id a, b;
   int pack_a, pack_b; /* buffers of copies, or -1 */
   int i, j, k;
+  bool along; /* DOT: k is contiguous in a and b, and j in c alone */
 } plan_dot;
 
 typedef struct plan_nest {

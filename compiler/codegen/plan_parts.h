@@ -25,10 +25,21 @@ static inline const tile_value *value(const planner *q, tile_id id) {
 bool plan_is_inline(tile_op op);
 bool plan_moves_index(tile_op op);
 bool plan_is_reduction(tile_op op);
-bool plan_is_blocked_dot(const planner *q, tile_id id);
 bool plan_is_carried_role(tile_role role);
+bool plan_has_lane(const mapping *m, axis_set axes);
 int plan_new_buffer(planner *q, plan_buffer b);
+int plan_new_nest(planner *q, plan_nest nest);
 void plan_force_buffer(planner *q, tile_id id, int last_axis);
+
+/* plan_product.c */
+int plan_highest_rank(const planner *q, axis_set axes);
+bool plan_is_blocked_dot(const planner *q, tile_id id);
+void plan_product(planner *q, tile_id id, plan_nest *nest);
+void plan_system(planner *q, tile_id id, plan_nest *nest);
+/* Where the axis of a product ends up in the sum that it is added to; -1: spread over an axis. */
+int plan_axis_in_sum(const planner *q, tile_id operand, int axis);
+/* x + dot: x is computed into the buffer of the sum, then the product is added to it. */
+void plan_added_product(planner *q, tile_id id);
 
 /* plan_memory.c */
 void plan_hold_values(planner *q);
