@@ -1,0 +1,17 @@
+// Random recurrences that mix the structures for which there are chunked forms, at sizes where these are chosen.
+#ifndef REC_TESTS_MIXTURE_H
+#define REC_TESTS_MIXTURE_H
+
+#include <stdint.h>
+
+#include "compiler/base/arena.h"
+
+// The text of a recurrence called `name`; the same seed gives the same text on every machine. One or two memories with keys
+// and values, each with a decay (none, scalar, by rows, columns, both or entries; a logarithm, a product, a sign, a reset,
+// complex), a write (plain, from two steps, of several micro-steps), perhaps an erasure of low rank, a normaliser, a
+// stabiliser or a partner that it is coupled with; reads before and after the step, a bonus, quotients.
+//
+// Inputs called `promised..` must lie in [-3, 0].
+char *mixed_recurrence(arena *memory, uint64_t seed, const char *name);
+
+#endif
