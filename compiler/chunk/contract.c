@@ -4,6 +4,8 @@
 //                            y      = dot scores v[s] over s + dot (q * decay from start) S over K
 //   S'                  =    decay of the chunk * S + dot (k * decay to end) v over t
 //
+// Rotations turn q, k, v and what is read (phase.c).
+//
 // A scale that needs a gradient stands on an operand of its product, not on the result: its gradient then follows
 // from products that are needed anyway.
 #include "compiler/chunk/scan.h"
@@ -31,6 +33,29 @@ static tile_pair reads_of(scan *s, const scan_product *read, axis_set over) {
   return safe(s, linear_factors(s, read, over, true));
 }
 
+// The same in the frame of the chunk's start.
+static tile_pair turned_reads(scan *s, const scan_product *read, axis_set over, int sides) {
+  tile_pair phase = phase_of_read(s, read->state, read->previous, over, sides);
+  return pair_mul(s->program, reads_of(s, read, over), phase);
+}
+
+static tile_pair turned_keys(scan *s, const scan_product *read, const scan_product *written,
+                             axis_set over, int sides) {
+  tile_pair phase = phase_of_write(s, read->state, over, sides);
+  return pair_mul(s->program, keys_of(s, written, over), phase);
+}
+
+static tile_pair turned_values(scan *s, const scan_product *read, const scan_product *written,
+                               axis_set over) {
+  tile_pair phase = phase_of_write(s, read->state, over, PHASE_VALUES);
+  return pair_mul(s->program, values_of(s, written, over), phase);
+}
+
+static tile_pair turned_back(scan *s, const scan_product *read, axis_set over, tile_pair x) {
+  tile_pair phase = phase_of_read(s, read->state, read->previous, over, PHASE_VALUES);
+  return pair_mul(s->program, x, phase);
+}
+
 tile_pair contract_at_pair(scan *s, tile_pair x) {
   if (!axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
   return pair_each(
@@ -44,6 +69,14 @@ tile_pair contract_at_pair(scan *s, tile_pair x) {
 static axis_set joined(const scan *s, const scan_product *product, axis_set part, axis_set over) {
   for (int i = 0; product && i < product->factors.count; i++) {
     axis_set axes = s->body->values.items[product->factors.items[i].value].axes;
+    if (axes & part) part |= axes & over;
+  }
+  return part;
+}
+
+static axis_set joined_by_phases(const scan *s, int state, axis_set part, axis_set over) {
+  for (int i = 0; i < s->states[state].phases.count; i++) {
+    axis_set axes = s->states[state].phases.items[i].axes;
     if (axes & part) part |= axes & over;
   }
   return part;
@@ -63,6 +96,7 @@ static int split_axes(const scan *s, const scan_product *read, const scan_produc
     for (axis_set before = 0; before != part;) {
       before = part;
       part = joined(s, written, joined(s, read, part, over), over);
+      part = joined_by_phases(s, read->state, part, over);
     }
     parts[count] = part;
   }
@@ -79,8 +113,9 @@ static bool check_axes(scan *s, const scan_product *read, tile_pair scores, axis
 
 static tile_pair scores_at(scan *s, const scan_product *read, const scan_product *written,
                            axis_set over, int level) {
-  tile_pair q = level_rows(s, reads_of(s, read, over), level);
-  tile_pair k = level_columns(s, keys_of(s, written, over), level);
+  const int sides = PHASE_SCALAR | PHASE_KEYS;
+  tile_pair q = level_rows(s, turned_reads(s, read, over, sides), level);
+  tile_pair k = level_columns(s, turned_keys(s, read, written, over, sides), level);
   tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_KEYS, level);
   tile_pair column = level_column_decay(s, read->state, over, DECAY_KEYS, level);
   return pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
@@ -98,10 +133,15 @@ static tile_pair masked_scores(scan *s, const scan_product *read, const scan_pro
   int count = split_axes(s, read, written, over, parts);
   tile_pair scores = pair_real(tile_number(s->program, 1));
   for (int i = 0; i < count; i++) {
-    tile_pair q = reads_of(s, read, parts[i]), k = keys_of(s, written, parts[i]);
+    tile_pair q = turned_reads(s, read, parts[i], PHASE_KEYS);
+    tile_pair k = turned_keys(s, read, written, parts[i], PHASE_KEYS);
     scores =
         pair_mul(s->program, scores, pair_dot(s->program, q, contract_at_pair(s, k), parts[i]));
   }
+  // one angle for all keys turns the scores
+  tile_pair row = phase_of_read(s, read->state, read->previous, over, PHASE_SCALAR);
+  tile_pair column = phase_of_write(s, read->state, over, PHASE_SCALAR);
+  scores = pair_mul(s->program, scores, pair_mul(s->program, row, contract_at_pair(s, column)));
   tile_id zero = tile_number(s->program, 0);
   if (s->states[read->state].decay.count == 0) {
     tile_id causal = tile_leaf(s->program, TILE_CAUSAL, read->previous ? 1 : 0);
@@ -143,9 +183,8 @@ tile_pair contract_pairs(scan *s, const scan_product *read, const scan_product *
 // Values decay as well: each level by itself, for its two decays stand on the values and on what is read of them.
 static tile_pair written_by_levels(scan *s, const scan_product *read, const scan_product *written,
                                    axis_set over) {
-  tile_pair v = values_of(s, written, over);
+  tile_pair v = turned_values(s, read, written, over);
   tile_pair sum = pair_real(tile_number(s->program, 0));
-  if (!read->previous) sum = pair_mul(s->program, own_score(s, read, written, over), v);
   for (int level = 0; level < decay_levels(s); level++) {
     tile_pair scores = scores_at(s, read, written, over, level);
     if (!check_axes(s, read, scores, over)) return sum;
@@ -158,7 +197,11 @@ static tile_pair written_by_levels(scan *s, const scan_product *read, const scan
     part = level_place_rows(s, pair_mul(s->program, part, row), level);
     sum = pair_linear(s->program, TILE_ADD, sum, part);
   }
-  return sum;
+  sum = turned_back(s, read, over, sum);
+  if (read->previous) return sum;
+  tile_pair own = own_score(s, read, written, over);
+  own = pair_mul(s->program, own, values_of(s, written, over));
+  return pair_linear(s->program, TILE_ADD, sum, own);
 }
 
 tile_pair contract_written(scan *s, const scan_product *read, const scan_product *written,
@@ -166,8 +209,9 @@ tile_pair contract_written(scan *s, const scan_product *read, const scan_product
   if (decay_has_side(s, read->state, over, DECAY_VALUES))
     return written_by_levels(s, read, written, over);
   tile_pair scores = contract_pairs(s, read, written, over);
-  tile_pair v = contract_at_pair(s, values_of(s, written, over));
-  return pair_dot(s->program, scores, v, axis_bit(s->program->pair_axis));
+  tile_pair v = contract_at_pair(s, turned_values(s, read, written, over));
+  return turned_back(s, read, over,
+                     pair_dot(s->program, scores, v, axis_bit(s->program->pair_axis)));
 }
 
 tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
@@ -175,15 +219,17 @@ tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
   int count = split_axes(s, read, NULL, over, parts);
   tile_pair state = lower_tensor(s->program, s->body, TILE_STATE, s->states[read->state].tensor);
   for (int i = 0; i < count; i++) {
-    tile_pair q = reads_of(s, read, parts[i]);
+    tile_pair q = turned_reads(s, read, parts[i], PHASE_KEYS);
     if (i == 0) {
       tile_pair decay = decay_from_start(s, read->state, read->previous, over, DECAY_KEYS);
       q = pair_mul(s->program, q, decay);
     }
     state = pair_dot(s->program, q, state, parts[i]);
   }
+  const int other_sides = PHASE_SCALAR | PHASE_VALUES;
+  tile_pair phase = phase_of_read(s, read->state, read->previous, over, other_sides);
   tile_pair decay = decay_from_start(s, read->state, read->previous, over, DECAY_VALUES);
-  return pair_mul(s->program, state, decay);
+  return pair_mul(s->program, state, pair_mul(s->program, decay, phase));
 }
 
 static tile_pair read_state(scan *s, const scan_product *read, axis_set over) {
@@ -222,11 +268,14 @@ tile_pair contract_next_state(scan *s, int index) {
   const scan_state *state = &s->states[index];
   axis_set keys = state->structure->key_axes;
   tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
-  tile_pair next = pair_mul(s->program, decay_total(s, index), before);
+  tile_pair total = pair_mul(s->program, decay_total(s, index), phase_total(s, index));
+  tile_pair next = pair_mul(s->program, total, before);
   bool mask = decay_is_mask(state);
   for (int i = 0; i < state->increment.products.count; i++) {
     const scan_product *written = &state->increment.products.items[i];
     tile_pair k = keys_of(s, written, keys), v = values_of(s, written, keys);
+    k = pair_mul(s->program, k, phase_to_end(s, index, keys, PHASE_KEYS));
+    v = pair_mul(s->program, v, phase_to_end(s, index, keys, PHASE_SCALAR | PHASE_VALUES));
     // one number for the whole matrix stands on the values
     tile_pair of_keys = decay_to_end(s, index, keys, DECAY_KEYS);
     if (mask) {

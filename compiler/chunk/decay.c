@@ -1,6 +1,7 @@
 // What states keep from step to step, over a chunk.
 //
 //   scalar decay exp(g[t])         mask [t,s] = exp(segment g): sums towards a reference, exact for g = -inf
+//   exp(i angle[t,K])              no part of it: reads and writes turn instead (phase.c)
 //   any other factor a[t,K]        a pyramid: products over segments of 1, 2, 4, .. steps, each made of two of the
 //                                  level below; pairs of steps meet at the level where they part into two halves
 //
@@ -15,6 +16,10 @@ typedef struct decay_level {
   bool made;
   tile_pair inclusive, exclusive, suffix, total;
 } decay_level;
+
+struct decay_level *decay_levels_new(scan *s) {
+  return ARENA_ARRAY(s->arena, decay_level, LEVELS_MAX);
+}
 
 // ---- factors ---------------------------------------------------------------------------------------------------
 
@@ -56,14 +61,38 @@ static tile_pair value_of(scan *s, const recurrence_term *term) {
   return pair_mul(s->program, linear_factors(s, &product, 0, false), scale);
 }
 
-// Terms of the logarithm, by the keys or values that they have.
+static void multiply_by(scan *s, scan_state *state, axis_set axes, tile_pair x) {
+  decay_factor *factor = factor_with(s, state, axes);
+  factor->factor = pair_mul(s->program, factor->factor, x);
+}
+
+// Terms of the logarithm, by the keys or values that they have. The imaginary part is an angle.
 static void add_logarithm(scan *s, scan_state *state, value_id log) {
   axis_set keys = state->structure->key_axes, values = state->structure->value_axes;
   recurrence_terms terms = recurrence_split_terms(s->arena, s->body, log, keys, values);
   for (int i = 0; i < terms.count && !s->reason; i++) {
-    decay_factor *factor = factor_with(s, state, side_axes(s, state, &terms.items[i]));
-    tile_id g = value_of(s, &terms.items[i]).re;
-    factor->log = factor->log == NO_TILE ? g : tile_binary(s->program, TILE_ADD, factor->log, g);
+    axis_set axes = side_axes(s, state, &terms.items[i]);
+    tile_pair g = value_of(s, &terms.items[i]);
+    if (pair_is_complex(g)) phase_add(s, state, axes, g.im);
+    if (tile_is_number(s->program, g.re, 0)) continue;
+    tile_id *sum = &factor_with(s, state, axes)->log;
+    *sum = *sum == NO_TILE ? g.re : tile_binary(s->program, TILE_ADD, *sum, g.re);
+  }
+}
+
+// polar(r, angle): r and the phase apart, in products too.
+static void add_factor(scan *s, scan_state *state, axis_set axes, recurrence_factor factor) {
+  const typed_value v = s->body->values.items[factor.value];
+  if (v.complex && v.op == VALUE_MUL && !factor.divides) {
+    add_factor(s, state, axes, (recurrence_factor){v.args[0], false});
+    add_factor(s, state, axes, (recurrence_factor){v.args[1], false});
+  } else if (v.op == VALUE_POLAR && !factor.divides) {
+    multiply_by(s, state, axes, scan_pure(s, v.args[0]));
+    phase_add(s, state, axes, scan_pure(s, v.args[1]).re);
+  } else {
+    recurrence_term single = {.scale = 1};
+    vec_push(s->arena, &single.factors, factor);
+    multiply_by(s, state, axes, value_of(s, &single));
   }
 }
 
@@ -75,13 +104,22 @@ static void add_factors(scan *s, scan_state *state, value_id decay) {
   vec_push(s->arena, &whole.factors, ((recurrence_factor){decay, false}));
   const recurrence_term *term = terms.count == 1 ? &terms.items[0] : &whole;
   for (int i = 0; i < term->factors.count && !s->reason; i++) {
-    recurrence_term single = {.scale = i ? 1 : term->scale};
+    recurrence_term single = {.scale = 1};
     vec_push(s->arena, &single.factors, term->factors.items[i]);
-    decay_factor *factor = factor_with(s, state, side_axes(s, state, &single));
-    factor->factor = pair_mul(s->program, factor->factor, value_of(s, &single));
+    add_factor(s, state, side_axes(s, state, &single), term->factors.items[i]);
   }
-  if (term->factors.count == 0) {
-    factor_with(s, state, 0)->factor = pair_real(tile_number(s->program, term->scale));
+  if (term->scale != 1) {
+    multiply_by(s, state, 0, pair_real(tile_number(s->program, term->scale)));
+  }
+}
+
+// Phases alone leave no decay; a decay of 1 is none.
+static void drop_ones(scan *s, scan_state *state) {
+  for (int i = state->decay.count - 1; i >= 0; i--) {
+    const decay_factor *factor = &state->decay.items[i];
+    bool is_one = factor->log == NO_TILE && !pair_is_complex(factor->factor) &&
+                  tile_is_number(s->program, factor->factor.re, 1);
+    if (is_one) state->decay.items[i] = state->decay.items[--state->decay.count];
   }
 }
 
@@ -104,7 +142,7 @@ static void join_scalar(scan *s, scan_state *state) {
 static void check_length(scan *s, int index) {
   int length = s->program->chunk;
   bool power = (length & (length - 1)) == 0 && length >= 2 && length <= 1 << (LEVELS_MAX - 1);
-  if (power || decay_is_mask(&s->states[index])) return;
+  if (power || (decay_is_mask(&s->states[index]) && s->states[index].phases.count == 0)) return;
   scan_refuse(s, arena_printf(s->arena, "the decay of %s needs chunks of 2, 4, .., %d steps",
                               scan_state_name(s, index), 1 << (LEVELS_MAX - 1)));
 }
@@ -113,7 +151,6 @@ void decay_make(scan *s, int index) {
   scan_state *state = &s->states[index];
   value_id decay = state->structure->decay, log = state->structure->log_decay;
   if (decay == NO_VALUE) return;
-  if (log != NO_VALUE && s->body->values.items[log].complex) log = NO_VALUE;
   const linear *visited = scan_visit(s, log == NO_VALUE ? decay : log);
   if (s->reason) return;
   if (linear_has_states(visited) || linear_has_unknown(s, visited)) {
@@ -126,7 +163,9 @@ void decay_make(scan *s, int index) {
   } else {
     add_logarithm(s, state, log);
   }
+  drop_ones(s, state);
   join_scalar(s, state);
+  phase_make(s, state);
   for (int i = 0; i < state->decay.count; i++) {
     decay_factor *factor = &state->decay.items[i];
     if (factor->log != NO_TILE) {
@@ -135,7 +174,7 @@ void decay_make(scan *s, int index) {
     } else {
       factor->factor = one_on_padding(s, factor->factor);
     }
-    factor->levels = ARENA_ARRAY(s->arena, decay_level, LEVELS_MAX);
+    factor->levels = decay_levels_new(s);
   }
   check_length(s, index);
 }
@@ -279,7 +318,16 @@ static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
   return l;
 }
 
-typedef enum level_product { INCLUSIVE, EXCLUSIVE, SUFFIX, TOTAL } level_product;
+static tile_pair product_at(const decay_level *l, level_product which) {
+  return which == INCLUSIVE   ? l->inclusive
+         : which == EXCLUSIVE ? l->exclusive
+         : which == SUFFIX    ? l->suffix
+                              : l->total;
+}
+
+tile_pair decay_over_chunk(scan *s, decay_factor *factor, level_product which) {
+  return product_at(level_of(s, factor, decay_levels(s)), which);
+}
 
 static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level,
                           level_product which) {
@@ -287,12 +335,7 @@ static tile_pair products(scan *s, int state, axis_set keys, decay_side side, in
   for (int i = 0; i < s->states[state].decay.count; i++) {
     decay_factor *factor = &s->states[state].decay.items[i];
     if (!on_side(factor, keys, side)) continue;
-    const decay_level *l = level_of(s, factor, level);
-    tile_pair x = which == INCLUSIVE   ? l->inclusive
-                  : which == EXCLUSIVE ? l->exclusive
-                  : which == SUFFIX    ? l->suffix
-                                       : l->total;
-    product = pair_mul(s->program, product, x);
+    product = pair_mul(s->program, product, product_at(level_of(s, factor, level), which));
   }
   return product;
 }

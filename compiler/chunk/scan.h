@@ -6,6 +6,7 @@
 //   linear_scan.c   values of the body one after another, states when they are read, results
 //   linear.c        values that are linear in states not yet summed: sums of products
 //   decay.c         what a state keeps between two steps: masks of scalar decays, pyramids of all others
+//   phase.c         the rotations among them, moved to the reads and writes
 //   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk
 //   low_rank.c      sums over a state that enter its own update: a triangular system
 //
@@ -52,10 +53,11 @@ typedef struct scan_state {
   const state_structure *structure;
   int tensor;
   scan_progress progress;
-  axis_set matrix;          // its keys and values
-  VEC(decay_factor) decay;  // none: the decay is 1
-  linear increment;         // products without a state
-  VEC(value_id) unknown;    // sums over the state in its own update, in order
+  axis_set matrix;           // its keys and values
+  VEC(decay_factor) decay;   // none: the decay is 1
+  VEC(decay_factor) phases;  // factors of modulus 1, which are not in `decay` (phase.c)
+  linear increment;          // products without a state
+  VEC(value_id) unknown;     // sums over the state in its own update, in order
 } scan_state;
 
 // The time axis cut into segments of 2^level steps and these into halves: axes made on demand, -1 until then.
@@ -124,6 +126,11 @@ tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, dec
 tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side);
 tile_pair decay_total(scan *s, int state);
 bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side);
+// Products of one factor over the whole chunk: from its start to each step, or to the one before; from each step to its
+// end; of all steps.
+typedef enum level_product { INCLUSIVE, EXCLUSIVE, SUFFIX, TOTAL } level_product;
+struct decay_level *decay_levels_new(scan *s);
+tile_pair decay_over_chunk(scan *s, decay_factor *factor, level_product which);
 // exp of the sums between the two steps of each pair where the first comes later, 0 elsewhere, [t,s]. Masks alone.
 tile_id decay_mask(scan *s, int state, bool previous);
 
@@ -141,6 +148,20 @@ tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side,
 tile_pair level_place_rows(scan *s, tile_pair x, int level);
 // Scores of all levels, [segments, step, pair step] each, as one matrix [t,s]; 0 on the diagonal and above.
 tile_pair level_assemble(scan *s, const tile_pair *scores);
+
+// ---- phase.c: rotations ----------------------------------------------------------------------------------------
+// exp(i angle) belongs to the decay of the state; `axes` as in decay_factor. phase_make: all of them are known.
+void phase_add(scan *s, scan_state *state, axis_set axes, tile_id angle);
+void phase_make(scan *s, scan_state *state);
+// Phases without key and value axes; with some of the axes `keys`; with others. Sides can be added up.
+enum { PHASE_SCALAR = 1, PHASE_KEYS = 2, PHASE_VALUES = 4 };
+// What stands on reads, [t], and on writes: the rotation from the chunk's start to the step (S[t-1]: to the step
+// before), and the inverse one. From each step to the chunk's end, [t]; of the whole chunk.
+tile_pair phase_of_read(scan *s, int state, bool previous, axis_set keys, int sides);
+tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides);
+tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides);
+tile_pair phase_total(scan *s, int state);
+bool phase_has_side(const scan *s, int state, axis_set keys, int sides);
 
 // ---- contract.c: reads and writes --------------------------------------------------------------------------
 // sum[over] of a product, with or without a state.

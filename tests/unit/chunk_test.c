@@ -260,6 +260,22 @@ static const char complex_matrix[] =
     "  z = sum[K](q * T) * polar(1, phi)\n"
     "}\n";
 
+// One number for the matrix and angles per key, per value, for the whole; radii of both signs; two rotations in a product;
+// a reset between them; the decay of a rank-one update.
+static const char rotations[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H], angle[H,K], turn[H,V], phi[H], b[H,K], reset\n"
+    "  param C[H,K] : complex, theta[H,K]\n"
+    "  state S[H,K,V] : complex, T[H,K,V] : complex, U[H,K,V] : complex\n"
+    "  output y[H,V], z[H,V], u[H,V] : complex\n"
+    "  S = polar(sigmoid(g), 20 * angle + phi) * S[t-1] + C * k * v\n"
+    "  T = where(reset > 0.6, 0, sigmoid(b)) * exp(complex(0, turn)) * T[t-1] + k * v * polar(1, phi)\n"
+    "  U = tanh(b) * polar(g, theta) * polar(1, phi) * U[t-1] + q * v - 0.2 * k * sum[K](C * U[t-1])\n"
+    "  y = re(sum[K](q * S)) + sum[K](im(C * S[t-1]))\n"
+    "  z = im(sum[K](q * T)) + re(sum[K](k * T[t-1]) * polar(g, phi))\n"
+    "  u = sum[K](conj(C) * U)\n"
+    "}\n";
+
 // A reset by where, decays and reads behind it.
 static const char where_reset[] =
     "recurrence r(H, K = 4, V = 3) {\n"
@@ -316,6 +332,7 @@ static const struct {
     {"erase", erase},
     {"rank two", rank_two},
     {"complex matrix", complex_matrix},
+    {"rotations", rotations},
     {"where", where_reset},
 };
 
