@@ -189,8 +189,11 @@ static bool runtime_axes(const scheduler *s, axis_set axes) {
 /* One axis of the values stays in the tile, so that every product has long rows; pointwise programs keep all that can be
  * looped over. */
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise) {
-  int kept = choose_lane(s, grid);
-  axis_set instances = 0;
+  axis_set sized = 0, instances = 0;
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+    if (axis_in(grid, axis) && size_of(s, axis) != TYPED_RUNTIME_SIZE) sized |= axis_bit(axis);
+  }
+  int kept = choose_lane(s, sized);
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
     if (!axis_in(grid, axis)) continue;
     bool runtime = size_of(s, axis) == TYPED_RUNTIME_SIZE;
