@@ -46,13 +46,25 @@ static axis_set state_axes(const scheduler *s) {
   return common;
 }
 
-/* Tensors in which the axis is contiguous count for it. */
-static int contiguity(const scheduler *s, int axis) {
-  int score = 0;
+enum { TYPICAL_SIZE = 16 }; /* of an axis of run-time size */
+
+static double numbers_of(const scheduler *s, const typed_tensor *t) {
+  double numbers = 1;
+  for (int x = 0; x < t->axis_count; x++) {
+    int64_t size = size_of(s, t->axes[x]);
+    numbers *= size == TYPED_RUNTIME_SIZE ? TYPICAL_SIZE : (double)size;
+  }
+  return numbers;
+}
+
+/* Tensors in which the axis is contiguous count for it, by the numbers in them. */
+static double contiguity(const scheduler *s, int axis) {
+  double score = 0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE || !t->axis_count || t->complex) continue;
-    if (t->axes[t->axis_count - 1] == axis) score += t->kind == TENSOR_PARAM ? 1 : 4;
+    if (t->axes[t->axis_count - 1] == axis)
+      score += (t->kind == TENSOR_PARAM ? 1 : 4) * numbers_of(s, t);
   }
   return score;
 }
@@ -60,13 +72,14 @@ static int contiguity(const scheduler *s, int axis) {
 enum { SMALLEST_LANES = 2 };
 
 static int choose_lane(const scheduler *s, axis_set grid) {
-  int best = -1, best_score = -1;
+  int best = -1;
+  double best_score = -1;
   axis_set candidates = grid & state_axes(s);
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
     int64_t size = size_of(s, axis);
     if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES))
       continue;
-    int score = 2 * contiguity(s, axis) + (size == TYPED_RUNTIME_SIZE || size >= 16);
+    double score = 2 * contiguity(s, axis) + (size == TYPED_RUNTIME_SIZE || size >= 16);
     if (score >= best_score) best = axis, best_score = score;
   }
   return best;
