@@ -98,12 +98,17 @@ static bool op_unsafe(tile_op op, guard guarded) {
   }
 }
 
+// Values that are infinite on rows of the sequence are seen by somebody; padding hides what padded rows hold, no more.
 static void find_unsafe(gradient *g) {
   const tile_program *f = g->forward;
   for (int i = 0; i < f->values.count; i++) {
     const tile_value *v = &f->values.items[i];
-    g->unsafe[i] = op_unsafe(v->op, g->guards[i]);
-    for (int k = 0; k < tile_arity(v->op); k++) g->unsafe[i] |= g->unsafe[v->args[k]];
+    g->unsafe[i] = g->unsafe_on_padding[i] = op_unsafe(v->op, g->guards[i]);
+    bool masked = v->op == TILE_SELECT && f->values.items[v->args[0]].op == TILE_VALID;
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      g->unsafe[i] |= g->unsafe[v->args[k]];
+      if (!(masked && k == 1)) g->unsafe_on_padding[i] |= g->unsafe_on_padding[v->args[k]];
+    }
   }
 }
 
@@ -133,7 +138,7 @@ static bool rule_unsafe(const gradient *g, tile_id id) {
     case TILE_MAX_OVER:
     case TILE_MIN_OVER: return false;  // a mask or a sign of dy
     case TILE_SOLVE: return false;     // where dy is 0 its terms need not be
-    default: return g->unsafe[id];
+    default: return g->guards[id] == GUARD_PADDING ? g->unsafe_on_padding[id] : g->unsafe[id];
   }
 }
 
@@ -354,7 +359,8 @@ static tile_program *derive_once(arena *a, const tile_program *f, partial_states
                 .epilogue = ARENA_ARRAY(a, cotangent_terms, count),
                 .wanted = ARENA_ARRAY(a, bool, count),
                 .guards = ARENA_ARRAY(a, guard, count),
-                .unsafe = ARENA_ARRAY(a, bool, count)};
+                .unsafe = ARENA_ARRAY(a, bool, count),
+                .unsafe_on_padding = ARENA_ARRAY(a, bool, count)};
   for (int i = 0; i < count; i++) {
     if (tile_append_exact(g.program, f->values.items[i]) != i) {
       ICE("autodiff", "%s computes %%%d twice", f->name, i);

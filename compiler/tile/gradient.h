@@ -24,7 +24,8 @@ typedef struct gradient {
   cotangent_terms *epilogue;  // for values of the prologue: terms that arise once
   bool *wanted;               // does a gradient reach an argument through this value?
   guard *guards;
-  bool *unsafe;  // may be infinite or NaN where no branch takes it
+  bool *unsafe;             // may be infinite or NaN where no branch takes it
+  bool *unsafe_on_padding;  // may be so on padded rows
   VEC(axis_set)
   partial;  // of the backward program's values, as far as computed
   VEC(tile_section)
