@@ -1,5 +1,5 @@
 // The grid: every recurrence of the standard library, the golden ones and the invented ones, compiled for chunks of 16, 32, 64
-// and 128 steps and step by step, at lengths around every chunk, with gates weak, normal, strong, mixed and with resets, must
+// and 128 steps and step by step, in f64, f32, bf16 and f16, at lengths around every chunk, with gates weak, normal, strong, mixed and with resets, must
 // give the values and gradients of the interpreter. Then packed, split anywhere, token by token, with any number of threads.
 //
 //   grid_test          a seeded part: all short lengths, two long ones, two libraries each (about 70 seconds of processor time)
@@ -8,7 +8,8 @@
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
 //
 // f64 must agree to 1e-9 of the rms; f32 to 2e-5 or ten times the error of a plain f32 loop, which is the same recurrence
-// compiled one step at a time. Where the numbers themselves are so ill-conditioned that changes in the last digit of the
+// compiled one step at a time. So must bf16 and f16, on inputs rounded to them, beyond the rounding of each result: between
+// load and store they are f32. Where the numbers themselves are so ill-conditioned that changes in the last digit of the
 // inputs move the results further than this, 50 times that movement is allowed.
 #include <math.h>
 #include <stdio.h>
@@ -16,16 +17,18 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "runtime/internal.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/grid_cases.h"
 #include "tests/runtime/problem.h"
 
-enum { LIBRARIES_MAX = 10, WIDTH = 2 };
+enum { LIBRARIES_MAX = 14, WIDTH = 2 };
 
 typedef struct library {
   rec_module *module;
   const rec_recurrence *recurrence;
-  bool f64, plain;  // plain: one step at a time
+  rec_dtype type;  // of tokens
+  bool plain;      // one step at a time
   char name[128];
 } library;
 
@@ -39,7 +42,7 @@ typedef struct grid {
 } grid;
 
 static int runs;
-static double worst_f64, worst_f32, worst_ratio;
+static double worst_f64, worst_f32, worst_narrow, worst_ratio;
 
 // ---- Numbers -----------------------------------------------------------------------------------------------------------
 
@@ -119,9 +122,10 @@ typedef struct cell {
 
 static double tolerance_of(const cell *c, const library *l, double error) {
   double plain = l->plain ? c->grid->case_->plain : 10 * c->plain_error;
-  double least = l->f64 ? 1e-9 : fmax(2e-5, plain);
+  bool f64 = l->type == REC_F64;
+  double least = f64 ? 1e-9 : fmax(2e-5, plain);
   if (error <= least) return least;  // what follows takes two more runs
-  return problem_tolerance(c->inputs, c->exact, l->recurrence, least, l->f64 ? 1e-13 : 1.2e-7,
+  return problem_tolerance(c->inputs, c->exact, l->recurrence, least, f64 ? 1e-13 : 1.2e-7,
                            c->options.backward);
 }
 
@@ -134,19 +138,47 @@ static void judge(cell *c, const library *l, const problem *got) {
         c->what, (int)got->batch, (int)got->time, error, tolerance, c->plain_error, where,
         (unsigned long long)c->grid->seed);
   runs++;
-  if (l->f64) worst_f64 = fmax(worst_f64, error);
-  if (l->f64) return;
+  if (l->type == REC_F64) worst_f64 = fmax(worst_f64, error);
+  if (rec_dtype_size(l->type) == 2) worst_narrow = fmax(worst_narrow, error);
+  if (l->type != REC_F32) return;
   if (l->plain) c->plain_error = error;
   worst_f32 = fmax(worst_f32, error);
   if (!l->plain && error > 2e-6)
     worst_ratio = fmax(worst_ratio, error / fmax(c->plain_error, 1e-6));
 }
 
-// The same inputs for a library of another element type.
+// The same inputs for a library of another element type, rounded to it.
 static problem *copy_for(const library *l, const problem *inputs) {
   problem *p = problem_copy(inputs);
-  p->signature = rec_recurrence_signature(l->recurrence);
+  problem_retype(p, rec_recurrence_signature(l->recurrence));
   return p;
+}
+
+// Makes a cell the library's own: a 16-bit type has other inputs and exact results, which the caller frees.
+static bool own_cell(const cell *c, const library *l, cell *own) {
+  const rec_run_options plain = {.backward = c->options.backward};
+  if (rec_dtype_size(l->type) != 2) return true;
+  problem *inputs = copy_for(l, c->inputs), *exact = problem_copy(inputs);
+  own->inputs = inputs;
+  own->exact = exact;
+  return problem_run(exact, l->recurrence, "reference", &plain);
+}
+
+static void free_own_cell(const cell *c, const cell *own) {
+  if (own->inputs == c->inputs) return;
+  problem_free((problem *)own->inputs);
+  problem_free((problem *)own->exact);
+}
+
+// Judges what is left of `host` after it ran; NULL: it did not run.
+static void judge_own(cell *c, const library *l, const problem *host) {
+  cell own = *c;
+  bool ran = host && own_cell(c, l, &own);
+  if (check(ran, "%s %s: %s", l->name, c->what, rec_message())) {
+    judge(&own, l, host);
+    c->plain_error = own.plain_error;
+  }
+  if (host) free_own_cell(c, &own);
 }
 
 // All libraries on the same inputs against one run of the interpreter. The plain f32 loop comes first.
@@ -163,9 +195,8 @@ static void run_cell(const grid *g, const problem *inputs, const char *what,
     problem *host = copy_for(&g->libraries[i], inputs);
     c.options.recompute =
         options.backward && next_random(&(uint64_t){g->seed + (uint64_t)i}) % 3 == 0;
-    if (check(problem_run(host, g->libraries[i].recurrence, "host", &c.options), "%s %s: %s",
-              g->libraries[i].name, what, rec_message()))
-      judge(&c, &g->libraries[i], host);
+    bool done = problem_run(host, g->libraries[i].recurrence, "host", &c.options);
+    judge_own(&c, &g->libraries[i], done ? host : NULL);
     problem_free(host);
   }
   problem_free(exact);
@@ -252,8 +283,7 @@ static void check_split(const grid *g, uint64_t *seed) {
     problem *copy = copy_for(&g->libraries[i], whole);
     problem *joined = run_split(&g->libraries[i], copy, at);
     problem_free(copy);
-    if (check(joined, "%s %s: %s", g->libraries[i].name, what, rec_message()))
-      judge(&c, &g->libraries[i], joined);
+    judge_own(&c, &g->libraries[i], joined);
     problem_free(joined);
   }
   problem_free(whole);
@@ -321,10 +351,10 @@ typedef struct options {
   char text[4][16];
 } options;
 
-static void fill_options(const grid *g, options *o, bool f64, int chunk, bool quick) {
+static void fill_options(const grid *g, options *o, rec_dtype type, int chunk, bool quick) {
   int n = 0;
   o->words[n++] = "--dtype";
-  o->words[n++] = f64 ? "f64" : "f32";
+  o->words[n++] = rec_number_text(type);
   snprintf(o->text[0], sizeof o->text[0], "%d", chunk ? chunk : 1);
   o->words[n++] = "--chunk";
   o->words[n++] = o->text[0];
@@ -336,12 +366,12 @@ static void fill_options(const grid *g, options *o, bool f64, int chunk, bool qu
   o->words[n] = NULL;
 }
 
-static void add_library(grid *g, const char *path, bool f64, int chunk, bool quick,
+static void add_library(grid *g, const char *path, rec_dtype type, int chunk, bool quick,
                         compilation *started, int index) {
   options o;
-  fill_options(g, &o, f64, chunk, quick);
+  fill_options(g, &o, type, chunk, quick);
   library *l = &g->libraries[index];
-  *l = (library){.f64 = f64, .plain = !chunk};
+  *l = (library){.type = type, .plain = !chunk};
   snprintf(l->name, sizeof l->name, "%s", g->case_->recurrence);
   for (int i = 0; o.words[i]; i++) {
     size_t used = strlen(l->name);
@@ -360,21 +390,26 @@ static void finish_libraries(grid *g, int from, int to, const compilation *start
   }
 }
 
-// The plain f32 loop, then f64 and f32 by turns; two recc side by side.
-static void compile_case(grid *g) {
+// The plain f32 loop, then f64 and f32 by turns; two recc side by side. Then 16-bit types, in a part of the cases.
+static void compile_case(grid *g, uint64_t number) {
   static const int chunks[] = {16, 32, 64, 128};
   compilation started[LIBRARIES_MAX];
   char path[512];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", g->case_->path);
   int first = (int)(g->seed % 4), count = 0, finished = 0;
-  add_library(g, path, false, 0, !g->full, started, count++);
-  if (g->full) add_library(g, path, true, 0, false, started, count++);
+  add_library(g, path, REC_F32, 0, !g->full, started, count++);
+  if (g->full) add_library(g, path, REC_F64, 0, false, started, count++);
   for (int i = 0; i < (g->full ? 4 : 1); i++) {
     int chunk = chunks[(first + i) % 4],
         other = g->full ? chunk : chunks[(first + 1 + g->seed / 4 % 3) % 4];
     if (count - finished >= WIDTH) finish_libraries(g, finished, count, started), finished = count;
-    add_library(g, path, true, chunk, !g->full && chunk == 128, started, count++);
-    add_library(g, path, false, other, i % 2, started, count++);
+    add_library(g, path, REC_F64, chunk, !g->full && chunk == 128, started, count++);
+    add_library(g, path, REC_F32, other, i % 2, started, count++);
+  }
+  finish_libraries(g, finished, count, started), finished = count;
+  for (int i = 0; i < (g->full ? 4 : (g->seed + number) % 3 == 0); i++) {
+    rec_dtype type = (g->seed + number / 3 + (uint64_t)i) % 2 ? REC_BF16 : REC_F16;
+    add_library(g, path, type, chunks[(first + i + i / 2) % 4], !g->full, started, count++);
   }
   finish_libraries(g, finished, count, started);
   g->count = count;
@@ -382,7 +417,7 @@ static void compile_case(grid *g) {
 
 static void run_case(const grid_case *c, const char *const *sizes, bool full, uint64_t seed) {
   grid g = {.case_ = c, .sizes = sizes, .full = full, .seed = seed};
-  compile_case(&g);
+  compile_case(&g, (uint64_t)(c - grid_cases));
   bool complete = true;
   for (int i = 0; i < g.count; i++) complete = complete && g.libraries[i].recurrence;
   if (complete) {
@@ -412,7 +447,9 @@ int main(int count, char **words) {
     run_case(c, c->sizes, full, seed);
     if (full && c->more_sizes[0]) run_case(c, c->more_sizes, full, seed);
   }
-  printf("%d runs; largest error f64 %.1e, f32 %.1e, %.1f times that of a plain f32 loop\n", runs,
-         worst_f64, worst_f32, worst_ratio);
+  printf(
+      "%d runs; largest error f64 %.1e, f32 %.1e, %.1f times that of a plain f32 loop, "
+      "16 bits %.1e beyond rounding\n",
+      runs, worst_f64, worst_f32, worst_ratio, worst_narrow);
   return checked();
 }

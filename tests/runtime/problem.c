@@ -109,6 +109,7 @@ static rec_dtype stored_type(const problem *p, int i) {
 static void round_numbers(rec_dtype type, double *numbers, int64_t count) {
   uint16_t narrow;
   for (int64_t k = 0; rec_dtype_size(type) == 2 && numbers && k < count; k++) {
+    if (type == REC_F16) numbers[k] = fmax(fmin(numbers[k], 65504), -65504);
     rec_convert(&narrow, type, &numbers[k], REC_F64, 1);
     rec_convert(&numbers[k], REC_F64, &narrow, type, 1);
   }
