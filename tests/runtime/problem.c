@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "runtime/bind.h"
 
@@ -290,10 +292,33 @@ static rec_dtype type_of(const problem *p, const rec_device *device, int i) {
   return rec_device_type(device, stored_type(p, i));
 }
 
+static size_t whole_pages(size_t bytes) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  return (bytes + page - 1) / page * page;
+}
+
+// Zeros that end where a page begins that must not be touched.
+static void *before_a_wall(size_t bytes) {
+  size_t pages = whole_pages(bytes);
+  char *memory = mmap(NULL, pages + whole_pages(1), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED || mprotect(memory + pages, whole_pages(1), PROT_NONE)) abort();
+  return memory + pages - bytes;
+}
+
+static size_t device_bytes(const problem *p, const rec_device *device, int i) {
+  return (size_t)problem_numbers(p, i) * rec_dtype_size(type_of(p, device, i));
+}
+
+static void free_on_device(const problem *p, const rec_device *device, int i, void *buffer) {
+  size_t bytes = device_bytes(p, device, i), pages = whole_pages(bytes);
+  if (buffer) munmap((char *)buffer + bytes - pages, pages + whole_pages(1));
+}
+
 static void *to_device(const problem *p, const rec_device *device, int i, const double *numbers) {
   int64_t count = problem_numbers(p, i);
   rec_dtype type = type_of(p, device, i);
-  void *buffer = allocate((size_t)count, rec_dtype_size(type));
+  void *buffer = before_a_wall(device_bytes(p, device, i));
   if (numbers && rec_convert(buffer, type, numbers, REC_F64, count)) abort();
   return buffer;
 }
@@ -347,7 +372,7 @@ bool problem_run(problem *p, const rec_recurrence *recurrence, const char *name,
   fill_call(p, device, options->backward, &call);
   rec_status status = rec_run(recurrence, device, &call, options);
   if (!status) keep_results(p, device, options->backward, &call);
-  for (size_t i = 0; i < 4 * count; i++) free(all[i]);
+  for (size_t i = 0; i < 4 * count; i++) free_on_device(p, device, (int)(i % count), all[i]);
   free(all);
   return !status;
 }
@@ -455,8 +480,7 @@ double problem_tolerance(const problem *inputs, const problem *exact,
     problem *shaken = problem_copy(inputs);
     problem_shake(shaken, seed, shake);
     if (problem_run(shaken, recurrence, "reference", &options)) {
-      moved =
-          fmax(moved, compare(exact, shaken, backward, false, 1e-4, where, sizeof where));
+      moved = fmax(moved, compare(exact, shaken, backward, false, 1e-4, where, sizeof where));
     }
     problem_free(shaken);
   }
