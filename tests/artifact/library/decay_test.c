@@ -309,6 +309,81 @@ static void check_bounds(void) {
   }
 }
 
+/* The same tokens as sequences of many lengths behind each other, all memory between guards. */
+enum { SEQUENCES = 6 };
+static const int32_t offsets[SEQUENCES + 1] = {0, 0, 1, 38, 38, B *T - 2, B *T};
+typedef struct packed_states {
+  number h0[SEQUENCES * G * K * V], hT[SEQUENCES * G * K * V], lag0[SEQUENCES * G * V],
+      lagT[SEQUENCES * G * V];
+  number d_hT[SEQUENCES * G * K * V], d_h0[SEQUENCES * G * K * V], d_lagT[SEQUENCES * G * V],
+      d_lag0[SEQUENCES * G * V];
+} packed_states;
+
+/* Sums over instances may be formed in another order. */
+static void expect_near(const number *found, const number *wanted, int count, const char *what) {
+  double worst = 0, size = 0;
+  for (int i = 0; i < count; i++) {
+    worst = fmax(worst, fabs((double)found[i] - (double)wanted[i]));
+    size = fmax(size, fabs((double)wanted[i]));
+  }
+  expect(worst <= 1e-5 * size, what);
+}
+
+/* One call for each sequence, or one for all of them (sequence -1). */
+static void run_sequences(decay_arguments f, packed_states *m, int sequence, int at_end) {
+  f.batch = 1, f.time = B * T, f.sequences = SEQUENCES;
+  int from = sequence < 0 ? 0 : sequence, states = sequence < 0 ? SEQUENCES : 1;
+  if (sequence < 0)
+    f.cu_seqlens = guarded(offsets, sizeof offsets, sizeof(int32_t), at_end);
+  else
+    f.sequences = 0, f.time = offsets[sequence + 1] - offsets[sequence];
+  int64_t first = offsets[from];
+  f.x += first * G * V, f.k += first * G * K, f.q += first * G * K, f.a += first * G;
+  f.y += first * G * V, f.d_y += first * G * V, f.d_x += first * G * V;
+  f.d_k += first * G * K, f.d_q += first * G * K, f.d_a += first * G;
+  size_t bytes = (size_t)(states * G * K * V) * sizeof(number);
+  number *hT = guarded(NULL, bytes, sizeof(number), at_end),
+         *d_h0 = guarded(NULL, bytes, sizeof(number), at_end);
+  f.h0_S = guarded(m->h0 + from * G * K * V, bytes, sizeof(number), at_end), f.hT_S = hT;
+  f.d_hT_S = guarded(m->d_hT + from * G * K * V, bytes, sizeof(number), at_end), f.d_h0_S = d_h0;
+#if LAGS
+  f.h0_x_lag = m->lag0 + from * G * V, f.hT_x_lag = m->lagT + from * G * V;
+  f.d_h0_x_lag = m->d_lag0 + from * G * V, f.d_hT_x_lag = m->d_lagT + from * G * V;
+#endif
+  rec_launch launch = launch_for(&f, 2, 1);
+  launch.workspace = guarded(NULL, (size_t)launch.workspace_bytes, REC_ALIGNMENT, at_end);
+  launch.saved = guarded(NULL, (size_t)launch.saved_bytes, REC_ALIGNMENT, at_end);
+  expect(decay_forward(&f, &launch) == REC_OK, "forward of packed sequences");
+  expect(decay_backward(&f, &launch) == REC_OK, "backward of packed sequences");
+  memcpy(m->hT + from * G * K * V, hT, bytes);
+  memcpy(m->d_h0 + from * G * K * V, d_h0, bytes);
+}
+
+static void check_packed(void) {
+  static packed_states packed, single;
+  static double unused[SEQUENCES * G * K * V];
+  fill(unused, packed.h0, SEQUENCES * G * K * V), fill(unused, packed.d_hT, SEQUENCES * G * K * V);
+  fill(unused, packed.lag0, SEQUENCES * G * V), fill(unused, packed.d_lagT, SEQUENCES * G * V);
+  single = packed;
+  for (int at_end = 0; at_end < 2; at_end++) {
+    static tensors all, each;
+    all = each = one;
+    decay_arguments f = arguments_of(&all), g = arguments_of(&each);
+    number *guards[] = {f.y = guarded(NULL, sizeof one.y, sizeof(number), at_end),
+                        f.d_q = guarded(NULL, sizeof one.d_q, sizeof(number), at_end)};
+    f.x = guarded(one.x, sizeof one.x, sizeof(number), at_end);
+    f.k = guarded(one.k, sizeof one.k, sizeof(number), at_end);
+    run_sequences(f, &packed, -1, at_end);
+    for (int s = 0; s < SEQUENCES; s++) run_sequences(g, &single, s, at_end);
+    expect(memcmp(guards[0], each.y, sizeof each.y) == 0, "outputs of packed sequences");
+    expect(memcmp(packed.hT, single.hT, sizeof single.hT) == 0, "states of packed sequences");
+    expect(memcmp(packed.lagT, single.lagT, sizeof single.lagT) == 0, "lags of packed sequences");
+    expect_near(guards[1], each.d_q, KEY, "gradients of packed sequences");
+    expect_near(packed.d_h0, single.d_h0, SEQUENCES * G * K * V, "gradients of their states");
+    expect_near(packed.d_lag0, single.d_lag0, SEQUENCES * G * V, "gradients of their lags");
+  }
+}
+
 static void check_fork(void) {
   pid_t child = fork();
   if (child == 0) {
@@ -364,6 +439,7 @@ int main(void) {
   check_step();
   check_split();
   check_bounds();
+  check_packed();
   check_fork();
   check_errors();
   expect(strncmp(rec_manifest, "{\"rec\":", 7) == 0, "the manifest is the text itself");
