@@ -102,11 +102,8 @@ static bool analyse(compilation *c) {
 }
 
 static bool read_recurrence(compilation *c) {
-  recurrence *r = recurrence_parse(c->memory, c->names, c->messages, c->source);
-  if (!r) return true;
-  // A text without structure, as people write it by hand, is a body to be analysed.
-  if (r->states.count == 0) r = recurrence_analyse(c->memory, c->messages, &r->body);
-  vec_push(c->memory, &c->recurrences, r);
+  recurrence *r = recurrence_from_text(c->memory, c->names, c->messages, c->source);
+  if (r) vec_push(c->memory, &c->recurrences, r);
   return true;
 }
 
@@ -165,6 +162,7 @@ static bool lay_out(compilation *c) {
   library->level = c->options->level;
   library->chunk = c->options->chunk;
   library->check = c->options->check;
+  library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++)
     vec_push(c->memory, &library->defines, c->options->defines.items[i]);
   if (c->typed) {
@@ -519,7 +517,8 @@ static bool write_dependencies(compilation *c) {
 int compile(arena *a, interner *names, const compile_options *options, FILE *out, FILE *errors) {
   compilation c = {.memory = a, .names = names, .options = options, .files = sources_new(a)};
   c.messages = diag_new(a, c.files);
-  const pass_list *list = find_list(options->from);
+  const pass_list *list =
+      find_list(options->carried.from ? options->carried.from : options->from);
   const emission *what = options->emit ? find_emission(options->emit) : NULL;
   pipeline_layer target = what                  ? what->layer
                           : options->check_only ? LAYER_RECURRENCE

@@ -14,7 +14,7 @@ static rec_status front_of(rec_module *module, rec_front **front) {
   pthread_mutex_lock(&lock);
   rec_status status = REC_OK;
   if (!module->front) {
-    status = rec_front_new(module->path, module->sources, module->source_count, module->defines,
+    status = rec_front_new(module->path, module->sources, module->source_count, module->from, module->defines,
                            module->define_count, NULL, &module->front);
   }
   *front = module->front;
@@ -202,7 +202,7 @@ rec_status rec_module_open_source(const char *path, const char *const *defines, 
   }
   module->dtype = dtype;
   module->manifest = "";
-  rec_status status = rec_front_new(path, NULL, 0, defines, define_count, messages, &module->front);
+  rec_status status = rec_front_new(path, NULL, 0, NULL, defines, define_count, messages, &module->front);
   if (!status) status = describe_all(module);
   if (status) {
     rec_module_close(module);

@@ -49,8 +49,28 @@ static rec_status load(sources *all, const char *path, const rec_source_text *te
   return error ? rec_fail(REC_ERROR_FILE, "%s", error) : REC_OK;
 }
 
+static void add_program(rec_front *front, interner *names, diag *d, sources *all,
+                        const source *main, const sema_options *options) {
+  arena *memory = front->memory;
+  ast_file *file = parse_source(memory, names, d, main);
+  if (diag_has_errors(d)) return;
+  typed_program *program = sema_check(memory, names, d, all, file, options);
+  if (diag_has_errors(d)) return;
+  graph_program *graph = graph_build(memory, names, d, program);
+  if (diag_has_errors(d)) return;
+  for (int i = 0; i < program->recurrences.count; i++) {
+    vec_push(memory, &front->recurrences,
+             recurrence_analyse(memory, d, program->recurrences.items[i]));
+  }
+  for (int i = 0; graph && i < graph->kernels.count; i++) {
+    vec_push(memory, &front->recurrences,
+             recurrence_analyse(memory, d, graph->kernels.items[i].body));
+  }
+}
+
 static rec_status build(rec_front *front, const char *path, const rec_source_text *texts, int count,
-                        const char *const *defines, int define_count, FILE *messages) {
+                        const char *from, const char *const *defines, int define_count,
+                        FILE *messages) {
   arena *memory = front->memory;
   interner *names = interner_new(memory);
   sources *all = sources_new(memory);
@@ -65,20 +85,12 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
   const source *main;
   rec_status status = load(all, path, texts, count, &main);
   if (status) return status;
-  ast_file *file = parse_source(memory, names, d, main);
-  if (diag_has_errors(d)) return program_error(d, messages);
-  sema_options options = {overrides, define_count, embedded_stdlib};
-  typed_program *program = sema_check(memory, names, d, all, file, &options);
-  if (diag_has_errors(d)) return program_error(d, messages);
-  graph_program *graph = graph_build(memory, names, d, program);
-  if (diag_has_errors(d)) return program_error(d, messages);
-  for (int i = 0; i < program->recurrences.count; i++) {
-    vec_push(memory, &front->recurrences,
-             recurrence_analyse(memory, d, program->recurrences.items[i]));
-  }
-  for (int i = 0; graph && i < graph->kernels.count; i++) {
-    vec_push(memory, &front->recurrences,
-             recurrence_analyse(memory, d, graph->kernels.items[i].body));
+  if (from) {
+    recurrence *r = recurrence_from_text(memory, names, d, main);
+    if (r) vec_push(memory, &front->recurrences, r);
+  } else {
+    sema_options options = {overrides, define_count, embedded_stdlib};
+    add_program(front, names, d, all, main, &options);
   }
   if (diag_has_errors(d)) return program_error(d, messages);
   if (messages) diag_print(d, messages);
@@ -86,13 +98,13 @@ static rec_status build(rec_front *front, const char *path, const rec_source_tex
 }
 
 rec_status rec_front_new(const char *path, const rec_source_text *texts, int text_count,
-                         const char *const *defines, int define_count, FILE *messages,
-                         rec_front **out) {
+                         const char *from, const char *const *defines, int define_count,
+                         FILE *messages, rec_front **out) {
   *out = NULL;
   rec_front *front = calloc(1, sizeof *front);
   if (!front) return rec_no_memory();
   front->memory = arena_new();
-  rec_status status = build(front, path, texts, text_count, defines, define_count, messages);
+  rec_status status = build(front, path, texts, text_count, from, defines, define_count, messages);
   if (status) {
     rec_front_free(front);
     return status;
@@ -123,10 +135,8 @@ const recurrence *rec_front_find(const rec_front *front, const char *name) {
 
 static double evaluate(const typed_body *body, const ast_expr *e, const int64_t *sizes) {
   switch (e->kind) {
-    case AST_NUMBER:
-      return e->number.value;
-    case AST_NEGATE:
-      return -evaluate(body, e->negate.operand, sizes);
+    case AST_NUMBER: return e->number.value;
+    case AST_NEGATE: return -evaluate(body, e->negate.operand, sizes);
     case AST_NAME:
       for (int i = 0; i < body->axes.count; i++) {
         if (strcmp(body->axes.items[i].name, e->name.text) == 0) return (double)sizes[i];
@@ -135,22 +145,15 @@ static double evaluate(const typed_body *body, const ast_expr *e, const int64_t 
     case AST_BINARY: {
       double a = evaluate(body, e->binary.left, sizes), b = evaluate(body, e->binary.right, sizes);
       switch (e->binary.op) {
-        case AST_ADD:
-          return a + b;
-        case AST_SUBTRACT:
-          return a - b;
-        case AST_MULTIPLY:
-          return a * b;
-        case AST_DIVIDE:
-          return a / b;
-        case AST_POWER:
-          return pow(a, b);
-        default:
-          return NAN;
+        case AST_ADD: return a + b;
+        case AST_SUBTRACT: return a - b;
+        case AST_MULTIPLY: return a * b;
+        case AST_DIVIDE: return a / b;
+        case AST_POWER: return pow(a, b);
+        default: return NAN;
       }
     }
-    default:
-      return NAN;
+    default: return NAN;
   }
 }
 

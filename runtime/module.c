@@ -278,6 +278,7 @@ static void read_sources(reader *r, const cJSON *json) {
     source->text = get_text(r, item, "text");
     source++;
   }
+  r->module->from = get_optional(r, json, "from");
   r->module->define_count = get_count(r, json, "defines", &list);
   const char **define = allocate(r, r->module->define_count, sizeof *define);
   if (r->what) return;

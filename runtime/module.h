@@ -50,6 +50,7 @@ struct rec_module {
   rec_recurrence *recurrences;
   int source_count;
   rec_source_text *sources;
+  const char *from;  // what the sources are: NULL (a program) or "recurrence"
   int define_count;
   const char **defines;
   rec_front *front;  // made when the reference device is first used

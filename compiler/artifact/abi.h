@@ -59,6 +59,7 @@
  *   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
  *   "check": bool                whether promised ranges are verified (--check)
  *   "defines": ["P=32", "ssd.N=16"], in the order of the command line
+ *   "from": null, or "recurrence": what the source is (--from)
  *   "sources": [{"path": as written, "text": ..}], the compiled file first, then every import
  *   "recurrences": [{
  *     "name": "ssd"              as in the source; those that layers make: "LM.pointwise1"
@@ -143,6 +144,7 @@ typedef struct artifact {
   int level;                     /* -O */
   int chunk;                     /* --chunk, 0: chosen */
   bool check;                    /* --check */
+  const char *from;              /* --from: "recurrence", or NULL: a program */
   VEC(const char *) defines;     /* the -D of the command line, as written */
   VEC(const source *) sources;   /* the compiled file first, then every import */
   VEC(artifact_recurrence) recurrences;
@@ -186,6 +188,7 @@ typedef struct artifact_text {
 
 typedef struct artifact_carried {
   VEC(artifact_text) sources;    /* the compiled file first */
+  const char *from;              /* what they are: NULL or "recurrence" */
   VEC(const char *) words;       /* recc's options: --dtype=f32 -O3 -DP=32 */
 } artifact_carried;
 

@@ -61,6 +61,8 @@ const char *artifact_read_carried(arena *a, const char *path, artifact_carried *
     vec_push(a, &carried->sources, file);
   }
   if (json) add_words(a, json, carried);
+  const char *from = text_of(json, "from");
+  if (from) carried->from = arena_strdup(a, from);
   cJSON_Delete(json);
   if (carried->sources.count) return NULL;
   return arena_printf(a, "%s: expected a manifest that carries sources, found none", path);

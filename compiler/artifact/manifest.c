@@ -210,6 +210,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   for (int i = 0; i < library->defines.count; i++)
     cJSON_AddItemToArray(defines, text_or_null(library->defines.items[i]));
   add(json, "defines", defines);
+  add_text(json, "from", library->from);
   cJSON *files = must(cJSON_CreateArray());
   for (int i = 0; i < library->sources.count; i++) {
     cJSON *row = must(cJSON_CreateObject());

@@ -573,3 +573,8 @@ recurrence *recurrence_parse(arena *a, interner *names, diag *messages, const so
   }
   return result;
 }
+
+recurrence *recurrence_from_text(arena *a, interner *names, diag *messages, const source *text) {
+  recurrence *r = recurrence_parse(a, names, messages, text);
+  return r && r->states.count == 0 ? recurrence_analyse(a, messages, &r->body) : r;
+}

@@ -62,6 +62,8 @@ recurrence *recurrence_analyse(arena *arena, diag *diag, const typed_body *body)
 // Text form, and back. The parser reports malformed text through `diag` and returns NULL.
 char *recurrence_print(arena *arena, const recurrence *recurrence);
 recurrence *recurrence_parse(arena *arena, interner *interner, diag *diag, const source *text);
+// The same; a text without structure, as people write it by hand, is a body that is analysed.
+recurrence *recurrence_from_text(arena *arena, interner *interner, diag *diag, const source *text);
 // Checks order, axes, element kinds and structure; the text says what is wrong, NULL if nothing is.
 const char *recurrence_verify(arena *arena, const recurrence *recurrence);
 // The few lines of `recc --emit=report`: what was found for each state, and which term prevents

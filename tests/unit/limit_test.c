@@ -16,7 +16,7 @@ static double gflop(const char *file, const char *name, const int64_t *sizes) {
   char path[512];
   rec_front *front;
   snprintf(path, sizeof path, REC_SOURCE_DIR "/stdlib/%s.rec", file);
-  assert_int_equal(rec_front_new(path, NULL, 0, NULL, 0, stderr, &front), REC_OK);
+  assert_int_equal(rec_front_new(path, NULL, 0, NULL, NULL, 0, stderr, &front), REC_OK);
   const recurrence *program = rec_front_find(front, name);
   assert_non_null(program);
   double result = 2 * rec_limit_forward(program, sizes) * 2048 / 1e9;
