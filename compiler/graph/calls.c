@@ -139,15 +139,36 @@ static bool stated_axes(instance *in, const ast_expr *call, const layer_target *
   return true;
 }
 
+/* `bias = on`, or how the bias starts. */
+static bool read_bias(instance *in, const ast_expr *value, bool *bias, const ast_expr **start) {
+  bool is_switch = !value || (value->kind == AST_NAME && (!strcmp(value->name.text, "on") ||
+                                                           !strcmp(value->name.text, "off")));
+  if (is_switch) return read_switch(in, value, bias);
+  *bias = true;
+  *start = value;
+  return true;
+}
+
+/* One part of the bias of a linear. */
+static bool bias_part(instance *in, int parameter, const layer_target *target, const char *part,
+                      const ast_expr *start, double bound) {
+  const typed_start *how = start_uniform(in->b->arena, -bound, bound);
+  if (start) how = sema_check_start(in->scope, start, order_set(target->order), NULL, NULL);
+  if (!how) return false;
+  parameter_part(in, parameter, part, in->body, target->order, how, target->span);
+  return true;
+}
+
 bool call_linear(instance *in, const ast_expr *call, const layer_target *targets, int target_count,
                  operands *out) {
   graph_builder *b = in->b;
   call_settings settings = {.names = {"name", "bias"}};
   bool bias = false;
+  const ast_expr *bias_start = NULL;
   const char *name = target_count == 1 ? targets[0].name : NULL;
   value_id x;
   if (!read_settings(in, call, 1, &settings) || !stated_axes(in, call, targets, target_count) ||
-      !read_name(in, settings.values[0], &name) || !read_switch(in, settings.values[1], &bias) ||
+      !read_name(in, settings.values[0], &name) || !read_bias(in, settings.values[1], &bias, &bias_start) ||
       !real_value(in, positional(call, 0), &x))
     return false;
   if (!name) {
@@ -166,9 +187,7 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
     const char *part = target_count == 1 ? NULL : targets[i].name;
     parameter_part(in, weight, part, in->body, joined_order(targets[i].order, x_order),
                    start_uniform(b->arena, -bound, bound), targets[i].span);
-    if (bias)
-      parameter_part(in, biases, part, in->body, targets[i].order,
-                     start_uniform(b->arena, -bound, bound), targets[i].span);
+    if (bias && !bias_part(in, biases, &targets[i], part, bias_start, bound)) return false;
     rows += order_elements(in->body, targets[i].order);
   }
   parameter_shape(b, weight, rows);

@@ -1,11 +1,16 @@
-/* Calls of recurrences and layers: inputs by position, axes by name.
+/* Calls of recurrences and layers: inputs by position, axes by name, paths of weights as strings.
  *
- *   let y = ssd(x, dt, B, C)      sizes of ssd's G, R, P, N from the arguments; op: call ssd;
- *                                 weights layers.0.A_log, ..; carried state layers.0.h
+ *   let y = ssd(x, dt, B, C, D = "skip")      sizes of ssd's G, R, P, N from the arguments; op: call ssd;
+ *                                               weights layers.0.A_log, .., layers.0.skip; carried
+ *                                               state layers.0.h
  */
 #include <string.h>
 
 #include "compiler/graph/build.h"
+
+typedef struct weight_name {
+  const char *param, *path;
+} weight_name;
 
 typedef struct item_call {
   const typed_name *callee;
@@ -14,6 +19,7 @@ typedef struct item_call {
   VEC(const ast_expr *) written;
   VEC(size_binding) bindings;
   const char *name;
+  VEC(weight_name) weights; /* params of a recurrence whose paths the call gives */
 } item_call;
 
 static bool header_has(const ast_header *header, const char *name) {
@@ -42,6 +48,32 @@ static void bind_argument_sizes(instance *in, item_call *c) {
   }
 }
 
+static bool has_param(const ast_item *item, const char *name) {
+  for (int i = 0; i < item->body.statements.count; i++) {
+    const ast_stmt *s = item->body.statements.items[i];
+    for (int k = 0; s->kind == AST_PARAM && k < s->decls.count; k++)
+      if (s->decls.items[k].name.text == name) return true;
+  }
+  return false;
+}
+
+/* The path of a param of a recurrence, as a public checkpoint calls it. */
+static bool read_weight_name(instance *in, item_call *c, const ast_arg *arg) {
+  graph_builder *b = in->b;
+  const char *path = arg->value->string.text, *problem = NULL;
+  if (!has_param(c->callee->item, arg->name.text)) problem = "a param";
+  for (int i = 0; i < c->weights.count; i++)
+    if (c->weights.items[i].param == arg->name.text) problem = "one path for each param";
+  if (!problem && !*path) problem = "a path in the quotes";
+  if (problem) {
+    diag_error(b->diag, arg->span, "expected %s of %s, found '%s'", problem, c->callee->name,
+               arg->name.text);
+    return false;
+  }
+  vec_push(b->arena, &c->weights, (weight_name){arg->name.text, path});
+  return true;
+}
+
 static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   graph_builder *b = in->b;
   bool recurrence = c->callee->item->kind == AST_RECURRENCE;
@@ -49,6 +81,7 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
     c->name = arg->value->string.text;
     return true;
   }
+  if (recurrence && arg->value->kind == AST_STRING) return read_weight_name(in, c, arg);
   int64_t size;
   if (!header_has(&c->callee->item->body.header, arg->name.text)) {
     diag_error(b->diag, arg->span, "expected a name of the header of %s, found '%s'",
@@ -158,12 +191,15 @@ static bool bind_input(instance *in, const item_call *c, int op, const typed_bod
   return true;
 }
 
-static void add_recurrence_param(instance *in, int op, const typed_body *body,
-                                 const typed_tensor *tensor, span where) {
+static void add_recurrence_param(instance *in, const item_call *c, int op, const typed_body *body,
+                                 const typed_tensor *tensor) {
   graph_builder *b = in->b;
+  const char *path = tensor->name;
+  for (int i = 0; i < c->weights.count; i++)
+    if (c->weights.items[i].param == tensor->name) path = c->weights.items[i].path;
   axis_order order = {.count = tensor->axis_count};
   memcpy(order.axes, tensor->axes, sizeof(int) * (size_t)tensor->axis_count);
-  int parameter = parameter_add(in, PARAMETER_OWN, tensor->name, where);
+  int parameter = parameter_add(in, PARAMETER_OWN, path, c->call->span);
   for (int i = 0; i < order.count; i++)
     parameter_shape(b, parameter, body->axes.items[order.axes[i]].size);
   parameter_part(in, parameter, NULL, body, order, tensor->start, tensor->span);
@@ -234,7 +270,7 @@ static bool call_recurrence(instance *in, const item_call *c, operands *out) {
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind == TENSOR_INPUT && !bind_input(in, c, op, body, t, place++)) return false;
-    if (t->kind == TENSOR_PARAM) add_recurrence_param(in, op, body, t, c->call->span);
+    if (t->kind == TENSOR_PARAM) add_recurrence_param(in, c, op, body, t);
   }
   add_states(in, op, body);
   for (int i = 0; i < body->tensors.count; i++) {
