@@ -170,10 +170,36 @@ static tile_pair lower_operation(program *p, const typed_value *v, const tile_pa
   }
 }
 
+// ---- operands on padded rows ------------------------------------------------------------------------------------------
+
+// Which operand must not be 0; -1 if any number will do. There the value or its derivative has no finite value.
+static int operand_not_zero(const typed_value *v) {
+  switch (v->op) {
+    case VALUE_DIV: return 1;
+    case VALUE_WHOLE_POWER: return v->index < 0 ? 0 : -1;
+    case VALUE_LOG:
+    case VALUE_SQRT:
+    case VALUE_RSQRT:
+    case VALUE_POWER: return 0;
+    default: return -1;
+  }
+}
+
+// What a padded row divides by is 1: its inputs are 0, and one quotient 0 / 0 there would make every gradient NaN.
+static void guard_operands(program *p, const typed_value *v, tile_pair *x) {
+  int k = operand_not_zero(v);
+  if (p->form != TILE_CHUNK || k < 0 || !axis_in(pair_axes(p, x[k]), p->time_axis)) return;
+  if (!pair_is_complex(x[k]) && tile_is_positive(p, x[k].re)) return;
+  x[k] = pair_where(p, tile_leaf(p, TILE_VALID, 0), x[k], pair_real(num(p, 1)));
+}
+
+// ---- one value ----------------------------------------------------------------------------------------------------------
+
 static void lower_one(lowering *l, value_id id) {
   const typed_value *v = &l->body->values.items[id];
   tile_pair x[3] = {{NO_TILE, NO_TILE}, {NO_TILE, NO_TILE}, {NO_TILE, NO_TILE}};
   for (int i = 0; i < value_arity(v->op); i++) x[i] = l->values[v->args[i]];
+  guard_operands(l->program, v, x);
   tile_pair pair = value_arity(v->op) == 0 ? lower_leaf(l, v) : lower_operation(l->program, v, x);
   if (v->name && !l->program->values.items[pair.re].name) {
     l->program->values.items[pair.re].name = v->name;
@@ -284,16 +310,18 @@ void lower_declare(tile_program *p, const typed_body *body) {
 
 // ---- padded rows ------------------------------------------------------------------------------------------------------
 
-static bool finite_for_zeros(tile_op op) {
-  switch (op) {
-    case TILE_LOG:
+static bool finite_for_zeros(const program *p, const tile_value *v) {
+  switch (v->op) {
     case TILE_LOG1P:
-    case TILE_SQRT:
     case TILE_SQRT_KINK:
-    case TILE_RSQRT:
-    case TILE_DIV:
-    case TILE_POWER:
       return false;
+    case TILE_LOG:
+    case TILE_SQRT:
+    case TILE_RSQRT:
+    case TILE_POWER:
+      return tile_padding_is_1(p, v->args[0]) || tile_is_positive(p, v->args[0]);
+    case TILE_DIV:
+      return tile_padding_is_1(p, v->args[1]) || tile_is_positive(p, v->args[1]);
     default:
       return true;
   }
@@ -305,7 +333,7 @@ static bool finite_on_padding(const program *p, tile_id id) {
   for (tile_id i = id; i >= 0; i--) {
     const tile_value *v = &p->values.items[i];
     if (!needed[i] || !axis_in(v->axes, p->time_axis)) continue;
-    if (!finite_for_zeros(v->op)) return false;
+    if (!finite_for_zeros(p, v)) return false;
     if (v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_VALID) continue;
     for (int k = 0; k < tile_arity(v->op); k++) needed[v->args[k]] = true;
   }

@@ -80,17 +80,26 @@ static void find_guards(gradient *g) {
   }
 }
 
+// Is what must not be 0 something else on padded rows?
+static bool kept_from_0(const tile_program *p, tile_id x) {
+  bool over_time = p->time_axis >= 0 && axis_in(p->values.items[x].axes, p->time_axis);
+  return !over_time || tile_padding_is_1(p, x) || tile_is_positive(p, x);
+}
+
 // Operations whose value or derivative is infinite for some finite operand. On padded rows operands are 0 or
-// parameters, for which exponentials are finite.
-static bool op_unsafe(tile_op op, guard guarded) {
-  switch (op) {
+// parameters, for which exponentials are finite, and quotients where the builder keeps them from 0.
+static bool op_unsafe(const tile_program *p, const tile_value *v, guard guarded) {
+  switch (v->op) {
     case TILE_LOG:
     case TILE_LOG1P:
     case TILE_SQRT:
     case TILE_SQRT_KINK:
     case TILE_RSQRT:
     case TILE_DIV:
-    case TILE_POWER: return true;
+    case TILE_POWER: {
+      tile_id x = v->args[v->op == TILE_DIV ? 1 : 0];
+      return guarded != GUARD_PADDING || v->op == TILE_LOG1P || !kept_from_0(p, x);
+    }
     case TILE_EXP:
     case TILE_EXP2:
     case TILE_EXPM1: return guarded == GUARD_BRANCH;
@@ -103,7 +112,7 @@ static void find_unsafe(gradient *g) {
   const tile_program *f = g->forward;
   for (int i = 0; i < f->values.count; i++) {
     const tile_value *v = &f->values.items[i];
-    g->unsafe[i] = g->unsafe_on_padding[i] = op_unsafe(v->op, g->guards[i]);
+    g->unsafe[i] = g->unsafe_on_padding[i] = op_unsafe(f, v, g->guards[i]);
     bool masked = v->op == TILE_SELECT && f->values.items[v->args[0]].op == TILE_VALID;
     for (int k = 0; k < tile_arity(v->op); k++) {
       g->unsafe[i] |= g->unsafe[v->args[k]];

@@ -172,6 +172,9 @@ void tile_add_result(tile_program *program, tile_place place, tile_id value);
 tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor, int component);
 axis_set tile_place_axes(const tile_program *program, const tile_place *place);
 bool tile_is_number(const tile_program *program, tile_id x, double number);
+/* Above 0 whatever the inputs are, as far as a glance tells; 1 on padded rows (sign.c). */
+bool tile_is_positive(const tile_program *program, tile_id x);
+bool tile_padding_is_1(const tile_program *program, tile_id x);
 /* Sets `grid` of a forward program: the body's axes that no operation consumes. */
 void tile_find_grid(tile_program *program);
 

@@ -1,0 +1,58 @@
+// What can be said of a value's sign at a glance: whatever the inputs are, zeros of padded rows included.
+//
+//   rsqrt (sum (k * k) over K + 1e-6)     its operand is positive
+//   div x (select valid y 1)              its denominator is not 0 on padded rows
+#include "compiler/tile/tile.h"
+
+enum { DEEPEST = 16 };
+
+typedef enum sign { UNKNOWN, NOT_NEGATIVE, POSITIVE } sign;
+
+static sign sign_of(const tile_program *p, tile_id id, int depth);
+
+static sign lesser(sign x, sign y) { return x < y ? x : y; }
+static sign greater(sign x, sign y) { return x > y ? x : y; }
+
+static sign sign_of_two(const tile_program *p, const tile_value *v, int depth) {
+  sign x = sign_of(p, v->args[0], depth), y = sign_of(p, v->args[1], depth);
+  bool square = v->args[0] == v->args[1];
+  switch (v->op) {
+    case TILE_ADD: return x && y ? greater(x, y) : UNKNOWN;
+    case TILE_MAX: return greater(x, y);
+    case TILE_MUL:
+    case TILE_DOT: return square ? NOT_NEGATIVE : lesser(lesser(x, y), NOT_NEGATIVE);
+    default: return UNKNOWN;
+  }
+}
+
+// Products and exponentials of finite numbers may vanish: not negative is all that they are.
+static sign sign_of(const tile_program *p, tile_id id, int depth) {
+  const tile_value *v = &p->values.items[id];
+  if (depth > DEEPEST) return UNKNOWN;
+  switch (v->op) {
+    case TILE_NUMBER: return v->number > 0 ? POSITIVE : v->number == 0 ? NOT_NEGATIVE : UNKNOWN;
+    case TILE_SOFTPLUS:
+    case TILE_SIGMOID: return POSITIVE;
+    case TILE_ABS:
+    case TILE_EXP:
+    case TILE_EXP2:
+    case TILE_RELU: return NOT_NEGATIVE;
+    case TILE_SQRT:
+    case TILE_SQRT_KINK:
+    case TILE_SUM:
+    case TILE_RENAME: return sign_of(p, v->args[0], depth + 1);
+    case TILE_ADD:
+    case TILE_MUL:
+    case TILE_MAX:
+    case TILE_DOT: return sign_of_two(p, v, depth + 1);
+    default: return UNKNOWN;
+  }
+}
+
+bool tile_is_positive(const tile_program *p, tile_id id) { return sign_of(p, id, 0) == POSITIVE; }
+
+bool tile_padding_is_1(const tile_program *p, tile_id id) {
+  const tile_value *v = &p->values.items[id];
+  return v->op == TILE_SELECT && p->values.items[v->args[0]].op == TILE_VALID &&
+         tile_is_number(p, v->args[2], 1);
+}
