@@ -104,7 +104,8 @@ static int split_axes(const scan *s, const scan_product *read, const scan_produc
 }
 
 static bool check_axes(scan *s, const scan_product *read, tile_pair scores, axis_set over) {
-  axis_set values = s->states[read->state].structure->value_axes & ~over;
+  const scan_state *state = &s->states[read->state];
+  axis_set values = (state->keys | state->values) & ~over;
   if (pair_axes(s->program, scores) & values) scan_refuse(s, "a read mixes key and value axes");
   return !s->reason;
 }
@@ -266,7 +267,7 @@ tile_pair contract_product(scan *s, const scan_product *product, axis_set over) 
 
 tile_pair contract_next_state(scan *s, int index) {
   const scan_state *state = &s->states[index];
-  axis_set keys = state->structure->key_axes;
+  axis_set keys = state->keys;
   tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
   tile_pair total = pair_mul(s->program, decay_total(s, index), phase_total(s, index));
   tile_pair next = pair_mul(s->program, total, before);

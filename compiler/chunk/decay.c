@@ -44,8 +44,8 @@ static axis_set side_axes(scan *s, scan_state *state, const recurrence_term *ter
   for (int i = 0; i < term->factors.count; i++) {
     axes |= s->body->values.items[term->factors.items[i].value].axes;
   }
-  axes &= state->matrix;
-  if ((axes & state->structure->key_axes) && (axes & state->structure->value_axes)) {
+  axes &= state->keys | state->values;
+  if ((axes & state->keys) && (axes & state->values)) {
     scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values",
                                 s->body->tensors.items[state->tensor].name));
   }
@@ -68,8 +68,8 @@ static void multiply_by(scan *s, scan_state *state, axis_set axes, tile_pair x) 
 
 // Terms of the logarithm, by the keys or values that they have. The imaginary part is an angle.
 static void add_logarithm(scan *s, scan_state *state, value_id log) {
-  axis_set keys = state->structure->key_axes, values = state->structure->value_axes;
-  recurrence_terms terms = recurrence_split_terms(s->arena, s->body, log, keys, values);
+  recurrence_terms terms =
+      recurrence_split_terms(s->arena, s->body, log, state->keys, state->values);
   for (int i = 0; i < terms.count && !s->reason; i++) {
     axis_set axes = side_axes(s, state, &terms.items[i]);
     tile_pair g = value_of(s, &terms.items[i]);
@@ -98,8 +98,8 @@ static void add_factor(scan *s, scan_state *state, axis_set axes, recurrence_fac
 
 // A single product, each of its factors by itself; sums stay whole.
 static void add_factors(scan *s, scan_state *state, value_id decay) {
-  axis_set keys = state->structure->key_axes, values = state->structure->value_axes;
-  recurrence_terms terms = recurrence_split_terms(s->arena, s->body, decay, keys, values);
+  recurrence_terms terms =
+      recurrence_split_terms(s->arena, s->body, decay, state->keys, state->values);
   recurrence_term whole = {.scale = 1};
   vec_push(s->arena, &whole.factors, ((recurrence_factor){decay, false}));
   const recurrence_term *term = terms.count == 1 ? &terms.items[0] : &whole;
@@ -139,12 +139,12 @@ static void join_scalar(scan *s, scan_state *state) {
 }
 
 // Levels of segments need a whole power of two; masks take any length.
-static void check_length(scan *s, int index) {
+void decay_check_length(scan *s, const char *what) {
   int length = s->program->chunk;
   bool power = (length & (length - 1)) == 0 && length >= 2 && length <= 1 << (LEVELS_MAX - 1);
-  if (power || (decay_is_mask(&s->states[index]) && s->states[index].phases.count == 0)) return;
-  scan_refuse(s, arena_printf(s->arena, "the decay of %s needs chunks of 2, 4, .., %d steps",
-                              scan_state_name(s, index), 1 << (LEVELS_MAX - 1)));
+  if (power) return;
+  scan_refuse(s, arena_printf(s->arena, "%s needs chunks of 2, 4, .., %d steps", what,
+                              1 << (LEVELS_MAX - 1)));
 }
 
 void decay_make(scan *s, int index) {
@@ -176,7 +176,9 @@ void decay_make(scan *s, int index) {
     }
     factor->levels = decay_levels_new(s);
   }
-  check_length(s, index);
+  if (!decay_is_mask(state) || state->phases.count) {
+    decay_check_length(s, arena_printf(s->arena, "the decay of %s", scan_state_name(s, index)));
+  }
 }
 
 bool decay_is_mask(const scan_state *state) {
@@ -242,8 +244,13 @@ static tile_pair join_halves(scan *s, tile_pair x, int half, int inner, int join
   return on_axes(s, TILE_JOIN, x, joined, half, inner);
 }
 
+tile_pair level_join(scan *s, tile_pair x, int level) {
+  int inner = axes_at(s, level)->step, joined = axes_at(s, level + 1)->step;
+  return join_halves(s, x, half_axis(s, false), inner, joined);
+}
+
 // Segments to pairs of them.
-static tile_pair halve(scan *s, tile_pair x, int level) {
+tile_pair level_halve(scan *s, tile_pair x, int level) {
   int segment = axes_at(s, level)->segment, pair = axes_at(s, level + 1)->segment;
   int half = half_axis(s, false);
   if (!axis_in(pair_axes(s->program, x), segment)) return x;
@@ -251,10 +258,16 @@ static tile_pair halve(scan *s, tile_pair x, int level) {
   return on_axes(s, TILE_SPLIT, x, segment, pair, half);
 }
 
-static tile_pair take_half(scan *s, tile_pair x, int level, int half) {
-  x = halve(s, x, level);
+tile_pair level_half(scan *s, tile_pair x, int level, int half) {
+  x = level_halve(s, x, level);
   if (!axis_in(pair_axes(s->program, x), half_axis(s, false))) return x;
   return on_axes(s, TILE_SLICE, x, half_axis(s, false), half, 0);
+}
+
+tile_id level_is_half(scan *s, int half) {
+  return tile_binary(s->program, TILE_EQUAL,
+                     tile_leaf(s->program, TILE_INDEX, half_axis(s, false)),
+                     tile_number(s->program, half));
 }
 
 static tile_pair split_steps(scan *s, tile_pair x, int level) {
@@ -270,11 +283,11 @@ static tile_pair to_pair_step(scan *s, tile_pair x, int level) {
 }
 
 tile_pair level_rows(scan *s, tile_pair x, int level) {
-  return take_half(s, split_steps(s, x, level), level, 1);
+  return level_half(s, split_steps(s, x, level), level, 1);
 }
 
 tile_pair level_columns(scan *s, tile_pair x, int level) {
-  return to_pair_step(s, take_half(s, split_steps(s, x, level), level, 0), level);
+  return to_pair_step(s, level_half(s, split_steps(s, x, level), level, 0), level);
 }
 
 tile_pair level_place_rows(scan *s, tile_pair x, int level) {
@@ -291,13 +304,8 @@ tile_pair level_place_rows(scan *s, tile_pair x, int level) {
 
 // The products of one level from those of the level below, times the whole other half where `half` says so.
 static tile_pair grow(scan *s, tile_pair x, tile_pair whole_other, int half, int level) {
-  const scan_axes *below = axes_at(s, level - 1), *axes = axes_at(s, level);
-  tile_id here =
-      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half_axis(s, false)),
-                  tile_number(s->program, half));
-  tile_pair factor = pair_where(s->program, here, whole_other, one(s));
-  x = pair_mul(s->program, halve(s, x, level - 1), factor);
-  return join_halves(s, x, half_axis(s, false), below->step, axes->step);
+  tile_pair factor = pair_where(s->program, level_is_half(s, half), whole_other, one(s));
+  return level_join(s, pair_mul(s->program, level_halve(s, x, level - 1), factor), level - 1);
 }
 
 static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
@@ -308,8 +316,8 @@ static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
     return l;
   }
   const decay_level *below = level_of(s, factor, level - 1);
-  tile_pair first = take_half(s, below->total, level - 1, 0);
-  tile_pair second = take_half(s, below->total, level - 1, 1);
+  tile_pair first = level_half(s, below->total, level - 1, 0);
+  tile_pair second = level_half(s, below->total, level - 1, 1);
   l->made = true;
   l->inclusive = grow(s, below->inclusive, first, 1, level);
   l->exclusive = grow(s, below->exclusive, first, 1, level);
@@ -342,12 +350,12 @@ static tile_pair products(scan *s, int state, axis_set keys, decay_side side, in
 
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
                           int level) {
-  return take_half(s, products(s, state, keys, side, level, previous ? EXCLUSIVE : INCLUSIVE),
+  return level_half(s, products(s, state, keys, side, level, previous ? EXCLUSIVE : INCLUSIVE),
                    level, 1);
 }
 
 tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level) {
-  return to_pair_step(s, take_half(s, products(s, state, keys, side, level, SUFFIX), level, 0),
+  return to_pair_step(s, level_half(s, products(s, state, keys, side, level, SUFFIX), level, 0),
                       level);
 }
 
@@ -404,7 +412,7 @@ tile_pair level_assemble(scan *s, const tile_pair *scores) {
     tile_pair below = on_axes(s, TILE_PLACE, scores[level], half, 1, 0);
     below = on_axes(s, TILE_PLACE, below, other, 0, 0);
     if (level) {
-      tile_pair diagonal = pair_where(s->program, same, halve(s, all, level), zero);
+      tile_pair diagonal = pair_where(s->program, same, level_halve(s, all, level), zero);
       below = pair_linear(s->program, TILE_ADD, diagonal, below);
     }
     all = join_halves(s, below, half, axes->step, next->step);

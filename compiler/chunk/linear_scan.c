@@ -139,9 +139,10 @@ static int state_of_tensor(const scan *s, int tensor) {
   return -1;
 }
 
-// The state whose value after the step this is; -1 if there is none.
+// The state whose value after the step this is; -1 if there is none. What a delay holds is nothing but that value.
 static int updated_state(const scan *s, value_id id) {
   for (int i = 0; i < s->state_count; i++) {
+    if (s->states[i].structure->class == STATE_DELAY) continue;
     if (s->body->tensors.items[s->states[i].tensor].assigned == id) return i;
   }
   return -1;
@@ -155,13 +156,23 @@ static bool has_linear_operand(scan *s, value_id id) {
   return false;
 }
 
+static void visit_state(scan *s, value_id id, int state, bool previous) {
+  if (!s->states[state].sequence) {
+    s->linears[id] = linear_of_state(s, state, previous);
+  } else if (scan_make_state(s, state)) {
+    lowering_set(&s->values, id, previous ? sequence_previous(s, state) : s->states[state].steps);
+  }
+}
+
 static void visit_one(scan *s, value_id id) {
   const typed_value *v = &s->body->values.items[id];
   int state = updated_state(s, id);
   if (state >= 0) {
-    s->linears[id] = linear_of_state(s, state, false);
+    visit_state(s, id, state, false);
   } else if (v->op == VALUE_PREVIOUS) {
-    s->linears[id] = linear_of_state(s, state_of_tensor(s, v->index), true);
+    visit_state(s, id, state_of_tensor(s, v->index), true);
+  } else if (v->op == VALUE_LAG) {
+    lag_read(s, id);
   } else if (has_linear_operand(s, id)) {
     if (v->op == VALUE_SUM) {
       visit_sum(s, id);
@@ -189,6 +200,14 @@ const linear *scan_visit(scan *s, value_id id) {
   return s->reason ? linear_new(s) : operand(s, id);
 }
 
+tile_pair scan_value(scan *s, value_id id, const char *what) {
+  const linear *x = scan_visit(s, id);
+  if (!s->reason && (linear_has_states(x) || linear_has_unknown(s, x))) {
+    scan_refuse(s, arena_printf(s->arena, "%s uses a state that is not summed", what));
+  }
+  return s->reason ? pair_real(tile_number(s->program, 0)) : scan_pure(s, id);
+}
+
 // ---- states -----------------------------------------------------------------------------------------------------------
 
 // The update of a state as a sum of products, itself not counting as the state.
@@ -208,7 +227,6 @@ static const linear *update_of(scan *s, int state) {
 static void make_increment(scan *s, int index) {
   scan_state *state = &s->states[index];
   const linear *update = update_of(s, index);
-  axis_set keys = state->structure->key_axes, values = state->structure->value_axes;
   for (int i = 0; i < update->products.count && !s->reason; i++) {
     const scan_product *product = &update->products.items[i];
     if (product->state == index && product->previous && product->part == PART_WHOLE)
@@ -217,7 +235,7 @@ static void make_increment(scan *s, int index) {
       scan_refuse(s, "an update uses a state that is not summed");
       return;
     }
-    const linear *opened = linear_opened(s, product, keys, values);
+    const linear *opened = linear_opened(s, product, state->keys, state->values);
     for (int k = 0; k < opened->products.count; k++) {
       vec_push(s->arena, &state->increment.products, opened->products.items[k]);
     }
@@ -236,11 +254,15 @@ bool scan_make_state(scan *s, int index) {
   int outer = s->making;
   state->progress = IN_WORK;
   s->making = index;
-  decay_make(s, index);
-  if (!s->reason) make_increment(s, index);
+  if (state->sequence) {
+    sequence_make(s, index);
+  } else {
+    decay_make(s, index);
+    if (!s->reason) make_increment(s, index);
+  }
   s->making = outer;
   state->progress = MADE;
-  if (!s->reason) low_rank_solve(s, index);
+  if (!s->reason && !state->sequence) low_rank_solve(s, index);
   return !s->reason;
 }
 
@@ -262,19 +284,21 @@ static void add_outputs(scan *s) {
 }
 
 static void check_states(scan *s) {
-  if (s->state_count == 0) scan_refuse(s, "there is no state");
-  if (s->body->lags.count > 0) scan_refuse(s, "values of earlier steps are read");
+  int matrices = 0;
   for (int i = 0; i < s->state_count; i++) {
-    const state_structure *structure = s->states[i].structure;
-    bool fits = structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY ||
-                structure->class == STATE_LOW_RANK;
+    scan_state *state = &s->states[i];
+    state_class class = state->structure->class;
     const char *name = scan_state_name(s, i);
-    if (!fits) {
+    state->sequence = sequence_fits(s, i);
+    if (state->sequence) continue;
+    matrices++;
+    if (class != STATE_SCALAR_DECAY && class != STATE_AXIS_DECAY && class != STATE_LOW_RANK) {
       scan_refuse(s, arena_printf(s->arena, "%s has no decay that a matrix shares", name));
-    } else if (!structure->key_axes) {
+    } else if (!state->keys) {
       scan_refuse(s, arena_printf(s->arena, "no axis of %s is summed by every read", name));
     }
   }
+  if (matrices == 0) scan_refuse(s, "there is no state that is summed over keys");
 }
 
 static void make_body(scan *s, const recurrence *from) {
@@ -299,13 +323,15 @@ static scan *scan_new(arena *a, const recurrence *from, int length) {
   for (int i = 0; i < LEVELS_MAX; i++) s->axes[i] = (scan_axes){-1, -1, -1};
   s->state_count = from->states.count;
   s->states = ARENA_ARRAY(a, scan_state, s->state_count);
+  s->lag_in_work = ARENA_ARRAY(a, bool, s->body->lags.count);
   int next = 0;
   for (int i = 0; i < s->body->tensors.count; i++) {
     if (s->body->tensors.items[i].kind != TENSOR_STATE || next == s->state_count) continue;
     scan_state *state = &s->states[next];
     state->structure = &from->states.items[next++];
     state->tensor = i;
-    state->matrix = state->structure->key_axes | state->structure->value_axes;
+    state->keys = state->structure->key_axes;
+    state->values = state->structure->value_axes;
   }
   return s;
 }
@@ -319,8 +345,9 @@ tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int leng
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     lower_result(s->program, s->body, TILE_NEXT_STATE, s->states[i].tensor,
-                 contract_next_state(s, i));
+                 s->states[i].sequence ? sequence_next(s, i) : contract_next_state(s, i));
   }
+  if (!s->reason) lag_results(s);
   if (s->reason) {
     *reason = s->reason;
     return NULL;

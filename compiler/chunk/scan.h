@@ -9,6 +9,9 @@
 //   phase.c         the rotations among them, moved to the reads and writes
 //   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk
 //   low_rank.c      sums over a state that enter its own update: a triangular system
+//   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
+//   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
+//   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
 //
 // Padded rows: decays are 1 and keys are 0 there, so the state after a chunk that is not full is right.
 #ifndef REC_CHUNK_SCAN_H
@@ -53,7 +56,9 @@ typedef struct scan_state {
   const state_structure *structure;
   int tensor;
   scan_progress progress;
-  axis_set matrix;           // its keys and values
+  bool sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
+  tile_pair steps;
+  axis_set keys, values;     // axes that reads sum, axes that outer products make
   VEC(decay_factor) decay;   // none: the decay is 1
   VEC(decay_factor) phases;  // factors of modulus 1, which are not in `decay` (phase.c)
   linear increment;          // products without a state
@@ -76,6 +81,7 @@ typedef struct scan {
   lowering values;          // of values without states
   linear **linears;         // by value of the body; NULL for those without states
   bool *visited, *unknown;  // by value of the body; unknown: a sum that is not solved for yet
+  bool *lag_in_work;        // by lag buffer: its source is being visited
   int capacity;             // of these arrays
   scan_state *states;
   int state_count;
@@ -96,6 +102,8 @@ tile_pair scan_pure(scan *s, value_id id);
 bool scan_make_state(scan *s, int state);
 // Visits the values that `id` is made of and returns it as a sum of products; NULL if there is a reason against it.
 const linear *scan_visit(scan *s, value_id id);
+// The same for a value that must be free of states not summed; `what` names it in the reason if it is not.
+tile_pair scan_value(scan *s, value_id id, const char *what);
 
 // ---- linear.c: sums of products ------------------------------------------------------------------------
 linear *linear_new(scan *s);
@@ -125,6 +133,8 @@ tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, dec
 // From each step to the chunk's end, [t]; of the whole chunk.
 tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side);
 tile_pair decay_total(scan *s, int state);
+// Refuses chunks that cannot be halved down to single steps; `what` needs that.
+void decay_check_length(scan *s, const char *what);
 bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side);
 // Products of one factor over the whole chunk: from its start to each step, or to the one before; from each step to its
 // end; of all steps.
@@ -144,6 +154,11 @@ tile_pair level_columns(scan *s, tile_pair x, int level);
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
                           int level);
 tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level);
+// Pairs of segments of a value over segments and steps, as halves; one of them; and back to segments twice as long.
+tile_pair level_halve(scan *s, tile_pair x, int level);
+tile_pair level_half(scan *s, tile_pair x, int level, int half);
+tile_pair level_join(scan *s, tile_pair x, int level);
+tile_id level_is_half(scan *s, int half);
 // Back to t: a value at the second halves, 0 at the first.
 tile_pair level_place_rows(scan *s, tile_pair x, int level);
 // Scores of all levels, [segments, step, pair step] each, as one matrix [t,s]; 0 on the diagonal and above.
@@ -182,5 +197,29 @@ tile_pair contract_written(scan *s, const scan_product *read, const scan_product
 // ---- low_rank.c ------------------------------------------------------------------------------------------------
 // Solves for the sums in a state's own update, whose increment and decay are made.
 void low_rank_solve(scan *s, int state);
+
+// ---- sequence.c -----------------------------------------------------------------------------------------------
+// Is the state a value at every step rather than a matrix that is read by sums?
+bool sequence_fits(const scan *s, int state);
+void sequence_make(scan *s, int state);
+// S[t-1] at every step; the state after the chunk.
+tile_pair sequence_previous(scan *s, int state);
+tile_pair sequence_next(scan *s, int state);
+// A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
+tile_pair sequence_at_end(scan *s, tile_pair x, int back);
+
+// ---- semiring.c ------------------------------------------------------------------------------------------------
+// Two operations, of which the second distributes over the first.
+typedef enum semiring {
+  PLUS_TIMES,
+  MAX_PLUS,      // of equal ones the maximum is x
+  MAX_PLUS_KEPT  // the one carried on
+} semiring;
+// The values h = a x h[t-1] + x of a chunk, [t], from the one before it.
+tile_pair semiring_scan(scan *s, semiring ring, tile_pair a, tile_pair x, tile_pair before);
+
+// ---- lag.c -----------------------------------------------------------------------------------------------------
+void lag_read(scan *s, value_id id);
+void lag_results(scan *s);
 
 #endif

@@ -287,6 +287,102 @@ static const char where_reset[] =
     "  y = sum[K](q * where(reset > 0, S, 2 * S))\n"
     "}\n";
 
+// Earlier values of an input and of lets; one of them follows from a read, another from the lag of a lag.
+static const char lagged[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H], z[H] : complex\n"
+    "  param w[K], c[V]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,V], u[H] : complex, e[H,V]\n"
+    "  let mixed = k + w * k[t-1] - 0.5 * k[t-5]\n"
+    "  let twice = mixed[t-2] * q\n"
+    "  let still = c * 2\n"
+    "  S = exp(log_sigmoid(g + g[t-1])) * S[t-1] + mixed * v[t-1] + twice[t-1] * v\n"
+    "  let read = sum[K](q[t-3] * S)\n"
+    "  y = read - 0.3 * tanh(read[t-2]) + still[t-4]\n"
+    "  u = z * z[t-2] + z[t-1]\n"
+    "  e = sum[K](k * S[t-1]) * read[t-1]\n"
+    "}\n";
+
+static const char delays[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H,K], z[H] : complex\n"
+    "  state S[H,K,V], kprev[H,K], readprev[H,V], zprev[H] : complex, zero[K]\n"
+    "  output y[H,V], u[H] : complex\n"
+    "  kprev = k\n"
+    "  S = sigmoid(g) * S[t-1] + (k + kprev[t-1]) * (v - 0.5 * sum[K](kprev * S[t-1]))\n"
+    "  readprev = sum[K](q * S)\n"
+    "  zprev = z\n"
+    "  zero = 0\n"
+    "  y = readprev + readprev[t-1] * sum[K](kprev[t-1] * (S + zero[t-1]))\n"
+    "  u = zprev[t-1] * z\n"
+    "}\n";
+
+// The stabiliser of mLSTM with its gradient, as the first operand and as the second.
+static const char maximum[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], i[H], f[H]\n"
+    "  state C[H,K,V], n[H,K], m[H], l[H]\n"
+    "  output y[H,V], z[H]\n"
+    "  let log_f = log_sigmoid(f)\n"
+    "  m = max(log_f + m[t-1], 3 * i)\n"
+    "  let decay = exp(log_f + m[t-1] - m)\n"
+    "  let write = exp(3 * i - m)\n"
+    "  C = decay * C[t-1] + write * k * v\n"
+    "  n = decay * n[t-1] + write * k\n"
+    "  y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m))\n"
+    "  l = max(sum[K](k), l[t-1] - 0.2)\n"
+    "  z = l * l[t-1] + m\n"
+    "}\n";
+
+// Numbers far outside of where exp is finite, forgetting for good, a quotient without a floor.
+static const char extreme_maximum[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], i[H], f[H], reset\n"
+    "  state C[H,K,V], n[H,K], m[H]\n"
+    "  output y[H,V]\n"
+    "  let log_f = where(reset > 0.7, log(0), log_sigmoid(f))\n"
+    "  m = stop_gradient(max(log_f + m[t-1], 800 * i))\n"
+    "  let decay = exp(log_f + m[t-1] - m)\n"
+    "  let write = exp(800 * i - m)\n"
+    "  C = decay * C[t-1] + write * k * v\n"
+    "  n = decay * n[t-1] + write * k^2\n"
+    "  y = sum[K](q * C) / sum[K](q^2 * n)\n"
+    "}\n";
+
+// Beside a matrix, states that are used entry by entry: normalisers, gates that remember.
+static const char entries[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], g[H,K], x[H], angle[H]\n"
+    "  param a[K]\n"
+    "  state S[H,K,V], n[H,K], gate[H], turn[H] : complex, flip[K]\n"
+    "  output y[H,V], last[H,K], z[H] : complex\n"
+    "  gate = 0.9 * gate[t-1] + x\n"
+    "  n = sigmoid(g) * n[t-1] + k\n"
+    "  turn = polar(0.9, angle) * turn[t-1] + x\n"
+    "  flip = where(a > 0.3, 0, -1.2 * a) * flip[t-1] + a\n"
+    "  S = sigmoid(gate) * S[t-1] + normalize[K](n[t-1]) * v\n"
+    "  y = sum[K](q * S) / (1 + abs(gate[t-1]))\n"
+    "  last = n + flip * n[t-1]\n"
+    "  z = turn^2 + turn[t-1]\n"
+    "}\n";
+
+// Quotients, logarithms and roots that zeros would make infinite: on padded rows as well.
+static const char singular[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V]\n"
+    "  param u[K]\n"
+    "  state S[H,K,V], n[H,K]\n"
+    "  output y[H,V], z[H,V]\n"
+    "  let qq = u^2 * q^2\n"
+    "  let kk = abs(u * k)\n"
+    "  let unit = kk / sum[K](kk * qq)\n"
+    "  S = S[t-1] + unit * v\n"
+    "  n = n[t-1] + unit / sqrt(sum[K](kk))\n"
+    "  y = sum[K](qq * S) / sum[K](qq * (n + 9))\n"
+    "  z = sum[K](log(qq) * S) * rsqrt(qq[K = 0]) + v * sum[K](kk^0.3 * (0.1 + q^-1)^-2)\n"
+    "}\n";
+
 static const char pointwise[] =
     "recurrence r(D = 2, N = 3) {\n"
     "  input x[D], z[D,N] : complex\n"
@@ -334,6 +430,13 @@ static const struct {
     {"complex matrix", complex_matrix},
     {"rotations", rotations},
     {"where", where_reset},
+    {"lagged", lagged},
+    {"delays", delays},
+    {"stabilised", stabilised},
+    {"maximum", maximum},
+    {"extreme maximum", extreme_maximum},
+    {"entries", entries},
+    {"singular", singular},
 };
 
 static recurrence *from_source(fixture *s, const char *text) {
@@ -485,8 +588,8 @@ static void other_structures_are_refused(void **state) {
     const char *source, *reason;
   } cases[] = {
       {elementwise, "h has no decay that a matrix shares"},
-      {lags, "values of earlier steps are read"},
-      {pointwise, "there is no state"},
+      {lags, "h has no decay that a matrix shares"},
+      {pointwise, "there is no state that is summed over keys"},
       {gated_unit, "h has no decay that a matrix shares"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

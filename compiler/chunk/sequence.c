@@ -1,0 +1,119 @@
+// States that are an ordinary value at every step of a chunk: all steps are there before anything else uses them.
+//
+//   kprev = k                     S[t-1] at step t is k at step t - 1; at the first step, the state before the chunk
+//   m = max(f + m[t-1], i)        a scan over the steps (semiring.c), and so is
+//   n = a * n[t-1] + k            where n is used entry by entry
+//
+// On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a maximum stays so. The
+// state after the chunk is taken from the last step inside the sequence.
+#include "compiler/chunk/scan.h"
+
+#include <math.h>
+
+static double entries(const scan *s, int state) {
+  const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];
+  double count = tensor->complex ? 2 : 1;
+  for (int i = 0; i < tensor->axis_count; i++) {
+    int64_t size = s->body->axes.items[tensor->axes[i]].size;
+    if (size > 0) count *= (double)size;
+  }
+  return count;
+}
+
+static bool is_matrix(const state_structure *structure) {
+  return structure->class == STATE_SCALAR_DECAY || structure->class == STATE_AXIS_DECAY ||
+         structure->class == STATE_LOW_RANK;
+}
+
+// Entry by entry a chunk keeps every step of the state: that pays beside a state that is larger.
+static bool beside_larger(const scan *s, int state) {
+  for (int i = 0; i < s->state_count; i++) {
+    if (is_matrix(s->states[i].structure) && entries(s, i) > entries(s, state)) return true;
+  }
+  return false;
+}
+
+bool sequence_fits(const scan *s, int state) {
+  switch (s->states[state].structure->class) {
+    case STATE_DELAY:
+    case STATE_MAX_PLUS: return true;
+    case STATE_ELEMENTWISE: return beside_larger(s, state);
+    default: return false;
+  }
+}
+
+// ---- values at all steps ---------------------------------------------------------------------------------------
+
+static tile_pair part_of_update(scan *s, int state, value_id id, double without) {
+  if (id == NO_VALUE) return pair_real(tile_number(s->program, without));
+  return scan_value(s, id, arena_printf(s->arena, "the update of %s", scan_state_name(s, state)));
+}
+
+static tile_pair scanned(scan *s, int state, semiring ring, tile_pair a, tile_pair x) {
+  decay_check_length(s, arena_printf(s->arena, "the state %s", scan_state_name(s, state)));
+  if (s->reason) return x;
+  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, s->states[state].tensor);
+  return semiring_scan(s, ring, a, x, before);
+}
+
+static tile_pair linear_steps(scan *s, int state) {
+  const state_structure *structure = s->states[state].structure;
+  tile_pair x = part_of_update(s, state, structure->increment, 0), a;
+  value_id log = structure->log_decay;
+  if (log != NO_VALUE && !s->body->values.items[log].complex) {
+    a = pair_exp(s->program, part_of_update(s, state, log, 0));
+  } else {
+    a = part_of_update(s, state, structure->decay, 1);
+  }
+  return s->reason ? x : scanned(s, state, PLUS_TIMES, a, x);
+}
+
+// max(x, y) has its gradient at y where the two are equal: which of them carries the state?
+static semiring ring_of_maximum(const scan *s, value_id update, value_id increment) {
+  const typed_value *v = &s->body->values.items[update];
+  return v->op == VALUE_MAX && v->args[0] == increment ? MAX_PLUS_KEPT : MAX_PLUS;
+}
+
+static tile_pair maximum_steps(scan *s, int state) {
+  const state_structure *structure = s->states[state].structure;
+  value_id update = s->body->tensors.items[s->states[state].tensor].assigned;
+  bool stops = s->body->values.items[update].op == VALUE_STOP_GRADIENT;
+  if (stops) update = s->body->values.items[update].args[0];
+  tile_pair f = part_of_update(s, state, structure->log_decay, 0);
+  tile_pair x = part_of_update(s, state, structure->increment, -INFINITY);
+  if (s->reason) return x;
+  tile_pair m = scanned(s, state, ring_of_maximum(s, update, structure->increment), f, x);
+  return stops ? pair_each(s->program, m, (tile_value){.op = TILE_STOP}) : m;
+}
+
+void sequence_make(scan *s, int index) {
+  scan_state *state = &s->states[index];
+  switch (state->structure->class) {
+    case STATE_MAX_PLUS: state->steps = maximum_steps(s, index); break;
+    case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
+    default: state->steps = part_of_update(s, index, state->structure->increment, 0);
+  }
+}
+
+// ---- what the rest of the program sees -----------------------------------------------------------------------
+
+tile_pair sequence_previous(scan *s, int index) {
+  const scan_state *state = &s->states[index];
+  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
+  int t = s->program->time_axis;
+  tile_pair shifted = pair_each(s->program, state->steps,
+                                (tile_value){.op = TILE_SHIFT, .index = t, .index2 = 1});
+  tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t),
+                              tile_number(s->program, 0));
+  return pair_where(s->program, first, before, shifted);
+}
+
+tile_pair sequence_at_end(scan *s, tile_pair x, int back) {
+  tile_id here = tile_append(s->program, (tile_value){.op = TILE_AT_END, .index2 = back});
+  tile_pair chosen = pair_where(s->program, here, x, pair_real(tile_number(s->program, 0)));
+  return pair_sum(s->program, chosen, scan_time_bit(s));
+}
+
+tile_pair sequence_next(scan *s, int index) {
+  return sequence_at_end(s, s->states[index].steps, 0);
+}
