@@ -44,7 +44,7 @@ static axis_set side_axes(scan *s, scan_state *state, const recurrence_term *ter
   for (int i = 0; i < term->factors.count; i++) {
     axes |= s->body->values.items[term->factors.items[i].value].axes;
   }
-  axes &= state->keys | state->values;
+  axes &= state->keys | state->values | state->summed;
   if ((axes & state->keys) && (axes & state->values)) {
     scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values",
                                 s->body->tensors.items[state->tensor].name));

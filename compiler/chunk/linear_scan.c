@@ -283,6 +283,27 @@ static void add_outputs(scan *s) {
   }
 }
 
+// Reads that sum different axes each have keys of their own; where they have none in common, those of the first stand
+// on one side of an outer product, and all others on the other.
+static void find_summed_axes(scan *s, int state) {
+  scan_state *of = &s->states[state];
+  const typed_tensor *tensor = &s->body->tensors.items[of->tensor];
+  bool *depends = ARENA_ARRAY(s->arena, bool, s->body->values.count);
+  axis_set first = 0;
+  for (int i = 0; i < s->body->values.count; i++) {
+    const typed_value *v = &s->body->values.items[i];
+    for (int k = 0; k < value_arity(v->op); k++) depends[i] |= depends[v->args[k]];
+    axis_set over = depends[i] && v->op == VALUE_SUM ? v->over & tensor->axis_set : 0;
+    if (!first) first = over;
+    of->summed |= over;
+    if (over) depends[i] = false;
+    depends[i] |= i == tensor->assigned || (v->op == VALUE_PREVIOUS && v->index == of->tensor);
+  }
+  if (of->keys || of->structure->class != STATE_LOW_RANK) return;
+  of->keys = first;
+  of->values = of->summed & ~first;
+}
+
 static void check_states(scan *s) {
   int matrices = 0;
   for (int i = 0; i < s->state_count; i++) {
@@ -292,6 +313,7 @@ static void check_states(scan *s) {
     state->sequence = sequence_fits(s, i);
     if (state->sequence) continue;
     matrices++;
+    find_summed_axes(s, i);
     if (class != STATE_SCALAR_DECAY && class != STATE_AXIS_DECAY && class != STATE_LOW_RANK) {
       scan_refuse(s, arena_printf(s->arena, "%s has no decay that a matrix shares", name));
     } else if (!state->keys) {

@@ -59,6 +59,7 @@ typedef struct scan_state {
   bool sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
   tile_pair steps;
   axis_set keys, values;     // axes that reads sum, axes that outer products make
+  axis_set summed;           // axes that some read sums
   VEC(decay_factor) decay;   // none: the decay is 1
   VEC(decay_factor) phases;  // factors of modulus 1, which are not in `decay` (phase.c)
   linear increment;          // products without a state

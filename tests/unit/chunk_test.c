@@ -367,6 +367,20 @@ static const char entries[] =
     "  z = turn^2 + turn[t-1]\n"
     "}\n";
 
+// One read sums another axis than the other, or more of them; the decay has an axis that is no key of all.
+static const char other_keys[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H,K], x[H,K,V]\n"
+    "  state S[H,K,V], T[H,K,V]\n"
+    "  output y[H,K], z[H,V], u[H,K], r[H]\n"
+    "  S = 0.9 * S[t-1] + (k - 0.3 * sum[V](v * S[t-1])) * w\n"
+    "  y = sum[V](v * S)\n"
+    "  z = sum[K](q * S)\n"
+    "  T = sigmoid(g) * T[t-1] + k * v\n"
+    "  u = sum[V](w * T)\n"
+    "  r = sum[K,V](x * T)\n"
+    "}\n";
+
 // Quotients, logarithms and roots that zeros would make infinite: on padded rows as well.
 static const char singular[] =
     "recurrence r(H, K = 4, V = 3) {\n"
@@ -437,6 +451,7 @@ static const struct {
     {"extreme maximum", extreme_maximum},
     {"entries", entries},
     {"singular", singular},
+    {"other keys", other_keys},
 };
 
 static recurrence *from_source(fixture *s, const char *text) {
