@@ -224,13 +224,21 @@ static bool joins_steps(const tile_program *p, const tile_value *v) {
   return is_sum_along_time(v->op) || v->op == TILE_SEGMENT_ADJOINT || v->op == TILE_ACCUMULATE;
 }
 
-// A quotient may be no number on a padded row: a mask stands between it and everything that joins steps.
+// Could the operand be 0 on a padded row?
+static bool may_vanish(const tile_program *p, const tile_value *v) {
+  if (v->op != TILE_DIV && v->op != TILE_LOG && v->op != TILE_RSQRT) return false;
+  tile_id x = v->args[v->op == TILE_DIV ? 1 : 0];
+  return !tile_padding_is_1(p, x) && !tile_is_positive(p, x);
+}
+
+// A quotient may be no number on a padded row: what it divides by is 1 there, or a mask stands between it and everything
+// that joins steps.
 static const char *quotient_rule(arena *a, const tile_program *p) {
   bool *exposed = ARENA_ARRAY(a, bool, p->values.count);
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
     if (!axis_in(v->axes, p->time_axis) && !joins_steps(p, v)) continue;
-    bool risky = v->op == TILE_DIV || v->op == TILE_LOG || v->op == TILE_RSQRT;
+    bool risky = may_vanish(p, v);
     for (int k = 0; k < tile_arity(v->op); k++) risky |= exposed[v->args[k]];
     if (v->op == TILE_SELECT) {
       tile_op question = p->values.items[v->args[0]].op;
