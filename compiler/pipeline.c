@@ -8,6 +8,7 @@
 
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
+#include "compiler/equations/equations.h"
 #include "compiler/graph/graph.h"
 #include "compiler/syntax/syntax.h"
 
@@ -298,6 +299,26 @@ static void dump_report(compilation *c, FILE *out) {
     fprintf(out, "%s%s", i ? "\n" : "", report_text(c, i));
 }
 
+/* The body of a recurrence as the source wrote it; NULL where IR was read. */
+static const typed_body *source_body(const compilation *c, const char *name) {
+  for (int i = 0; c->typed && i < c->typed->recurrences.count; i++)
+    if (c->typed->recurrences.items[i]->name == name) return c->typed->recurrences.items[i];
+  return NULL;
+}
+
+static void print_equations(compilation *c, FILE *out, equation_style style) {
+  fputs(equations_begin(style), out);
+  for (int i = 0; i < c->kernels.count; i++) {
+    const recurrence_kernels *k = c->kernels.items[i];
+    const typed_body *written = source_body(c, k->recurrence->body.name);
+    fprintf(out, "%s%s", i ? "\n" : "", equations_print(c->memory, written, k, style));
+  }
+  fputs(equations_end(style), out);
+}
+
+static void dump_equations(compilation *c, FILE *out) { print_equations(c, out, EQUATIONS_TEXT); }
+static void dump_latex(compilation *c, FILE *out) { print_equations(c, out, EQUATIONS_LATEX); }
+
 static void dump_llvm(compilation *c, FILE *out) { fputs(c->object->llvm, out); }
 static void dump_assembly(compilation *c, FILE *out) { fputs(c->object->assembly, out); }
 
@@ -390,6 +411,8 @@ static const emission emissions[] = {
     {"tile", LAYER_KERNEL, dump_tile},
     {"backward", LAYER_KERNEL, dump_backward},
     {"report", LAYER_KERNEL, dump_report},
+    {"equations", LAYER_KERNEL, dump_equations},
+    {"latex", LAYER_KERNEL, dump_latex},
     {"header", LAYER_CONTENTS, dump_header},
     {"manifest", LAYER_CONTENTS, dump_manifest},
     {"functions", LAYER_OBJECT, dump_functions},
@@ -397,8 +420,8 @@ static const emission emissions[] = {
     {"asm", LAYER_OBJECT, dump_assembly},
 };
 const char compile_emit_list[] =
-    "tokens, ast, types, graph, recurrence, tile, backward, report, header, manifest, functions, "
-    "llvm, asm";
+    "tokens, ast, types, graph, recurrence, tile, backward, report, equations, latex, header, "
+    "manifest, functions, llvm, asm";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)

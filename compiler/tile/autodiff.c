@@ -403,10 +403,13 @@ static tile_program *derive(arena *a, const tile_program *f) {
   }
 }
 
+tile_program *tile_backward(arena *a, const tile_program *forward) {
+  return tile_restrict(a, tile_simplify(a, derive(a, forward)), ~0u);
+}
+
 tile_gradient tile_differentiate(arena *a, const tile_program *forward) {
-  tile_program *derived = derive(a, forward);
-  if (forward->form == TILE_STEP) return stash_forward_values(a, forward, derived);
-  tile_program *backward = tile_restrict(a, tile_simplify(a, derived), ~0u);
+  if (forward->form == TILE_STEP) return stash_forward_values(a, forward, derive(a, forward));
+  tile_program *backward = tile_backward(a, forward);
   tile_program *recompute = tile_restrict(a, forward, 1u << TILE_NEXT_STATE);
   return (tile_gradient){.backward = tile_finish(a, backward),
                          .recompute = tile_finish(a, recompute)};

@@ -218,6 +218,8 @@ typedef struct tile_gradient {
   int stash_count;
 } tile_gradient;
 tile_gradient tile_differentiate(arena *a, const tile_program *forward);
+/* The backward program alone, as people write it: forward values are computed again, exponentials are natural. */
+tile_program *tile_backward(arena *a, const tile_program *forward);
 
 /* ---- interpreter (float64), for tests and for the random comparison of every later stage ------------------ */
 /* Runs the program over a whole sequence as a kernel would (chunks in order or in reverse, sections, padding).

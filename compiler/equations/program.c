@@ -1,0 +1,669 @@
+/* A tile program as equations. Index maps cost nothing: they change what stands in brackets.
+ *
+ *   %15 [s,G,N] = rename %14 t -> s
+ *   %16 [t,s,G] = dot %3 %15 over N          A1[t,s,G] = sum[N](C[t] * B[s])
+ *   %23 [t,s,G] = segment %22           ->   L1[t,s,G] = (s <= t) * exp(sum[s < j <= t](g[j]))
+ *   ..                                       y[t,G,P] = sum[s](A1[t,s] * L1[t,s] * x[s]) + ..
+ *
+ * Rows behind the end of the sequence, which count as 0, are left out, and so is what keeps 0 * infinity out of gradients.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "formula.h"
+
+enum { LONGEST = 16 }; /* symbols of an equation */
+
+typedef struct tile_writer {
+  arena *a;
+  const tile_program *p;
+  const tile_section *sections;
+  const char **names; /* of values that have equations; NULL: written where they are used */
+  bool *known;        /* its equation stands in the forward program */
+  bool *derived;      /* the forward program has no such value */
+  int *uses, *weight;
+  int *results; /* the result that gave its name, -1: none */
+  int depth;    /* of sums along time around the place at hand */
+  VEC(const char *) taken;
+  equation_list list;
+} tile_writer;
+
+/* What stands in brackets for each axis; NULL: its name. */
+typedef struct places {
+  const char *of[TILE_MAX_AXES];
+} places;
+
+static const tile_value *value(const tile_writer *w, tile_id id) { return &w->p->values.items[id]; }
+
+static const char *axis_name(const tile_writer *w, int axis) { return w->p->axes.items[axis].name; }
+
+static bool counts_steps(const tile_writer *w, int axis) {
+  return w->p->axes.items[axis].body_axis < 0;
+}
+
+static const char *place_of(const tile_writer *w, const places *at, int axis) {
+  return at->of[axis] ? at->of[axis] : axis_name(w, axis);
+}
+
+/* "t,s": the time axes of a value, at a place; in step form "t" if it changes from step to step. */
+static const char *time_index(const tile_writer *w, tile_id id, const places *at) {
+  if (w->p->form == TILE_STEP) return w->sections[id] == TILE_BODY ? "t" : "";
+  const char *text = "";
+  for (int axis = 0; axis < w->p->axes.count; axis++) {
+    if (!axis_in(value(w, id)->axes, axis) || !counts_steps(w, axis)) continue;
+    text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", place_of(w, at, axis));
+  }
+  return text;
+}
+
+static const char *body_axes(const tile_writer *w, axis_set axes) {
+  const char *text = "";
+  for (int axis = 0; axis < w->p->axes.count; axis++) {
+    if (axis_in(axes, axis) && !counts_steps(w, axis))
+      text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", axis_name(w, axis));
+  }
+  return text;
+}
+
+/* ---- names of tensors ---- */
+
+static bool is_complex_place(const tile_writer *w, const tile_place *place) {
+  for (int i = 0; i < w->p->arguments.count + w->p->results.count; i++) {
+    const tile_place *other = i < w->p->arguments.count
+                                  ? &w->p->arguments.items[i]
+                                  : &w->p->results.items[i - w->p->arguments.count].place;
+    if (other->tensor == place->tensor && other->lag == place->lag && other->component) return true;
+  }
+  return false;
+}
+
+static int depth_of_lag(const tile_writer *w, int lag) {
+  int depth = 0;
+  for (int i = 0; i < w->p->arguments.count; i++) {
+    const tile_place *place = &w->p->arguments.items[i];
+    if (place->lag == lag && place->slot >= depth) depth = place->slot + 1;
+  }
+  return depth;
+}
+
+/* Which step of its tensor a place is: "t", "t-1" or, of a chunk, "0" and "c"; "" for parameters. */
+static const char *step_of(const tile_writer *w, const tile_place *place, const places *at) {
+  bool chunk = w->p->form == TILE_CHUNK;
+  switch (place->role) {
+    case TILE_PARAM:
+    case TILE_D_PARAM: return "";
+    case TILE_STATE:
+    case TILE_D_STATE: return chunk ? "0" : "t-1";
+    case TILE_NEXT_STATE:
+    case TILE_D_NEXT_STATE: return chunk ? "c" : "t";
+    default: return chunk ? place_of(w, at, w->p->time_axis) : "t";
+  }
+}
+
+static const formula *tensor(const tile_writer *w, const tile_place *place, const places *at,
+                             bool with_axes) {
+  const char *index = step_of(w, place, at), *name = place->name;
+  if (place->lag >= 0) { /* x.lag, whose newest entry is x[t-1] */
+    name = arena_printf(w->a, "%.*s", (int)(strlen(name) - strlen(".lag")), name);
+    bool before = place->role == TILE_STATE || place->role == TILE_D_STATE;
+    int back = depth_of_lag(w, place->lag) - place->slot - !before;
+    index = back ? arena_printf(w->a, "t-%d", back) : "t";
+  }
+  const char *axes = "";
+  for (int i = 0; with_axes && i < place->axis_count; i++)
+    axes = arena_printf(w->a, "%s%s%s", axes, i ? "," : "", axis_name(w, place->axes[i]));
+  formula *f = formula_left(w->a, name, index, axes);
+  f->gradient = place->role == TILE_D_OUTPUT || place->role == TILE_D_NEXT_STATE ||
+                place->role >= TILE_D_INPUT;
+  if (!is_complex_place(w, place)) return f;
+  return formula_call(w->a, place->component ? "im" : "re", (const formula *[]){f}, 1);
+}
+
+/* ---- formulas ---- */
+
+static const formula *formula_at(tile_writer *w, tile_id id, const places *at);
+
+/* select valid x 0 */
+static bool is_padded(const tile_writer *w, const tile_value *v) {
+  return value(w, v->args[0])->op == TILE_VALID && tile_is_number(w->p, v->args[2], 0);
+}
+
+/* select (0 == dy) 0 term, where the term has the factor dy */
+static bool is_guarded(const tile_writer *w, const tile_value *v) {
+  const tile_value *condition = value(w, v->args[0]);
+  return condition->op == TILE_EQUAL && tile_is_number(w->p, condition->args[0], 0) &&
+         tile_is_number(w->p, v->args[1], 0);
+}
+
+static bool is_comparison_of_leaves(const tile_writer *w, const tile_value *v) {
+  bool compares = v->op == TILE_EQUAL || v->op == TILE_LESS || v->op == TILE_LESS_EQUAL;
+  return compares && !tile_arity(value(w, v->args[0])->op) && !tile_arity(value(w, v->args[1])->op);
+}
+
+/* sum (select (index == 0) x 0) over an axis that x lacks: x, counted in one instance */
+static bool is_counted_once(const tile_writer *w, const tile_value *v) {
+  const tile_value *choice = value(w, v->args[0]);
+  if (v->op != TILE_SUM || choice->op != TILE_SELECT || !tile_is_number(w->p, choice->args[2], 0))
+    return false;
+  const tile_value *first = value(w, choice->args[0]);
+  if (first->op != TILE_EQUAL || !is_comparison_of_leaves(w, first)) return false;
+  bool zero = tile_is_number(w->p, first->args[0], 0) || tile_is_number(w->p, first->args[1], 0);
+  return zero && first->axes == v->over && !(value(w, choice->args[1])->axes & v->over);
+}
+
+/* Values that are their operand seen otherwise. */
+static bool is_view(const tile_writer *w, tile_id id) {
+  const tile_value *v = value(w, id);
+  switch (v->op) {
+    case TILE_EXPAND: return true;
+    case TILE_RENAME: return counts_steps(w, v->index) && counts_steps(w, v->index2);
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SLICE:
+    case TILE_SHIFT: return counts_steps(w, v->index);
+    case TILE_SUM: return is_counted_once(w, v);
+    case TILE_SELECT: return is_padded(w, v) || (w->derived[id] && is_guarded(w, v));
+    default: return false;
+  }
+}
+
+static int viewed_operand(const tile_writer *w, tile_id id) {
+  const tile_value *v = value(w, id);
+  return v->op != TILE_SELECT ? 0 : is_padded(w, v) ? 1 : 2;
+}
+
+static tile_id viewed(const tile_writer *w, tile_id id) {
+  const tile_value *v = value(w, id);
+  if (v->op == TILE_SUM) return value(w, v->args[0])->args[1];
+  return v->args[viewed_operand(w, id)];
+}
+
+/* Entry `inner` of block `outer`: "16*o+i"; block t/16, entry t%16 is t. */
+static const char *split_place(const tile_writer *w, const char *outer, const char *inner,
+                               long long size) {
+  size_t block = strlen(arena_printf(w->a, "/%lld", size)), length = strlen(outer);
+  const char *whole = arena_printf(w->a, "%.*s", length > block ? (int)(length - block) : 0, outer);
+  bool same = strcmp(outer, arena_printf(w->a, "%s/%lld", whole, size)) == 0 &&
+              strcmp(inner, arena_printf(w->a, "%s%%%lld", whole, size)) == 0;
+  if (same) return whole;
+  const char *form = strpbrk(outer, "+-/%") ? "%lld*(%s)" : "%lld*%s";
+  const char *start = arena_printf(w->a, form, size, outer);
+  bool number = outer[strspn(outer, "0123456789")] == 0;
+  if (number) start = arena_printf(w->a, "%lld", size * atoll(outer));
+  if (strcmp(start, "0") == 0) start = "";
+  if (strcmp(inner, "0") == 0 && *start) return start;
+  return arena_printf(w->a, "%s%s%s", start, *start ? "+" : "", inner);
+}
+
+static const char *part_of_place(const tile_writer *w, const char *place, char sign,
+                                 long long size) {
+  const char *form = strpbrk(place, "+-*") ? "(%s)%c%lld" : "%s%c%lld";
+  return arena_printf(w->a, form, place, sign, size);
+}
+
+static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
+  const tile_value *v = value(w, id);
+  places from = *at;
+  switch (v->op) {
+    case TILE_RENAME: from.of[v->index] = place_of(w, at, v->index2); break;
+    case TILE_SPLIT:
+      from.of[v->index] = split_place(w, place_of(w, at, v->index2), place_of(w, at, v->index3),
+                                      (long long)w->p->axes.items[v->index3].size);
+      break;
+    case TILE_SLICE: from.of[v->index] = arena_printf(w->a, "%d", v->index2); break;
+    case TILE_JOIN: {
+      long long size = (long long)w->p->axes.items[v->index3].size;
+      from.of[v->index2] = part_of_place(w, place_of(w, at, v->index), '/', size);
+      from.of[v->index3] = part_of_place(w, place_of(w, at, v->index), '%', size);
+      break;
+    }
+    case TILE_SHIFT:
+      from.of[v->index] = arena_printf(w->a, "%s%+d", place_of(w, at, v->index), -v->index2);
+      break;
+    default: break;
+  }
+  return formula_at(w, viewed(w, id), &from);
+}
+
+static const char *new_index(const tile_writer *w) {
+  static const char *const letters[] = {"j", "i", "l", "m", "n"};
+  return letters[w->depth % 5];
+}
+
+/* Does an index of another axis read `name`? */
+static bool is_read(const tile_writer *w, const places *at, int axis, const char *name) {
+  for (int other = 0; other < w->p->axes.count; other++) {
+    if (other == axis || !counts_steps(w, other) || !at->of[other]) continue;
+    if (strstr(at->of[other], name)) return true;
+  }
+  return false;
+}
+
+/* The operands of a sum over `over`: an axis whose name means something else here gets another. Returns what to write
+ * below the sum. */
+static const char *bind_axes(tile_writer *w, axis_set over, places *at) {
+  const char *text = "";
+  for (int axis = 0; axis < w->p->axes.count; axis++) {
+    if (!axis_in(over, axis)) continue;
+    const char *name = axis_name(w, axis);
+    if (counts_steps(w, axis) && is_read(w, at, axis, name)) {
+      name = new_index(w);
+      w->depth++;
+    }
+    at->of[axis] = counts_steps(w, axis) ? name : NULL;
+    text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", name);
+  }
+  return text;
+}
+
+static const formula *reduction_at(tile_writer *w, tile_id id, const places *at) {
+  static const char *const words[] = {
+      [TILE_SUM] = "sum", [TILE_DOT] = "sum", [TILE_MAX_OVER] = "max", [TILE_MIN_OVER] = "min"};
+  const tile_value *v = value(w, id);
+  int depth = w->depth;
+  places inner = *at;
+  const char *index = bind_axes(w, v->over, &inner);
+  const formula *x = formula_at(w, v->args[0], &inner);
+  if (v->op == TILE_DOT)
+    x = formula_binary(w->a, FORMULA_MULTIPLY, x, formula_at(w, v->args[1], &inner));
+  w->depth = depth;
+  return formula_over(w->a, words[v->op], index, x);
+}
+
+/* PREFIX, SEGMENT, SEGMENT_ADJOINT: sums along time with an index of their own. */
+static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
+  const tile_value *v = value(w, id);
+  const char *j = new_index(w), *t = place_of(w, at, v->index2), *range;
+  int depth = w->depth;
+  places inner = *at;
+  w->depth++;
+  inner.of[v->index2] = j;
+  if (v->op == TILE_PREFIX) {
+    const char *sign = v->index & 2 ? (v->index & 1 ? ">" : ">=") : v->index & 1 ? "<" : "<=";
+    range = arena_printf(w->a, "%s %s %s", j, sign, t);
+  } else {
+    bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
+    const char *s =
+        adjoint ? bind_axes(w, axis_bit(v->index3), &inner) : place_of(w, at, v->index3);
+    range = adjoint ? arena_printf(w->a, "%s %s %s, %s < %s", j, v->index ? ">" : ">=", t, s, t)
+                    : arena_printf(w->a, "%s < %s %s %s", s, j, v->index ? "<" : "<=", t);
+  }
+  const formula *sum = formula_over(w->a, "sum", range, formula_at(w, v->args[0], &inner));
+  w->depth = depth;
+  return sum;
+}
+
+static const formula *causal(const tile_writer *w, const tile_value *v, const places *at) {
+  return formula_compare(
+      w->a, v->index ? "<" : "<=", formula_symbol(w->a, place_of(w, at, v->index3), NULL),
+      formula_symbol(w->a, place_of(w, at, v->index2), NULL));
+}
+
+static const char *over_index(const tile_writer *w, axis_set over) {
+  const char *text = "";
+  for (int axis = 0; axis < w->p->axes.count; axis++) {
+    if (axis_in(over, axis))
+      text = arena_printf(w->a, "%s%s%s", text, *text ? "," : "", axis_name(w, axis));
+  }
+  return text;
+}
+
+static const formula *select_at(tile_writer *w, const tile_value *v, const formula *const *x) {
+  if (formula_is_number(x[2], 0) && x[0]->kind == FORMULA_COMPARE)
+    return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
+  (void)v;
+  return formula_call(w->a, "where", x, 3);
+}
+
+/* X[t] = R[t] + sum of A[t,s] X[s] over s < t, which its own equation says. */
+static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
+  const tile_value *v = value(w, id);
+  const char *t = place_of(w, at, v->index), *s = place_of(w, at, v->index2);
+  const formula *x = formula_symbol(w->a, w->names[id], s);
+  places entry = *at;
+  if (v->index3) { /* of A[s,t] */
+    entry.of[v->index] = s;
+    entry.of[v->index2] = t;
+  }
+  const formula *a = formula_at(w, v->args[0], &entry);
+  const formula *sum =
+      formula_over(w->a, "sum", arena_printf(w->a, "%s %s %s", s, v->index3 ? ">" : "<", t),
+                   formula_binary(w->a, FORMULA_MULTIPLY, a, x));
+  return formula_binary(w->a, FORMULA_ADD, formula_at(w, v->args[1], at), sum);
+}
+
+static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at) {
+  const tile_value *v = value(w, id);
+  switch (v->op) {
+    case TILE_NUMBER: return formula_number(w->a, v->number);
+    case TILE_AXIS_SIZE: return formula_symbol(w->a, axis_name(w, v->index), NULL);
+    case TILE_INDEX:
+      return counts_steps(w, v->index) ? formula_symbol(w->a, place_of(w, at, v->index), NULL)
+                                       : formula_symbol(w->a, "index", axis_name(w, v->index));
+    case TILE_ARGUMENT: return tensor(w, &w->p->arguments.items[v->index], at, false);
+    case TILE_CAUSAL: return causal(w, v, at);
+    case TILE_VALID: return formula_number(w->a, 1);
+    case TILE_AT_END: {
+      const formula *end = formula_symbol(w->a, "c", NULL);
+      if (v->index2)
+        end = formula_binary(w->a, FORMULA_SUBTRACT, end, formula_number(w->a, v->index2));
+      return formula_compare(w->a, "==", formula_symbol(w->a, time_index(w, id, at), NULL), end);
+    }
+    default: return formula_symbol(w->a, tile_op_text(v->op), NULL);
+  }
+}
+
+static const formula *changed_at(const tile_writer *w, const tile_value *v, const places *at,
+                                 const formula *x) {
+  const char *from = axis_name(w, v->index);
+  switch (v->op) {
+    case TILE_RENAME:
+      return formula_changed(w->a, arena_printf(w->a, "{%s -> %s}", from, axis_name(w, v->index2)),
+                             x);
+    case TILE_SLICE:
+      return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, v->index2), x);
+    case TILE_PLACE: {
+      const formula *index = counts_steps(w, v->index)
+                                 ? formula_symbol(w->a, place_of(w, at, v->index), NULL)
+                                 : formula_symbol(w->a, "index", from);
+      const formula *here = formula_compare(w->a, "==", index, formula_number(w->a, v->index2));
+      return formula_binary(w->a, FORMULA_MULTIPLY, here, x);
+    }
+    default: return formula_call(w->a, tile_op_text(v->op), &x, 1);
+  }
+}
+
+static const formula *by_operation(tile_writer *w, const tile_value *v, const places *at,
+                                   const formula *const *x) {
+  switch (v->op) {
+    case TILE_NEG: return formula_unary(w->a, FORMULA_NEGATE, x[0]);
+    case TILE_ADD: return formula_binary(w->a, FORMULA_ADD, x[0], x[1]);
+    case TILE_SUB: return formula_binary(w->a, FORMULA_SUBTRACT, x[0], x[1]);
+    case TILE_MUL: return formula_binary(w->a, FORMULA_MULTIPLY, x[0], x[1]);
+    case TILE_DIV: return formula_binary(w->a, FORMULA_DIVIDE, x[0], x[1]);
+    case TILE_POWER: return formula_binary(w->a, FORMULA_POWER, x[0], x[1]);
+    case TILE_EXP2: return formula_binary(w->a, FORMULA_POWER, formula_number(w->a, 2), x[0]);
+    case TILE_SQRT_KINK: return formula_call(w->a, "sqrt", x, 1);
+    case TILE_LESS: return formula_compare(w->a, "<", x[0], x[1]);
+    case TILE_LESS_EQUAL: return formula_compare(w->a, "<=", x[0], x[1]);
+    case TILE_EQUAL: {
+      bool first = x[0]->kind == FORMULA_NUMBER;
+      return formula_compare(w->a, "==", x[first], x[!first]);
+    }
+    case TILE_SELECT: return select_at(w, v, x);
+    case TILE_STOP: return formula_call(w->a, "stop_gradient", x, 1);
+    case TILE_FIRST_EQUAL:
+      return formula_over(w->a, "first", over_index(w, v->over),
+                          formula_compare(w->a, "==", x[0], x[1]));
+    case TILE_ACCUMULATE:
+      return formula_over(w->a, "sum", w->p->form == TILE_CHUNK ? "chunks" : "steps", x[0]);
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_PLACE:
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SHIFT: return changed_at(w, v, at, x[0]);
+    default: return formula_call(w->a, tile_op_text(v->op), x, tile_arity(v->op));
+  }
+}
+
+/* The right side of the equation of a value. */
+static const formula *definition(tile_writer *w, tile_id id, const places *at) {
+  const tile_value *v = value(w, id);
+  if (tile_arity(v->op) == 0) return leaf_at(w, id, at);
+  if (is_view(w, id)) return view_at(w, id, at);
+  if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT)
+    return along_at(w, id, at);
+  if (v->op == TILE_SOLVE) return solve_at(w, id, at);
+  bool reduces = v->op == TILE_SUM || v->op == TILE_DOT;
+  if (reduces || v->op == TILE_MAX_OVER || v->op == TILE_MIN_OVER) return reduction_at(w, id, at);
+  const formula *x[3];
+  for (int k = 0; k < tile_arity(v->op); k++) x[k] = formula_at(w, v->args[k], at);
+  return by_operation(w, v, at, x);
+}
+
+static const formula *formula_at(tile_writer *w, tile_id id, const places *at) {
+  if (w->names[id]) return formula_symbol(w->a, w->names[id], time_index(w, id, at));
+  return definition(w, id, at);
+}
+
+/* ---- which values have names ---- */
+
+static bool is_taken(const tile_writer *w, const char *name) {
+  for (int i = 0; i < w->taken.count; i++)
+    if (strcmp(w->taken.items[i], name) == 0) return true;
+  for (int axis = 0; axis < w->p->axes.count; axis++)
+    if (strcmp(axis_name(w, axis), name) == 0) return true;
+  for (int i = 0; i < w->p->arguments.count; i++)
+    if (strcmp(w->p->arguments.items[i].name, name) == 0) return true;
+  for (int i = 0; i < w->p->results.count; i++)
+    if (strcmp(w->p->results.items[i].place.name, name) == 0) return true;
+  return false;
+}
+
+static bool has_pairs_of_steps(const tile_writer *w, tile_id id) {
+  int steps = 0;
+  for (int axis = 0; axis < w->p->axes.count; axis++)
+    steps += axis_in(value(w, id)->axes, axis) && counts_steps(w, axis);
+  return steps > 1;
+}
+
+/* exp of sums over the steps between two, or 0: what a decay leaves from step to step. */
+static bool is_decay_mask(const tile_writer *w, tile_id id) {
+  const tile_value *v = value(w, id);
+  return v->op == TILE_SELECT && value(w, v->args[0])->op == TILE_CAUSAL &&
+         value(w, v->args[1])->op == TILE_EXP;
+}
+
+/* A letter that tells what it is: g what sums along time add up, L masks of decays, A other pairs of steps, X solutions. */
+static const char *letter_of(const tile_writer *w, tile_id id, bool summed_along_time) {
+  if (value(w, id)->op == TILE_SOLVE) return "X";
+  if (summed_along_time) return "g";
+  if (is_decay_mask(w, id)) return "L";
+  return has_pairs_of_steps(w, id) ? "A" : "u";
+}
+
+static bool is_summed_along_time(const tile_writer *w, tile_id id) {
+  for (tile_id user = id + 1; user < w->p->values.count; user++) {
+    const tile_value *v = value(w, user);
+    bool along = v->op == TILE_PREFIX || v->op == TILE_SEGMENT;
+    tile_id x = along ? v->args[0] : NO_TILE;
+    while (x != NO_TILE && x != id && is_view(w, x)) x = viewed(w, x);
+    if (x == id) return true;
+  }
+  return false;
+}
+
+static void give_name(tile_writer *w, tile_id id) {
+  const char *name = value(w, id)->name;
+  w->weight[id] = 1;
+  if (name && !is_taken(w, name)) {
+    w->names[id] = name;
+    vec_push(w->a, &w->taken, name);
+    return;
+  }
+  const char *letter = letter_of(w, id, is_summed_along_time(w, id));
+  for (int number = 1; !w->names[id]; number++) {
+    name = number == 1 ? letter : arena_printf(w->a, "%s%d", letter, number);
+    if (is_taken(w, name)) continue;
+    w->names[id] = name;
+    vec_push(w->a, &w->taken, name);
+  }
+}
+
+static bool may_have_name(const tile_writer *w, tile_id id) {
+  const tile_value *v = value(w, id);
+  if (!tile_arity(v->op) || is_comparison_of_leaves(w, v)) return false;
+  return !is_view(w, id) && !w->names[id];
+}
+
+/* Operands behind views. */
+static tile_id operand(const tile_writer *w, tile_id id, int k) {
+  tile_id x = value(w, id)->args[k];
+  while (is_view(w, x) && !w->names[x]) x = viewed(w, x);
+  return x;
+}
+
+static void weigh(tile_writer *w, tile_id id) {
+  const tile_value *v = value(w, id);
+  w->weight[id] = tile_arity(v->op) ? 0 : 1;
+  if (is_view(w, id)) {
+    w->weight[id] = w->weight[viewed(w, id)];
+    return;
+  }
+  for (int k = 0; k < tile_arity(v->op); k++) w->weight[id] += w->weight[v->args[k]];
+}
+
+/* Names the heaviest operands until the equation is short. */
+static void shorten(tile_writer *w, tile_id id) {
+  weigh(w, id);
+  while (w->weight[id] > LONGEST) {
+    tile_id heaviest = NO_TILE;
+    for (int k = 0; k < tile_arity(value(w, id)->op); k++) {
+      tile_id x = operand(w, id, k);
+      if (may_have_name(w, x) && (heaviest == NO_TILE || w->weight[x] > w->weight[heaviest]))
+        heaviest = x;
+    }
+    if (heaviest == NO_TILE || w->weight[heaviest] <= 1) return;
+    give_name(w, heaviest);
+    for (tile_id x = heaviest + 1; x <= id; x++) {
+      if (!w->names[x]) weigh(w, x);
+    }
+  }
+}
+
+static void count_uses(tile_writer *w) {
+  for (int i = 0; i < w->p->results.count; i++) w->uses[w->p->results.items[i].value]++;
+  for (tile_id id = w->p->values.count - 1; id >= 0; id--) {
+    const tile_value *v = value(w, id);
+    if (!w->uses[id]) continue;
+    if (is_view(w, id)) {
+      w->uses[viewed(w, id)] += w->uses[id];
+      continue;
+    }
+    for (int k = 0; k < tile_arity(v->op); k++) w->uses[v->args[k]]++;
+  }
+}
+
+/* A value whose only use is a result is written as that result. */
+static bool is_result_alone(const tile_writer *w, tile_id id) {
+  if (w->uses[id] != 1) return false;
+  for (int i = 0; i < w->p->results.count; i++)
+    if (w->p->results.items[i].value == id) return true;
+  return false;
+}
+
+/* A result that other values read as well is called by its tensor, where that means this step. */
+static void name_results(tile_writer *w) {
+  for (int i = 0; i < w->p->results.count; i++) {
+    const tile_result *r = &w->p->results.items[i];
+    tile_role role = r->place.role;
+    bool here = role == TILE_OUTPUT || (role == TILE_NEXT_STATE && w->p->form == TILE_STEP);
+    if (!here || r->place.lag >= 0 || is_complex_place(w, &r->place)) continue;
+    if (w->names[r->value] || w->uses[r->value] < 2 || !may_have_name(w, r->value)) continue;
+    w->names[r->value] = r->place.name;
+    w->results[r->value] = i;
+  }
+}
+
+static void choose_names(tile_writer *w) {
+  for (tile_id id = 0; id < w->p->values.count; id++) {
+    const tile_value *v = value(w, id);
+    if (!w->uses[id]) continue;
+    shorten(w, id);
+    if (w->names[id]) w->weight[id] = 1;
+    if (!may_have_name(w, id) || is_result_alone(w, id)) continue;
+    bool told = v->name && w->weight[id] > 1;
+    bool known_kind = v->op == TILE_SOLVE || is_decay_mask(w, id) ||
+                      (v->op == TILE_DOT && has_pairs_of_steps(w, id));
+    if (told || known_kind || (w->uses[id] > 1 && w->weight[id] > 1)) give_name(w, id);
+  }
+}
+
+/* ---- values that the forward program has ---- */
+
+static bool same_place(const tile_place *x, const tile_place *y) {
+  return x->role == y->role && x->tensor == y->tensor && x->lag == y->lag && x->slot == y->slot &&
+         x->component == y->component;
+}
+
+static bool same_value(const tile_writer *w, const tile_value *v, const tile_writer *f,
+                       const tile_value *u, const tile_id *image) {
+  if (v->op != u->op || v->over != u->over || v->axes != u->axes || v->number != u->number)
+    return false;
+  if (v->op == TILE_ARGUMENT)
+    return same_place(&w->p->arguments.items[v->index], &f->p->arguments.items[u->index]);
+  if (v->index != u->index || v->index2 != u->index2 || v->index3 != u->index3) return false;
+  for (int k = 0; k < tile_arity(v->op); k++)
+    if (image[v->args[k]] != u->args[k]) return false;
+  return true;
+}
+
+static void know_forward(tile_writer *w, const tile_writer *f) {
+  tile_id *image = ARENA_ARRAY(w->a, tile_id, w->p->values.count);
+  for (tile_id id = 0; id < w->p->values.count; id++) {
+    image[id] = NO_TILE;
+    for (tile_id other = 0; other < f->p->values.count && image[id] == NO_TILE; other++) {
+      if (same_value(w, value(w, id), f, value(f, other), image)) image[id] = other;
+    }
+    w->derived[id] = image[id] == NO_TILE;
+    if (w->derived[id] || !f->names[image[id]]) continue;
+    w->names[id] = f->names[image[id]];
+    w->known[id] = true;
+  }
+  for (int i = 0; i < f->taken.count; i++) vec_push(w->a, &w->taken, f->taken.items[i]);
+}
+
+/* ---- the list ---- */
+
+/* The gradient by a lag buffer's entry may be handed through. */
+static bool says_nothing(const formula *left, const formula *right) {
+  bool symbols = left->kind == FORMULA_SYMBOL && right->kind == FORMULA_SYMBOL;
+  return symbols && left->gradient == right->gradient && strcmp(left->name, right->name) == 0 &&
+         left->index && right->index && strcmp(left->index, right->index) == 0;
+}
+
+static void add_equation(tile_writer *w, const formula *left, const formula *right) {
+  if (says_nothing(left, right)) return;
+  vec_push(w->a, &w->list, ((equation){left, right}));
+}
+
+static bool is_shown(const tile_place *place) {
+  return place->lag < 0 || place->role != TILE_NEXT_STATE; /* how a lag buffer moves is known */
+}
+
+static tile_writer writer_for(arena *a, const tile_program *p, const tile_writer *forward) {
+  tile_writer w = {.a = a, .p = p, .sections = tile_sections(a, p)};
+  int count = p->values.count;
+  w.names = ARENA_ARRAY(a, const char *, count);
+  w.known = ARENA_ARRAY(a, bool, count);
+  w.derived = ARENA_ARRAY(a, bool, count);
+  w.uses = ARENA_ARRAY(a, int, count);
+  w.weight = ARENA_ARRAY(a, int, count);
+  w.results = ARENA_ARRAY(a, int, count);
+  for (int i = 0; i < count; i++) w.results[i] = -1;
+  if (forward) know_forward(&w, forward);
+  count_uses(&w);
+  name_results(&w);
+  choose_names(&w);
+  return w;
+}
+
+equation_list equations_of_program(arena *a, const tile_program *p, const tile_program *forward) {
+  tile_writer f, w;
+  if (forward) f = writer_for(a, forward, NULL);
+  w = writer_for(a, p, forward ? &f : NULL);
+  static const places here;
+  for (tile_id id = 0; id < p->values.count; id++) {
+    if (!w.uses[id] || !w.names[id] || w.known[id]) continue;
+    const formula *left =
+        formula_left(a, w.names[id], time_index(&w, id, &here), body_axes(&w, value(&w, id)->axes));
+    add_equation(&w, left, definition(&w, id, &here));
+  }
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_result *r = &p->results.items[i];
+    if (is_shown(&r->place) && w.results[r->value] != i)
+      add_equation(&w, tensor(&w, &r->place, &here, true), formula_at(&w, r->value, &here));
+  }
+  return w.list;
+}

@@ -1,0 +1,99 @@
+/* Formulas as text, in the notation of the language.
+ *
+ *   h[t] = exp(g[t]) * h[t-1] + delta[t] * B[t] * x[t]
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../base/ice.h"
+#include "formula.h"
+
+/* How tightly a formula holds together: an operand that binds less is put into parentheses. */
+enum { BINDS_COMPARISON, BINDS_SUM, BINDS_SIGN, BINDS_PRODUCT, BINDS_POWER, BINDS_ATOM };
+
+static int binding_of(const formula *f) {
+  switch (f->kind) {
+    case FORMULA_COMPARE: return BINDS_COMPARISON;
+    case FORMULA_ADD:
+    case FORMULA_SUBTRACT: return BINDS_SUM;
+    case FORMULA_MULTIPLY:
+    case FORMULA_DIVIDE: return BINDS_PRODUCT;
+    case FORMULA_NEGATE: return BINDS_SIGN;
+    case FORMULA_POWER: return BINDS_POWER;
+    default: return BINDS_ATOM;
+  }
+}
+
+static void put(FILE *out, const formula *f, int least);
+
+static void put_two(FILE *out, const formula *f, const char *sign, int left, int right) {
+  put(out, f->args[0], left);
+  fputs(sign, out);
+  put(out, f->args[1], right);
+}
+
+static void put_arguments(FILE *out, const formula *f) {
+  fputc('(', out);
+  for (int i = 0; i < f->count; i++) {
+    if (i) fputs(", ", out);
+    put(out, f->args[i], BINDS_COMPARISON);
+  }
+  fputc(')', out);
+}
+
+static void put_bare(FILE *out, const formula *f) {
+  switch (f->kind) {
+    case FORMULA_NUMBER: fprintf(out, "%.6g", f->number); return;
+    case FORMULA_SYMBOL:
+      fprintf(out, "%s%s", f->gradient ? "d." : "", f->name);
+      if (f->index || f->axes)
+        fprintf(out, "[%s%s%s]", f->index ? f->index : "", f->index && f->axes ? "," : "",
+                f->axes ? f->axes : "");
+      return;
+    case FORMULA_CALL:
+      fputs(f->name, out);
+      put_arguments(out, f);
+      return;
+    case FORMULA_NEGATE:
+      fputc('-', out);
+      put(out, f->args[0], BINDS_PRODUCT);
+      return;
+    case FORMULA_ADD: put_two(out, f, " + ", BINDS_SUM, BINDS_SUM); return;
+    case FORMULA_SUBTRACT: put_two(out, f, " - ", BINDS_SUM, BINDS_PRODUCT); return;
+    case FORMULA_MULTIPLY: put_two(out, f, " * ", BINDS_PRODUCT, BINDS_PRODUCT); return;
+    case FORMULA_DIVIDE: put_two(out, f, " / ", BINDS_PRODUCT, BINDS_POWER); return;
+    case FORMULA_POWER: put_two(out, f, "^", BINDS_ATOM, BINDS_ATOM); return;
+    case FORMULA_COMPARE:
+      put(out, f->args[0], BINDS_SUM);
+      fprintf(out, " %s ", f->name);
+      put(out, f->args[1], BINDS_SUM);
+      return;
+    case FORMULA_OVER:
+      fprintf(out, "%s[%s]", f->name, f->index);
+      put_arguments(out, f);
+      return;
+    case FORMULA_CHANGED:
+      put(out, f->args[0], BINDS_ATOM);
+      fputs(f->index, out);
+      return;
+  }
+}
+
+static void put(FILE *out, const formula *f, int least) {
+  bool open = binding_of(f) < least;
+  if (open) fputc('(', out);
+  put_bare(out, f);
+  if (open) fputc(')', out);
+}
+
+char *formula_text(arena *a, const formula *f) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) ICE("equations", "no memory");
+  put(out, f, BINDS_COMPARISON);
+  fclose(out);
+  char *copy = arena_strdup(a, text);
+  free(text);
+  return copy;
+}
