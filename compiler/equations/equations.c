@@ -265,10 +265,10 @@ static void put_forms(const document *d, const recurrence_kernels *kernels) {
   bool levels = chunk && has_levels(chunk);
   if (levels) chunk = chunk_build_linear_scan(d->a, r, length = TWO_LEVELS, &reason);
   if (r->states.count && chunk) {
-    const char *note = arena_printf(
-        d->a, "steps t, s, j %s; index 0: before the chunk, index c: after it; run as: %s (%s)",
-        levels ? "from 0; longer chunks repeat the levels" : "= 1 .. c", kernels->form,
-        kernels->why);
+    const char *note =
+        levels ? "steps t, s, j from 0; longer chunks repeat the levels; index 0 of a state: "
+                 "before the chunk, index c: after it"
+               : "steps t, s, j = 1 .. c; index 0: before the chunk, index c: after it";
     put_programs(d, chunk, arena_printf(d->a, "chunk of c = %d steps", length), note);
     return;
   }
