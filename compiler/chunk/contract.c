@@ -35,7 +35,7 @@ static tile_pair reads_of(scan *s, const scan_product *read, axis_set over) {
 
 // The same in the frame of the chunk's start.
 static tile_pair turned_reads(scan *s, const scan_product *read, axis_set over, int sides) {
-  tile_pair phase = phase_of_read(s, read->state, read->previous, over, sides);
+  tile_pair phase = phase_of_read(s, read->state, over, sides);
   return pair_mul(s->program, reads_of(s, read, over), phase);
 }
 
@@ -52,7 +52,7 @@ static tile_pair turned_values(scan *s, const scan_product *read, const scan_pro
 }
 
 static tile_pair turned_back(scan *s, const scan_product *read, axis_set over, tile_pair x) {
-  tile_pair phase = phase_of_read(s, read->state, read->previous, over, PHASE_VALUES);
+  tile_pair phase = phase_of_read(s, read->state, over, PHASE_VALUES);
   return pair_mul(s->program, x, phase);
 }
 
@@ -128,30 +128,6 @@ static tile_pair own_score(scan *s, const scan_product *read, const scan_product
   return pair_dot(s->program, reads_of(s, read, over), keys_of(s, written, over), over);
 }
 
-static tile_pair masked_scores(scan *s, const scan_product *read, const scan_product *written,
-                               axis_set over) {
-  axis_set parts[TYPED_MAX_AXES];
-  int count = split_axes(s, read, written, over, parts);
-  tile_pair scores = pair_real(tile_number(s->program, 1));
-  for (int i = 0; i < count; i++) {
-    tile_pair q = turned_reads(s, read, parts[i], PHASE_KEYS);
-    tile_pair k = turned_keys(s, read, written, parts[i], PHASE_KEYS);
-    scores =
-        pair_mul(s->program, scores, pair_dot(s->program, q, contract_at_pair(s, k), parts[i]));
-  }
-  // one angle for all keys turns the scores
-  tile_pair row = phase_of_read(s, read->state, read->previous, over, PHASE_SCALAR);
-  tile_pair column = phase_of_write(s, read->state, over, PHASE_SCALAR);
-  scores = pair_mul(s->program, scores, pair_mul(s->program, row, contract_at_pair(s, column)));
-  tile_id zero = tile_number(s->program, 0);
-  if (s->states[read->state].decay.count == 0) {
-    tile_id causal = tile_leaf(s->program, TILE_CAUSAL, read->previous ? 1 : 0);
-    return pair_where(s->program, causal, scores, pair_real(zero));
-  }
-  tile_id mask = decay_mask(s, read->state, read->previous);
-  return pair_mul(s->program, scores, pair_real(mask));
-}
-
 static tile_pair on_diagonal(scan *s, tile_pair x) {
   tile_id same =
       tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
@@ -159,27 +135,74 @@ static tile_pair on_diagonal(scan *s, tile_pair x) {
   return pair_where(s->program, same, x, pair_real(tile_number(s->program, 0)));
 }
 
+// Without decay. An angle that all keys share turns the scores.
+static tile_pair turned_scores(scan *s, const scan_product *read, const scan_product *written,
+                               axis_set over) {
+  axis_set parts[TYPED_MAX_AXES];
+  int count = split_axes(s, read, written, over, parts);
+  tile_pair row = phase_of_read(s, read->state, over, PHASE_SCALAR);
+  tile_pair column = phase_of_write(s, read->state, over, PHASE_SCALAR);
+  tile_pair scores = pair_mul(s->program, row, contract_at_pair(s, column));
+  for (int i = 0; i < count; i++) {
+    tile_pair q = turned_reads(s, read, parts[i], PHASE_KEYS);
+    tile_pair k = contract_at_pair(s, turned_keys(s, read, written, parts[i], PHASE_KEYS));
+    scores = pair_mul(s->program, scores, pair_dot(s->program, q, k, parts[i]));
+  }
+  return scores;
+}
+
+// `own`: with the diagonal, which only states without rotations have together with the rest.
+static tile_pair masked_scores(scan *s, const scan_product *read, const scan_product *written,
+                               axis_set over, bool own) {
+  bool apart = s->states[read->state].phases.count > 0;
+  bool strict = read->previous || apart || !own;
+  tile_pair scores = turned_scores(s, read, written, over);
+  if (s->states[read->state].decay.count == 0) {
+    tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
+    scores = pair_where(s->program, causal, scores, pair_real(tile_number(s->program, 0)));
+  } else {
+    tile_id mask = decay_mask(s, read->state, read->previous, strict);
+    scores = pair_mul(s->program, scores, pair_real(mask));
+  }
+  if (!apart || !own) return scores;
+  return pair_linear(s->program, TILE_ADD, scores,
+                     on_diagonal(s, own_score(s, read, written, over)));
+}
+
 static tile_pair level_scores(scan *s, const scan_product *read, const scan_product *written,
-                              axis_set over) {
+                              axis_set over, bool own) {
   tile_pair scores[LEVELS_MAX];
   for (int level = 0; level < decay_levels(s); level++) {
     scores[level] = scores_at(s, read, written, over, level);
   }
   tile_pair all = level_assemble(s, scores);
-  if (read->previous) return all;
+  if (read->previous || !own) return all;
   return pair_linear(s->program, TILE_ADD, all, on_diagonal(s, own_score(s, read, written, over)));
 }
 
-tile_pair contract_pairs(scan *s, const scan_product *read, const scan_product *written,
-                         axis_set over) {
+static tile_pair scores_of(scan *s, const scan_product *read, const scan_product *written,
+                           axis_set over, bool own) {
   bool mask = decay_is_mask(&s->states[read->state]);
   tile_pair scores =
-      mask ? masked_scores(s, read, written, over) : level_scores(s, read, written, over);
+      mask ? masked_scores(s, read, written, over, own) : level_scores(s, read, written, over, own);
   check_axes(s, read, scores, over);
   return scores;
 }
 
+tile_pair contract_pairs(scan *s, const scan_product *read, const scan_product *written,
+                         axis_set over) {
+  return scores_of(s, read, written, over, true);
+}
+
 // ---- reads ---------------------------------------------------------------------------------------------------------
+
+static tile_pair with_own(scan *s, const scan_product *read, const scan_product *written,
+                          axis_set over, tile_pair sum) {
+  if (read->previous) return sum;
+  tile_pair own = own_score(s, read, written, over);
+  own = pair_mul(s->program, own, values_of(s, written, over));
+  return pair_linear(s->program, TILE_ADD, sum, own);
+}
 
 // Values decay as well: each level by itself, for its two decays stand on the values and on what is read of them.
 static tile_pair written_by_levels(scan *s, const scan_product *read, const scan_product *written,
@@ -198,21 +221,18 @@ static tile_pair written_by_levels(scan *s, const scan_product *read, const scan
     part = level_place_rows(s, pair_mul(s->program, part, row), level);
     sum = pair_linear(s->program, TILE_ADD, sum, part);
   }
-  sum = turned_back(s, read, over, sum);
-  if (read->previous) return sum;
-  tile_pair own = own_score(s, read, written, over);
-  own = pair_mul(s->program, own, values_of(s, written, over));
-  return pair_linear(s->program, TILE_ADD, sum, own);
+  return with_own(s, read, written, over, turned_back(s, read, over, sum));
 }
 
 tile_pair contract_written(scan *s, const scan_product *read, const scan_product *written,
                            axis_set over) {
   if (decay_has_side(s, read->state, over, DECAY_VALUES))
     return written_by_levels(s, read, written, over);
-  tile_pair scores = contract_pairs(s, read, written, over);
+  bool turned = phase_has_side(s, read->state, over, PHASE_VALUES);
+  tile_pair scores = scores_of(s, read, written, over, !turned);
   tile_pair v = contract_at_pair(s, turned_values(s, read, written, over));
-  return turned_back(s, read, over,
-                     pair_dot(s->program, scores, v, axis_bit(s->program->pair_axis)));
+  tile_pair sum = pair_dot(s->program, scores, v, axis_bit(s->program->pair_axis));
+  return turned ? with_own(s, read, written, over, turned_back(s, read, over, sum)) : sum;
 }
 
 tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
@@ -228,7 +248,7 @@ tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
     state = pair_dot(s->program, q, state, parts[i]);
   }
   const int other_sides = PHASE_SCALAR | PHASE_VALUES;
-  tile_pair phase = phase_of_read(s, read->state, read->previous, over, other_sides);
+  tile_pair phase = phase_of_read(s, read->state, over, other_sides);
   tile_pair decay = decay_from_start(s, read->state, read->previous, over, DECAY_VALUES);
   return pair_mul(s->program, state, pair_mul(s->program, decay, phase));
 }
@@ -269,7 +289,7 @@ tile_pair contract_next_state(scan *s, int index) {
   const scan_state *state = &s->states[index];
   axis_set keys = state->keys;
   tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
-  tile_pair total = pair_mul(s->program, decay_total(s, index), phase_total(s, index));
+  tile_pair total = pair_mul(s->program, decay_total(s, index), phase_of_chunk(s, index));
   tile_pair next = pair_mul(s->program, total, before);
   bool mask = decay_is_mask(state);
   for (int i = 0; i < state->increment.products.count; i++) {

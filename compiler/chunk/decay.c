@@ -17,10 +17,6 @@ typedef struct decay_level {
   tile_pair inclusive, exclusive, suffix, total;
 } decay_level;
 
-struct decay_level *decay_levels_new(scan *s) {
-  return ARENA_ARRAY(s->arena, decay_level, LEVELS_MAX);
-}
-
 // ---- factors ---------------------------------------------------------------------------------------------------
 
 static tile_pair one(scan *s) { return pair_real(tile_number(s->program, 1)); }
@@ -39,12 +35,9 @@ static decay_factor *factor_with(scan *s, scan_state *state, axis_set axes) {
   return &state->decay.items[state->decay.count - 1];
 }
 
-static axis_set side_axes(scan *s, scan_state *state, const recurrence_term *term) {
-  axis_set axes = 0;
-  for (int i = 0; i < term->factors.count; i++) {
-    axes |= s->body->values.items[term->factors.items[i].value].axes;
-  }
-  axes &= state->keys | state->values | state->summed;
+// The key or value axes of a factor or of one of its parts.
+static axis_set side_axes(scan *s, scan_state *state, tile_pair x) {
+  axis_set axes = pair_axes(s->program, x) & (state->keys | state->values | state->summed);
   if ((axes & state->keys) && (axes & state->values)) {
     scan_refuse(s, arena_printf(s->arena, "the decay of %s mixes keys and values",
                                 s->body->tensors.items[state->tensor].name));
@@ -61,9 +54,24 @@ static tile_pair value_of(scan *s, const recurrence_term *term) {
   return pair_mul(s->program, linear_factors(s, &product, 0, false), scale);
 }
 
-static void multiply_by(scan *s, scan_state *state, axis_set axes, tile_pair x) {
-  decay_factor *factor = factor_with(s, state, axes);
+static void multiply_by(scan *s, scan_state *state, tile_pair x) {
+  decay_factor *factor = factor_with(s, state, side_axes(s, state, x));
   factor->factor = pair_mul(s->program, factor->factor, x);
+}
+
+static void add_to_logarithm(scan *s, scan_state *state, tile_id g) {
+  if (tile_is_number(s->program, g, 0)) return;
+  tile_id *sum = &factor_with(s, state, side_axes(s, state, pair_real(g)))->log;
+  *sum = *sum == NO_TILE ? g : tile_binary(s->program, TILE_ADD, *sum, g);
+}
+
+static void add_angle(scan *s, scan_state *state, tile_id angle) {
+  if (phase_fits(s, state)) {
+    phase_add(s, state, side_axes(s, state, pair_real(angle)), angle);
+  } else {
+    angle = lower_valid(s->program, angle);
+    multiply_by(s, state, pair_polar(s->program, tile_number(s->program, 1), angle));
+  }
 }
 
 // Terms of the logarithm, by the keys or values that they have. The imaginary part is an angle.
@@ -71,28 +79,25 @@ static void add_logarithm(scan *s, scan_state *state, value_id log) {
   recurrence_terms terms =
       recurrence_split_terms(s->arena, s->body, log, state->keys, state->values);
   for (int i = 0; i < terms.count && !s->reason; i++) {
-    axis_set axes = side_axes(s, state, &terms.items[i]);
     tile_pair g = value_of(s, &terms.items[i]);
-    if (pair_is_complex(g)) phase_add(s, state, axes, g.im);
-    if (tile_is_number(s->program, g.re, 0)) continue;
-    tile_id *sum = &factor_with(s, state, axes)->log;
-    *sum = *sum == NO_TILE ? g.re : tile_binary(s->program, TILE_ADD, *sum, g.re);
+    add_to_logarithm(s, state, g.re);
+    if (pair_is_complex(g)) add_angle(s, state, g.im);
   }
 }
 
 // polar(r, angle): r and the phase apart, in products too.
-static void add_factor(scan *s, scan_state *state, axis_set axes, recurrence_factor factor) {
+static void add_factor(scan *s, scan_state *state, recurrence_factor factor) {
   const typed_value v = s->body->values.items[factor.value];
   if (v.complex && v.op == VALUE_MUL && !factor.divides) {
-    add_factor(s, state, axes, (recurrence_factor){v.args[0], false});
-    add_factor(s, state, axes, (recurrence_factor){v.args[1], false});
+    add_factor(s, state, (recurrence_factor){v.args[0], false});
+    add_factor(s, state, (recurrence_factor){v.args[1], false});
   } else if (v.op == VALUE_POLAR && !factor.divides) {
-    multiply_by(s, state, axes, scan_pure(s, v.args[0]));
-    phase_add(s, state, axes, scan_pure(s, v.args[1]).re);
+    multiply_by(s, state, scan_pure(s, v.args[0]));
+    add_angle(s, state, scan_pure(s, v.args[1]).re);
   } else {
     recurrence_term single = {.scale = 1};
     vec_push(s->arena, &single.factors, factor);
-    multiply_by(s, state, axes, value_of(s, &single));
+    multiply_by(s, state, value_of(s, &single));
   }
 }
 
@@ -104,12 +109,10 @@ static void add_factors(scan *s, scan_state *state, value_id decay) {
   vec_push(s->arena, &whole.factors, ((recurrence_factor){decay, false}));
   const recurrence_term *term = terms.count == 1 ? &terms.items[0] : &whole;
   for (int i = 0; i < term->factors.count && !s->reason; i++) {
-    recurrence_term single = {.scale = 1};
-    vec_push(s->arena, &single.factors, term->factors.items[i]);
-    add_factor(s, state, side_axes(s, state, &single), term->factors.items[i]);
+    add_factor(s, state, term->factors.items[i]);
   }
   if (term->scale != 1) {
-    multiply_by(s, state, 0, pair_real(tile_number(s->program, term->scale)));
+    multiply_by(s, state, pair_real(tile_number(s->program, term->scale)));
   }
 }
 
@@ -130,12 +133,27 @@ static void join_scalar(scan *s, scan_state *state) {
     decay_factor scalar = state->decay.items[i];
     if (scalar.axes) continue;
     decay_factor *other = &state->decay.items[i ? 0 : 1];
-    if (scalar.log != NO_TILE)
-      other->log = tile_binary(s->program, TILE_ADD, other->log, scalar.log);
+    if (scalar.log != NO_TILE) {
+      bool both = other->log != NO_TILE;
+      other->log = both ? tile_binary(s->program, TILE_ADD, other->log, scalar.log) : scalar.log;
+    }
     other->factor = pair_mul(s->program, other->factor, scalar.factor);
     state->decay.items[i] = state->decay.items[--state->decay.count];
     return;
   }
+}
+
+// A logarithm stays where there is nothing else.
+static void finish_factor(scan *s, decay_factor *factor) {
+  bool alone = tile_is_number(s->program, factor->factor.re, 1) && !pair_is_complex(factor->factor);
+  if (!alone || factor->log == NO_TILE) factor->factor = one_on_padding(s, factor->factor);
+  if (factor->log != NO_TILE) {
+    factor->log = lower_valid(s->program, factor->log);
+    tile_pair x = pair_real(tile_unary(s->program, TILE_EXP, factor->log));
+    factor->factor = pair_mul(s->program, factor->factor, x);
+  }
+  if (!alone) factor->log = NO_TILE;
+  factor->levels = ARENA_ARRAY(s->arena, decay_level, LEVELS_MAX);
 }
 
 // Levels of segments need a whole power of two; masks take any length.
@@ -167,16 +185,9 @@ void decay_make(scan *s, int index) {
   join_scalar(s, state);
   phase_make(s, state);
   for (int i = 0; i < state->decay.count; i++) {
-    decay_factor *factor = &state->decay.items[i];
-    if (factor->log != NO_TILE) {
-      factor->log = lower_valid(s->program, factor->log);
-      factor->factor = pair_real(tile_unary(s->program, TILE_EXP, factor->log));
-    } else {
-      factor->factor = one_on_padding(s, factor->factor);
-    }
-    factor->levels = decay_levels_new(s);
+    finish_factor(s, &state->decay.items[i]);
   }
-  if (!decay_is_mask(state) || state->phases.count) {
+  if (!decay_is_mask(state)) {
     decay_check_length(s, arena_printf(s->arena, "the decay of %s", scan_state_name(s, index)));
   }
 }
@@ -326,15 +337,13 @@ static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
   return l;
 }
 
+typedef enum level_product { INCLUSIVE, EXCLUSIVE, SUFFIX, TOTAL } level_product;
+
 static tile_pair product_at(const decay_level *l, level_product which) {
   return which == INCLUSIVE   ? l->inclusive
          : which == EXCLUSIVE ? l->exclusive
          : which == SUFFIX    ? l->suffix
                               : l->total;
-}
-
-tile_pair decay_over_chunk(scan *s, decay_factor *factor, level_product which) {
-  return product_at(level_of(s, factor, decay_levels(s)), which);
 }
 
 static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level,
@@ -389,9 +398,9 @@ tile_pair decay_total(scan *s, int state) {
   return pair_real(tile_unary(s->program, TILE_EXP, sum));
 }
 
-tile_id decay_mask(scan *s, int state, bool previous) {
+tile_id decay_mask(scan *s, int state, bool previous, bool strict) {
   const scan_state *of = &s->states[state];
-  tile_id causal = tile_leaf(s->program, TILE_CAUSAL, previous ? 1 : 0);
+  tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
   tile_id zero = tile_number(s->program, 0), mask = tile_number(s->program, 1);
   if (of->decay.count) {
     tile_id sums =

@@ -3,24 +3,32 @@
 //   S = r * e^(i angle) * S[t-1] + k * v         R[t] = product of e^(i angle) over the chunk up to t
 //   y = sum[K](q * S)                     ->     S = R T,  T = r * T[t-1] + (conj(R) * k) * v,  y = sum[K]((q * R) * T)
 //
-// so that r alone is left to masks and pyramids, and one number r for a matrix is a mask whatever the angles are. R is a
-// product, by doubling, of rotations by single angles: angles are never added up, and rounding grows with the logarithm
-// of the chunk's length. (Sums of angles in 32 bits, wrapped, were 3 to 5 times the error of a plain loop where angles are
-// of the size of pi.)
+// so that r alone is left to masks and pyramids, and one number r for a matrix is a mask whatever the angles are. R has
+// the sum of the angles, each wrapped into [-pi, pi] and cut in two: multiples of `grain`, whose sums are exact in 32
+// bits, and rests, whose sums are small. The sum is then as accurate as its last angle. (Plain sums in 32 bits have 3 to 5
+// times the error of a loop over the steps where angles are of the size of pi.)
+//
+// What a step reads of its own write turns forth and back: it is left out, for where decays are strong it is all that
+// there is, and its rounding all that the gradient of the angle would be. Reads of S[t-1] do so with the step before;
+// states that have some keep their rotations in pyramids.
 #include "compiler/chunk/scan.h"
 
-static decay_factor *phase_with(scan *s, scan_state *state, axis_set axes) {
+#include <math.h>
+
+// pi times the longest chunk, 128 steps, are less than 2^9, and 2^9 / grain less than 2^24.
+static const double grain = 0x1p-14;
+
+static scan_phase *phase_with(scan *s, scan_state *state, axis_set axes) {
   for (int i = 0; i < state->phases.count; i++) {
     if (state->phases.items[i].axes == axes) return &state->phases.items[i];
   }
-  vec_push(s->arena, &state->phases, ((decay_factor){.log = NO_TILE, .axes = axes}));
+  vec_push(s->arena, &state->phases, ((scan_phase){.axes = axes, .angle = NO_TILE}));
   return &state->phases.items[state->phases.count - 1];
 }
 
-// Until phase_make, `log` is the angle.
 void phase_add(scan *s, scan_state *state, axis_set axes, tile_id angle) {
   if (tile_is_number(s->program, angle, 0)) return;
-  tile_id *sum = &phase_with(s, state, axes)->log;
+  tile_id *sum = &phase_with(s, state, axes)->angle;
   *sum = *sum == NO_TILE ? angle : tile_binary(s->program, TILE_ADD, *sum, angle);
 }
 
@@ -28,24 +36,44 @@ void phase_add(scan *s, scan_state *state, axis_set axes, tile_id angle) {
 static void join_scalar(scan *s, scan_state *state) {
   for (int i = 0; i < state->phases.count && state->phases.count > 1; i++) {
     if (state->phases.items[i].axes) continue;
-    decay_factor *other = &state->phases.items[i ? 0 : 1];
-    other->log = tile_binary(s->program, TILE_ADD, other->log, state->phases.items[i].log);
+    scan_phase *other = &state->phases.items[i ? 0 : 1];
+    other->angle = tile_binary(s->program, TILE_ADD, other->angle, state->phases.items[i].angle);
     state->phases.items[i] = state->phases.items[--state->phases.count];
   }
 }
 
+static tile_id times(scan *s, tile_id x, double factor) {
+  return tile_binary(s->program, TILE_MUL, x, tile_number(s->program, factor));
+}
+
+static tile_id wrapped(scan *s, tile_id angle) { return tile_unary(s->program, TILE_WRAP, angle); }
+
+// Is S[t-1] used once, by the update?
+bool phase_fits(const scan *s, const scan_state *state) {
+  int users = 0;
+  for (int i = 0; i < s->from->body.values.count; i++) {
+    const typed_value *v = &s->from->body.values.items[i];
+    for (int k = 0; k < value_arity(v->op); k++) {
+      const typed_value *x = &s->from->body.values.items[v->args[k]];
+      users += x->op == VALUE_PREVIOUS && x->index == state->tensor;
+    }
+  }
+  return users == 1 && state->structure->class != STATE_LOW_RANK;
+}
+
 void phase_make(scan *s, scan_state *state) {
+  const double per_grain = 2 * acos(-1) / grain;
   join_scalar(s, state);
   for (int i = 0; i < state->phases.count; i++) {
-    decay_factor *phase = &state->phases.items[i];
-    tile_id angle = lower_valid(s->program, phase->log);
-    phase->factor = pair_polar(s->program, tile_number(s->program, 1), angle);
-    phase->log = NO_TILE;
-    phase->levels = decay_levels_new(s);
+    scan_phase *phase = &state->phases.items[i];
+    tile_id angle = wrapped(s, lower_valid(s->program, phase->angle));
+    phase->rest = times(s, wrapped(s, times(s, angle, per_grain)), 1 / per_grain);
+    tile_id whole = tile_binary(s->program, TILE_SUB, angle, phase->rest);
+    phase->whole = tile_unary(s->program, TILE_STOP, whole);  // the gradient goes through the rest
   }
 }
 
-static bool on_sides(const decay_factor *phase, axis_set keys, int sides) {
+static bool on_sides(const scan_phase *phase, axis_set keys, int sides) {
   int side = phase->axes == 0 ? PHASE_SCALAR : phase->axes & keys ? PHASE_KEYS : PHASE_VALUES;
   return (side & sides) != 0;
 }
@@ -57,30 +85,43 @@ bool phase_has_side(const scan *s, int state, axis_set keys, int sides) {
   return false;
 }
 
-static tile_pair product(scan *s, int state, axis_set keys, int sides, level_product which) {
+// Sums over the steps of the chunk: up to each step; of those after it; of all.
+typedef enum phase_sum { UP_TO, AFTER, ALL } phase_sum;
+
+static tile_id sum_over_steps(scan *s, tile_id x, phase_sum which) {
+  if (which == ALL) return tile_reduce(s->program, TILE_SUM, x, scan_time_bit(s));
+  return tile_indexed(s->program, TILE_PREFIX, x, which == AFTER ? 3 : 0, 0);
+}
+
+static tile_pair rotation(scan *s, const scan_phase *phase, phase_sum which) {
+  tile_id whole = wrapped(s, sum_over_steps(s, phase->whole, which));
+  tile_id angle = tile_binary(s->program, TILE_ADD, whole, sum_over_steps(s, phase->rest, which));
+  return pair_polar(s->program, tile_number(s->program, 1), angle);
+}
+
+static tile_pair product(scan *s, int state, axis_set keys, int sides, phase_sum which) {
   tile_pair all = pair_real(tile_number(s->program, 1));
   for (int i = 0; i < s->states[state].phases.count; i++) {
-    decay_factor *phase = &s->states[state].phases.items[i];
-    if (on_sides(phase, keys, sides))
-      all = pair_mul(s->program, all, decay_over_chunk(s, phase, which));
+    const scan_phase *phase = &s->states[state].phases.items[i];
+    if (on_sides(phase, keys, sides)) all = pair_mul(s->program, all, rotation(s, phase, which));
   }
   return all;
 }
 
-tile_pair phase_of_read(scan *s, int state, bool previous, axis_set keys, int sides) {
-  return product(s, state, keys, sides, previous ? EXCLUSIVE : INCLUSIVE);
+tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides) {
+  return product(s, state, keys, sides, UP_TO);
 }
 
 tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides) {
-  tile_pair x = product(s, state, keys, sides, INCLUSIVE);
+  tile_pair x = product(s, state, keys, sides, UP_TO);
   if (pair_is_complex(x)) x.im = tile_unary(s->program, TILE_NEG, x.im);
   return x;
 }
 
 tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides) {
-  return product(s, state, keys, sides, SUFFIX);
+  return product(s, state, keys, sides, AFTER);
 }
 
-tile_pair phase_total(scan *s, int state) {
-  return product(s, state, 0, PHASE_SCALAR | PHASE_KEYS | PHASE_VALUES, TOTAL);
+tile_pair phase_of_chunk(scan *s, int state) {
+  return product(s, state, 0, PHASE_SCALAR | PHASE_KEYS | PHASE_VALUES, ALL);
 }

@@ -50,6 +50,12 @@ typedef struct decay_factor {
   struct decay_level *levels;  // by level, made on demand: see decay.c
 } decay_factor;
 
+// A factor exp(i angle) of a state's decay; axes as above. whole + rest is the angle, 0 on padded rows.
+typedef struct scan_phase {
+  axis_set axes;
+  tile_id angle, whole, rest;
+} scan_phase;
+
 typedef enum scan_progress { UNTOUCHED, IN_WORK, MADE } scan_progress;
 
 typedef struct scan_state {
@@ -61,7 +67,7 @@ typedef struct scan_state {
   axis_set keys, values;     // axes that reads sum, axes that outer products make
   axis_set summed;           // axes that some read sums
   VEC(decay_factor) decay;   // none: the decay is 1
-  VEC(decay_factor) phases;  // factors of modulus 1, which are not in `decay` (phase.c)
+  VEC(scan_phase) phases;    // factors of modulus 1, which are not in `decay` (phase.c)
   linear increment;          // products without a state
   VEC(value_id) unknown;     // sums over the state in its own update, in order
 } scan_state;
@@ -137,13 +143,9 @@ tile_pair decay_total(scan *s, int state);
 // Refuses chunks that cannot be halved down to single steps; `what` needs that.
 void decay_check_length(scan *s, const char *what);
 bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side);
-// Products of one factor over the whole chunk: from its start to each step, or to the one before; from each step to its
-// end; of all steps.
-typedef enum level_product { INCLUSIVE, EXCLUSIVE, SUFFIX, TOTAL } level_product;
-struct decay_level *decay_levels_new(scan *s);
-tile_pair decay_over_chunk(scan *s, decay_factor *factor, level_product which);
-// exp of the sums between the two steps of each pair where the first comes later, 0 elsewhere, [t,s]. Masks alone.
-tile_id decay_mask(scan *s, int state, bool previous);
+// exp of the sums between the two steps of each pair where the first comes later (or is the same unless `strict`), 0
+// elsewhere, [t,s]. Masks alone.
+tile_id decay_mask(scan *s, int state, bool previous, bool strict);
 
 // Levels: segments of n = 2^level steps, pairs of which are halves. What a step reads lies in the second half, what was
 // written in the first.
@@ -166,17 +168,19 @@ tile_pair level_place_rows(scan *s, tile_pair x, int level);
 tile_pair level_assemble(scan *s, const tile_pair *scores);
 
 // ---- phase.c: rotations ----------------------------------------------------------------------------------------
-// exp(i angle) belongs to the decay of the state; `axes` as in decay_factor. phase_make: all of them are known.
+// May the rotations of this state be moved? phase_add: exp(i angle) belongs to its decay; `axes` as in decay_factor.
+// phase_make: all of them are known.
+bool phase_fits(const scan *s, const scan_state *state);
 void phase_add(scan *s, scan_state *state, axis_set axes, tile_id angle);
 void phase_make(scan *s, scan_state *state);
 // Phases without key and value axes; with some of the axes `keys`; with others. Sides can be added up.
 enum { PHASE_SCALAR = 1, PHASE_KEYS = 2, PHASE_VALUES = 4 };
-// What stands on reads, [t], and on writes: the rotation from the chunk's start to the step (S[t-1]: to the step
-// before), and the inverse one. From each step to the chunk's end, [t]; of the whole chunk.
-tile_pair phase_of_read(scan *s, int state, bool previous, axis_set keys, int sides);
+// What stands on reads and on writes, [t]: the rotation from the chunk's start to the step, and the inverse one. From
+// each step to the chunk's end, [t]; of the whole chunk.
+tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides);
 tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides);
 tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides);
-tile_pair phase_total(scan *s, int state);
+tile_pair phase_of_chunk(scan *s, int state);
 bool phase_has_side(const scan *s, int state, axis_set keys, int sides);
 
 // ---- contract.c: reads and writes --------------------------------------------------------------------------

@@ -415,6 +415,23 @@ static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   return load_real(e, result, ir_lanes(x));
 }
 
+/* x - 2 pi n with n the nearest whole number to x / 2 pi, in double: the first two parts of 2 pi have 33 bits each, so
+ * that n times them is exact up to |x| of 2^22. */
+static ir wrap_body(emitter *e, const char *name, ir *args, int count) {
+  (void)name, (void)count;
+  static const double parts[] = {0x1.921fb544p+2, 0x1.0b4611a6p-32, 0x1.3198a2e037073p-67};
+  LLVMTypeRef wide = double_like(e, args[0]);
+  ir magic = double_number(wide, 6755399441055744.0); /* 1.5 * 2^52 */
+  ir x = e->f64 ? args[0] : LLVMBuildFPExt(e->b, args[0], wide, "");
+  ir turns = LLVMBuildFMul(e->b, x, double_number(wide, 0.15915494309189535), "");
+  ir n = LLVMBuildFSub(e->b, LLVMBuildFAdd(e->b, turns, magic, ""), magic, "");
+  for (int i = 0; i < 3; i++) {
+    ir part = LLVMBuildFMul(e->b, n, double_number(wide, parts[i]), "");
+    x = LLVMBuildFSub(e->b, x, part, "");
+  }
+  return e->f64 ? x : LLVMBuildFPTrunc(e->b, x, LLVMTypeOf(args[0]), "");
+}
+
 /* x^p for x >= 0: log2 x in double, so that p log2 x keeps the digits that the exponential needs. */
 static ir pow_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
@@ -545,6 +562,7 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
       ir minus = real_neg(e, x);
       return real_neg(e, transcendental(e, TILE_SOFTPLUS, &minus));
     }
+    case TILE_WRAP: return call_own(e, "wrap", &x, 1, wrap_body);
     case TILE_STOP: return x;
     case TILE_ADD: return real_add(e, x, args[1]);
     case TILE_SUB: return real_sub(e, x, args[1]);

@@ -13,6 +13,12 @@ static double sigmoid(double x) {
 
 static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
 
+// 2 pi in two parts, so that n times it keeps the digits that x has.
+static double wrap(double x) {
+  double n = rint(x * 0.15915494309189535);
+  return fma(-n, 0x1.1a62633145c07p-52, fma(-n, 0x1.921fb54442d18p+2, x));
+}
+
 double tile_evaluate(tile_op op, const double *args) {
   double x = args[0], y = args[1];
   switch (op) {
@@ -55,6 +61,8 @@ double tile_evaluate(tile_op op, const double *args) {
       return sin(x);
     case TILE_COS:
       return cos(x);
+    case TILE_WRAP:
+      return wrap(x);
     case TILE_ADD:
       return x + y;
     case TILE_SUB:

@@ -103,6 +103,7 @@ static tile_id fold_unary(tile_program *p, tile_value v) {
     case TILE_TANH:
     case TILE_ERF:
     case TILE_SIGN: return is_neg(p, x) ? neg(p, unary(p, v.op, arg_of(p, x, 0))) : exact(p, v);
+    case TILE_WRAP: return op_of(p, x) == TILE_WRAP ? x : exact(p, v);
     case TILE_STOP: return op_of(p, x) == TILE_STOP ? x : exact(p, v);
     default: return exact(p, v);
   }

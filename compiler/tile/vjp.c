@@ -114,6 +114,8 @@ static void vjp_relu(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mask(g, bin(g, TILE_LESS, num(g, 0), arg(g, y, 0)), dy), dy);
 }
 
+static void vjp_wrap(gradient *g, tile_id y, tile_id dy) { gradient_give(g, y, 0, dy, dy); }
+
 static void vjp_tanh(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, bin(g, TILE_SUB, num(g, 1), mul(g, y, y))), dy);
 }

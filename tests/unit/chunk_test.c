@@ -271,8 +271,8 @@ static const char rotations[] =
     "  S = polar(sigmoid(g), 20 * angle + phi) * S[t-1] + C * k * v\n"
     "  T = where(reset > 0.6, 0, sigmoid(b)) * exp(complex(0, turn)) * T[t-1] + k * v * polar(1, phi)\n"
     "  U = tanh(b) * polar(g, theta) * polar(1, phi) * U[t-1] + q * v - 0.2 * k * sum[K](C * U[t-1])\n"
-    "  y = re(sum[K](q * S)) + sum[K](im(C * S[t-1]))\n"
-    "  z = im(sum[K](q * T)) + re(sum[K](k * T[t-1]) * polar(g, phi))\n"
+    "  y = re(sum[K](q * S)) + sum[K](im(C * S))\n"
+    "  z = im(sum[K](q * T)) + re(sum[K](k * T) * polar(g, phi))\n"
     "  u = sum[K](conj(C) * U)\n"
     "}\n";
 

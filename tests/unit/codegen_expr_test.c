@@ -85,6 +85,7 @@ static void *make_library(bool f64, char *path) {
                     functions[i].op, i % 2 ? e.lanes : 2 * e.lanes);
     }
     make_function(&e, arena_printf(a, "pow%s", clone_targets[clone].suffix), TILE_POWER, e.lanes);
+    make_function(&e, arena_printf(a, "wrap%s", clone_targets[clone].suffix), TILE_WRAP, e.lanes);
     make_function(&e, arena_printf(a, "exp_scalar%s", clone_targets[clone].suffix), TILE_EXP, 0);
     emitter_free(&e);
   }
@@ -256,11 +257,44 @@ static void f64_within_1e_14(void **state) {
   dlclose(library);
 }
 
+// The same angle, nearest to 0, for all angles that sin and cos reduce themselves.
+static void wrapped_angles(void **state) {
+  (void)state;
+  char path[] = "/tmp/codegen_expr_testXXXXXX", path64[] = "/tmp/codegen_expr_testXXXXXX";
+  void *library = make_library(false, path), *library64 = make_library(true, path64);
+  enum { N = 1 << 16 };
+  const long double turn = 2 * acosl(-1);
+  float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+  double *z = malloc(N * sizeof *z), *w = malloc(N * sizeof *w);
+  for (int i = 0; i < N; i++) {
+    z[i] = ldexp(1 + (i * 7919 % N) / (double)N, i % 40 - 20) * (i % 2 ? 1 : -1);
+    z[i] = x[i] = (float)z[i];
+  }
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    if (!clone_runs(clone)) continue;
+    f32_function *call;
+    f64_function *call64;
+    *(void **)&call = find(library, "wrap", clone);
+    *(void **)&call64 = find(library64, "wrap", clone);
+    call(x, x, y, N);
+    call64(z, z, w, N);
+    for (int i = 0; i < N; i++) {
+      double exact = (double)remainderl(x[i], turn);
+      double allowed = 3e-7 * fabs(exact) + 1e-12, allowed64 = 1e-15 * (1 + fabs(z[i]) / 1e4);
+      if (!(fabs(y[i] - exact) <= allowed)) fail_msg("wrap(%.9g) = %.9g", x[i], y[i]);
+      if (!(fabs(w[i] - exact) <= allowed64)) fail_msg("wrap(%.17g) = %.17g", z[i], w[i]);
+    }
+  }
+  free(x), free(y), free(z), free(w);
+  dlclose(library), dlclose(library64);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(f32_within_3e_7),
       cmocka_unit_test(pow_f32_within_3e_7),
       cmocka_unit_test(f64_within_1e_14),
+      cmocka_unit_test(wrapped_angles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
