@@ -18,6 +18,8 @@ static const char usage_text[] =
     "  --dtype f32|f64|bf16|f16          numbers of inputs and outputs (default f32); parameters,\n"
     "                                    states and arithmetic are f64 with f64, else f32\n"
     "  --chunk N                         steps computed at once (default: chosen)\n"
+    "  --form step|chunk                 one step at a time, or products over chunks wherever\n"
+    "                                    the structure allows (default: chosen by cost)\n"
     "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, "
     "tile, backward,\n"
     "                                    report, equations, latex, functions, llvm, asm; into the "
@@ -104,6 +106,9 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     if (chunk < 1 || chunk > 4096)
       return usage_error("--chunk with a number of steps from 1 to 4096", value);
     options->chunk = (int)chunk;
+  } else if ((value = value_of(args, count, i, "--form"))) {
+    options->form = schedule_form_find(value);
+    if (options->form == FORM_COUNT) return usage_error("--form step, chunk or chosen", value);
   } else if ((value = value_of(args, count, i, "--emit"))) {
     options->emit = value;
     if (!compile_can_emit(value)) {

@@ -119,7 +119,9 @@ static bool simplify(compilation *c) {
 }
 
 static bool schedule(compilation *c) {
-  schedule_options options = {.chunk = c->options->chunk, .f64 = c->options->dtype == NUMBER_F64};
+  schedule_options options = {.chunk = c->options->chunk,
+                              .form = c->options->form,
+                              .f64 = c->options->dtype == NUMBER_F64};
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->kernels,
              schedule_recurrence(c->memory, c->recurrences.items[i], options));
@@ -162,6 +164,7 @@ static bool lay_out(compilation *c) {
   library->dtype = c->options->dtype;
   library->level = c->options->level;
   library->chunk = c->options->chunk;
+  library->form = c->options->form;
   library->check = c->options->check;
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++)

@@ -33,6 +33,7 @@ typedef struct compile_options {
   int level;                     /* -O */
   number_type dtype;
   int chunk;                     /* 0: chosen */
+  schedule_form form;            /* --form */
   bool check;                    /* --check */
   bool check_only, write_dependencies, time_report;
 } compile_options;

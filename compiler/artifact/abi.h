@@ -57,6 +57,7 @@
  *                                bf16 and f16 params, states and lag buffers are f32
  *   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
  *   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
+ *   "form": "chosen", or the --form asked for
  *   "check": bool                whether promised ranges are verified (--check)
  *   "defines": ["P=32", "ssd.N=16"], in the order of the command line
  *   "from": null, or "recurrence": what the source is (--from)
@@ -143,6 +144,7 @@ typedef struct artifact {
   number_type dtype;             /* --dtype */
   int level;                     /* -O */
   int chunk;                     /* --chunk, 0: chosen */
+  schedule_form form;            /* --form */
   bool check;                    /* --check */
   const char *from;              /* --from: "recurrence", or NULL: a program */
   VEC(const char *) defines;     /* the -D of the command line, as written */

@@ -34,12 +34,15 @@ static const char *text_of(const cJSON *object, const char *key) {
 
 static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const cJSON *level = cJSON_GetObjectItemCaseSensitive(json, "optimisation"),
-              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"), *define;
+              *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"),
+              *form = cJSON_GetObjectItemCaseSensitive(json, "form"), *define;
   const char *dtype = text_of(json, "dtype");
   if (dtype) vec_push(a, &carried->words, arena_printf(a, "--dtype=%s", dtype));
   if (cJSON_IsNumber(level)) vec_push(a, &carried->words, arena_printf(a, "-O%d", level->valueint));
   if (cJSON_IsNumber(chunk) && chunk->valueint > 0)
     vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));
+  if (cJSON_IsString(form))
+    vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
   if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
     vec_push(a, &carried->words, "--check");
   cJSON_ArrayForEach(define, cJSON_GetObjectItemCaseSensitive(json, "defines")) {

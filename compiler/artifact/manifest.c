@@ -31,22 +31,14 @@ static void add_number(cJSON *object, const char *key, double number) {
 
 static const char *class_text(state_class class) {
   switch (class) {
-    case STATE_DELAY:
-      return "delay";
-    case STATE_SCALAR_DECAY:
-      return "scalar decay";
-    case STATE_AXIS_DECAY:
-      return "axis decay";
-    case STATE_ELEMENTWISE:
-      return "elementwise";
-    case STATE_LOW_RANK:
-      return "low rank";
-    case STATE_MAX_PLUS:
-      return "max plus";
-    case STATE_LINEAR:
-      return "linear";
-    case STATE_NONLINEAR:
-      return "nonlinear";
+    case STATE_DELAY: return "delay";
+    case STATE_SCALAR_DECAY: return "scalar decay";
+    case STATE_AXIS_DECAY: return "axis decay";
+    case STATE_ELEMENTWISE: return "elementwise";
+    case STATE_LOW_RANK: return "low rank";
+    case STATE_MAX_PLUS: return "max plus";
+    case STATE_LINEAR: return "linear";
+    case STATE_NONLINEAR: return "nonlinear";
   }
   ICE("artifact", "state class %d", class);
 }
@@ -181,9 +173,10 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
 static const char *hash_text(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  const char *options = arena_printf(a, "%s %s %s O%d chunk %d%s", REC_VERSION, ABI_TEXT,
-                                     number_type_text(library->dtype), library->level,
-                                     library->chunk, library->check ? " check" : "");
+  const char *options =
+      arena_printf(a, "%s %s %s O%d chunk %d %s%s", REC_VERSION, ABI_TEXT,
+                   number_type_text(library->dtype), library->level, library->chunk,
+                   schedule_form_text(library->form), library->check ? " check" : "");
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
@@ -205,6 +198,7 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add(json, "targets", targets);
   add_number(json, "optimisation", library->level);
   add_number(json, "chunk", library->chunk);
+  add_text(json, "form", schedule_form_text(library->form));
   add(json, "check", cJSON_CreateBool(library->check));
   cJSON *defines = must(cJSON_CreateArray());
   for (int i = 0; i < library->defines.count; i++)

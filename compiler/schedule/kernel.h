@@ -43,9 +43,14 @@ typedef struct recurrence_kernels {
   const char *why;               /* one line for the report: what decided */
 } recurrence_kernels;
 
+typedef enum schedule_form { FORM_CHOSEN, FORM_STEP, FORM_CHUNK, FORM_COUNT } schedule_form;
+/* "chosen", "step", "chunk"; FORM_COUNT if there is none. */
+const char *schedule_form_text(schedule_form form);
+schedule_form schedule_form_find(const char *text);
+
 typedef struct schedule_options {
   int chunk;                     /* 0: the model's choice */
-  bool steps;                    /* the step form, whatever the structure allows */
+  schedule_form form;            /* FORM_CHUNK: the chunk form wherever the structure allows it */
   bool f64;
 } schedule_options;
 

@@ -21,6 +21,16 @@ typedef struct scheduler {
   recurrence_kernels *out;
 } scheduler;
 
+static const char *const form_texts[FORM_COUNT] = {"chosen", "step", "chunk"};
+
+const char *schedule_form_text(schedule_form form) { return form_texts[form]; }
+
+schedule_form schedule_form_find(const char *text) {
+  int form = 0;
+  while (form < FORM_COUNT && strcmp(form_texts[form], text) != 0) form++;
+  return (schedule_form)form;
+}
+
 static int64_t size_of(const scheduler *s, int axis) { return s->r->body.axes.items[axis].size; }
 
 /* Axes that cotangents of states have and the states lack, but those whose parts stay apart until the end. */
@@ -223,7 +233,7 @@ static bool has_runtime_tiles(const scheduler *s, const tile_program *program) {
 static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise,
                           const char *why) {
   checked(s, forward);
-  s->out->form = pointwise ? "pointwise" : "scalar decay chunk";
+  s->out->form = pointwise ? "pointwise" : "chunk";
   s->out->why = why;
   s->out->chunk = forward->chunk;
   tile_gradient gradient = differentiated(s, forward), step_gradient;
@@ -282,24 +292,12 @@ static bool try_pointwise(scheduler *s, tile_program *step) {
   return true;
 }
 
-/* Decays that are one logarithm for the whole matrix become masks. */
-static bool masks_alone(const scheduler *s) {
-  for (int i = 0; i < s->r->states.count; i++) {
-    const state_structure *state = &s->r->states.items[i];
-    if (state->class != STATE_SCALAR_DECAY) return false;
-    if (state->decay != NO_VALUE && state->log_decay == NO_VALUE) return false;
-  }
-  return true;
-}
-
-static bool try_scalar_decay(scheduler *s, tile_program *step, const char **reason) {
+static bool try_linear_scan(scheduler *s, tile_program *step, const char **reason) {
   int64_t keys = most_keys(s);
   *reason = "no state is summed over keys";
   if (!keys) return false;
   *reason = arena_printf(s->a, "%lld keys are too few to compute chunks", (long long)keys);
-  if (keys < SMALLEST_KEYS) return false;
-  *reason = "decays differ along keys or values";
-  if (!masks_alone(s)) return false;
+  if (keys < SMALLEST_KEYS && s->options.form != FORM_CHUNK) return false;
   int chunk = s->options.chunk ? s->options.chunk : decay_chunk(keys);
   tile_program *program = chunk_build_linear_scan(s->a, s->r, chunk, reason);
   if (!program) return false;
@@ -317,7 +315,7 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   s.out->recurrence = r;
   tile_program *step = checked(&s, chunk_build_step(a, r));
   const char *why = "asked for";
-  if (options.steps || !(try_pointwise(&s, step) || try_scalar_decay(&s, step, &why))) {
+  if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why))) {
     step_kernels(&s, step, why);
   }
   carry_kernel(&s);

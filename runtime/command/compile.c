@@ -216,6 +216,9 @@ bool take_module_option(words *w, module_request *request) {
   } else if (take_value(w, "--chunk", &value)) {
     request->recc_words[request->recc_word_count++] = "--chunk";
     request->recc_words[request->recc_word_count++] = value;
+  } else if (take_value(w, "--form", &value)) {
+    request->recc_words[request->recc_word_count++] = "--form";
+    request->recc_words[request->recc_word_count++] = value;
   } else if (take_flag(w, "--check")) {
     request->recc_words[request->recc_word_count++] = "--check";
   } else {

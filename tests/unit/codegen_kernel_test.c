@@ -267,7 +267,7 @@ static void compare_program(int number, bool f64, bool steps) {
   fixture s = fixture_open();
   recurrence *r = fixture_analyse(&s, programs[number].source);
   recurrence_kernels *kernels =
-      schedule_recurrence(s.memory, r, (schedule_options){.f64 = f64, .steps = steps});
+      schedule_recurrence(s.memory, r, (schedule_options){.f64 = f64, .form = steps ? FORM_STEP : FORM_CHOSEN});
   if (steps) assert_string_equal(kernels->form, "step");
   library lib = kernel_library(s.memory, kernels, (codegen_options){.level = 2, .dtype = f64 ? NUMBER_F64 : NUMBER_F32});
   printf("%-16s %-18s %s: build %.0f ms, passes %.0f ms, emission %.0f ms\n", programs[number].name,
