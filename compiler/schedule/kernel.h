@@ -35,12 +35,20 @@ typedef struct kernel {
                                     without a lane axis */
 } kernel;
 
+/* A form that the schedule looked at. */
+typedef struct schedule_alternative {
+  const char *form;              /* "step", "chunk" */
+  int chunk;                     /* steps computed at once */
+  double forward, backward;      /* per step, in multiply-adds of a well filled product (cost.h) */
+} schedule_alternative;
+
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
   VEC(kernel) kernels;           /* FORWARD, STEP, STATES, BACKWARD, perhaps CARRY */
   int chunk;
-  const char *form;              /* "step", "scalar decay chunk", "pointwise", for report and manifest */
+  const char *form;              /* "step", "chunk", "pointwise", for report and manifest */
   const char *why;               /* one line for the report: what decided */
+  VEC(schedule_alternative) alternatives;
 } recurrence_kernels;
 
 typedef enum schedule_form { FORM_CHOSEN, FORM_STEP, FORM_CHUNK, FORM_COUNT } schedule_form;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../base/ice.h"
+#include "cost.h"
 
 typedef struct scheduler {
   arena *a;
@@ -260,26 +261,6 @@ static int pointwise_chunk(const scheduler *s) {
   return chunk;
 }
 
-/* Products over fewer keys than this do not repay what a chunk computes for each pair of steps. */
-enum { SMALLEST_KEYS = 8 };
-
-static int64_t most_keys(const scheduler *s) {
-  int64_t most = 0;
-  int state = 0;
-  for (int i = 0; i < s->r->body.tensors.count; i++) {
-    if (s->r->body.tensors.items[i].kind != TENSOR_STATE) continue;
-    axis_set keys = s->r->states.items[state++].key_axes;
-    int64_t size = 1;
-    for (int axis = 0; axis < s->r->body.axes.count; axis++) {
-      if (axis_in(keys, axis)) size *= size_of(s, axis);
-    }
-    if (keys && size > most) most = size;
-  }
-  return most;
-}
-
-static int decay_chunk(int64_t keys) { return keys >= 64 ? 32 : 16; }
-
 static bool try_pointwise(scheduler *s, tile_program *step) {
   axis_set all = 0;
   for (int axis = 0; axis < s->r->body.axes.count; axis++) all |= axis_bit(axis);
@@ -292,20 +273,57 @@ static bool try_pointwise(scheduler *s, tile_program *step) {
   return true;
 }
 
+/* ---- the choice ---- */
+
+static double total(const schedule_alternative *x) { return x->forward + x->backward; }
+
+static schedule_alternative alternative(scheduler *s, const char *form,
+                                        const tile_program *forward) {
+  tile_gradient gradient = tile_differentiate(s->a, forward);
+  schedule_alternative x = {
+      .form = form, .chunk = forward->chunk, .forward = cost_of_run(s->a, forward)};
+  x.backward = cost_of_run(s->a, gradient.backward);
+  if (forward->form == TILE_STEP) x.backward += cost_of_run(s->a, gradient.recompute);
+  vec_push(s->a, &s->out->alternatives, x);
+  return x;
+}
+
+enum { SMALLEST_CHUNK = 16, LARGEST_CHUNK = 64 };
+
+/* Chunks of the length asked for, or of the longest that costs little more than the best: fewer states are kept. */
+static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const char **reason) {
+  static const double little = 1.05;
+  int first = s->options.chunk ? s->options.chunk : SMALLEST_CHUNK;
+  int last = s->options.chunk ? s->options.chunk : LARGEST_CHUNK;
+  tile_program *chosen = NULL;
+  double least = 0;
+  for (int chunk = first; chunk <= last; chunk *= 2) {
+    tile_program *program = chunk_build_linear_scan(s->a, s->r, chunk, reason);
+    if (!program) break;
+    if (has_runtime_tiles(s, program)) {
+      *reason = "an axis of run-time size is sliced or renamed";
+      break;
+    }
+    schedule_alternative x = alternative(s, "chunk", program);
+    if (chosen && total(&x) > little * least) continue;
+    if (!chosen || total(&x) < least) least = total(&x);
+    chosen = program;
+    *best = x;
+  }
+  return chosen;
+}
+
 static bool try_linear_scan(scheduler *s, tile_program *step, const char **reason) {
-  int64_t keys = most_keys(s);
-  *reason = "no state is summed over keys";
-  if (!keys) return false;
-  *reason = arena_printf(s->a, "%lld keys are too few to compute chunks", (long long)keys);
-  if (keys < SMALLEST_KEYS && s->options.form != FORM_CHUNK) return false;
-  int chunk = s->options.chunk ? s->options.chunk : decay_chunk(keys);
-  tile_program *program = chunk_build_linear_scan(s->a, s->r, chunk, reason);
+  schedule_alternative steps = alternative(s, "step", step), chunks;
+  tile_program *program = best_chunks(s, &chunks, reason);
   if (!program) return false;
-  *reason = "an axis of run-time size is sliced or renamed";
-  if (has_runtime_tiles(s, program)) return false;
+  double ratio = total(&chunks) / total(&steps);
+  *reason =
+      arena_printf(s->a, "chunks of %d steps would cost %.2f times as much", chunks.chunk, ratio);
+  if (ratio > 1 && s->options.form != FORM_CHUNK) return false;
   chunk_kernels(
       s, program, step, false,
-      arena_printf(s->a, "%lld keys: products of chunks of %d steps", (long long)keys, chunk));
+      arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));
   return true;
 }
 

@@ -1,0 +1,10 @@
+/* The cost model: which form, which chunk. */
+#ifndef REC_SCHEDULE_COST_H
+#define REC_SCHEDULE_COST_H
+
+#include "../tile/tile.h"
+
+/* The body of a program, per step, in multiply-adds of a well filled product. */
+double cost_of_run(arena *a, const tile_program *program);
+
+#endif
