@@ -46,8 +46,9 @@ rec_status session_open(const rec_module *module, const session_options *options
   openblas_set_num_threads(1); /* threads are ours: results must not depend on their number */
   rec_status status = train_program_read(json, &s->program);
   if (!status && rec_dtype_size(module->dtype) < 4)
-    status = rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected a library of f32 or f64, found %s",
-                      module->path, rec_number_text(module->dtype));
+    status = rec_fail(REC_ERROR_UNSUPPORTED,
+                      "expected a model in f32 or f64, found %s; compile it without --dtype",
+                      rec_number_text(module->dtype));
   if (!status) status = find_kernels(s);
   if (status)
     session_close(s);
