@@ -278,7 +278,8 @@ static void read_sources(reader *r, const cJSON *json) {
     source->text = get_text(r, item, "text");
     source++;
   }
-  r->module->from = get_optional(r, json, "from");
+  // Absent from the oldest libraries, which were made of programs.
+  r->module->from = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "from"));
   r->module->define_count = get_count(r, json, "defines", &list);
   const char **define = allocate(r, r->module->define_count, sizeof *define);
   if (r->what) return;

@@ -237,7 +237,11 @@ rec_status call_read_launch(call *c, const rec_launch *launch) {
 
 void *call_data(const call *c, const rec_table_memory *memory) {
   void *replaced = c->replaced ? c->replaced[memory - table_memory(c->table, 0)] : NULL;
-  return replaced ? replaced : read_pointer(c, memory->data_field);
+  if (replaced) return replaced;
+  char *data = read_pointer(c, memory->data_field);
+  bool state = memory->per_batch && !memory->token;
+  if (!data || !state || c->first_state == 0) return data;
+  return data + c->first_state * call_numbers(c, memory) * table_bytes(c->table, memory);
 }
 
 int64_t call_numbers(const call *c, const rec_table_memory *memory) {

@@ -17,7 +17,9 @@ typedef struct call {
   int64_t longest, longest_at;   /* steps of the longest sequence, its number */
   int64_t axis_size[REC_AXES_MAX];
   void *const *replaced;         /* NULL, or by memory: data to use, NULL: the caller's */
-  int64_t first_entry, first_step, whole_time; /* the call is a part of the caller's tokens */
+  int64_t alone;                 /* sequences of so many steps run by themselves (alone.h); 0: none */
+  /* The call is a part of the caller's: of tokens that have whole_time steps, of states. */
+  int64_t first_entry, first_step, whole_time, first_state;
   int64_t parts, part_steps;     /* time is cut into parts joined by their states (split.h); 0: not */
   /* only with a launch */
   const rec_launch *launch;
@@ -50,6 +52,9 @@ static inline int64_t table_bytes(const rec_table *table, const rec_table_memory
 /* Entries of what is carried: batch entries, or packed sequences. */
 static inline int64_t call_entries(const call *c) {
   return c->packed ? c->sequences : c->batch;
+}
+static inline bool call_runs_alone(const call *c, int64_t steps) {
+  return c->alone > 0 && steps >= c->alone;
 }
 /* Where the saved states of a packed sequence begin, in chunks. It needs no sum over the lengths
  * and leaves room enough:  ceil(l / n) <= floor((at + l) / n) - floor(at / n) + 1. */

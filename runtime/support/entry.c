@@ -6,13 +6,14 @@
  *   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
  *
  * A long sequence that is a single instance is cut in time instead (split.c). Packed sequences are
- * like batch entries of different lengths; those without steps are handed through at the end. */
+ * like batch entries of different lengths; those without steps are handed through at the end, long
+ * ones that nothing else shares out run by themselves (alone.c). */
 #include <string.h>
 
+#include "alone.h"
 #include "cpu.h"
 #include "error.h"
 #include "promise.h"
-#include "split.h"
 
 /* What a call needs beside its kernels' stages. */
 typedef struct needs {
@@ -54,7 +55,7 @@ static bool lacks_grid_axis(const call *c, const rec_table_kernel *kernel,
 }
 
 static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
-  int64_t bytes = round_up((int64_t)sizeof(void *) * c->table->memory_count, REC_ALIGNMENT);
+  int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
@@ -62,6 +63,13 @@ static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
       bytes += round_up(call_total(c, final) * c->table->number_bytes, REC_ALIGNMENT);
   }
   return bytes;
+}
+
+/* How the kernels' work is cut. */
+static void plan(call *c) {
+  flatten(c);
+  split_plan(c);
+  alone_plan(c);
 }
 
 static needs needs_of(const call *c, int kind) {
@@ -83,8 +91,10 @@ static int64_t workspace_of(const call *c, int kind, bool recompute) {
     bool backward = kind == REC_KERNEL_BACKWARD;
     return (recompute ? n.saved : 0) + split_bytes(c, backward);
   }
-  int64_t stage = stage_bytes(c, kernel_of(c, kind));
-  if (!recompute || n.saved == 0) return n.replaced + stage;
+  int64_t stage = n.replaced + stage_bytes(c, kernel_of(c, kind));
+  if (kind != REC_KERNEL_STEP)
+    stage = larger(stage, n.replaced + alone_bytes(c, kind == REC_KERNEL_BACKWARD));
+  if (!recompute || n.saved == 0) return stage;
   return n.saved + larger(stage, stage_bytes(c, kernel_of(c, REC_KERNEL_STATES)));
 }
 
@@ -109,8 +119,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   call one = c;
   one.time = smaller(c.time, c.packed ? c.sequences : 1);
   sizes->workspace_step = workspace_of_forward(&one, REC_KERNEL_STEP);
-  flatten(&c);
-  if (!is_empty(&c)) split_plan(&c);
+  if (!is_empty(&c)) plan(&c);
   sizes->saved = is_empty(&c) ? 0 : needs_of(&c, REC_KERNEL_BACKWARD).saved;
   sizes->workspace_forward = workspace_of_forward(&c, REC_KERNEL_FORWARD);
   sizes->workspace_backward = workspace_of(&c, REC_KERNEL_BACKWARD, false);
@@ -210,7 +219,7 @@ static rec_status check_step(const call *c) {
 static void replace_states(call *c, const rec_table_kernel *kernel, char *workspace) {
   void **replaced = (void **)(void *)workspace;
   memset(replaced, 0, sizeof *replaced * (size_t)c->table->memory_count);
-  workspace += round_up((int64_t)sizeof *replaced * c->table->memory_count, REC_ALIGNMENT);
+  workspace += stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
@@ -224,9 +233,8 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
   c->replaced = replaced;
 }
 
-/* Runs what was checked. */
-static void run_kernels(call *c, int kind, stage_saved saved) {
-  char *workspace = c->launch->workspace;
+/* Runs what was checked: FORWARD and STEP differ in their kernel. */
+static void run_forward_kernels(call *c, int kind, stage_saved saved, char *workspace) {
   if (c->parts) {
     split_forward(c, saved, workspace);
     return;
@@ -234,7 +242,21 @@ static void run_kernels(call *c, int kind, stage_saved saved) {
   const rec_table_kernel *kernel = kernel_of(c, kind);
   replace_states(c, kernel, workspace);
   stage_run(c, kernel, saved, STAGE_ALL, NULL, workspace + needs_of(c, kind).replaced);
-  run_empty_sequences(c, false);
+}
+
+static void run_sequence_forward(call *one, stage_saved saved, bool recompute, char *workspace) {
+  (void)recompute;
+  run_forward_kernels(one, REC_KERNEL_FORWARD, saved, workspace);
+}
+
+static void run_backward_kernels(call *c, stage_saved saved, bool recompute, char *workspace) {
+  if (c->parts) {
+    split_backward(c, saved, recompute, workspace);
+    return;
+  }
+  if (recompute)
+    stage_run(c, kernel_of(c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
+  stage_run(c, kernel_of(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
 }
 
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
@@ -252,8 +274,7 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   status = choose_clone(&c, kind);
   if (status != REC_OK) return status;
   const call whole = c; /* with the sequences as the caller counts them */
-  if (kind == REC_KERNEL_FORWARD) flatten(&c);
-  if (kind == REC_KERNEL_FORWARD) split_plan(&c);
+  if (kind == REC_KERNEL_FORWARD) plan(&c);
   needs n = needs_of(&c, kind);
   status = check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                         workspace_of_forward(&c, kind));
@@ -266,7 +287,10 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   }
   status = promise_check_states(&whole, launch->workspace);
   if (status != REC_OK) return status;
-  run_kernels(&c, kind, saved);
+  run_forward_kernels(&c, kind, saved, launch->workspace);
+  run_empty_sequences(&c, false);
+  c.replaced = NULL; /* the workspace is used again */
+  if (c.alone) alone_forward(&c, saved, launch->workspace, run_sequence_forward);
   return promise_check_outputs(&whole);
 }
 
@@ -288,10 +312,9 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
     run_empty(&c, true);
     return REC_OK;
   }
-  flatten(&c);
   status = choose_clone(&c, REC_KERNEL_BACKWARD);
   if (status != REC_OK) return status;
-  split_plan(&c);
+  plan(&c);
   needs n = needs_of(&c, REC_KERNEL_BACKWARD);
   bool recompute = n.saved > 0 && !launch->saved;
   if (n.saved > 0 && launch->saved) {
@@ -307,13 +330,8 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
     saved.data = workspace;
     workspace += n.saved;
   }
-  if (c.parts) {
-    split_backward(&c, saved, recompute, workspace);
-    return REC_OK;
-  }
-  if (recompute)
-    stage_run(&c, kernel_of(&c, REC_KERNEL_STATES), saved, STAGE_SAVED, NULL, workspace);
-  stage_run(&c, kernel_of(&c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
+  run_backward_kernels(&c, saved, recompute, workspace);
   run_empty_sequences(&c, true);
+  if (c.alone) alone_backward(&c, saved, recompute, workspace, run_backward_kernels);
   return REC_OK;
 }

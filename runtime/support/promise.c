@@ -169,14 +169,10 @@ static call single(const call *c) {
   return one;
 }
 
-static int64_t pointers_bytes(const call *c) {
-  return round_up((int64_t)sizeof(void *) * c->table->memory_count, REC_ALIGNMENT);
-}
-
 int64_t promise_bytes(const call *c) {
   if (!promises_states(c)) return 0;
   call one = single(c);
-  return pointers_bytes(c) + 2 * all_bytes(c) +
+  return stage_pointers_bytes(c) + 2 * all_bytes(c) +
          stage_bytes(&one, &c->table->kernels[REC_KERNEL_STEP]);
 }
 
@@ -230,7 +226,7 @@ static rec_status walk_step(walk *w, const call *one, int64_t entry, int64_t ste
 
 rec_status promise_check_states(const call *c, void *workspace) {
   if (!promises_states(c)) return REC_OK;
-  walk w = {.call = c, .replaced = workspace, .before = (char *)workspace + pointers_bytes(c)};
+  walk w = {.call = c, .replaced = workspace, .before = (char *)workspace + stage_pointers_bytes(c)};
   w.after = w.before + all_bytes(c);
   w.stage = w.after + all_bytes(c);
   memset(w.replaced, 0, sizeof *w.replaced * (size_t)c->table->memory_count);

@@ -13,11 +13,7 @@
 
 #include <string.h>
 
-enum {
-  CUT_PARTS_MAX = 16,
-  CUT_PARTS_MIN = 4, /* fewer do not repay the second pass */
-  CUT_STEPS_MIN = 256
-};
+enum { CUT_PARTS_MAX = 16, CUT_STEPS_MIN = 256 };
 
 /* The states that a part has at its two ends. */
 typedef enum state_end { BEFORE, AFTER, D_BEFORE, D_AFTER } state_end;
@@ -83,13 +79,23 @@ static bool is_compiled(const rec_table_kernel *kernel) {
   return false;
 }
 
+static bool can_be_cut(const call *c) {
+  const rec_table_kernel *kernels = c->table->kernels;
+  return !c->packed && c->time >= SPLIT_TIME_MIN && is_compiled(&kernels[REC_KERNEL_CARRY]) &&
+         !adds_states(c, &kernels[REC_KERNEL_BACKWARD]) &&
+         stage_plan(c, &kernels[REC_KERNEL_FORWARD]).tasks == 1;
+}
+
+void split_most(call *c) {
+  c->parts = c->part_steps = 0;
+  if (!can_be_cut(c)) return;
+  c->parts = CUT_PARTS_MAX;
+  c->part_steps = round_up((c->time + c->parts - 1) / c->parts, c->table->chunk);
+}
+
 void split_plan(call *c) {
   c->parts = c->part_steps = 0;
-  const rec_table_kernel *kernels = c->table->kernels;
-  if (c->packed) return;
-  if (!is_compiled(&kernels[REC_KERNEL_CARRY]) || c->time < CUT_PARTS_MIN * CUT_STEPS_MIN) return;
-  if (adds_states(c, &kernels[REC_KERNEL_BACKWARD])) return;
-  if (stage_plan(c, &kernels[REC_KERNEL_FORWARD]).tasks != 1) return;
+  if (!can_be_cut(c)) return;
   int64_t parts = smaller(CUT_PARTS_MAX, c->time / CUT_STEPS_MIN);
   c->part_steps = round_up((c->time + parts - 1) / parts, c->table->chunk);
   c->parts = (c->time + c->part_steps - 1) / c->part_steps;

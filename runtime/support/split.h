@@ -7,8 +7,17 @@
 
 #include "stage.h"
 
+enum {
+  CUT_PARTS_MIN = 4,    /* fewer do not repay the second pass */
+  SPLIT_TIME_MIN = 1024 /* steps that can be cut */
+};
+
 /* Sets call.parts and call.part_steps; 0 where the call is not cut. */
 void split_plan(call *call);
+
+/* The same with as many parts as there may be, for any number of steps up to the call's: what needs
+ * the most workspace. */
+void split_most(call *call);
 
 /* Bytes of workspace of a call that is cut, without its saved states. */
 int64_t split_bytes(const call *call, bool backward);

@@ -295,7 +295,7 @@ static void place_task(const run *r, const task_range *t, rec_slot *slots) {
 }
 
 /* Sequences differ in where their tokens are: those of each in turn stand as batch entry 0, moved
- * to its number. One without steps is left to the end (entry.c). */
+ * to its number. One without steps is left to the end (entry.c), a long one to alone.c. */
 static void run_sequences(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots,
                           void *scratch) {
   const call *c = r->call;
@@ -307,7 +307,7 @@ static void run_sequences(const run *r, const task_range *t, rec_frame *frame, r
   for (int64_t s = t->begin; s < t->end; s++) {
     int64_t start = c->cu_seqlens[s];
     frame->time = c->cu_seqlens[s + 1] - start;
-    if (frame->time == 0) continue;
+    if (frame->time == 0 || call_runs_alone(c, frame->time)) continue;
     for (int i = 0; i < kernel->slot_count; i++)
       if (table_memory(c->table, table_slot(c->table, kernel, i)->memory)->token)
         slots[i].data = number_at(slots[i].data, (start - at) * slots[i].time_stride,

@@ -65,4 +65,9 @@ static inline int64_t round_up(int64_t value, int64_t multiple) {
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Bytes of call.replaced. */
+static inline int64_t stage_pointers_bytes(const call *c) {
+  return round_up((int64_t)sizeof(void *) * c->table->memory_count, REC_ALIGNMENT);
+}
+
 #endif

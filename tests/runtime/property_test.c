@@ -318,6 +318,24 @@ static void check_parts(const subject *s) {
   }
 }
 
+// Packed with others, such a sequence is cut as it would be alone.
+static void check_packed_parts(const subject *s) {
+  static const int32_t one[] = {3, 1100, 0, 5, 64}, two[] = {1024, 0, 1, 1500, 70, 0},
+                       short_ones[] = {1023, 40}, many[] = {1100, 1100, 1100, 1100, 1100};
+  check_packing(s, "packed with a long one", one, 5);
+  check_packing(s, "packed with two long ones", two, 6);
+  check_packing(s, "packed, not long enough", short_ones, 2);
+  problem *p = draw_packed(s, many, 5);  // enough of them to share out: they stay whole
+  agree(s, p, "packed, all long", (rec_run_options){.backward = true}, NULL);
+  drop_states(p);
+  agree(s, p, "packed, all long, without states", (rec_run_options){.backward = true}, NULL);
+  problem_free(p);
+  p = draw_packed(s, one, 5);
+  drop_states(p);
+  agree(s, p, "packed with a long one, without states", (rec_run_options){.backward = true}, NULL);
+  problem_free(p);
+}
+
 static void check_program(const program *p, uint64_t *seed) {
   char path[512];
   if (p->path) snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", p->path);
@@ -340,6 +358,7 @@ static void check_program(const program *p, uint64_t *seed) {
   for (int i = 0; i < 3; i++) check_split(&s, seed);
   check_prefill(&s);
   if (p->cut) check_parts(&s);
+  if (p->cut) check_packed_parts(&s);
   rec_module_close(module);
 }
 

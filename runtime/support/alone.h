@@ -1,0 +1,23 @@
+/* Long packed sequences that are one instance each: where they are most of the work, nothing could
+ * be shared out. They run by themselves behind the others, each cut in time as it would be without
+ * the others (split.h). */
+#ifndef REC_SUPPORT_ALONE_H
+#define REC_SUPPORT_ALONE_H
+
+#include "split.h"
+
+/* Sets call.alone; 0 where all sequences run together. */
+void alone_plan(call *call);
+
+/* Bytes of workspace, whatever the lengths: 0 if none of them can run alone. */
+int64_t alone_bytes(const call *call, bool backward);
+
+/* Runs a call of one sequence. */
+typedef void alone_run(call *one, stage_saved saved, bool recompute, char *workspace);
+
+/* The sequences that the call itself has left out. Backward adds to gradients of parameters. */
+void alone_forward(const call *call, stage_saved saved, char *workspace, alone_run *run);
+void alone_backward(const call *call, stage_saved saved, bool recompute, char *workspace,
+                    alone_run *run);
+
+#endif
