@@ -114,22 +114,6 @@ typedef struct recurrence_affine_form {
 bool recurrence_affine(arena *arena, recurrence *recurrence, value_id value, value_id leaf,
                        recurrence_affine_form *form);
 
-// A use of a state that sums it: value = sum[over](coefficient * state) + rest.
-typedef struct recurrence_read {
-  value_id value;  // the sum in the body
-  bool previous;   // `state` is S[t-1], else S after the step
-  axis_set over;
-  value_id coefficient;
-  value_id rest;   // -1: zero
-} recurrence_read;
-typedef VEC(recurrence_read) recurrence_reads;
-
-// All uses of a state (a tensor's position) outside its own elementwise update, those in low-rank
-// terms included. True if every one is a read as above: then the body needs the state for nothing
-// but `value`s.
-bool recurrence_find_reads(arena *arena, recurrence *recurrence, int state,
-                           recurrence_reads *reads);
-
 // Between which numbers a value lies as far as promises, gates and constants tell, rounded outward;
 // infinities where nothing is known, and for complex values. What is computed with few digits may
 // pass the ends by its rounding.

@@ -318,46 +318,6 @@ recurrence *fixture_from_parts(fixture *s, const recurrence *r) {
   return copy;
 }
 
-// An output that is `value` less what the read says it is.
-static void add_read_output(fixture *s, recurrence *r, int state, const recurrence_read *read) {
-  typed_body *body = &r->body;
-  value_id leaf = body->tensors.items[state].assigned;
-  for (int i = 0; i < body->values.count && read->previous; i++) {
-    const typed_value *v = &body->values.items[i];
-    if (v->op == VALUE_PREVIOUS && v->index == state) leaf = i;
-  }
-  value_id inside = append(s, r, VALUE_MUL, read->coefficient, leaf, 0);
-  value_id sum = append(s, r, VALUE_SUM, inside, NO_VALUE, read->over);
-  value_id told = sum_or_other(s, r, sum, read->rest);
-  typed_tensor output = {.kind = TENSOR_OUTPUT, .name = "difference"};
-  output.assigned = append(s, r, VALUE_SUB, read->value, told, 0);
-  const typed_value *difference = &body->values.items[output.assigned];
-  output.axis_set = difference->axes;
-  output.complex = difference->complex;
-  output.axes = ARENA_ARRAY(s->memory, int, TYPED_MAX_AXES);
-  for (int i = 0; i < body->axes.count; i++) {
-    if (axis_in(output.axis_set, i)) output.axes[output.axis_count++] = i;
-  }
-  vec_push(s->memory, &body->tensors, output);
-}
-
-double fixture_read_error(fixture *s, const recurrence *r, int state, uint64_t seed) {
-  recurrence *copy = ARENA_NEW(s->memory, recurrence);
-  copy->body = copy_of(s, &r->body);
-  recurrence_reads reads;
-  if (!recurrence_find_reads(s->memory, copy, state, &reads)) return -1;
-  int outputs = copy->body.tensors.count;
-  for (int i = 0; i < reads.count; i++) add_read_output(s, copy, state, &reads.items[i]);
-  trial t = trial_new(s->memory, copy, 2, 4, NULL, 0, seed);
-  if (!reference_execute(copy, &t.run, false)) abort();
-  double worst = 0;
-  for (int i = outputs; i < copy->body.tensors.count; i++) {
-    for (int64_t k = 0; k < t.tensor_numbers[i]; k++)
-      worst = fmax(worst, fabs(t.run.tensors[i].data[k]));
-  }
-  return worst;
-}
-
 static void widen(double *worst, const double *x, const double *y, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i]))) continue;

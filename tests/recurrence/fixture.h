@@ -32,9 +32,6 @@ recurrence *fixture_raw(fixture *s, const typed_body *body);
 // The recurrence with the update of every state made anew from the parts that the structure tells;
 // affine forms with contractions through recurrence_affine. States without parts stay as they are.
 recurrence *fixture_from_parts(fixture *s, const recurrence *r);
-// How far the sums through which a state is read (recurrence_find_reads) are from coefficient *
-// state + rest, summed; -1 if some use of the state is no read.
-double fixture_read_error(fixture *s, const recurrence *r, int state, uint64_t seed);
 // The largest difference between outputs, final states and gradients of two recurrences with equal
 // declarations, run on equal random numbers (relative to the size of each number, or to 1).
 double fixture_difference(fixture *s, const recurrence *a, const recurrence *b, uint64_t seed);

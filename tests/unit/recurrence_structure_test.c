@@ -191,44 +191,6 @@ static void parts_add_up_to_the_update(void **state) {
   }
 }
 
-// How many sums read a state: -1 if something else uses it, too.
-static const struct {
-  const char *update, *output;
-  int reads;
-} uses[] = {
-    {"S = 0.9 * S[t-1] + k * v", "y = sum[K](q * S)", 1},
-    {"S = 0.9 * S[t-1] + k * v", "y = sum[K](q * S[t-1])", 1},
-    {"S = 0.9 * S[t-1] + k * v", "y = tanh(sum[K](q * (S[t-1] + k * v)) / 2) + sum[K](S)", 2},
-    {"S = 0.9 * S[t-1] + k * v", "y = sum[K](where(q > 0, S, k))", 1},
-    {"S = 0.9 * S[t-1] + k * v", "y = sum[K](q * (S + k * S[t-1]))", -1},
-    {"S = 0.9 * S[t-1] + k * v", "y = sum[K](q * S^2)", -1},
-    {"S = 0.9 * S[t-1] + k * v", "y = S[K = 1] + sum[K](q)", -1},
-    {"S = S[t-1] + k * (v - sum[K](k * S[t-1]))", "y = sum[K](q * S)", 2},
-    {"let D = 0.9 * S[t-1] S = D + k * (v - sum[K](k * D))", "y = sum[K](q * S)", 2},
-};
-
-static void reads_are_found(void **state) {
-  (void)state;
-  for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
-    fixture s = fixture_open();
-    recurrence *r =
-        fixture_analyse(&s, arena_printf(s.memory,
-                                         "recurrence r(K = 3, V) { input q[K], k[K], v[V] state "
-                                         "S[K,V] output y[V], w[K] %s %s w = q }",
-                                         uses[i].update, uses[i].output));
-    recurrence_reads reads;
-    int tensor = 3;
-    double error = fixture_read_error(&s, r, tensor, 5);
-    bool found = recurrence_find_reads(s.memory, r, tensor, &reads);
-    if ((found ? reads.count : -1) != uses[i].reads) {
-      fail_msg("%s %s: %d reads", uses[i].update, uses[i].output, found ? reads.count : -1);
-    }
-    if (found ? !(error >= 0 && error < 1e-12) : error != -1)
-      fail_msg("%s: error %g", uses[i].output, error);
-    fixture_close(&s);
-  }
-}
-
 // Values that are used again and again make no tree of exponential size.
 static void repeated_squares_are_analysed_at_once(void **state) {
   (void)state;
@@ -252,7 +214,6 @@ int main(void) {
       cmocka_unit_test(reports_say_what_was_found),
       cmocka_unit_test(analysis_of_its_own_result_changes_nothing),
       cmocka_unit_test(parts_add_up_to_the_update),
-      cmocka_unit_test(reads_are_found),
       cmocka_unit_test(repeated_squares_are_analysed_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
