@@ -311,8 +311,9 @@ static void check_states(scan *s) {
     state_class class = state->structure->class;
     const char *name = scan_state_name(s, i);
     state->sequence = sequence_fits(s, i);
+    bool alone = state->sequence && class == STATE_ELEMENTWISE && sequence_is_dense(s, i);
+    matrices += !state->sequence || alone;
     if (state->sequence) continue;
-    matrices++;
     find_summed_axes(s, i);
     if (class != STATE_SCALAR_DECAY && class != STATE_AXIS_DECAY && class != STATE_LOW_RANK) {
       scan_refuse(s, arena_printf(s->arena, "%s has no decay that a matrix shares", name));

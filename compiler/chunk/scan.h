@@ -62,14 +62,15 @@ typedef struct scan_state {
   const state_structure *structure;
   int tensor;
   scan_progress progress;
-  bool sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
+  bool
+      sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
   tile_pair steps;
-  axis_set keys, values;     // axes that reads sum, axes that outer products make
-  axis_set summed;           // axes that some read sums
-  VEC(decay_factor) decay;   // none: the decay is 1
-  VEC(scan_phase) phases;    // factors of modulus 1, which are not in `decay` (phase.c)
-  linear increment;          // products without a state
-  VEC(value_id) unknown;     // sums over the state in its own update, in order
+  axis_set keys, values;    // axes that reads sum, axes that outer products make
+  axis_set summed;          // axes that some read sums
+  VEC(decay_factor) decay;  // none: the decay is 1
+  VEC(scan_phase) phases;   // factors of modulus 1, which are not in `decay` (phase.c)
+  linear increment;         // products without a state
+  VEC(value_id) unknown;    // sums over the state in its own update, in order
 } scan_state;
 
 // The time axis cut into segments of 2^level steps and these into halves: axes made on demand, -1 until then.
@@ -206,6 +207,7 @@ void low_rank_solve(scan *s, int state);
 // ---- sequence.c -----------------------------------------------------------------------------------------------
 // Is the state a value at every step rather than a matrix that is read by sums?
 bool sequence_fits(const scan *s, int state);
+bool sequence_is_dense(const scan *s, int state);
 void sequence_make(scan *s, int state);
 // S[t-1] at every step; the state after the chunk.
 tile_pair sequence_previous(scan *s, int state);

@@ -6,6 +6,8 @@
 //   segments of 2 steps:  second step: a[1] x h[0] + h[1]        and the products a[1] x a[0]
 //   segments of 4 steps:  second half: (products up to a step) x (end of the first half) + h, and so on
 //
+// Where a is the same at all steps its products are powers, made once for all chunks.
+//
 // Products are made towards a reference and never divided or subtracted: -inf is an ordinary logarithm, 0 an ordinary
 // factor. Of two equal candidates a maximum has its gradient at the one that the step program would give it to.
 #include "compiler/chunk/scan.h"
@@ -25,8 +27,8 @@ static tile_pair times(elements e, tile_pair x, tile_pair y) {
 static tile_pair plus(elements e, tile_pair carried, tile_pair own) {
   if (e.ring == PLUS_TIMES) return pair_linear(e.s->program, TILE_ADD, carried, own);
   bool kept = e.ring == MAX_PLUS_KEPT;
-  return pair_real(tile_binary(e.s->program, TILE_MAX, kept ? own.re : carried.re,
-                               kept ? carried.re : own.re));
+  return pair_real(
+      tile_binary(e.s->program, TILE_MAX, kept ? own.re : carried.re, kept ? carried.re : own.re));
 }
 
 static tile_pair number(elements e, double x) { return pair_real(tile_number(e.s->program, x)); }
@@ -65,7 +67,8 @@ static segments twice_as_long(elements e, segments x, int level) {
 
 tile_pair semiring_scan(scan *s, semiring ring, tile_pair a, tile_pair x, tile_pair before) {
   elements e = {s, ring};
-  a = at_every_step(e, a);
+  bool is_number = s->program->values.items[a.re].op == TILE_NUMBER;
+  if (is_number) a = at_every_step(e, a);  // products of 1 would have no axes
   x = at_every_step(e, x);
   segments all = {.products = a, .product = a, .values = x, .value = x};
   for (int level = 0; level < decay_levels(s); level++) all = twice_as_long(e, all, level);

@@ -2,7 +2,7 @@
 //
 //   kprev = k                     S[t-1] at step t is k at step t - 1; at the first step, the state before the chunk
 //   m = max(f + m[t-1], i)        a scan over the steps (semiring.c), and so is
-//   n = a * n[t-1] + k            where n is used entry by entry
+//   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
 //
 // On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a maximum stays so. The
 // state after the chunk is taken from the last step inside the sequence.
@@ -33,11 +33,24 @@ static bool beside_larger(const scan *s, int state) {
   return false;
 }
 
+// Matrix products between the state and other axes, summed or made, that a chunk does for all of its steps at once:
+// sum[H](B * x) with B[P,H] for a state [P]. They are what such recurrences spend their time with.
+bool sequence_is_dense(const scan *s, int state) {
+  axis_set own = s->body->tensors.items[s->states[state].tensor].axis_set;
+  for (int i = 0; i < s->from->body.values.count; i++) {
+    const typed_value *v = &s->from->body.values.items[i];
+    if (v->op != VALUE_SUM) continue;
+    axis_set axes = s->from->body.values.items[v->args[0]].axes;
+    if ((axes & own) && (axes & ~own)) return true;
+  }
+  return false;
+}
+
 bool sequence_fits(const scan *s, int state) {
   switch (s->states[state].structure->class) {
     case STATE_DELAY:
     case STATE_MAX_PLUS: return true;
-    case STATE_ELEMENTWISE: return beside_larger(s, state);
+    case STATE_ELEMENTWISE: return beside_larger(s, state) || sequence_is_dense(s, state);
     default: return false;
   }
 }
@@ -101,8 +114,8 @@ tile_pair sequence_previous(scan *s, int index) {
   const scan_state *state = &s->states[index];
   tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
   int t = s->program->time_axis;
-  tile_pair shifted = pair_each(s->program, state->steps,
-                                (tile_value){.op = TILE_SHIFT, .index = t, .index2 = 1});
+  tile_pair shifted =
+      pair_each(s->program, state->steps, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = 1});
   tile_id first = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, t),
                               tile_number(s->program, 0));
   return pair_where(s->program, first, before, shifted);

@@ -276,6 +276,20 @@ static const char rotations[] =
     "  u = sum[K](conj(C) * U)\n"
     "}\n";
 
+// Matrix products make and read the states: powers of complex decays that never change, a real one that does, one that is 1.
+static const char dense[] =
+    "recurrence r(H = 3, P = 4, W = 2) {\n"
+    "  input x[H], g[P]\n"
+    "  param lambda[P], angle[P], B[P,H] : complex, C[W,P] : complex, D[W,H]\n"
+    "  state h[P] : complex, u[P], n[P]\n"
+    "  output y[W], z[P]\n"
+    "  h = polar(exp(-exp(lambda)), angle) * h[t-1] + sum[H](B * x)\n"
+    "  u = sigmoid(g) * u[t-1] + sum[H](re(B) * x) * re(h[t-1])\n"
+    "  n = n[t-1] + tanh(sum[H](im(B) * x))\n"
+    "  y = 2 * re(sum[P](C * h)) + sum[H](D * x)\n"
+    "  z = u * n[t-1]\n"
+    "}\n";
+
 // A reset by where, decays and reads behind it.
 static const char where_reset[] =
     "recurrence r(H, K = 4, V = 3) {\n"
@@ -443,6 +457,7 @@ static const struct {
     {"rank two", rank_two},
     {"complex matrix", complex_matrix},
     {"rotations", rotations},
+    {"dense", dense},
     {"where", where_reset},
     {"lagged", lagged},
     {"delays", delays},
