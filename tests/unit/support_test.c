@@ -584,6 +584,29 @@ static void packed_sequences(void **state) {
   }
 }
 
+/* Gaps behind every step; what lies in them stays as it was. */
+static void packed_strides(void **state) {
+  fixture *f = *state;
+  const int32_t offsets[] = {0, 0, 5, 6, 40};
+  enum { STEP = 4 * 3 + 5, KEY_STEP = 7, STEPS = 40 };
+  f_arguments dense = make_packed(f->memory, offsets, 4, 4),
+              loose = make_packed(f->memory, offsets, 4, 4);
+  run_both(f, &dense, 2, true);
+  loose.x = ARENA_ARRAY(f->memory, float, STEP *STEPS), loose.x_time_stride = STEP;
+  loose.y = ARENA_ARRAY(f->memory, float, STEP *STEPS), loose.y_time_stride = STEP;
+  loose.d_k = ARENA_ARRAY(f->memory, float, KEY_STEP *STEPS), loose.d_k_time_stride = KEY_STEP;
+  for (int t = 0; t < STEPS; t++) memcpy(loose.x + t * STEP, dense.x + t * 12, 12 * sizeof(float));
+  run_both(f, &loose, 3, false);
+  for (int t = 0; t < STEPS; t++) {
+    assert_same(loose.y + t * STEP, dense.y + t * 12, 12);
+    assert_same(loose.d_k + t * KEY_STEP, dense.d_k + t * 3, 3);
+    assert_float_equal(loose.y[t * STEP + 12], 0, 0);
+    assert_float_equal(loose.d_k[t * KEY_STEP + 3], 0, 0);
+  }
+  assert_same(loose.hT_h, dense.hT_h, 4 * 12);
+  assert_same(loose.d_x, dense.d_x, STEPS * 12);
+}
+
 /* Sizes are told without the lengths, and are enough for all lengths. */
 static void packed_sizes(void **state) {
   fixture *f = *state;
@@ -799,6 +822,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(no_steps_and_no_batch, set_up, tear_down),
       cmocka_unit_test_setup_teardown(final_state_in_place, set_up, tear_down),
       cmocka_unit_test_setup_teardown(packed_sequences, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(packed_strides, set_up, tear_down),
       cmocka_unit_test_setup_teardown(packed_sizes, set_up, tear_down),
       cmocka_unit_test_setup_teardown(packed_step, set_up, tear_down),
       cmocka_unit_test_setup_teardown(unwanted_results, set_up, tear_down),
