@@ -22,7 +22,7 @@ typedef enum k_range {
 
 typedef struct shape {
   int64_t rows, columns, depth;
-  bool add;
+  dot_start start;
   k_range range;
 } shape;
 
@@ -84,8 +84,8 @@ static void one_block(product *p, const block *b) {
   for (int v = 0; v < b->vectors; v++) {
     for (int r = 0; r < b->rows; r++) {
       sums[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
-      ir start = p->s.add ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
-                          : real_number(e, 0, b->lanes[v]);
+      ir start = p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
+                                          : real_number(e, 0, b->lanes[v]);
       store_real(e, start, sums[r][v]);
     }
     columns += b->lanes[v];
@@ -104,6 +104,7 @@ static void one_block(product *p, const block *b) {
     ir row = int_mul(e, int_add(e, b->i, integer(e, r)), p->a_i);
     ir x =
         load_real(e, element(e, e->real, p->a, int_add(e, row, int_mul(e, loop.index, p->a_k))), 0);
+    if (p->s.start == START_SUBTRACT) x = real_neg(e, x);
     for (int v = 0; v < b->vectors; v++) {
       ir sum = load_real(e, sums[r][v], b->lanes[v]);
       store_real(e, real_fma(e, x, factor[v], sum), sums[r][v]);
@@ -164,7 +165,7 @@ static void product_body(product *p) {
 static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
   char name[128];
   snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s", (long long)s.rows,
-           (long long)s.columns, (long long)s.depth, s.add, s.range,
+           (long long)s.columns, (long long)s.depth, s.start, s.range,
            clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 7, 0);
@@ -215,14 +216,14 @@ static ir stride_of(lower *l, const view *v, int axis) {
   return v->stride[axis] ? v->stride[axis] : integer(l->e, 0);
 }
 
-static void call_product(lower *l, const place_in_loops *at, const dot_data *d, bool add) {
+static void call_product(lower *l, const place_in_loops *at, const dot_data *d, dot_start start) {
   emitter *e = l->e;
   const plan_dot *dot = &d->nest->dot;
   const tile_program *program = l->p->program;
   shape s = {.rows = plan_axis_size(l->m, program, dot->i),
              .columns = plan_axis_size(l->m, program, dot->j)};
   s.depth = plan_axis_size(l->m, program, dot->k);
-  s.add = add;
+  s.start = start;
   s.range = d->range;
   axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
   ir a = view_address(l, &d->a, at, d->a_axes & ~inner), a_i = stride_of(l, &d->a, dot->i);
@@ -230,7 +231,7 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   ir c = view_address(l, &d->c, at, d->c_axes & ~inner), c_i = stride_of(l, &d->c, dot->i);
   LLVMTypeRef type;
   if (dot->along) {
-    ir function = dot_along_function(e, s.rows, s.columns, s.depth, add, &type);
+    ir function = dot_along_function(e, s.rows, s.columns, s.depth, start, &type);
     ir args[] = {a, a_i, b, stride_of(l, &d->b, dot->j), c, c_i};
     LLVMBuildCall2(e->b, type, function, args, 6, "");
     return;
@@ -242,9 +243,9 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
 
 /* Loops over axes that the blocked kernel does not take; the first product of a sum may start it, the others add. */
 static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_set axes,
-                          bool add) {
+                          dot_start start) {
   if (!axes) {
-    call_product(l, at, d, add);
+    call_product(l, at, d, start);
     return;
   }
   emitter *e = l->e;
@@ -253,16 +254,16 @@ static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_
   while (!axis_in(first, axis)) axis++;
   int64_t size = plan_axis_size(l->m, l->p->program, axis);
   int64_t begin = 0;
-  if (axis_in(d->summed, axis) && !add) {
+  if (axis_in(d->summed, axis) && start == START_ZERO) {
     at->index[axis] = integer(e, 0);
-    product_loops(l, at, d, axes & ~axis_bit(axis), false);
-    add = true;
+    product_loops(l, at, d, axes & ~axis_bit(axis), start);
+    start = START_ADD;
     begin = 1;
   }
   if (begin < size) {
     emit_loop loop = loop_begin(e, integer(e, begin), integer(e, size), 1, "outer");
     at->index[axis] = loop.index;
-    product_loops(l, at, d, axes & ~axis_bit(axis), add);
+    product_loops(l, at, d, axes & ~axis_bit(axis), start);
     loop_end(e, &loop);
   }
   at->index[axis] = NULL;
@@ -290,5 +291,7 @@ void lower_dot(lower *l, const plan_nest *nest) {
   d.summed = plan_tile_axes(l->m, v->over) & ~inner;
   d.free = nest->axes & ~inner & ~d.summed;
   place_in_loops at = l->outside;
-  product_loops(l, &at, &d, d.free | d.summed, add);
+  bool minus = add && program->values.items[pv->into].op == TILE_SUB;
+  dot_start start = minus ? START_SUBTRACT : add ? START_ADD : START_ZERO;
+  product_loops(l, &at, &d, d.free | d.summed, start);
 }

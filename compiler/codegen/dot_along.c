@@ -16,7 +16,7 @@ enum { MOST_LANES = 64 };
 typedef struct along {
   emitter *e;
   int64_t rows, columns, depth;
-  bool add;
+  dot_start start;
   int block_rows, block_columns; /* their product is the number of lanes */
   ir a, a_i, b, b_j, c, c_i;
 } along;
@@ -68,7 +68,10 @@ static void store_block(const along *p, const corner *at, ir x) {
     ir offset = int_mul(e, int_add(e, at->i, integer(e, r)), p->c_i);
     ir address = element(e, e->real, p->c, int_add(e, offset, at->j));
     ir row = lanes_from(e, x, r * p->block_columns, at->columns);
-    if (p->add) row = real_add(e, load_real(e, address, at->columns), row);
+    if (p->start != START_ZERO) {
+      ir sum = load_real(e, address, at->columns);
+      row = p->start == START_ADD ? real_add(e, sum, row) : real_sub(e, sum, row);
+    }
     store_real(e, row, address);
   }
 }
@@ -128,11 +131,11 @@ static void choose_block(along *p) {
   }
 }
 
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, bool add,
+ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
                       LLVMTypeRef *type) {
   char name[128];
   snprintf(name, sizeof name, "rec_along_%lldx%lldx%lld_%d%s", (long long)rows, (long long)columns,
-           (long long)depth, add, clone_targets[e->clone].suffix);
+           (long long)depth, start, clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->pointer, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 6, 0);
   ir function = LLVMGetNamedFunction(e->m->module, name);
@@ -146,7 +149,7 @@ ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, 
   emit_open(&inner, function);
   ir args[6];
   LLVMGetParams(function, args);
-  along p = {.e = &inner, .rows = rows, .columns = columns, .depth = depth, .add = add};
+  along p = {.e = &inner, .rows = rows, .columns = columns, .depth = depth, .start = start};
   p.a = args[0], p.a_i = args[1], p.b = args[2], p.b_j = args[3], p.c = args[4], p.c_i = args[5];
   choose_block(&p);
   all_blocks(&p);

@@ -82,10 +82,13 @@ void add_staged_lanes(lower *l, const staged_lanes *s);
 /* The sums of the lanes of `count` vectors of `count` lanes, a power of two, side by side; overwrites `rows`. */
 ir sums_of_rows(emitter *e, ir *rows, int count);
 
+/* What becomes of what is there before a product is made. */
+typedef enum dot_start { START_ZERO, START_ADD, START_SUBTRACT } dot_start;
+
 /* dot.c */
 void lower_dot(lower *l, const plan_nest *nest);
 /* dot_along.c: args are a and its stride of rows, b and its stride of columns, c and its stride of rows. */
-ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, bool add,
+ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
                       LLVMTypeRef *type);
 
 /* solve.c */

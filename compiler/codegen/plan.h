@@ -68,8 +68,8 @@ typedef struct plan_value {
   int buffer; /* -1: none */
   int uses;
   bool zero_above; /* 0 where s > t */
-  tile_id into;    /* DOT: added to the buffer of this ADD; NO_TILE */
-  tile_id dot;     /* ADD: the operand that is added in place, a DOT or joined and placed parts of one; NO_TILE */
+  tile_id into;    /* DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE */
+  tile_id dot;     /* ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE */
 } plan_value;
 
 typedef enum nest_kind {

@@ -212,12 +212,12 @@ static bool may_add_in_place(planner *q, tile_id operand, const plan_value *sum)
          plan_axis_in_sum(q, operand, plan_highest_rank(q, b & ~a)) >= 0;
 }
 
-/* x + dot: x is computed into the buffer of the sum (join_points), then the product is added to it. */
+/* x + dot, x - dot: x is computed into the buffer of the sum (join_points), then the product is added to it. */
 void plan_added_product(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   const tile_value *v = value(q, id);
-  if (v->op != TILE_ADD || v->args[0] == v->args[1]) return;
-  for (int k = 1; k >= 0; k--) {
+  if ((v->op != TILE_ADD && v->op != TILE_SUB) || v->args[0] == v->args[1]) return;
+  for (int k = 1; k >= (v->op == TILE_SUB); k--) {
     if (!may_add_in_place(q, v->args[k], pv)) continue;
     pv->dot = v->args[k];
     q->p->values[plan_product_of(q->program, v->args[k])].into = id;
