@@ -151,19 +151,24 @@ static tile_pair turned_scores(scan *s, const scan_product *read, const scan_pro
   return scores;
 }
 
+static tile_pair masked(scan *s, int state, int writer, bool previous, bool strict,
+                        tile_pair scores) {
+  if (writer != state)
+    return pair_mul(s->program, scores, coupled_mask(s, state, writer, previous));
+  if (s->states[state].decay.count == 0) {
+    tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
+    return pair_where(s->program, causal, scores, pair_real(tile_number(s->program, 0)));
+  }
+  return pair_mul(s->program, scores, pair_real(decay_mask(s, state, previous, strict)));
+}
+
 // `own`: with the diagonal, which only states without rotations have together with the rest.
-static tile_pair masked_scores(scan *s, const scan_product *read, const scan_product *written,
-                               axis_set over, bool own) {
+static tile_pair masked_scores(scan *s, const scan_product *read, int writer,
+                               const scan_product *written, axis_set over, bool own) {
   bool apart = s->states[read->state].phases.count > 0;
   bool strict = read->previous || apart || !own;
   tile_pair scores = turned_scores(s, read, written, over);
-  if (s->states[read->state].decay.count == 0) {
-    tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
-    scores = pair_where(s->program, causal, scores, pair_real(tile_number(s->program, 0)));
-  } else {
-    tile_id mask = decay_mask(s, read->state, read->previous, strict);
-    scores = pair_mul(s->program, scores, pair_real(mask));
-  }
+  scores = masked(s, read->state, writer, read->previous, strict, scores);
   if (!apart || !own) return scores;
   return pair_linear(s->program, TILE_ADD, scores,
                      on_diagonal(s, own_score(s, read, written, over)));
@@ -180,18 +185,18 @@ static tile_pair level_scores(scan *s, const scan_product *read, const scan_prod
   return pair_linear(s->program, TILE_ADD, all, on_diagonal(s, own_score(s, read, written, over)));
 }
 
-static tile_pair scores_of(scan *s, const scan_product *read, const scan_product *written,
-                           axis_set over, bool own) {
+static tile_pair scores_of(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over, bool own) {
   bool mask = decay_is_mask(&s->states[read->state]);
-  tile_pair scores =
-      mask ? masked_scores(s, read, written, over, own) : level_scores(s, read, written, over, own);
+  tile_pair scores = mask ? masked_scores(s, read, writer, written, over, own)
+                          : level_scores(s, read, written, over, own);
   check_axes(s, read, scores, over);
   return scores;
 }
 
-tile_pair contract_pairs(scan *s, const scan_product *read, const scan_product *written,
+tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written,
                          axis_set over) {
-  return scores_of(s, read, written, over, true);
+  return scores_of(s, read, writer, written, over, true);
 }
 
 // ---- reads ---------------------------------------------------------------------------------------------------------
@@ -224,45 +229,60 @@ static tile_pair written_by_levels(scan *s, const scan_product *read, const scan
   return with_own(s, read, written, over, turned_back(s, read, over, sum));
 }
 
-tile_pair contract_written(scan *s, const scan_product *read, const scan_product *written,
-                           axis_set over) {
+tile_pair contract_written(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over) {
   if (decay_has_side(s, read->state, over, DECAY_VALUES))
     return written_by_levels(s, read, written, over);
   bool turned = phase_has_side(s, read->state, over, PHASE_VALUES);
-  tile_pair scores = scores_of(s, read, written, over, !turned);
+  tile_pair scores = scores_of(s, read, writer, written, over, !turned);
   tile_pair v = contract_at_pair(s, turned_values(s, read, written, over));
   tile_pair sum = pair_dot(s->program, scores, v, axis_bit(s->program->pair_axis));
   return turned ? with_own(s, read, written, over, turned_back(s, read, over, sum)) : sum;
 }
 
-tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
+static tile_pair before_of(scan *s, const scan_product *read, int from, axis_set over) {
   axis_set parts[TYPED_MAX_AXES];
   int count = split_axes(s, read, NULL, over, parts);
-  tile_pair state = lower_tensor(s->program, s->body, TILE_STATE, s->states[read->state].tensor);
+  bool own = from == read->state;
+  tile_pair state = lower_tensor(s->program, s->body, TILE_STATE, s->states[from].tensor);
   for (int i = 0; i < count; i++) {
     tile_pair q = turned_reads(s, read, parts[i], PHASE_KEYS);
     if (i == 0) {
-      tile_pair decay = decay_from_start(s, read->state, read->previous, over, DECAY_KEYS);
+      tile_pair decay = own ? decay_from_start(s, from, read->previous, over, DECAY_KEYS)
+                            : coupled_from_start(s, read->state, from, read->previous);
       q = pair_mul(s->program, q, decay);
     }
     state = pair_dot(s->program, q, state, parts[i]);
   }
+  if (!own) return state;
   const int other_sides = PHASE_SCALAR | PHASE_VALUES;
-  tile_pair phase = phase_of_read(s, read->state, over, other_sides);
-  tile_pair decay = decay_from_start(s, read->state, read->previous, over, DECAY_VALUES);
+  tile_pair phase = phase_of_read(s, from, over, other_sides);
+  tile_pair decay = decay_from_start(s, from, read->previous, over, DECAY_VALUES);
   return pair_mul(s->program, state, pair_mul(s->program, decay, phase));
 }
 
+tile_pair contract_before(scan *s, const scan_product *read, axis_set over) {
+  tile_pair sum = before_of(s, read, read->state, over);
+  for (int from = 0; from < s->state_count; from++) {
+    if (from == read->state || !coupled_reaches(s, read->state, from)) continue;
+    sum = pair_linear(s->program, TILE_ADD, sum, before_of(s, read, from, over));
+  }
+  return sum;
+}
+
 static tile_pair read_state(scan *s, const scan_product *read, axis_set over) {
-  const scan_state *state = &s->states[read->state];
   tile_pair sum = pair_real(tile_number(s->program, 0));
-  if (over & ~s->body->tensors.items[state->tensor].axis_set) {
+  if (over & ~s->body->tensors.items[s->states[read->state].tensor].axis_set) {
     scan_refuse(s, "a read sums over an axis that the state lacks");
   }
   if (!scan_make_state(s, read->state) || s->reason) return sum;
-  for (int i = 0; i < state->increment.products.count && !s->reason; i++) {
-    tile_pair part = contract_written(s, read, &state->increment.products.items[i], over);
-    sum = pair_linear(s->program, TILE_ADD, sum, part);
+  for (int writer = 0; writer < s->state_count; writer++) {
+    const linear *increment = &s->states[writer].increment;
+    if (!coupled_reaches(s, read->state, writer)) continue;
+    for (int i = 0; i < increment->products.count && !s->reason; i++) {
+      tile_pair part = contract_written(s, read, writer, &increment->products.items[i], over);
+      sum = pair_linear(s->program, TILE_ADD, sum, part);
+    }
   }
   return pair_linear(s->program, TILE_ADD, sum, contract_before(s, read, over));
 }
@@ -285,27 +305,50 @@ tile_pair contract_product(scan *s, const scan_product *product, axis_set over) 
 
 // ---- the state after the chunk -------------------------------------------------------------------------------------
 
+// Of what one product of the state's own increment wrote.
+static tile_pair kept_at_end(scan *s, int index, const scan_product *written) {
+  const scan_state *state = &s->states[index];
+  tile_pair k = keys_of(s, written, state->keys), v = values_of(s, written, state->keys);
+  k = pair_mul(s->program, k, phase_to_end(s, index, state->keys, PHASE_KEYS));
+  v = pair_mul(s->program, v, phase_to_end(s, index, state->keys, PHASE_SCALAR | PHASE_VALUES));
+  // one number for the whole matrix stands on the values
+  tile_pair of_keys = decay_to_end(s, index, state->keys, DECAY_KEYS);
+  if (decay_is_mask(state)) {
+    v = pair_mul(s->program, v, of_keys);
+  } else {
+    k = pair_mul(s->program, k, of_keys);
+    v = pair_mul(s->program, v, decay_to_end(s, index, state->keys, DECAY_VALUES));
+  }
+  return pair_dot(s->program, k, v, scan_time_bit(s));
+}
+
+// Of what another state wrote, or was before the chunk.
+static tile_pair added_at_end(scan *s, int index, int from) {
+  const linear *increment = &s->states[from].increment;
+  axis_set keys = s->states[index].keys;
+  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, s->states[from].tensor);
+  tile_pair sum = pair_mul(s->program, coupled_total(s, index, from), before);
+  for (int i = 0; i < increment->products.count; i++) {
+    tile_pair k = keys_of(s, &increment->products.items[i], keys);
+    tile_pair v = values_of(s, &increment->products.items[i], keys);
+    v = pair_mul(s->program, v, coupled_to_end(s, index, from));
+    sum = pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, k, v, scan_time_bit(s)));
+  }
+  return sum;
+}
+
 tile_pair contract_next_state(scan *s, int index) {
   const scan_state *state = &s->states[index];
-  axis_set keys = state->keys;
   tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
   tile_pair total = pair_mul(s->program, decay_total(s, index), phase_of_chunk(s, index));
   tile_pair next = pair_mul(s->program, total, before);
-  bool mask = decay_is_mask(state);
   for (int i = 0; i < state->increment.products.count; i++) {
-    const scan_product *written = &state->increment.products.items[i];
-    tile_pair k = keys_of(s, written, keys), v = values_of(s, written, keys);
-    k = pair_mul(s->program, k, phase_to_end(s, index, keys, PHASE_KEYS));
-    v = pair_mul(s->program, v, phase_to_end(s, index, keys, PHASE_SCALAR | PHASE_VALUES));
-    // one number for the whole matrix stands on the values
-    tile_pair of_keys = decay_to_end(s, index, keys, DECAY_KEYS);
-    if (mask) {
-      v = pair_mul(s->program, v, of_keys);
-    } else {
-      k = pair_mul(s->program, k, of_keys);
-      v = pair_mul(s->program, v, decay_to_end(s, index, keys, DECAY_VALUES));
-    }
-    next = pair_linear(s->program, TILE_ADD, next, pair_dot(s->program, k, v, scan_time_bit(s)));
+    tile_pair kept = kept_at_end(s, index, &state->increment.products.items[i]);
+    next = pair_linear(s->program, TILE_ADD, next, kept);
+  }
+  for (int from = 0; from < s->state_count; from++) {
+    if (from == index || !coupled_reaches(s, index, from)) continue;
+    next = pair_linear(s->program, TILE_ADD, next, added_at_end(s, index, from));
   }
   return next;
 }

@@ -167,7 +167,7 @@ void decay_check_length(scan *s, const char *what) {
 
 void decay_make(scan *s, int index) {
   scan_state *state = &s->states[index];
-  value_id decay = state->structure->decay, log = state->structure->log_decay;
+  value_id decay = state->decay_value, log = state->log_decay;
   if (decay == NO_VALUE) return;
   const linear *visited = scan_visit(s, log == NO_VALUE ? decay : log);
   if (s->reason) return;
@@ -276,8 +276,7 @@ tile_pair level_half(scan *s, tile_pair x, int level, int half) {
 }
 
 tile_id level_is_half(scan *s, int half) {
-  return tile_binary(s->program, TILE_EQUAL,
-                     tile_leaf(s->program, TILE_INDEX, half_axis(s, false)),
+  return tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half_axis(s, false)),
                      tile_number(s->program, half));
 }
 
@@ -360,7 +359,7 @@ static tile_pair products(scan *s, int state, axis_set keys, decay_side side, in
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
                           int level) {
   return level_half(s, products(s, state, keys, side, level, previous ? EXCLUSIVE : INCLUSIVE),
-                   level, 1);
+                    level, 1);
 }
 
 tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level) {

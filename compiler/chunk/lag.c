@@ -22,7 +22,8 @@ static tile_pair steps_of(scan *s, int lag) {
     return none;
   }
   s->lag_in_work[lag] = true;
-  tile_pair x = scan_value(s, buffer->source, arena_printf(s->arena, "the lag of %s", buffer->name));
+  tile_pair x =
+      scan_value(s, buffer->source, arena_printf(s->arena, "the lag of %s", buffer->name));
   s->lag_in_work[lag] = false;
   return s->reason ? none : x;
 }

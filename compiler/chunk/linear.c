@@ -104,8 +104,7 @@ static bool is_complex(const scan *s, const scan_product *product) {
   return false;
 }
 
-// The factors of a product without state as one value of the body.
-static value_id as_value(scan *s, const scan_product *product) {
+value_id linear_as_value(scan *s, const scan_product *product) {
   value_id value = scan_append(s, (typed_value){.op = VALUE_NUMBER, .number = product->scale});
   for (int i = 0; i < product->factors.count; i++) {
     recurrence_factor factor = product->factors.items[i];
@@ -128,7 +127,8 @@ linear *linear_part(scan *s, const linear *x, scan_part part) {
       product.part = part;
     } else {
       value_op op = part == PART_REAL ? VALUE_REAL_PART : VALUE_IMAGINARY_PART;
-      value_id value = scan_append(s, (typed_value){.op = op, .args = {as_value(s, &product)}});
+      value_id value =
+          scan_append(s, (typed_value){.op = op, .args = {linear_as_value(s, &product)}});
       product = (scan_product){.scale = 1, .state = -1};
       vec_push(s->arena, &product.factors, ((recurrence_factor){value, false}));
     }

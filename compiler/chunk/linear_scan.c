@@ -47,6 +47,8 @@ static void grow_arrays(scan *s, int count) {
   GROWN(s, values.done, bool);
 }
 
+void scan_grow(scan *s) { grow_arrays(s, s->body->values.count); }
+
 value_id scan_append(scan *s, typed_value value) {
   value_id id = body_append(s->arena, s->body, value);
   grow_arrays(s, s->body->values.count);
@@ -69,10 +71,11 @@ static const linear *operand(scan *s, value_id id) {
   return is_linear(s, id) ? s->linears[id] : linear_of_factor(s, id);
 }
 
-// Does the sum need the state whose update is being made?
+// Does the sum need a state whose update is being made?
 static bool reads_state_in_work(const scan *s, const linear *x) {
   for (int i = 0; i < x->products.count; i++) {
-    if (x->products.items[i].state >= 0 && x->products.items[i].state == s->making) return true;
+    int state = x->products.items[i].state;
+    if (state >= 0 && s->states[state].group == s->making) return true;
   }
   return linear_has_unknown(s, x);
 }
@@ -84,12 +87,12 @@ static void visit_sum(scan *s, value_id id) {
   s->visited[id] = false;  // a state that is made now may visit it first
   for (int i = 0; i < x->products.count && !s->reason; i++) {
     int state = x->products.items[i].state;
-    if (state >= 0 && state != s->making) scan_make_state(s, state);
+    if (state >= 0 && s->states[state].group != s->making) scan_make_state(s, state);
   }
   s->visited[id] = true;
   if (s->reason || s->values.done[id]) return;  // solved for meanwhile
   if (reads_state_in_work(s, x)) {
-    vec_push(s->arena, &s->states[s->making].unknown, id);
+    vec_push(s->arena, &s->groups[s->making].unknown, id);
     s->unknown[id] = true;
     s->linears[id] = linear_of_factor(s, id);
     return;
@@ -210,8 +213,7 @@ tile_pair scan_value(scan *s, value_id id, const char *what) {
 
 // ---- states -----------------------------------------------------------------------------------------------------------
 
-// The update of a state as a sum of products, itself not counting as the state.
-static const linear *update_of(scan *s, int state) {
+const linear *scan_update(scan *s, int state) {
   value_id id = s->body->tensors.items[s->states[state].tensor].assigned;
   const typed_value v = s->body->values.items[id];
   for (int k = 0; k < value_arity(v.op); k++) scan_visit(s, v.args[k]);
@@ -221,49 +223,6 @@ static const linear *update_of(scan *s, int state) {
   if (v.op == VALUE_SUM) scan_refuse(s, "an update is a sum over a state");
   const linear *x = s->reason ? NULL : linear_value(s, id);
   return x ? x : linear_new(s);
-}
-
-// What the update adds: outer products of keys and values.
-static void make_increment(scan *s, int index) {
-  scan_state *state = &s->states[index];
-  const linear *update = update_of(s, index);
-  for (int i = 0; i < update->products.count && !s->reason; i++) {
-    const scan_product *product = &update->products.items[i];
-    if (product->state == index && product->previous && product->part == PART_WHOLE)
-      continue;  // the decay
-    if (product->state >= 0) {
-      scan_refuse(s, "an update uses a state that is not summed");
-      return;
-    }
-    const linear *opened = linear_opened(s, product, state->keys, state->values);
-    for (int k = 0; k < opened->products.count; k++) {
-      vec_push(s->arena, &state->increment.products, opened->products.items[k]);
-    }
-  }
-  if (state->increment.products.count > PRODUCTS_MAX)
-    scan_refuse(s, "an increment has too many products");
-}
-
-bool scan_make_state(scan *s, int index) {
-  scan_state *state = &s->states[index];
-  if (s->reason || state->progress == MADE) return !s->reason;
-  if (state->progress == IN_WORK) {
-    scan_refuse(s, "an update reads its own state");
-    return false;
-  }
-  int outer = s->making;
-  state->progress = IN_WORK;
-  s->making = index;
-  if (state->sequence) {
-    sequence_make(s, index);
-  } else {
-    decay_make(s, index);
-    if (!s->reason) make_increment(s, index);
-  }
-  s->making = outer;
-  state->progress = MADE;
-  if (!s->reason && !state->sequence) low_rank_solve(s, index);
-  return !s->reason;
 }
 
 // ---- the program ------------------------------------------------------------------------------------------------------
@@ -283,9 +242,37 @@ static void add_outputs(scan *s) {
   }
 }
 
-// Reads that sum different axes each have keys of their own; where they have none in common, those of the first stand
-// on one side of an outer product, and all others on the other.
-static void find_summed_axes(scan *s, int state) {
+// ---- how states are used ------------------------------------------------------------------------------------------------
+
+static bool passes_on(const typed_value *v, const bool *depends) {
+  switch (v->op) {
+    case VALUE_NEG:
+    case VALUE_ADD:
+    case VALUE_SUB:
+    case VALUE_REAL_PART:
+    case VALUE_IMAGINARY_PART:
+    case VALUE_SUM: return true;
+    case VALUE_MUL: return !(depends[v->args[0]] && depends[v->args[1]]);
+    case VALUE_DIV: return !depends[v->args[1]];
+    case VALUE_WHERE: return !depends[v->args[0]];
+    default: return false;
+  }
+}
+
+static bool leaves_unsummed(const scan *s, const bool *depends) {
+  for (int i = 0; i < s->body->tensors.count; i++) {
+    const typed_tensor *tensor = &s->body->tensors.items[i];
+    if (tensor->kind == TENSOR_OUTPUT && depends[tensor->assigned]) return true;
+  }
+  for (int i = 0; i < s->body->lags.count; i++) {
+    if (depends[s->body->lags.items[i].source]) return true;
+  }
+  return false;
+}
+
+// Reads that sum different axes each have keys of their own. Where they have none in common, those of the first stand on
+// one side of an outer product.
+static void find_uses(scan *s, int state) {
   scan_state *of = &s->states[state];
   const typed_tensor *tensor = &s->body->tensors.items[of->tensor];
   bool *depends = ARENA_ARRAY(s->arena, bool, s->body->values.count);
@@ -293,29 +280,42 @@ static void find_summed_axes(scan *s, int state) {
   for (int i = 0; i < s->body->values.count; i++) {
     const typed_value *v = &s->body->values.items[i];
     for (int k = 0; k < value_arity(v->op); k++) depends[i] |= depends[v->args[k]];
+    of->entries |= depends[i] && !passes_on(v, depends);
     axis_set over = depends[i] && v->op == VALUE_SUM ? v->over & tensor->axis_set : 0;
     if (!first) first = over;
     of->summed |= over;
     if (over) depends[i] = false;
     depends[i] |= i == tensor->assigned || (v->op == VALUE_PREVIOUS && v->index == of->tensor);
   }
-  if (of->keys || of->structure->class != STATE_LOW_RANK) return;
-  of->keys = first;
-  of->values = of->summed & ~first;
+  of->entries |= leaves_unsummed(s, depends);
+  of->finds_axes = of->keys == 0;
+  if (of->finds_axes) of->keys = first;
+}
+
+// ELEMENTWISE: nothing but another state's update has it without a sum.
+static bool may_be_matrix(const scan_state *state) {
+  switch (state->structure->class) {
+    case STATE_SCALAR_DECAY:
+    case STATE_AXIS_DECAY:
+    case STATE_LOW_RANK:
+    case STATE_LINEAR: return true;
+    case STATE_ELEMENTWISE: return state->finds_axes && state->keys && !state->entries;
+    default: return false;
+  }
 }
 
 static void check_states(scan *s) {
   int matrices = 0;
   for (int i = 0; i < s->state_count; i++) {
     scan_state *state = &s->states[i];
-    state_class class = state->structure->class;
     const char *name = scan_state_name(s, i);
-    state->sequence = sequence_fits(s, i);
-    bool alone = state->sequence && class == STATE_ELEMENTWISE && sequence_is_dense(s, i);
+    find_uses(s, i);
+    state->sequence = !may_be_matrix(state) && sequence_fits(s, i);
+    bool alone =
+        state->sequence && state->structure->class == STATE_ELEMENTWISE && sequence_is_dense(s, i);
     matrices += !state->sequence || alone;
     if (state->sequence) continue;
-    find_summed_axes(s, i);
-    if (class != STATE_SCALAR_DECAY && class != STATE_AXIS_DECAY && class != STATE_LOW_RANK) {
+    if (!may_be_matrix(state)) {
       scan_refuse(s, arena_printf(s->arena, "%s has no decay that a matrix shares", name));
     } else if (!state->keys) {
       scan_refuse(s, arena_printf(s->arena, "no axis of %s is summed by every read", name));
@@ -335,7 +335,7 @@ static void make_body(scan *s, const recurrence *from) {
 
 static scan *scan_new(arena *a, const recurrence *from, int length) {
   scan *s = ARENA_NEW(a, scan);
-  *s = (scan){.arena = a, .from = from, .making = -1, .half = -1, .other_half = -1};
+  *s = (scan){.arena = a, .from = from, .making = -1, .middle = -1, .half = -1, .other_half = -1};
   make_body(s, from);
   const char *name = arena_printf(a, "%s.forward", s->body->name);
   s->program = tile_program_new(a, name, s->body, TILE_CHUNK, length);
@@ -353,6 +353,8 @@ static scan *scan_new(arena *a, const recurrence *from, int length) {
     scan_state *state = &s->states[next];
     state->structure = &from->states.items[next++];
     state->tensor = i;
+    state->decay_value = state->structure->decay;
+    state->log_decay = state->structure->log_decay;
     state->keys = state->structure->key_axes;
     state->values = state->structure->value_axes;
   }
@@ -363,6 +365,7 @@ tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int leng
                                       const char **reason) {
   scan *s = scan_new(a, from, length);
   check_states(s);
+  group_find(s);
   lower_declare(s->program, s->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
   if (!s->reason) add_outputs(s);

@@ -14,17 +14,20 @@ enum { UNKNOWN_MAX = 32 };
 
 typedef struct equations {
   scan *s;
-  int state, sums, parts;  // parts: 2 where the state or a read is complex
+  int group, sums, parts;  // parts: 2 where a state or a read is complex
   axis_set over[UNKNOWN_MAX];
   tile_pair right[UNKNOWN_MAX];
   tile_pair left[UNKNOWN_MAX][UNKNOWN_MAX];  // [t,s]; re = NO_TILE: none
 } equations;
 
+static value_id sum_of(const equations *e, int row) {
+  return e->s->groups[e->group].unknown.items[row];
+}
+
 static int unknown_of(const equations *e, const scan_product *product) {
-  const scan_state *state = &e->s->states[e->state];
   for (int i = 0; i < product->factors.count; i++) {
     for (int k = 0; k < e->sums; k++) {
-      if (product->factors.items[i].value == state->unknown.items[k]) return k;
+      if (product->factors.items[i].value == sum_of(e, k)) return k;
     }
   }
   return -1;
@@ -32,7 +35,7 @@ static int unknown_of(const equations *e, const scan_product *product) {
 
 // The product without that factor. Two of them, or one that divides, are no linear equation.
 static scan_product without(equations *e, const scan_product *product, int unknown) {
-  value_id id = e->s->states[e->state].unknown.items[unknown];
+  value_id id = sum_of(e, unknown);
   scan_product rest = *product;
   rest.factors = (scan_factors){0};
   int found = 0;
@@ -59,11 +62,11 @@ static void add_left(equations *e, int row, int column, tile_pair x) {
 }
 
 // What a row reads of what column's sum wrote at earlier steps.
-static void add_written_unknown(equations *e, int row, const scan_product *read,
+static void add_written_unknown(equations *e, int row, const scan_product *read, int writer,
                                 const scan_product *written, int column) {
   scan *s = e->s;
   axis_set over = e->over[row];
-  value_id id = s->states[e->state].unknown.items[column];
+  value_id id = sum_of(e, column);
   scan_product known = without(e, written, column);
   if (s->body->values.items[id].axes & over) {
     scan_refuse(s, "a sum over a state is summed once more in its update");
@@ -72,7 +75,7 @@ static void add_written_unknown(equations *e, int row, const scan_product *read,
     scan_refuse(s, "a low-rank term meets a decay along the values");
   }
   if (s->reason) return;
-  tile_pair scores = contract_pairs(s, read, &known, over);
+  tile_pair scores = contract_pairs(s, read, writer, &known, over);
   if (s->reason) return;
   tile_pair rest = linear_factors(s, &known, over, false);
   rest = pair_mul(s->program, rest, pair_real(tile_number(s->program, known.scale)));
@@ -82,10 +85,9 @@ static void add_written_unknown(equations *e, int row, const scan_product *read,
   add_left(e, row, column, pair_mul(s->program, outside, scores));
 }
 
-// A read of the state itself: what was there before the chunk, and each product of the increment.
+// A read of a state of the group: what was there before the chunk, and each product of the increments that reach it.
 static void add_own_read(equations *e, int row, const scan_product *read) {
   scan *s = e->s;
-  const linear *increment = &s->states[e->state].increment;
   axis_set over = e->over[row];
   tile_pair outside = linear_factors(s, read, over, false);
   outside = pair_mul(s->program, outside, pair_real(tile_number(s->program, read->scale)));
@@ -94,13 +96,18 @@ static void add_own_read(equations *e, int row, const scan_product *read) {
   }
   if (s->reason) return;
   add_right(e, row, pair_mul(s->program, outside, contract_before(s, read, over)));
-  for (int i = 0; i < increment->products.count && !s->reason; i++) {
-    const scan_product *written = &increment->products.items[i];
-    int column = unknown_of(e, written);
-    if (column >= 0) {
-      add_written_unknown(e, row, read, written, column);
-    } else {
-      add_right(e, row, pair_mul(s->program, outside, contract_written(s, read, written, over)));
+  for (int writer = 0; writer < s->state_count; writer++) {
+    const linear *increment = &s->states[writer].increment;
+    if (!coupled_reaches(s, read->state, writer)) continue;
+    for (int i = 0; i < increment->products.count && !s->reason; i++) {
+      const scan_product *written = &increment->products.items[i];
+      int column = unknown_of(e, written);
+      if (column >= 0) {
+        add_written_unknown(e, row, read, writer, written, column);
+      } else {
+        tile_pair part = contract_written(s, read, writer, written, over);
+        add_right(e, row, pair_mul(s->program, outside, part));
+      }
     }
   }
 }
@@ -108,7 +115,7 @@ static void add_own_read(equations *e, int row, const scan_product *read) {
 // An earlier sum of the same step.
 static void add_same_step(equations *e, int row, const scan_product *product, int column) {
   scan *s = e->s;
-  value_id id = s->states[e->state].unknown.items[column];
+  value_id id = sum_of(e, column);
   scan_product known = without(e, product, column);
   if (s->body->values.items[id].axes & e->over[row]) {
     scan_refuse(s, "a sum over a state is summed once more in its update");
@@ -124,7 +131,7 @@ static void add_same_step(equations *e, int row, const scan_product *product, in
 
 static void add_equation(equations *e, int row) {
   scan *s = e->s;
-  value_id id = s->states[e->state].unknown.items[row];
+  value_id id = sum_of(e, row);
   const typed_value *sum = &s->body->values.items[id];
   const linear *x = scan_visit(s, sum->args[0]);
   e->over[row] = sum->over;
@@ -132,7 +139,8 @@ static void add_equation(equations *e, int row) {
   for (int i = 0; x && i < x->products.count && !s->reason; i++) {
     const scan_product *product = &x->products.items[i];
     int column = unknown_of(e, product);
-    if (product->state == e->state && column < 0) {
+    bool own = product->state >= 0 && s->states[product->state].group == e->group;
+    if (own && column < 0) {
       add_own_read(e, row, product);
     } else if (product->state < 0 && column >= 0) {
       add_same_step(e, row, product, column);
@@ -228,18 +236,16 @@ static void solve_together(equations *e) {
 }
 
 static bool same_axes(const equations *e) {
-  const scan_state *state = &e->s->states[e->state];
-  axis_set first = e->s->body->values.items[state->unknown.items[0]].axes;
+  axis_set first = e->s->body->values.items[sum_of(e, 0)].axes;
   for (int i = 1; i < e->sums; i++) {
-    if (e->s->body->values.items[state->unknown.items[i]].axes != first) return false;
+    if (e->s->body->values.items[sum_of(e, i)].axes != first) return false;
   }
   return true;
 }
 
-void low_rank_solve(scan *s, int index) {
-  scan_state *state = &s->states[index];
+void low_rank_solve(scan *s, int group) {
   equations *e = ARENA_NEW(s->arena, equations);
-  *e = (equations){.s = s, .state = index, .sums = state->unknown.count};
+  *e = (equations){.s = s, .group = group, .sums = s->groups[group].unknown.count};
   if (e->sums == 0) return;
   if (e->sums > UNKNOWN_MAX) scan_refuse(s, "an update has too many sums over its state");
   for (int i = 0; i < UNKNOWN_MAX; i++) {
@@ -256,7 +262,7 @@ void low_rank_solve(scan *s, int index) {
     solve_together(e);
   }
   for (int i = 0; i < e->sums; i++) {
-    value_id id = state->unknown.items[i];
+    value_id id = sum_of(e, i);
     if (!s->body->values.items[id].complex) e->right[i].im = NO_TILE;
     lowering_set(&s->values, id, e->right[i]);
     s->unknown[id] = false;

@@ -8,6 +8,8 @@
 //   decay.c         what a state keeps between two steps: masks of scalar decays, pyramids of all others
 //   phase.c         the rotations among them, moved to the reads and writes
 //   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk
+//   group.c         states that depend on each other: updates, decays, increments
+//   coupled.c       states that others add to themselves: masks of pairs of states
 //   low_rank.c      sums over a state that enter its own update: a triangular system
 //   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
@@ -60,18 +62,28 @@ typedef enum scan_progress { UNTOUCHED, IN_WORK, MADE } scan_progress;
 
 typedef struct scan_state {
   const state_structure *structure;
-  int tensor;
-  scan_progress progress;
+  int tensor, group;
   bool
       sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
   tile_pair steps;
-  axis_set keys, values;    // axes that reads sum, axes that outer products make
-  axis_set summed;          // axes that some read sums
-  VEC(decay_factor) decay;  // none: the decay is 1
-  VEC(scan_phase) phases;   // factors of modulus 1, which are not in `decay` (phase.c)
-  linear increment;         // products without a state
-  VEC(value_id) unknown;    // sums over the state in its own update, in order
+  bool finds_axes;        // the structure does not tell its keys and values (group.c)
+  bool entries;           // it is used entry by entry, not by sums and additions to states alone
+  axis_set keys, values;  // axes that reads sum, axes that outer products make
+  axis_set summed;        // axes that some read sums
+  const linear *update;   // the whole of it
+  value_id decay_value;   // what S[t-1] is multiplied by, and its logarithm; NO_VALUE: 1, none
+  value_id log_decay;
+  VEC(decay_factor) decay;    // none: the decay is 1
+  VEC(scan_phase) phases;     // factors of modulus 1, which are not in `decay` (phase.c)
+  linear increment;           // products without a state
+  VEC(scan_product) sources;  // other states in the update, times numbers
 } scan_state;
+
+// States that depend on each other.
+typedef struct scan_group {
+  scan_progress progress;
+  VEC(value_id) unknown;  // sums over its states in their updates, in order
+} scan_group;
 
 // The time axis cut into segments of 2^level steps and these into halves: axes made on demand, -1 until then.
 typedef struct scan_axes {
@@ -93,7 +105,9 @@ typedef struct scan {
   int capacity;             // of these arrays
   scan_state *states;
   int state_count;
-  int making;  // the state whose decay and update are being made; -1: none
+  scan_group *groups;  // by the first state of each
+  int making;          // the group whose decays and updates are being made; -1: none
+  int middle;          // axis of the steps between two others; -1 until it is needed
   scan_axes axes[LEVELS_MAX];
   int half, other_half;  // axes of the two halves
   const char *reason;    // why there is no chunk program
@@ -104,10 +118,14 @@ const char *scan_state_name(const scan *s, int state);
 static inline axis_set scan_time_bit(const scan *s) { return axis_bit(s->program->time_axis); }
 // A value added to the body.
 value_id scan_append(scan *s, typed_value value);
+// After values were added by others.
+void scan_grow(scan *s);
 // The tiles of a value that depends on no state (or on states already read).
 tile_pair scan_pure(scan *s, value_id id);
-// Makes the decay and the increment of a state; false if there is a reason against a chunk program.
+// Makes the decay and the increment of a state and of its group; false if there is a reason against a chunk program.
 bool scan_make_state(scan *s, int state);
+// The update of a state as a sum of products, itself not counting as the state.
+const linear *scan_update(scan *s, int state);
 // Visits the values that `id` is made of and returns it as a sum of products; NULL if there is a reason against it.
 const linear *scan_visit(scan *s, value_id id);
 // The same for a value that must be free of states not summed; `what` names it in the reason if it is not.
@@ -123,6 +141,8 @@ linear *linear_scaled(scan *s, const linear *x, value_id factor, bool divides);
 linear *linear_part(scan *s, const linear *x, scan_part part);
 // condition ? x : y
 linear *linear_where(scan *s, value_id condition, const linear *x, const linear *y);
+// A product without state as a value of the body.
+value_id linear_as_value(scan *s, const scan_product *product);
 bool linear_has_states(const linear *x);
 bool linear_has_unknown(const scan *s, const linear *x);
 // The product whose factors have axes of at most one of two sets each; several, where sums had to be opened.
@@ -189,20 +209,35 @@ bool phase_has_side(const scan *s, int state, axis_set keys, int sides);
 tile_pair contract_product(scan *s, const scan_product *product, axis_set over);
 // What each step reads of what each earlier one (and itself, if it reads S) wrote by the keys of one product, [t,s].
 // No factor of the decay may have a value axis.
-tile_pair contract_pairs(scan *s, const scan_product *read, const scan_product *written,
+tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written,
                          axis_set over);
 // The state after the chunk.
 tile_pair contract_next_state(scan *s, int state);
 tile_pair contract_at_pair(scan *s, tile_pair x);
-// The state before the chunk, as a read sees it.
+// The states before the chunk, as a read sees them.
 tile_pair contract_before(scan *s, const scan_product *read, axis_set over);
-// What one product of the increment adds to a read.
-tile_pair contract_written(scan *s, const scan_product *read, const scan_product *written,
-                           axis_set over);
+// What one product of a state's increment adds to a read of that state, or of one that it reaches.
+tile_pair contract_written(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over);
 
 // ---- low_rank.c ------------------------------------------------------------------------------------------------
-// Solves for the sums in a state's own update, whose increment and decay are made.
-void low_rank_solve(scan *s, int state);
+// Solves for the sums in the updates of a group, whose increments and decays are made.
+void low_rank_solve(scan *s, int group);
+
+// ---- group.c -----------------------------------------------------------------------------------------------------
+void group_find(scan *s);
+
+// ---- coupled.c ---------------------------------------------------------------------------------------------------
+// Does what `from` writes enter `to`?
+bool coupled_reaches(const scan *s, int to, int from);
+// Refuses what masks cannot say about the states that a state adds.
+void coupled_check(scan *s, int state);
+// What `to` has, at t or before it, of what `from` wrote at s, [t,s]; at each step of `from` before the chunk, [t]; at the
+// end of what `from` wrote at each step, [t], and of `from` before the chunk.
+tile_pair coupled_mask(scan *s, int to, int from, bool previous);
+tile_pair coupled_from_start(scan *s, int to, int from, bool previous);
+tile_pair coupled_to_end(scan *s, int to, int from);
+tile_pair coupled_total(scan *s, int to, int from);
 
 // ---- sequence.c -----------------------------------------------------------------------------------------------
 // Is the state a value at every step rather than a matrix that is read by sums?

@@ -78,3 +78,8 @@ value_id make_decay_log(builder *b, value_id decay) {
   }
   return logs[decay];
 }
+
+value_id recurrence_decay_log(arena *a, typed_body *body, value_id decay) {
+  builder b = builder_new(a, body);
+  return make_decay_log(&b, decay);
+}

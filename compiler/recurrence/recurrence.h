@@ -114,6 +114,10 @@ typedef struct recurrence_affine_form {
 bool recurrence_affine(arena *arena, recurrence *recurrence, value_id value, value_id leaf,
                        recurrence_affine_form *form);
 
+// The natural logarithm of a decay (see state_structure.log_decay), appended to the body; -1 if it
+// has none.
+value_id recurrence_decay_log(arena *arena, typed_body *body, value_id decay);
+
 // Between which numbers a value lies as far as promises, gates and constants tell, rounded outward;
 // infinities where nothing is known, and for complex values. What is computed with few digits may
 // pass the ends by its rounding.

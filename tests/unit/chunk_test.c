@@ -269,8 +269,10 @@ static const char rotations[] =
     "  state S[H,K,V] : complex, T[H,K,V] : complex, U[H,K,V] : complex\n"
     "  output y[H,V], z[H,V], u[H,V] : complex\n"
     "  S = polar(sigmoid(g), 20 * angle + phi) * S[t-1] + C * k * v\n"
-    "  T = where(reset > 0.6, 0, sigmoid(b)) * exp(complex(0, turn)) * T[t-1] + k * v * polar(1, phi)\n"
-    "  U = tanh(b) * polar(g, theta) * polar(1, phi) * U[t-1] + q * v - 0.2 * k * sum[K](C * U[t-1])\n"
+    "  T = where(reset > 0.6, 0, sigmoid(b)) * exp(complex(0, turn)) * T[t-1] + k * v * polar(1, "
+    "phi)\n"
+    "  U = tanh(b) * polar(g, theta) * polar(1, phi) * U[t-1] + q * v - 0.2 * k * sum[K](C * "
+    "U[t-1])\n"
     "  y = re(sum[K](q * S)) + sum[K](im(C * S))\n"
     "  z = im(sum[K](q * T)) + re(sum[K](k * T) * polar(g, phi))\n"
     "  u = sum[K](conj(C) * U)\n"
@@ -395,6 +397,45 @@ static const char other_keys[] =
     "  r = sum[K,V](x * T)\n"
     "}\n";
 
+// The delta rule with momentum: what the first state has just become is added to the second, which the first one's
+// update reads.
+static const char momentum[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input  q[H,K], k[H,K], v[H,V], eta[H], theta[H], alpha[H]\n"
+    "  state  M[H,K,V], Z[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  let kn = normalize[K](k)\n"
+    "  Z = sigmoid(eta) * Z[t-1] + sigmoid(theta) * kn * (v - sum[K](kn * M[t-1]))\n"
+    "  M = sigmoid(alpha) * M[t-1] + Z\n"
+    "  y = sum[K](q * M)\n"
+    "}\n";
+
+// A chain of three, by the state before the step and by the one after it, with a reset, increments of their own, and
+// reads of all of them.
+static const char chain_of_states[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input  q[H,K], k[H,K], v[H,V], w[H,V], a[H], b[H], c[H], reset\n"
+    "  state  A[H,K,V], B[H,K,V], C[H,K,V]\n"
+    "  output y[H,V], z[H,V]\n"
+    "  A = sigmoid(a) * A[t-1] + k * v\n"
+    "  B = exp(where(reset > 0.6, log(0), -0.1)) * B[t-1] + b * A - k * w\n"
+    "  C = C[t-1] + tanh(c) * B[t-1] + (0.5 * a * A + q * v) / (2 + c)\n"
+    "  y = sum[K](q * C) + sum[K](k * C[t-1])\n"
+    "  z = sum[K](q * B) * sum[K](k * A[t-1])\n"
+    "}\n";
+
+// Two states that read each other by sums alone.
+static const char mutual_sums[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input  q[H,K], k[H,K], v[H,V], a[H], b[H,K]\n"
+    "  state  A[H,K,V], B[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  let of_b = sum[K](k * B[t-1])\n"
+    "  A = sigmoid(a) * A[t-1] + k * (v - 0.5 * of_b)\n"
+    "  B = sigmoid(b) * B[t-1] + q * (0.3 * sum[K](k * A[t-1]) + 0.2 * of_b)\n"
+    "  y = sum[K](q * (A + B))\n"
+    "}\n";
+
 // Quotients, logarithms and roots that zeros would make infinite: on padded rows as well.
 static const char singular[] =
     "recurrence r(H, K = 4, V = 3) {\n"
@@ -467,6 +508,9 @@ static const struct {
     {"entries", entries},
     {"singular", singular},
     {"other keys", other_keys},
+    {"momentum", momentum},
+    {"chain of states", chain_of_states},
+    {"mutual sums", mutual_sums},
 };
 
 static recurrence *from_source(fixture *s, const char *text) {
@@ -779,6 +823,104 @@ static void random_scalar_decays_agree(void **state) {
   }
 }
 
+// ---- random mixtures of structures ------------------------------------------------------------------------------------
+
+static const char *mixed_keys(uint64_t *seed) {
+  return PICK(seed, "k", "k[t-1]", "p[t-1]", "0.3 * n", "(q[t-3] - p)", "silu(q)", "u * k",
+              "n[t-1]^2 * 0.1");
+}
+
+static const char *mixed_scalar(uint64_t *seed) {
+  return PICK(seed, "1", "sigmoid(f)", "exp(i - m)", "f[t-2]", "tanh(m[t-1])", "gate", "0.5");
+}
+
+static const char *mixed_values(uint64_t *seed) {
+  return PICK(seed, "v", "(v - w[t-1])", "tanh(w)", "c * gate[t-1]", "earlier[t-1]");
+}
+
+static const char *one_number_decay(uint64_t *seed) {
+  return PICK(seed, "sigmoid(g)", "exp(log_sigmoid(f) + m[t-1] - m)", "exp(-softplus(g[t-1]))",
+              "sigmoid(gate)^0.5", "where(f > 0.6, 0, sigmoid(g))", "0.9");
+}
+
+static const char *any_decay(uint64_t *seed) {
+  return PICK(seed, one_number_decay(seed), "sigmoid(gk)", "tanh(gk[t-1])",
+              "sigmoid(g) * exp(-softplus(u))", "(0.5 * f)", "sigmoid(p[t-1])");
+}
+
+// T adds S itself, decays along its values, or is fed by what S reads.
+static const char *second_state(arena *a, uint64_t *seed, bool coupled) {
+  if (coupled) {
+    return arena_printf(a, "%s * T[t-1] + %s * S%s", one_number_decay(seed), mixed_scalar(seed),
+                        PICK(seed, "", "[t-1]", " + k * w"));
+  }
+  return arena_printf(a, "%s * T[t-1] + %s * %s", PICK(seed, "sigmoid(w)", any_decay(seed)),
+                      mixed_keys(seed), PICK(seed, "read", "read * v", "(w - read[t-2])"));
+}
+
+static const char *low_rank_term(arena *a, uint64_t *seed, const char *state) {
+  if (random_between(seed, 0, 1) < 0.5) return "";
+  return arena_printf(a, " - %s * normalize[K](%s) * 0.3 * sum[K](%s * %s[t-1])",
+                      PICK(seed, "1", "sigmoid(f)", "gate"), mixed_keys(seed), mixed_keys(seed),
+                      state);
+}
+
+static const char *random_mixture(arena *a, uint64_t seed) {
+  bool coupled = random_between(&seed, 0, 1) < 0.4;
+  const char *decay = coupled ? one_number_decay(&seed) : any_decay(&seed);
+  const char *text = arena_printf(
+      a,
+      "recurrence r(H, K = 4, V = 3) {\n"
+      "  input q[H,K], k[H,K], v[H,V], w[H,V], g[H], f[H], i[H], gk[H,K]\n"
+      "  param u[H,K], c[V]\n"
+      "  state S[H,K,V], T[H,K,V], n[H,K], m[H], p[H,K], gate[H]\n"
+      "  output y[H,V], z[H,V], r[H,K]\n"
+      "  let earlier = v * w[t-1]\n"
+      "  m = %s\n"
+      "  gate = sigmoid(f) * gate[t-1] + g\n"
+      "  p = k * %s\n"
+      "  n = %s * n[t-1] + k * u\n",
+      PICK(&seed, "max(log_sigmoid(f) + m[t-1], i)",
+           "stop_gradient(max(log_sigmoid(f) + m[t-1], i))", "max(i, m[t-1] - softplus(g))"),
+      PICK(&seed, "gate[t-1]", "u", "q[t-2]"), PICK(&seed, "sigmoid(gk)", "sigmoid(g)", "tanh(f)"));
+  const char *read = mixed_keys(&seed), *s = mixed_keys(&seed), *values = mixed_values(&seed);
+  text = arena_printf(a, "%s  S = %s * S[t-1] + %s * %s * %s%s\n", text, decay, mixed_scalar(&seed),
+                      s, values, low_rank_term(a, &seed, "S"));
+  return arena_printf(a,
+                      "%s"
+                      "  let read = sum[K](%s * S)\n"
+                      "  T = %s\n"
+                      "  y = read + %s * sum[K](q * T)\n"
+                      "  z = sum[K](%s * T[t-1]) / (1 + sum[K](q * n)^2) + 0 * earlier + c * i\n"
+                      "  r = n + p[t-1] * gate + gk * m\n"
+                      "}\n",
+                      text, read, second_state(a, &seed, coupled), mixed_scalar(&seed),
+                      mixed_keys(&seed));
+}
+
+static void random_mixtures_agree(void **state) {
+  (void)state;
+  const char *given = getenv("REC_SEED");
+  uint64_t first = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 1000;
+  int chunks = 0;
+  for (uint64_t seed = first; seed < first + RANDOM_PROGRAMS; seed++) {
+    fixture s = fixture_open();
+    const char *text = random_mixture(s.memory, seed), *message = "", *reason = NULL;
+    recurrence *r = from_source(&s, text);
+    trial t = trial_new(s.memory, r, 2, 11, NULL, 0, seed);
+    if (!reference_execute(r, &t.run, true)) abort();
+    tile_program *chunk = chunk_build_linear_scan(s.memory, r, 4, &reason);
+    chunks += chunk != NULL;
+    if (!chunk && getenv("REC_SHOW"))
+      fprintf(stderr, "%llu: %s\n%s", (unsigned long long)seed, reason, text);
+    if (chunk && all_finite(&t) && !agrees_loosely(r, chunk, &t, seed, s.memory, &message)) {
+      fail_msg("REC_SEED=%llu: %s\n%s", (unsigned long long)seed, message, text);
+    }
+    fixture_close(&s);
+  }
+  assert_true(chunks > RANDOM_PROGRAMS * 3 / 4);
+}
+
 // Sequences of different lengths in one tensor, an empty one among them.
 static void packed_sequences_agree(void **state) {
   (void)state;
@@ -809,6 +951,7 @@ int main(void) {
       cmocka_unit_test(other_structures_are_refused),
       cmocka_unit_test(random_programs_agree),
       cmocka_unit_test(random_scalar_decays_agree),
+      cmocka_unit_test(random_mixtures_agree),
       cmocka_unit_test(packed_sequences_agree),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,148 @@
+// States that other states add to themselves without a sum: what one wrote reaches reads of the other.
+//
+//   Z = a * Z[t-1] + k * v           what Z wrote at s is read of M at t through every step r between them:
+//   M = b * M[t-1] + c * Z     ->    P[t,s] = sum over r of exp(segment b)[t,r] c[r] exp(segment a)[r,s]
+//
+// a product of the masks of both, [t,r] by [r,s]: sums of products of decays, nothing divided or subtracted. Chains of
+// several states are products of several masks. (Z, M) decay by the triangular matrices (a, 0; c a, b), and P is what
+// their products have below the diagonal.
+#include "compiler/base/ice.h"
+#include "compiler/chunk/scan.h"
+
+static int middle_axis(scan *s) {
+  if (s->middle < 0) s->middle = tile_axis_new(s->program, "between", s->program->chunk);
+  return s->middle;
+}
+
+static tile_pair renamed(scan *s, tile_pair x, int from, int to) {
+  if (!axis_in(pair_axes(s->program, x), from)) return x;
+  return pair_each(s->program, x, (tile_value){.op = TILE_RENAME, .index = from, .index2 = to});
+}
+
+// ---- which states --------------------------------------------------------------------------------------------
+
+bool coupled_reaches(const scan *s, int to, int from) {
+  if (to == from) return true;
+  for (int i = 0; i < s->states[to].sources.count; i++) {
+    if (coupled_reaches(s, s->states[to].sources.items[i].state, from)) return true;
+  }
+  return false;
+}
+
+static bool on_a_circle(const scan *s, int state, int from, int depth) {
+  if (depth > s->state_count) return true;
+  for (int i = 0; i < s->states[from].sources.count; i++) {
+    int link = s->states[from].sources.items[i].state;
+    if (link == state || on_a_circle(s, state, link, depth + 1)) return true;
+  }
+  return false;
+}
+
+static bool is_one_number(const scan *s, int state, const scan_product *link) {
+  for (int i = 0; i < link->factors.count; i++) {
+    recurrence_factor factor = link->factors.items[i];
+    axis_set axes = s->body->values.items[factor.value].axes;
+    if (s->unknown[factor.value] || (axes & (s->states[state].keys | s->states[state].values)))
+      return false;
+  }
+  return true;
+}
+
+static bool has_plain_mask(const scan_state *state) {
+  return decay_is_mask(state) && state->phases.count == 0;
+}
+
+void coupled_check(scan *s, int index) {
+  const scan_state *state = &s->states[index];
+  const char *name = scan_state_name(s, index);
+  const axis_set axes = s->body->tensors.items[state->tensor].axis_set;
+  for (int i = 0; i < state->sources.count && !s->reason; i++) {
+    const scan_product *link = &state->sources.items[i];
+    const scan_state *other = &s->states[link->state];
+    const char *other_name = scan_state_name(s, link->state);
+    if (on_a_circle(s, index, index, 0)) {
+      scan_refuse(s, arena_printf(s->arena, "%s and %s add each other", name, other_name));
+    } else if (!has_plain_mask(state) || !has_plain_mask(other)) {
+      scan_refuse(s, arena_printf(s->arena, "%s adds %s, and not both decay by a positive number",
+                                  name, other_name));
+    } else if (link->part != PART_WHOLE || !is_one_number(s, index, link) ||
+               s->body->tensors.items[other->tensor].axis_set != axes) {
+      scan_refuse(s, arena_printf(s->arena, "%s adds more of %s than a number times all of it",
+                                  name, other_name));
+    }
+  }
+}
+
+// ---- masks of pairs of states ----------------------------------------------------------------------------------
+
+// The factor of the other state at each step, 0 on padded rows.
+static tile_pair coefficient(scan *s, const scan_product *link) {
+  tile_pair c = linear_factors(s, link, 0, false);
+  c = pair_mul(s->program, c, pair_real(tile_number(s->program, link->scale)));
+  c.re = lower_valid(s->program, c.re);
+  if (pair_is_complex(c)) c.im = lower_valid(s->program, c.im);
+  return c;
+}
+
+static tile_pair nothing(scan *s) { return pair_real(tile_number(s->program, 0)); }
+
+tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
+  tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = nothing(s);
+  if (to == from) return own;
+  int t = s->program->time_axis, pair = s->program->pair_axis, middle = middle_axis(s);
+  for (int i = 0; i < s->states[to].sources.count; i++) {
+    const scan_product *link = &s->states[to].sources.items[i];
+    if (!coupled_reaches(s, link->state, from)) continue;
+    tile_pair inner = coupled_mask(s, link->state, from, link->previous);
+    inner = pair_mul(s->program, coefficient(s, link), inner);
+    tile_pair part = pair_dot(s->program, renamed(s, own, pair, middle),
+                              renamed(s, inner, t, middle), axis_bit(middle));
+    sum = pair_linear(s->program, TILE_ADD, sum, part);
+  }
+  return sum;
+}
+
+tile_pair coupled_from_start(scan *s, int to, int from, bool previous) {
+  if (to == from) return decay_from_start(s, to, previous, 0, DECAY_ALL);
+  int t = s->program->time_axis, pair = s->program->pair_axis;
+  tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = nothing(s);
+  for (int i = 0; i < s->states[to].sources.count; i++) {
+    const scan_product *link = &s->states[to].sources.items[i];
+    if (!coupled_reaches(s, link->state, from)) continue;
+    tile_pair inner = coupled_from_start(s, link->state, from, link->previous);
+    inner = renamed(s, pair_mul(s->program, coefficient(s, link), inner), t, pair);
+    sum = pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, own, inner, axis_bit(pair)));
+  }
+  return sum;
+}
+
+// The factor of a link at each step, times what `to` keeps of it until the end.
+static tile_pair kept_of_link(scan *s, int to, const scan_product *link) {
+  return pair_mul(s->program, decay_to_end(s, to, 0, DECAY_ALL), coefficient(s, link));
+}
+
+tile_pair coupled_to_end(scan *s, int to, int from) {
+  if (to == from) return decay_to_end(s, to, 0, DECAY_ALL);
+  tile_pair sum = nothing(s);
+  for (int i = 0; i < s->states[to].sources.count; i++) {
+    const scan_product *link = &s->states[to].sources.items[i];
+    if (!coupled_reaches(s, link->state, from)) continue;
+    tile_pair inner = coupled_mask(s, link->state, from, link->previous);
+    tile_pair part = pair_dot(s->program, kept_of_link(s, to, link), inner, scan_time_bit(s));
+    sum = pair_linear(s->program, TILE_ADD, sum, part);
+  }
+  return renamed(s, sum, s->program->pair_axis, s->program->time_axis);
+}
+
+tile_pair coupled_total(scan *s, int to, int from) {
+  if (to == from) return decay_total(s, to);
+  tile_pair sum = nothing(s);
+  for (int i = 0; i < s->states[to].sources.count; i++) {
+    const scan_product *link = &s->states[to].sources.items[i];
+    if (!coupled_reaches(s, link->state, from)) continue;
+    tile_pair inner = coupled_from_start(s, link->state, from, link->previous);
+    tile_pair part = pair_dot(s->program, kept_of_link(s, to, link), inner, scan_time_bit(s));
+    sum = pair_linear(s->program, TILE_ADD, sum, part);
+  }
+  return sum;
+}
