@@ -10,6 +10,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/equations/equations.h"
 #include "compiler/graph/graph.h"
+#include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
 
 /* Everything that one compilation has made so far. */
@@ -137,9 +138,9 @@ static codegen_options code_options(const compilation *c) {
 
 static const char *report_text(compilation *c, int index) {
   const recurrence_kernels *kernels = c->kernels.items[index];
-  return arena_printf(c->memory, "%s%s: %s, %d steps between saved states; %s\n",
+  return arena_printf(c->memory, "%s%s",
                       recurrence_report(c->memory, c->files, c->recurrences.items[index]),
-                      kernels->recurrence->body.name, kernels->form, kernels->chunk, kernels->why);
+                      schedule_report(c->memory, kernels, c->options->dtype));
 }
 
 /* mamba2 for any/path/mamba2.rec */

@@ -1,0 +1,262 @@
+/* What the schedule chose, in numbers: operations, bytes, states, what is kept for the backward and what is computed again.
+ *
+ *   chunk of 32 steps: ..
+ *     forward     53.25 k * G*R + 8192 * G operations a step, 776 * G*R bytes
+ *     saved       the state every 32 steps: 1024 * G*R bytes a step
+ *
+ * Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two operations; what depends on
+ * parameters alone is computed once and not counted.
+ */
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/ice.h"
+
+/* ---- numbers with run-time sizes ---- */
+
+typedef struct amount_term {
+  double count;
+  axis_set axes; /* times the sizes of these axes */
+} amount_term;
+typedef VEC(amount_term) amount;
+
+static void add(arena *a, amount *sum, double count, axis_set axes) {
+  for (int i = 0; i < sum->count; i++) {
+    if (sum->items[i].axes != axes) continue;
+    sum->items[i].count += count;
+    return;
+  }
+  if (count > 0) vec_push(a, sum, ((amount_term){count, axes}));
+}
+
+static const char *count_text(arena *a, double count) {
+  static const char *const units[] = {"", " k", " M", " G", " T"};
+  int unit = 0;
+  while (count >= 1e4 && unit < 4) {
+    count /= 1e3;
+    unit++;
+  }
+  return arena_printf(a, unit || count < 10 ? "%.4g%s" : "%.0f%s", count, units[unit]);
+}
+
+/* "53.25 k * G*R + 8192 * G" */
+static const char *amount_text(arena *a, const typed_body *body, const amount *sum) {
+  const char *text = "";
+  for (int i = 0; i < sum->count; i++) {
+    const char *sizes = "";
+    for (int axis = 0; axis < body->axes.count; axis++) {
+      if (axis_in(sum->items[i].axes, axis))
+        sizes = arena_printf(a, "%s%s%s", sizes, *sizes ? "*" : " * ", body->axes.items[axis].name);
+    }
+    text = arena_printf(a, "%s%s%s%s", text, i ? " + " : "", count_text(a, sum->items[i].count),
+                        sizes);
+  }
+  return *text ? text : "0";
+}
+
+/* Entries of these axes; run-time ones are handed to `sizes`. */
+static double entries(const typed_body *body, axis_set axes, axis_set *sizes) {
+  double count = 1;
+  for (int axis = 0; axis < body->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    if (body->axes.items[axis].size == TYPED_RUNTIME_SIZE) {
+      *sizes |= axis_bit(axis);
+    } else {
+      count *= (double)body->axes.items[axis].size;
+    }
+  }
+  return count;
+}
+
+static void add_entries(arena *a, amount *sum, const typed_body *body, axis_set axes,
+                        double factor) {
+  axis_set sizes = 0;
+  double count = entries(body, axes, &sizes);
+  add(a, sum, factor * count, sizes);
+}
+
+/* ---- operations ---- */
+
+static axis_set runtime_axes_of(const tile_program *p, tile_id id) {
+  const tile_value *v = &p->values.items[id];
+  axis_set axes = v->axes, sizes = 0;
+  for (int k = 0; k < tile_arity(v->op); k++) axes |= p->values.items[v->args[k]].axes;
+  for (int axis = 0; axis < p->axes.count; axis++) {
+    if (axis_in(axes, axis) && p->axes.items[axis].size == TILE_RUNTIME_SIZE)
+      sizes |= axis_bit(p->axes.items[axis].body_axis);
+  }
+  return sizes;
+}
+
+/* The body of a program, per step. */
+static void add_operations(arena *a, amount *sum, const tile_program *p) {
+  if (!p) return;
+  int64_t sizes[TYPED_MAX_AXES];
+  const tile_section *sections = tile_sections(a, p);
+  for (int axis = 0; axis < TYPED_MAX_AXES; axis++) sizes[axis] = 1;
+  for (int axis = 0; axis < p->axes.count; axis++) {
+    const tile_axis *t = &p->axes.items[axis];
+    if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE) sizes[t->body_axis] = t->size;
+  }
+  for (tile_id id = 0; id < p->values.count; id++) {
+    if (sections[id] != TILE_BODY) continue;
+    add(a, sum, tile_value_cost(p, id, sizes) / p->chunk, runtime_axes_of(p, id));
+  }
+}
+
+/* ---- bytes ---- */
+
+static void add_tokens(arena *a, amount *sum, const typed_body *body, tensor_kind kind,
+                       double bytes) {
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (t->kind == kind) add_entries(a, sum, body, t->axis_set, t->complex ? 2 * bytes : bytes);
+  }
+}
+
+static void add_states(arena *a, amount *sum, const typed_body *body, double factor) {
+  add_tokens(a, sum, body, TENSOR_STATE, factor);
+  for (int i = 0; i < body->lags.count; i++) {
+    const typed_lag *lag = &body->lags.items[i];
+    add_entries(a, sum, body, lag->axes, factor * lag->depth * (lag->complex ? 2 : 1));
+  }
+}
+
+static double token_bytes(number_type dtype) {
+  return dtype == NUMBER_F64 ? 8 : number_is_narrow(dtype) ? 2 : 4;
+}
+
+static double state_bytes(number_type dtype) { return dtype == NUMBER_F64 ? 8 : 4; }
+
+/* ---- lines ---- */
+
+typedef struct reporter {
+  arena *a;
+  FILE *out;
+  const recurrence_kernels *kernels;
+  const typed_body *body;
+  number_type dtype;
+} reporter;
+
+static const kernel *kernel_of(const reporter *r, kernel_kind kind) {
+  for (int i = 0; i < r->kernels->kernels.count; i++)
+    if (r->kernels->kernels.items[i].kind == kind) return &r->kernels->kernels.items[i];
+  ICE("report", "%s has no kernel of kind %d", r->body->name, kind);
+}
+
+static const char *text_of(const reporter *r, const amount *sum) {
+  return amount_text(r->a, r->body, sum);
+}
+
+static void put_forward(const reporter *r, bool states) {
+  amount operations = {0}, bytes = {0};
+  add_operations(r->a, &operations, kernel_of(r, KERNEL_FORWARD)->program);
+  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, token_bytes(r->dtype));
+  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
+  if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
+  fprintf(r->out, "  forward     %s operations a step, %s bytes\n", text_of(r, &operations),
+          text_of(r, &bytes));
+}
+
+static void put_backward(const reporter *r, bool states) {
+  const kernel *k = kernel_of(r, KERNEL_BACKWARD);
+  amount operations = {0}, bytes = {0};
+  add_operations(r->a, &operations, k->program);
+  if (states) add_operations(r->a, &operations, k->recompute);
+  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, 2 * token_bytes(r->dtype));
+  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
+  if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
+  fprintf(r->out, "  backward    %s operations a step, %s bytes\n", text_of(r, &operations),
+          text_of(r, &bytes));
+}
+
+/* Values that the steps of a chunk hand to the backward of the same chunk, in memory that is used again. */
+static const char *kept_text(const reporter *r, const tile_program *recompute) {
+  amount numbers = {0};
+  const char *names = "";
+  int unnamed = 0;
+  for (int i = 0; i < recompute->results.count; i++) {
+    const tile_result *result = &recompute->results.items[i];
+    if (result->place.role != TILE_KEEP) continue;
+    add_entries(r->a, &numbers, r->body, recompute->values.items[result->value].axes, 1);
+    unnamed += !result->place.name;
+    if (result->place.name)
+      names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
+  }
+  if (unnamed) {
+    names = arena_printf(r->a, *names ? "%s and %d value%s" : "%s%d value%s", names, unnamed,
+                         unnamed == 1 ? "" : "s");
+  }
+  if (!*names) return "";
+  return arena_printf(r->a, "; kept meanwhile: %s, %s numbers a step", names, text_of(r, &numbers));
+}
+
+static void put_saved(const reporter *r, bool states) {
+  int chunk = r->kernels->chunk;
+  amount numbers = {0}, bytes = {0};
+  if (!states) {
+    fputs("  saved       nothing but inputs\n", r->out);
+    return;
+  }
+  add_states(r->a, &numbers, r->body, 1);
+  add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / chunk);
+  fprintf(r->out, "  state       %s numbers a sequence\n", text_of(r, &numbers));
+  fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk,
+          text_of(r, &bytes));
+  const kernel *k = kernel_of(r, KERNEL_BACKWARD);
+  bool steps = k->program->form == TILE_STEP;
+  fprintf(r->out, "  again       the %s from its saved state%s\n",
+          steps ? "steps of a chunk" : "values of a chunk",
+          steps && k->recompute ? kept_text(r, k->recompute) : "");
+}
+
+static const char *axis_list(const reporter *r, axis_set axes) {
+  const char *text = "";
+  for (int axis = 0; axis < r->body->axes.count; axis++) {
+    if (axis_in(axes, axis))
+      text = arena_printf(r->a, "%s%s%s", text, *text ? "," : "", r->body->axes.items[axis].name);
+  }
+  return text;
+}
+
+/* Which axes are cut into independent instances, which lie in the lanes, which are computed together. */
+static void put_axes(const reporter *r) {
+  const kernel *k = kernel_of(r, KERNEL_FORWARD);
+  axis_set instances = 0, all = 0;
+  for (int i = 0; i < k->grid_count; i++) instances |= axis_bit(k->grid_axes[i]);
+  for (int axis = 0; axis < r->body->axes.count; axis++) all |= axis_bit(axis);
+  axis_set tile = all & ~instances;
+  if (k->lane_axis >= 0) tile &= ~axis_bit(k->lane_axis);
+  if (!all) return;
+  fputs("  axes       ", r->out);
+  if (instances) fprintf(r->out, " [%s] instances", axis_list(r, instances));
+  if (k->lane_axis >= 0)
+    fprintf(r->out, "%s [%s] in lanes, %d at a time", instances ? "," : "",
+            r->body->axes.items[k->lane_axis].name, k->lane_block);
+  if (tile)
+    fprintf(r->out, "%s [%s] together", instances || k->lane_axis >= 0 ? "," : "",
+            axis_list(r, tile));
+  fputc('\n', r->out);
+}
+
+char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type dtype) {
+  char *text = NULL;
+  size_t size = 0;
+  reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
+  r.out = open_memstream(&text, &size);
+  if (!r.out) ICE("report", "no memory");
+  bool states = kernels->recurrence->states.count || r.body->lags.count;
+  fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form,
+          kernels->chunk, kernels->why);
+  put_forward(&r, states);
+  put_backward(&r, states);
+  put_saved(&r, states);
+  put_axes(&r);
+  fclose(r.out);
+  char *copy = arena_strdup(a, text);
+  free(text);
+  return copy;
+}
