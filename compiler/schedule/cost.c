@@ -11,15 +11,12 @@
 
 /* An operation that fuses with its neighbours; one more for what goes through memory. */
 static const double cost_of_operation = 1.2, cost_of_product = 0.62;
-/* Run-time sizes: as many entries as a usual model has. */
-enum { USUAL_SIZE = 8 };
-
 static double elements_of(const tile_program *p, axis_set axes) {
   double count = 1;
   for (int i = 0; i < p->axes.count; i++) {
     if (!axis_in(axes, i)) continue;
     count *=
-        p->axes.items[i].size == TILE_RUNTIME_SIZE ? USUAL_SIZE : (double)p->axes.items[i].size;
+        p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE : (double)p->axes.items[i].size;
   }
   return count;
 }
@@ -38,7 +35,7 @@ static double fill_of_product(const tile_program *p, const tile_value *v) {
 double cost_of_run(arena *a, const tile_program *p) {
   int64_t *sizes = ARENA_ARRAY(a, int64_t, p->axes.count);
   for (int i = 0; i < p->axes.count; i++) {
-    sizes[i] = p->axes.items[i].size == TILE_RUNTIME_SIZE ? USUAL_SIZE : p->axes.items[i].size;
+    sizes[i] = p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE : p->axes.items[i].size;
   }
   tile_section *section = tile_sections(a, p);
   double cost = 0;

@@ -4,6 +4,9 @@
 
 #include "../tile/tile.h"
 
+/* Run-time sizes count as this many entries. */
+enum { COST_USUAL_SIZE = 8 };
+
 /* The body of a program, per step, in multiply-adds of a well filled product. */
 double cost_of_run(arena *a, const tile_program *program);
 

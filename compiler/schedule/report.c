@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "../base/ice.h"
+#include "cost.h"
 
 /* ---- numbers with run-time sizes ---- */
 
@@ -151,6 +152,29 @@ static const char *text_of(const reporter *r, const amount *sum) {
   return amount_text(r->a, r->body, sum);
 }
 
+static const char *explained(const reporter *r) {
+  const char *unit = "; multiply-adds of full products a step";
+  for (int axis = 0; axis < r->body->axes.count; axis++) {
+    if (r->body->axes.items[axis].size == TYPED_RUNTIME_SIZE)
+      return arena_printf(r->a, "%s, run-time sizes as %d", unit, COST_USUAL_SIZE);
+  }
+  return unit;
+}
+
+/* What the cost model said of each form that it looked at (cost.h). */
+static void put_alternatives(const reporter *r) {
+  const recurrence_kernels *k = r->kernels;
+  for (int i = 0; i < k->alternatives.count; i++) {
+    const schedule_alternative *x = &k->alternatives.items[i];
+    bool steps = strcmp(x->form, "step") == 0;
+    bool taken = strcmp(x->form, k->form) == 0 && (steps || x->chunk == k->chunk);
+    const char *form = steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk);
+    fprintf(r->out, "  %-11s %-12s forward %s, backward %s%s%s\n", i ? "" : "cost", form,
+            count_text(r->a, x->forward), count_text(r->a, x->backward), taken ? " (taken)" : "",
+            i ? "" : explained(r));
+  }
+}
+
 static void put_forward(const reporter *r, bool states) {
   amount operations = {0}, bytes = {0};
   add_operations(r->a, &operations, kernel_of(r, KERNEL_FORWARD)->program);
@@ -161,11 +185,21 @@ static void put_forward(const reporter *r, bool states) {
           text_of(r, &bytes));
 }
 
+/* Does the backward read what the steps of a chunk make again? */
+static bool steps_again(const kernel *k) {
+  if (k->program->form != TILE_STEP) return false;
+  for (int i = 0; i < k->program->arguments.count; i++) {
+    tile_role role = k->program->arguments.items[i].role;
+    if (role == TILE_STATE || role == TILE_STASH) return true;
+  }
+  return false;
+}
+
 static void put_backward(const reporter *r, bool states) {
   const kernel *k = kernel_of(r, KERNEL_BACKWARD);
   amount operations = {0}, bytes = {0};
   add_operations(r->a, &operations, k->program);
-  if (states) add_operations(r->a, &operations, k->recompute);
+  if (steps_again(k)) add_operations(r->a, &operations, k->recompute);
   add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, 2 * token_bytes(r->dtype));
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
   if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
@@ -206,11 +240,16 @@ static void put_saved(const reporter *r, bool states) {
   fprintf(r->out, "  state       %s numbers a sequence\n", text_of(r, &numbers));
   fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk,
           text_of(r, &bytes));
+}
+
+static void put_again(const reporter *r, bool states) {
   const kernel *k = kernel_of(r, KERNEL_BACKWARD);
-  bool steps = k->program->form == TILE_STEP;
-  fprintf(r->out, "  again       the %s from its saved state%s\n",
-          steps ? "steps of a chunk" : "values of a chunk",
-          steps && k->recompute ? kept_text(r, k->recompute) : "");
+  const char *from = states ? " from its saved state" : "";
+  if (steps_again(k)) {
+    fprintf(r->out, "  again       the steps of a chunk%s%s\n", from, kept_text(r, k->recompute));
+  } else if (k->program->form == TILE_CHUNK) {
+    fprintf(r->out, "  again       the values of a chunk%s\n", from);
+  }
 }
 
 static const char *axis_list(const reporter *r, axis_set axes) {
@@ -251,9 +290,11 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   bool states = kernels->recurrence->states.count || r.body->lags.count;
   fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form,
           kernels->chunk, kernels->why);
+  put_alternatives(&r);
   put_forward(&r, states);
   put_backward(&r, states);
   put_saved(&r, states);
+  put_again(&r, states);
   put_axes(&r);
   fclose(r.out);
   char *copy = arena_strdup(a, text);
