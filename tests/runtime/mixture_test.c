@@ -153,9 +153,10 @@ static bool all_there(rec_module *const *modules) {
 }
 
 static bool compile_all(const char *text, const char *chunk, rec_module **modules) {
-  const char *const words[KINDS][6] = {{"--dtype", "f64", "--chunk", chunk, "-O0", NULL},
-                                       {"--dtype", "f32", "--chunk", chunk, "-O0", NULL},
-                                       {"--dtype", "f32", "--chunk", "1", "-O0", NULL}};
+  const char *const words[KINDS][8] = {
+      {"--dtype", "f64", "--form", "chunk", "--chunk", chunk, "-O0", NULL},
+      {"--dtype", "f32", "--form", "chunk", "--chunk", chunk, "-O0", NULL},
+      {"--dtype", "f32", "--form", "step", "-O0", NULL}};
   compilation started[KINDS];
   for (int k = 0; k < KINDS; k++) started[k] = compile_start(text, words[k]);
   for (int k = 0; k < KINDS; k++) modules[k] = compile_finish(&started[k]);
