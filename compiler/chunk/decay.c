@@ -2,8 +2,9 @@
 //
 //   scalar decay exp(g[t])         mask [t,s] = exp(segment g): sums towards a reference, exact for g = -inf
 //   exp(i angle[t,K])              no part of it: reads and writes turn instead (phase.c)
-//   any other factor a[t,K]        a pyramid: products over segments of 1, 2, 4, .. steps, each made of two of the
-//                                  level below; pairs of steps meet at the level where they part into two halves
+//   exp(g[t,K])                    segments of 1, 2, 4, .. steps: pairs of steps meet at the level where they part into
+//                                  two halves, each with a sum of its own towards the boundary between them
+//   any other factor a[t,K]        the same with products: a pyramid, each level made of two products of the one below
 //
 // A product of the pyramid is made by multiplication alone: 0, negative, complex factors and those above 1 are
 // ordinary, in gradients too, and no quotient or difference of products is ever formed.
@@ -281,7 +282,8 @@ tile_id level_is_half(scan *s, int half) {
 }
 
 static tile_pair split_steps(scan *s, tile_pair x, int level) {
-  if (level == 0 || !axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
+  bool apart = level > 0 && level < decay_levels(s);
+  if (!apart || !axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
   const scan_axes *axes = axes_at(s, level);
   return on_axes(s, TILE_SPLIT, x, s->program->time_axis, axes->segment, axes->step);
 }
@@ -345,56 +347,54 @@ static tile_pair product_at(const decay_level *l, level_product which) {
                               : l->total;
 }
 
-static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level,
+// Of one half of the segments (-1: of all): by sums of logarithms where there are, else from the pyramid.
+static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int half,
+                                   level_product which) {
+  if (factor->log == NO_TILE || level == 0) {
+    tile_pair x = product_at(level_of(s, factor, level), which);
+    return half < 0 ? x : level_half(s, x, level, half);
+  }
+  tile_pair log = split_steps(s, pair_real(factor->log), level);
+  if (half >= 0) log = level_half(s, log, level, half);
+  int step = axes_at(s, level)->step;
+  if (which == TOTAL) return pair_exp(s->program, pair_sum(s->program, log, axis_bit(step)));
+  int kind = which == INCLUSIVE ? 0 : which == EXCLUSIVE ? 1 : 3;
+  tile_id sums = tile_along(s->program, TILE_PREFIX, log.re, kind, step, 0);
+  return pair_exp(s->program, pair_real(sums));
+}
+
+static tile_pair products(scan *s, int state, axis_set keys, decay_side side, int level, int half,
                           level_product which) {
   tile_pair product = one(s);
   for (int i = 0; i < s->states[state].decay.count; i++) {
     decay_factor *factor = &s->states[state].decay.items[i];
-    if (!on_side(factor, keys, side)) continue;
-    product = pair_mul(s->program, product, product_at(level_of(s, factor, level), which));
+    if (on_side(factor, keys, side))
+      product = pair_mul(s->program, product, product_of_factor(s, factor, level, half, which));
   }
   return product;
 }
 
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
                           int level) {
-  return level_half(s, products(s, state, keys, side, level, previous ? EXCLUSIVE : INCLUSIVE),
-                    level, 1);
+  return products(s, state, keys, side, level, 1, previous ? EXCLUSIVE : INCLUSIVE);
 }
 
 tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level) {
-  return to_pair_step(s, level_half(s, products(s, state, keys, side, level, SUFFIX), level, 0),
-                      level);
+  return to_pair_step(s, products(s, state, keys, side, level, 0, SUFFIX), level);
 }
 
 // ---- whole chunks ----------------------------------------------------------------------------------------------
 
-static tile_id exp_along_time(scan *s, int state, decay_side side, axis_set keys, int index) {
-  const scan_state *of = &s->states[state];
-  if (of->decay.count == 0 || !on_side(&of->decay.items[0], keys, side))
-    return tile_number(s->program, 1);
-  tile_id sums = tile_indexed(s->program, TILE_PREFIX, of->decay.items[0].log, index, 0);
-  return tile_unary(s->program, TILE_EXP, sums);
-}
-
 tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, decay_side side) {
-  if (decay_is_mask(&s->states[state])) {
-    return pair_real(exp_along_time(s, state, side, keys, previous ? 1 : 0));
-  }
-  return products(s, state, keys, side, decay_levels(s), previous ? EXCLUSIVE : INCLUSIVE);
+  return products(s, state, keys, side, decay_levels(s), -1, previous ? EXCLUSIVE : INCLUSIVE);
 }
 
 tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side) {
-  if (decay_is_mask(&s->states[state])) return pair_real(exp_along_time(s, state, side, keys, 3));
-  return products(s, state, keys, side, decay_levels(s), SUFFIX);
+  return products(s, state, keys, side, decay_levels(s), -1, SUFFIX);
 }
 
 tile_pair decay_total(scan *s, int state) {
-  const scan_state *of = &s->states[state];
-  if (of->decay.count == 0) return one(s);
-  if (!decay_is_mask(of)) return products(s, state, 0, DECAY_ALL, decay_levels(s), TOTAL);
-  tile_id sum = tile_reduce(s->program, TILE_SUM, of->decay.items[0].log, scan_time_bit(s));
-  return pair_real(tile_unary(s->program, TILE_EXP, sum));
+  return products(s, state, 0, DECAY_ALL, decay_levels(s), -1, TOTAL);
 }
 
 tile_id decay_mask(scan *s, int state, bool previous, bool strict) {
