@@ -38,11 +38,11 @@ void host_read_sizes(host *h) {
 /* The tensor of a place for this batch entry; every axis has its stride. */
 static view memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
   emitter *e = h->e;
-  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
   view v = {0};
-  if (h->described->slots.items[slot].narrow) v.stored = h->m.dtype;
   ir base = slot_field(h, role, place, offsetof(rec_slot, data), e->pointer);
   ir batch_stride = slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
+  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
+  if (h->described->slots.items[slot].narrow) v.stored = h->m.dtype;
   if (data) *data = base;
   ir stride = integer(e, host_is_complex(h, place) ? 2 : 1);
   for (int x = place->axis_count - 1; x >= 0; x--) {
@@ -51,7 +51,7 @@ static view memory_view(host *h, tile_role role, const tile_place *place, ir *da
   }
   ir offset = int_add(e, int_mul(e, h->batch, batch_stride), integer(e, place->component));
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
-  v.base = element(e, view_type(&(lower){.e = e}, &v), base, offset);
+  v.base = element(e, view_type(e, &v), base, offset);
   return v;
 }
 
@@ -258,8 +258,7 @@ void host_open_instance(host *h, part *p) {
 }
 
 view host_at_time(host *h, view v, ir t, ir stride) {
-  LLVMTypeRef type = number_is_narrow(v.stored) ? h->e->i16 : h->e->real;
-  v.base = element(h->e, type, v.base, int_mul(h->e, t, stride));
+  v.base = element(h->e, view_type(h->e, &v), v.base, int_mul(h->e, t, stride));
   return v;
 }
 

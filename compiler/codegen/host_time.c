@@ -33,7 +33,7 @@ static void fetch_row(host *h, part *p, const tile_place *place, view tensor, ir
   ir address = view_address(&p->l, &v, &h->at, axes);
   int bytes = number_is_narrow(v.stored) ? 2 : h->m.f64 ? 8 : 4;
   for (int n = 0; n < h->m.lanes; n += CACHE_LINE / bytes) {
-    ir line = element(e, view_type(&p->l, &v), address, integer(e, n));
+    ir line = element(e, view_type(e, &v), address, integer(e, n));
     ir hints[] = {line, LLVMConstInt(e->i32, write, 0), LLVMConstInt(e->i32, 3, 0),
                   LLVMConstInt(e->i32, 1, 0)};
     call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
@@ -226,7 +226,7 @@ static void set_rows(host *h, part *p, int i, ir begin, ir rows, ir new_group) {
     }
   }
   bool narrow = number_is_narrow(memory.stored);
-  memory.base = element(e, view_type(&p->l, &memory), memory.base, inside);
+  memory.base = element(e, view_type(e, &memory), memory.base, inside);
   ir available = present ? LLVMBuildSelect(e->b, present, rows, integer(e, 0), "") : rows;
   ir padded = LLVMBuildICmp(e->b, LLVMIntSLT, available, integer(e, p->program->chunk), "");
   if (narrow) padded = LLVMConstInt(e->i1, 1, 0);

@@ -34,8 +34,8 @@ view buffer_view(lower *l, const plan_buffer *b, ir base) {
   return v;
 }
 
-LLVMTypeRef view_type(const lower *l, const view *v) {
-  return number_is_narrow(v->stored) ? l->e->i16 : l->e->real;
+LLVMTypeRef view_type(emitter *e, const view *v) {
+  return number_is_narrow(v->stored) ? e->i16 : e->real;
 }
 
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
@@ -48,7 +48,7 @@ ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes
       ICE("codegen", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
     offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
   }
-  return element(e, view_type(l, v), v->base, offset);
+  return element(e, view_type(e, v), v->base, offset);
 }
 
 static bool is_vector(const view *v, const place_in_loops *at, axis_set axes) {
@@ -65,7 +65,7 @@ ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   int lanes = is_vector(v, at, axes) ? at->lanes : 0;
   ir stride = lanes ? v->stride[at->vector_axis] : NULL;
   if (v->present) {
-    LLVMTypeRef row = LLVMVectorType(view_type(l, v), (unsigned)(lanes ? lanes : 1));
+    LLVMTypeRef row = LLVMVectorType(view_type(e, v), (unsigned)(lanes ? lanes : 1));
     ir zeros = stack_slot(e, row, "zeros");
     LLVMBuildStore(e->b, LLVMConstNull(row), zeros);
     address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
@@ -108,7 +108,7 @@ static view renamed_view(view x, int from, int to) {
 
 static view sliced_view(lower *l, view x, int axis, int entry) {
   ir offset = int_mul(l->e, integer(l->e, entry), x.stride[axis]);
-  x.base = element(l->e, view_type(l, &x), x.base, offset);
+  x.base = element(l->e, view_type(l->e, &x), x.base, offset);
   x.stride[axis] = NULL;
   return x;
 }

@@ -52,7 +52,7 @@ typedef struct lower {
 /* The number that an extent stands for, with these sizes. */
 ir lower_extent(emitter *e, const ir *axis_size, extent x);
 view buffer_view(lower *l, const plan_buffer *b, ir base);
-LLVMTypeRef view_type(const lower *l, const view *v); /* of what it holds */
+LLVMTypeRef view_type(emitter *e, const view *v); /* of what it holds */
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes);
 /* Reads or writes a tensor with the given axes at a place: a scalar, or a vector if the vector axis is among them. */
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes);

@@ -132,31 +132,63 @@ static void run_threads(const trial *t) {
   problem_free(one);
 }
 
-static void run_device(const golden *g, const rec_module *module, const char *device,
-                       const char *type, double tolerance) {
+static void run_ways(const trial *t) {
+  run_whole(t, "backward", (rec_run_options){.backward = true}, NULL);
+  run_whole(t, "forward", (rec_run_options){0}, NULL);
+  run_whole(t, "step by step", (rec_run_options){.step = true}, NULL);
+  run_split(t, 1);
+  run_split(t, 16);
+  run_split(t, 23);
+  if (strcmp(t->device, "host") != 0) return;
+  run_whole(t, "recomputed", (rec_run_options){.backward = true, .recompute = true}, NULL);
+  run_threads(t);
+}
+
+static problem *load_inputs(const golden *g, const rec_module *module) {
   const rec_recurrence *recurrence = rec_module_find(module, g->recurrence);
-  if (!check(recurrence, "%s: no recurrence %s", g->program, g->recurrence)) return;
+  if (!check(recurrence, "%s: no recurrence %s", g->program, g->recurrence)) return NULL;
   char path[512];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/golden/%s.in.safetensors", g->numbers);
   problem *inputs = problem_load(recurrence, path, true);
-  if (!check(inputs, "%s: %s", g->numbers, rec_message())) return;
+  check(inputs, "%s: %s", g->numbers, rec_message());
+  return inputs;
+}
+
+static void run_device(const golden *g, const rec_module *module, const char *device,
+                       const char *type, double tolerance) {
+  char path[512];
+  problem *inputs = load_inputs(g, module);
+  if (!inputs) return;
   problem *expected = problem_copy(inputs);
   snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/golden/%s.out.safetensors", g->numbers);
+  const rec_recurrence *recurrence = rec_module_find(module, g->recurrence);
   trial t = {g, recurrence, device, type, tolerance, inputs, expected};
-  if (check(read_expected(expected, path), "%s lacks results", path)) {
-    run_whole(&t, "backward", (rec_run_options){.backward = true}, NULL);
-    run_whole(&t, "forward", (rec_run_options){0}, NULL);
-    run_whole(&t, "step by step", (rec_run_options){.step = true}, NULL);
-    run_split(&t, 1);
-    run_split(&t, 16);
-    run_split(&t, 23);
-    if (strcmp(device, "host") == 0) {
-      run_whole(&t, "recomputed", (rec_run_options){.backward = true, .recompute = true}, NULL);
-      run_threads(&t);
-    }
-  }
+  if (check(read_expected(expected, path), "%s lacks results", path)) run_ways(&t);
   problem_free(inputs);
   problem_free(expected);
+}
+
+// The numbers of the file rounded to the 16-bit type of the library, against the interpreter on them.
+static void run_narrow(const golden *g, const rec_module *f32, const char *program,
+                       const char *type) {
+  const char *const options[] = {"--dtype", type, NULL};
+  const rec_run_options plain = {.backward = true};
+  rec_module *module = compile_file(program, options);
+  problem *inputs = module ? load_inputs(g, f32) : NULL;
+  if (!check(inputs, "%s does not run in %s", g->numbers, type)) {
+    rec_module_close(module);
+    return;
+  }
+  const rec_recurrence *recurrence = rec_module_find(module, g->recurrence);
+  problem_retype(inputs, rec_recurrence_signature(recurrence));
+  problem *expected = problem_copy(inputs);
+  trial t = {g, recurrence, "host", type, g->tolerance, inputs, expected};
+  if (check(problem_run(expected, recurrence, "reference", &plain), "%s: %s", g->numbers,
+            rec_message()))
+    run_ways(&t);
+  problem_free(inputs);
+  problem_free(expected);
+  rec_module_close(module);
 }
 
 static void run_case(const golden *g) {
@@ -167,6 +199,8 @@ static void run_case(const golden *g) {
   if (check(single, "%s does not compile", path)) {
     run_device(g, single, "host", "f32", g->tolerance);
     run_device(g, single, "reference", "f64", 1e-9);
+    run_narrow(g, single, path, "bf16");
+    run_narrow(g, single, path, "f16");
   }
   if (check(both, "%s does not compile with --dtype f64", path))
     run_device(g, both, "host", "f64", 1e-9);
