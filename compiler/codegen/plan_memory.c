@@ -78,12 +78,14 @@ static bool reads_argument(planner *q, tile_id id, int argument, bool moved, boo
   return reads;
 }
 
-/* The nest that starts to overwrite the memory of `id`. */
+/* The nest that starts to overwrite the memory of `id`: a chain of sums in place begins with its first operand. */
 static int writing_nest(planner *q, tile_id id) {
+  int buffer = q->p->values[id].buffer;
   for (int n = 0; n < q->p->nests.count; n++) {
     const plan_nest *nest = &q->p->nests.items[n];
     for (int i = 0; i < nest->values.count; i++) {
-      if (nest->values.items[i] == id) return n;
+      const plan_value *pv = &q->p->values[nest->values.items[i]];
+      if (pv->held == HELD_BUFFER && pv->buffer == buffer) return n;
     }
   }
   return -1;
