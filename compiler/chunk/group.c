@@ -91,7 +91,8 @@ static bool share_axes(scan *s, scan_state *state) {
 static void leave_heads(const scan *s, scan_state *state) {
   axis_set of_decay =
       state->decay_value == NO_VALUE ? 0 : s->body->values.items[state->decay_value].axes;
-  if (state->finds_axes && (state->values & ~of_decay)) state->values &= ~of_decay;
+  bool may_have = state->finds_axes || state->structure->class == STATE_LOW_RANK;
+  if (may_have && (state->values & ~of_decay)) state->values &= ~of_decay;
 }
 
 static void find_axes(scan *s, int group) {

@@ -310,7 +310,7 @@ static void check_states(scan *s) {
     scan_state *state = &s->states[i];
     const char *name = scan_state_name(s, i);
     find_uses(s, i);
-    state->sequence = !may_be_matrix(state) && sequence_fits(s, i);
+    state->sequence = sequence_fits(s, i, may_be_matrix(state));
     bool alone =
         state->sequence && state->structure->class == STATE_ELEMENTWISE && sequence_is_dense(s, i);
     matrices += !state->sequence || alone;

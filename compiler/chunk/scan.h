@@ -240,8 +240,8 @@ tile_pair coupled_to_end(scan *s, int to, int from);
 tile_pair coupled_total(scan *s, int to, int from);
 
 // ---- sequence.c -----------------------------------------------------------------------------------------------
-// Is the state a value at every step rather than a matrix that is read by sums?
-bool sequence_fits(const scan *s, int state);
+// Is the state a value at every step rather than a matrix that is read by sums, which it may be as well?
+bool sequence_fits(const scan *s, int state, bool or_matrix);
 bool sequence_is_dense(const scan *s, int state);
 void sequence_make(scan *s, int state);
 // S[t-1] at every step; the state after the chunk.

@@ -46,11 +46,12 @@ bool sequence_is_dense(const scan *s, int state) {
   return false;
 }
 
-bool sequence_fits(const scan *s, int state) {
+bool sequence_fits(const scan *s, int state, bool or_matrix) {
   switch (s->states[state].structure->class) {
     case STATE_DELAY:
     case STATE_MAX_PLUS: return true;
-    case STATE_ELEMENTWISE: return beside_larger(s, state) || sequence_is_dense(s, state);
+    case STATE_ELEMENTWISE:
+      return beside_larger(s, state) || (!or_matrix && sequence_is_dense(s, state));
     default: return false;
   }
 }

@@ -3,6 +3,7 @@
 #define STD(file, name) .path = "stdlib/" file ".rec", .recurrence = name
 #define GOLDEN(name) .path = "tests/golden/" name ".rec", .recurrence = name
 #define INVENTED(name) .path = "tests/invented/" name ".rec", .recurrence = name
+#define PROGRAM(name) .path = "tests/runtime/programs/" name ".rec", .recurrence = name
 #define KEYS_AND_VALUES .sizes = {"K=9", "V=7"}, .more_sizes = {"K=19", "V=21"}, .run_time_size = 2
 #define GATES(...) .gates = {__VA_ARGS__}
 #define DOMAINS(...) .domains = {__VA_ARGS__}
@@ -69,6 +70,7 @@ const grid_case grid_cases[] = {
     {GOLDEN("rwkv6"), KEYS_AND_VALUES, GATES({"w_raw", -6, 2.5, 10, 1})},
     {GOLDEN("s4d"), .sizes = {"P=5"}, .more_sizes = {"P=16"}, .run_time_size = 9,
      GATES({"log_dt", -4, 1, 10, 1})},
+    {PROGRAM("momentum"), KEYS_AND_VALUES, GATES({"eta", 4, -20, -1e5, 1}, {"alpha", 6, -6, 1e5, 1})},
     {INVENTED("braid"), KEYS_AND_VALUES, GATES({"gate", 4, -20, -1e5, 1})},
     {INVENTED("pendulum"), KEYS_AND_VALUES, GATES({"f", 4, -20, -1e5, 1}, {"g", 1, -20, -1e5, 1})},
     {INVENTED("loom"), KEYS_AND_VALUES, GATES({"row", -6, 4, 1e5, 1}, {"column", 6, -6, -1e5, 1})},
