@@ -79,7 +79,8 @@ const grid_case grid_cases[] = {
     {INVENTED("sieve"), KEYS_AND_VALUES,
      GATES({"forget", 6, -30, -1e5, 1}, {"write", 0, 70, 0, 20}), .plain = 10},
     {INVENTED("shears"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
-    {INVENTED("gate_posts"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    // S - S[t-1]: what is left of two states where the gate is weak.
+    {INVENTED("gate_posts"), KEYS_AND_VALUES, .plain = 1e-3, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("balance"), KEYS_AND_VALUES,
      GATES({"fast", 6, -20, -1e5, 1}, {"slow", 6, -60, -1e5, 1})},
     {INVENTED("swing"), KEYS_AND_VALUES, GATES({"x", 2, 0, 0, 0.5})},
