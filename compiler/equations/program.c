@@ -281,6 +281,9 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
   if (v->op == TILE_PREFIX) {
     const char *sign = v->index & 2 ? (v->index & 1 ? ">" : ">=") : v->index & 1 ? "<" : "<=";
     range = arena_printf(w->a, "%s %s %s", j, sign, t);
+    if ((v->index & 2) && v->index2 != w->p->time_axis) /* to the end of a block */
+      range = arena_printf(w->a, "%s %s %s < %lld", t, v->index & 1 ? "<" : "<=", j,
+                           (long long)w->p->axes.items[v->index2].size);
   } else {
     bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
     const char *s =
