@@ -119,7 +119,9 @@ static tile_pair scores_at(scan *s, const scan_product *read, const scan_product
   tile_pair k = level_columns(s, turned_keys(s, read, written, over, sides), level);
   tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_KEYS, level);
   tile_pair column = level_column_decay(s, read->state, over, DECAY_KEYS, level);
-  return pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
+  tile_pair scores =
+      pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
+  return level < 0 ? block_masked(s, scores, level) : scores;
 }
 
 // What a step reads of its own write.
@@ -177,10 +179,11 @@ static tile_pair masked_scores(scan *s, const scan_product *read, int writer,
 static tile_pair level_scores(scan *s, const scan_product *read, const scan_product *written,
                               axis_set over, bool own) {
   tile_pair scores[LEVELS_MAX];
-  for (int level = 0; level < decay_levels(s); level++) {
-    scores[level] = scores_at(s, read, written, over, level);
+  int first = level_first(s, read->state);
+  for (int level = first; level < decay_levels(s); level = level_next(level)) {
+    scores[level_place(level)] = scores_at(s, read, written, over, level);
   }
-  tile_pair all = level_assemble(s, scores);
+  tile_pair all = level_assemble(s, first, scores);
   if (read->previous || !own) return all;
   return pair_linear(s->program, TILE_ADD, all, on_diagonal(s, own_score(s, read, written, over)));
 }
@@ -214,13 +217,14 @@ static tile_pair written_by_levels(scan *s, const scan_product *read, const scan
                                    axis_set over) {
   tile_pair v = turned_values(s, read, written, over);
   tile_pair sum = pair_real(tile_number(s->program, 0));
-  for (int level = 0; level < decay_levels(s); level++) {
+  int first = level_first(s, read->state);
+  for (int level = first; level < decay_levels(s); level = level_next(level)) {
     tile_pair scores = scores_at(s, read, written, over, level);
     if (!check_axes(s, read, scores, over)) return sum;
     tile_pair column = level_column_decay(s, read->state, over, DECAY_VALUES, level);
     tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level);
     tile_pair scaled = pair_mul(s->program, level_columns(s, v, level), column);
-    int step = s->axes[level].pair_step;
+    int step = level_axes(s, level)->pair_step;
     tile_pair part = step < 0 ? pair_mul(s->program, scores, scaled)
                               : pair_dot(s->program, scores, scaled, axis_bit(step));
     part = level_place_rows(s, pair_mul(s->program, part, row), level);

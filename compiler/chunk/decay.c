@@ -4,6 +4,7 @@
 //   exp(i angle[t,K])              no part of it: reads and writes turn instead (phase.c)
 //   exp(g[t,K])                    segments of 1, 2, 4, .. steps: pairs of steps meet at the level where they part into
 //                                  two halves, each with a sum of its own towards the boundary between them
+//                                  (block.c: one sum for short segments where g is known to be never large)
 //   any other factor a[t,K]        the same with products: a pyramid, each level made of two products of the one below
 //
 // A product of the pyramid is made by multiplication alone: 0, negative, complex factors and those above 1 are
@@ -190,6 +191,7 @@ void decay_make(scan *s, int index) {
   }
   if (!decay_is_mask(state)) {
     decay_check_length(s, arena_printf(s->arena, "the decay of %s", scan_state_name(s, index)));
+    block_make(s, index);
   }
 }
 
@@ -225,7 +227,8 @@ static int new_axis(scan *s, const char *name, int number, int size) {
 }
 
 // Segments of one step are the steps themselves; the one segment of all steps has no axis.
-static const scan_axes *axes_at(scan *s, int level) {
+const scan_axes *level_axes(scan *s, int level) {
+  if (level < 0) level = -level;
   scan_axes *axes = &s->axes[level];
   int n = 1 << level, last = decay_levels(s);
   if (axes->segment >= 0 || axes->step >= 0) return axes;
@@ -257,13 +260,13 @@ static tile_pair join_halves(scan *s, tile_pair x, int half, int inner, int join
 }
 
 tile_pair level_join(scan *s, tile_pair x, int level) {
-  int inner = axes_at(s, level)->step, joined = axes_at(s, level + 1)->step;
+  int inner = level_axes(s, level)->step, joined = level_axes(s, level + 1)->step;
   return join_halves(s, x, half_axis(s, false), inner, joined);
 }
 
 // Segments to pairs of them.
 tile_pair level_halve(scan *s, tile_pair x, int level) {
-  int segment = axes_at(s, level)->segment, pair = axes_at(s, level + 1)->segment;
+  int segment = level_axes(s, level)->segment, pair = level_axes(s, level + 1)->segment;
   int half = half_axis(s, false);
   if (!axis_in(pair_axes(s->program, x), segment)) return x;
   if (pair < 0) return on_axes(s, TILE_RENAME, x, segment, half, 0);
@@ -281,30 +284,37 @@ tile_id level_is_half(scan *s, int half) {
                      tile_number(s->program, half));
 }
 
-static tile_pair split_steps(scan *s, tile_pair x, int level) {
+tile_pair level_split(scan *s, tile_pair x, int level) {
+  if (level < 0) level = -level;
   bool apart = level > 0 && level < decay_levels(s);
   if (!apart || !axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
-  const scan_axes *axes = axes_at(s, level);
+  const scan_axes *axes = level_axes(s, level);
   return on_axes(s, TILE_SPLIT, x, s->program->time_axis, axes->segment, axes->step);
 }
 
 static tile_pair to_pair_step(scan *s, tile_pair x, int level) {
-  const scan_axes *axes = axes_at(s, level);
+  const scan_axes *axes = level_axes(s, level);
   if (level == 0 || !axis_in(pair_axes(s->program, x), axes->step)) return x;
   return on_axes(s, TILE_RENAME, x, axes->step, axes->pair_step, 0);
 }
 
 tile_pair level_rows(scan *s, tile_pair x, int level) {
-  return level_half(s, split_steps(s, x, level), level, 1);
+  if (level < 0) return level_split(s, x, level);
+  return level_half(s, level_split(s, x, level), level, 1);
 }
 
 tile_pair level_columns(scan *s, tile_pair x, int level) {
-  return to_pair_step(s, level_half(s, split_steps(s, x, level), level, 0), level);
+  if (level < 0) return to_pair_step(s, level_split(s, x, level), level);
+  return to_pair_step(s, level_half(s, level_split(s, x, level), level, 0), level);
 }
 
 tile_pair level_place_rows(scan *s, tile_pair x, int level) {
-  const scan_axes *axes = axes_at(s, level);
-  int half = half_axis(s, false), pair = axes_at(s, level + 1)->segment;
+  const scan_axes *axes = level_axes(s, level);
+  if (level < 0) {
+    if (axes->segment < 0) return x;
+    return on_axes(s, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
+  }
+  int half = half_axis(s, false), pair = level_axes(s, level + 1)->segment;
   x = on_axes(s, TILE_PLACE, x, half, 1, 0);
   x = pair < 0 ? on_axes(s, TILE_RENAME, x, half, axes->segment, 0)
                : on_axes(s, TILE_JOIN, x, axes->segment, pair, half);
@@ -354,9 +364,9 @@ static tile_pair product_of_factor(scan *s, decay_factor *factor, int level, int
     tile_pair x = product_at(level_of(s, factor, level), which);
     return half < 0 ? x : level_half(s, x, level, half);
   }
-  tile_pair log = split_steps(s, pair_real(factor->log), level);
+  tile_pair log = level_split(s, pair_real(factor->log), level);
   if (half >= 0) log = level_half(s, log, level, half);
-  int step = axes_at(s, level)->step;
+  int step = level_axes(s, level)->step;
   if (which == TOTAL) return pair_exp(s->program, pair_sum(s->program, log, axis_bit(step)));
   int kind = which == INCLUSIVE ? 0 : which == EXCLUSIVE ? 1 : 3;
   tile_id sums = tile_along(s->program, TILE_PREFIX, log.re, kind, step, 0);
@@ -376,10 +386,19 @@ static tile_pair products(scan *s, int state, axis_set keys, decay_side side, in
 
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
                           int level) {
+  if (level < 0) {
+    decay_factor *only = &s->states[state].decay.items[0];
+    return on_side(only, keys, side) ? block_row_decay(s, only, previous, level) : one(s);
+  }
   return products(s, state, keys, side, level, 1, previous ? EXCLUSIVE : INCLUSIVE);
 }
 
 tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level) {
+  if (level < 0) {
+    decay_factor *only = &s->states[state].decay.items[0];
+    tile_pair x = on_side(only, keys, side) ? block_column_decay(s, only, level) : one(s);
+    return to_pair_step(s, x, level);
+  }
   return to_pair_step(s, products(s, state, keys, side, level, 0, SUFFIX), level);
 }
 
@@ -409,14 +428,19 @@ tile_id decay_mask(scan *s, int state, bool previous, bool strict) {
   return tile_select(s->program, causal, mask, zero);
 }
 
+int level_first(const scan *s, int state) { return -s->states[state].block; }
+int level_next(int level) { return level < 0 ? -level : level + 1; }
+int level_place(int level) { return level < 0 ? -level - 1 : level; }
+
 // The blocks on the diagonal so far, 0 beside them, and the scores of this level below it.
-tile_pair level_assemble(scan *s, const tile_pair *scores) {
+tile_pair level_assemble(scan *s, int first, const tile_pair *scores) {
   int half = half_axis(s, false), other = half_axis(s, true), levels = decay_levels(s);
-  tile_pair zero = pair_real(tile_number(s->program, 0)), all = zero;
+  tile_pair zero = pair_real(tile_number(s->program, 0));
+  tile_pair all = first < 0 ? scores[level_place(first)] : zero;
   tile_id same = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half),
                              tile_leaf(s->program, TILE_INDEX, other));
-  for (int level = 0; level < levels; level++) {
-    const scan_axes *axes = axes_at(s, level), *next = axes_at(s, level + 1);
+  for (int level = -first; level < levels; level++) {
+    const scan_axes *axes = level_axes(s, level), *next = level_axes(s, level + 1);
     tile_pair below = on_axes(s, TILE_PLACE, scores[level], half, 1, 0);
     below = on_axes(s, TILE_PLACE, below, other, 0, 0);
     if (level) {

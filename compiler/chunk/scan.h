@@ -6,6 +6,7 @@
 //   linear_scan.c   values of the body one after another, states when they are read, results
 //   linear.c        values that are linear in states not yet summed: sums of products
 //   decay.c         what a state keeps between two steps: masks of scalar decays, pyramids of all others
+//   block.c         decays that are never small: one reference for a segment of steps
 //   phase.c         the rotations among them, moved to the reads and writes
 //   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk
 //   group.c         states that depend on each other: updates, decays, increments
@@ -73,7 +74,8 @@ typedef struct scan_state {
   const linear *update;   // the whole of it
   value_id decay_value;   // what S[t-1] is multiplied by, and its logarithm; NO_VALUE: 1, none
   value_id log_decay;
-  VEC(decay_factor) decay;    // none: the decay is 1
+  VEC(decay_factor) decay;  // none: the decay is 1
+  int block;  // pairs in segments of 2^block steps have one reference; 0: there are none
   VEC(scan_phase) phases;     // factors of modulus 1, which are not in `decay` (phase.c)
   linear increment;           // products without a state
   VEC(scan_product) sources;  // other states in the update, times numbers
@@ -169,7 +171,12 @@ bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side);
 tile_id decay_mask(scan *s, int state, bool previous, bool strict);
 
 // Levels: segments of n = 2^level steps, pairs of which are halves. What a step reads lies in the second half, what was
-// written in the first.
+// written in the first. A level below 0 stands for all pairs of steps within segments of 2^-level steps (block.c);
+// level_first is the lowest that a state needs, level_next the one after it.
+int level_first(const scan *s, int state);
+int level_next(int level);
+const scan_axes *level_axes(scan *s, int level);
+tile_pair level_split(scan *s, tile_pair x, int level);
 int decay_levels(const scan *s);
 // The second halves of a value over t: [segments of 2n, step]; the first halves: [segments of 2n, pair step].
 tile_pair level_rows(scan *s, tile_pair x, int level);
@@ -185,8 +192,19 @@ tile_pair level_join(scan *s, tile_pair x, int level);
 tile_id level_is_half(scan *s, int half);
 // Back to t: a value at the second halves, 0 at the first.
 tile_pair level_place_rows(scan *s, tile_pair x, int level);
-// Scores of all levels, [segments, step, pair step] each, as one matrix [t,s]; 0 on the diagonal and above.
-tile_pair level_assemble(scan *s, const tile_pair *scores);
+// Scores of all levels from the first one, [segments, step, pair step] each, as one matrix [t,s]; 0 on the diagonal and
+// above. Those of a block stand in the place of the highest level that it replaces, level_place.
+int level_place(int level);
+tile_pair level_assemble(scan *s, int first, const tile_pair *scores);
+
+// ---- block.c: decays that are never small --------------------------------------------------------------------
+// Chooses the segments, for a state whose decay is made.
+void block_make(scan *s, int state);
+// Decays from the middle of a segment to its steps (S[t-1]: to those before), and back from its steps to the middle.
+tile_pair block_row_decay(scan *s, decay_factor *factor, bool previous, int level);
+tile_pair block_column_decay(scan *s, decay_factor *factor, int level);
+// Scores within segments: 0 but where a step reads an earlier one.
+tile_pair block_masked(scan *s, tile_pair scores, int level);
 
 // ---- phase.c: rotations ----------------------------------------------------------------------------------------
 // May the rotations of this state be moved? phase_add: exp(i angle) belongs to its decay; `axes` as in decay_factor.

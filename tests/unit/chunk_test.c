@@ -278,6 +278,20 @@ static const char rotations[] =
     "  u = sum[K](conj(C) * U)\n"
     "}\n";
 
+// Decays that are never small: along keys with reads before and after the step and a sum in the update; along values, with
+// a phase; promised.
+static const char bounded[] =
+    "recurrence r(H, K = 4, V = 3) {\n"
+    "  input q[H,K], k[H,K], v[H,V], w[H,K], x[H,V], angle[H,K], p[H,K] in [-3, 0.5]\n"
+    "  state S[H,K,V], T[H,K,V] : complex, U[H,K,V]\n"
+    "  output y[H,V], z[H,V]\n"
+    "  S = exp(-exp(-0.5) * sigmoid(w)) * S[t-1] - k * sum[K](normalize[K](q) * S[t-1]) + k * v\n"
+    "  T = polar(1, angle) * exp(-0.2 * sigmoid(x)) * T[t-1] + k * v\n"
+    "  U = exp(p) * U[t-1] + q * v\n"
+    "  y = sum[K](q * S) + sum[K](k * S[t-1])\n"
+    "  z = re(sum[K](q * T)) + sum[K](k * U[t-1])\n"
+    "}\n";
+
 // Matrix products make and read the states: powers of complex decays that never change, a real one that does, one that is 1.
 static const char dense[] =
     "recurrence r(H = 3, P = 4, W = 2) {\n"
@@ -499,6 +513,7 @@ static const struct {
     {"complex matrix", complex_matrix},
     {"rotations", rotations},
     {"dense", dense},
+    {"bounded", bounded},
     {"where", where_reset},
     {"lagged", lagged},
     {"delays", delays},
@@ -643,6 +658,36 @@ static void chunks_agree_with_the_reference(void **state) {
     }
     fixture_close(&s);
   }
+}
+
+static int count_ops(const tile_program *p, tile_op op) {
+  int count = 0;
+  for (int i = 0; i < p->values.count; i++) count += p->values.items[i].op == op;
+  return count;
+}
+
+// 16 * 0.6 is an exponent that may stand on a key: segments of 32 steps need no levels, those of 64 one.
+static void bounded_decays_need_fewer_levels(void **state) {
+  (void)state;
+  static const char *const text =
+      "recurrence r(H, K = 4, V = 3) {\n"
+      "  input q[H,K], k[H,K], v[H,V], g[H,K] in [-0.6, 0]\n"
+      "  state S[H,K,V]\n"
+      "  output y[H,V]\n"
+      "  S = exp(g) * S[t-1] + k * v\n"
+      "  y = sum[K](q * S)\n"
+      "}\n";
+  fixture s = fixture_open();
+  recurrence *r = from_source(&s, text);
+  const char *reason = NULL;
+  tile_program *whole = chunk_build_linear_scan(s.memory, r, 32, &reason);
+  tile_program *halves = chunk_build_linear_scan(s.memory, r, 64, &reason);
+  assert_non_null(whole);
+  assert_non_null(halves);
+  assert_int_equal(count_ops(whole, TILE_SPLIT), 0);
+  assert_int_equal(count_ops(whole, TILE_DOT), 5);  // scores, own scores, values, state before, next
+  assert_int_equal(count_ops(halves, TILE_DOT), 6);
+  fixture_close(&s);
 }
 
 static void pointwise_programs_agree(void **state) {
@@ -947,6 +992,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree_with_the_reference),
       cmocka_unit_test(chunks_agree_with_the_reference),
+      cmocka_unit_test(bounded_decays_need_fewer_levels),
       cmocka_unit_test(pointwise_programs_agree),
       cmocka_unit_test(other_structures_are_refused),
       cmocka_unit_test(random_programs_agree),
