@@ -1,7 +1,7 @@
 /* Reads back from a manifest what its library was compiled from: a library carries its own source.
  *
- *   {"dtype": "f64", "optimisation": 3, "chunk": 0, "defines": ["P=32"], "sources": [{"path": "mamba2.rec", ..}], ..}
- *   ->  the sources, the first of them to be compiled; words --dtype f64 -O3 -D P=32 */
+ *   {"dtype": "f64", "optimisation": 3, "defines": ["P=32"], "sources": [{"path": .., ..}]}
+ *   ->  the sources, the first of them to be compiled; words --dtype=f64 -O3 -DP=32 */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>

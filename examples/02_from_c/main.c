@@ -1,9 +1,11 @@
-/* A compiled recurrence from C: prompts of different lengths run in one call, tokens follow one by one, and a gradient.
+/* A compiled recurrence from C: prompts of different lengths in one call, tokens that follow one by
+ * one, and a gradient.
  *
  *   recc memory.rec
  *   cc -std=c11 -O2 main.c ./memory.so -lm -Wl,-rpath,. -o main && ./main
  *
- * memory.h is all that is needed: it tells every argument, and nothing of rec is installed or linked but memory.so. */
+ * memory.h is all that is needed: it tells every argument, and nothing of rec is installed or
+ * linked but memory.so. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,8 @@
 
 enum { SEQUENCES = 4, H = 3, K = 16, V = 16, TOTAL = 3 + 40 + 0 + 17 };
 
-/* How many tokens of each sequence are there at first. The third has no prompt; the second has no token to follow. */
+/* How many tokens each sequence has, and how many of them are there at first. The third has none;
+ * the second has no token to follow. */
 static const int lengths[SEQUENCES] = {3, 40, 0, 17}, prompts[SEQUENCES] = {1, 40, 0, 12};
 
 static void stop(const char *what) {
@@ -40,7 +43,7 @@ static float *draw(size_t count) {
   return drawn;
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------------------------------- */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 /* All sequences behind each other, as cu_seqlens describes it: [1, tokens, H, ..]. */
 typedef struct tokens {
@@ -48,8 +51,8 @@ typedef struct tokens {
 } tokens;
 
 static tokens draw_tokens(void) {
-  return (tokens){draw(TOTAL * H * K), draw(TOTAL * H * K), draw(TOTAL * H * V), draw(TOTAL * H * K),
-                  numbers(TOTAL * H * V)};
+  return (tokens){draw(TOTAL * H * K), draw(TOTAL * H * K), draw(TOTAL * H * V),
+                  draw(TOTAL * H * K), numbers(TOTAL * H * V)};
 }
 
 static tokens empty_tokens(void) {
@@ -71,9 +74,9 @@ static void copy_token(tokens to, int at, tokens from, int place) {
   memcpy(to.gate + at * H * K, from.gate + place * H * K, H * K * sizeof(float));
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-/* What is carried from call to call: a row for each sequence. A cache of constant size, however long the sequences. */
+/* What is carried from call to call: a row for each sequence, of the same size at any length. */
 typedef struct cache {
   float *S;     /* [SEQUENCES, H, K, V] */
   float *k_lag; /* [SEQUENCES, 1, H, K]: the key before, for k[t-1] */
@@ -103,12 +106,13 @@ static memory_arguments arguments_for(tokens t, const int32_t *offsets, float *m
                             .y = t.y};
 }
 
-/* Memory for calls of such sizes, whatever the lengths of the sequences. `keep`: forward leaves for backward what that would
- * else compute again. */
+/* Memory for calls of such sizes, whatever the lengths of the sequences. `keep`: forward leaves for
+ * backward what that would else compute again. */
 static rec_launch launch_for(const memory_arguments *arguments, int keep) {
   rec_sizes sizes = {.size = sizeof sizes};
   if (memory_sizes(arguments, &sizes)) stop("memory_sizes");
-  rec_launch launch = {.size = sizeof launch, .abi_major = REC_ABI_MAJOR, .abi_minor = REC_ABI_MINOR};
+  rec_launch launch = {
+      .size = sizeof launch, .abi_major = REC_ABI_MAJOR, .abi_minor = REC_ABI_MINOR};
   launch.workspace_bytes = sizes.workspace;
   launch.workspace = allocate((size_t)sizes.workspace);
   if (keep) {
@@ -130,7 +134,7 @@ static void forward(tokens t, const int32_t *offsets, float *mix, cache state) {
   free_launch(&launch);
 }
 
-/* ---- prompts, then tokens one by one ---------------------------------------------------------------------------------- */
+/* ---- prompts, then tokens one by one --------------------------------------------------------- */
 
 /* One call over all prompts. */
 static void prefill(tokens all, tokens y, float *mix, cache state) {
@@ -146,7 +150,8 @@ static void prefill(tokens all, tokens y, float *mix, cache state) {
            (size_t)prompts[s] * H * V * sizeof(float));
 }
 
-/* The next token of every sequence that has one; the state of the others stays as it is. Returns how many had one. */
+/* The next token of every sequence that has one; the state of the others stays as it is. Returns
+ * how many had one. */
 static int one_step(tokens all, tokens y, float *mix, cache state, int step) {
   tokens some = empty_tokens();
   int32_t offsets[SEQUENCES + 1] = {0};
@@ -194,7 +199,7 @@ static int check_generation(tokens all, const int32_t *offsets, float *mix) {
          check("  states", error(pieces.S, whole.S, SEQUENCES * H * K * V));
 }
 
-/* ---- gradients -------------------------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 static double inner(const float *a, const float *b, size_t count) {
   double sum = 0;
@@ -220,7 +225,8 @@ static int check_gradients(tokens all, const int32_t *offsets, float *mix) {
   printf("backward: <d_y, y> = %.6f\n", loss);
   int failures = check("  <d_v, v>", fabs(inner(arguments.d_v, all.v, TOTAL * H * V) / loss - 1)) +
                  check("  <d_q, q>", fabs(inner(arguments.d_q, all.q, TOTAL * H * K) / loss - 1));
-  /* Without what forward left, backward computes it again: the same to the last bit, on any number of threads. */
+  /* Without what forward left, backward computes it again: the same to the last bit, on any number
+   * of threads. */
   float *before = arguments.d_mix;
   arguments.d_mix = numbers(H * K);
   free(launch.saved);
@@ -228,7 +234,8 @@ static int check_gradients(tokens all, const int32_t *offsets, float *mix) {
   launch.threads = 3;
   if (memory_backward(&arguments, &launch)) stop("memory_backward");
   int same = memcmp(before, arguments.d_mix, H * K * sizeof(float)) == 0;
-  printf("  again, without saved states, on 3 threads       %s\n", same ? "the same bits" : "OTHER BITS");
+  printf("  again, without saved states, on 3 threads       %s\n",
+         same ? "the same bits" : "OTHER BITS");
   free_launch(&launch);
   return failures + !same;
 }

@@ -1,4 +1,4 @@
-// Has .rec files, and the source that libraries carry, compiled by the recc that lies beside this program.
+// Has .rec files, and the source that libraries carry, compiled by the recc beside this program.
 //
 // The library is made in a private folder under $TMPDIR and loaded, then the folder goes: at once, on errors and on
 // signals that end the program. Signals are taken one by one while recc runs, so nothing is done inside a handler.

@@ -17,10 +17,10 @@ typedef struct call {
   int64_t longest, longest_at;   /* steps of the longest sequence, its number */
   int64_t axis_size[REC_AXES_MAX];
   void *const *replaced;         /* NULL, or by memory: data to use, NULL: the caller's */
-  int64_t alone;                 /* sequences of so many steps run by themselves (alone.h); 0: none */
+  int64_t alone;                 /* sequences of so many steps run alone (alone.h); 0: none */
   /* The call is a part of the caller's: of tokens that have whole_time steps, of states. */
   int64_t first_entry, first_step, whole_time, first_state;
-  int64_t parts, part_steps;     /* time is cut into parts joined by their states (split.h); 0: not */
+  int64_t parts, part_steps;     /* time is cut, parts joined by their states (split.h); 0: no */
   /* only with a launch */
   const rec_launch *launch;
   int clone;

@@ -1,7 +1,7 @@
 /* Finds the first number outside of its promised range.
  *
- *   input g[H] in [-5, 0], batch 2, time 7  ->  f_forward: expected g in [-5, 0], as promised, found
- *     0.25 in step 3 of batch entry 1, [H=2]
+ *   input g[H] in [-5, 0]  ->  f_forward: expected g in [-5, 0], as promised, found 0.25 in step 3
+ *     of batch entry 1, [H=2]
  *
  * What a chunk computes never holds the states between its ends, so those come from the single-step
  * form: one entry after the other, step by step. */
@@ -226,7 +226,8 @@ static rec_status walk_step(walk *w, const call *one, int64_t entry, int64_t ste
 
 rec_status promise_check_states(const call *c, void *workspace) {
   if (!promises_states(c)) return REC_OK;
-  walk w = {.call = c, .replaced = workspace, .before = (char *)workspace + stage_pointers_bytes(c)};
+  walk w = {.call = c, .replaced = workspace};
+  w.before = (char *)workspace + stage_pointers_bytes(c);
   w.after = w.before + all_bytes(c);
   w.stage = w.after + all_bytes(c);
   memset(w.replaced, 0, sizeof *w.replaced * (size_t)c->table->memory_count);

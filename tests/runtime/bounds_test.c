@@ -1,5 +1,6 @@
-// Packed calls read and write nothing outside of their tensors, and need no more workspace and saved states than they said:
-// all memory ends where a page begins that must not be touched. About 6 seconds.
+// Packed calls read and write nothing outside of their tensors, and need no more workspace and
+// saved states than they said: all memory ends where a page begins that must not be touched.
+// About 6 seconds.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
-// Bytes that end, but for the alignment of REC_ALIGNMENT, with a page. All of them live until the call is over.
+// Bytes that end with a page, but for REC_ALIGNMENT. All of them live until the call is over.
 enum { PIECES_MAX = 256 };
 static struct {
   void *start;
