@@ -415,8 +415,16 @@ static pid_t start_beside(const char *script) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 2, error_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   setenv("TMPDIR", temporary_path, 1);
+  // Whoever runs the tests in the background may have them ignore SIGINT.
+  posix_spawnattr_t attributes;
+  sigset_t every;
+  sigfillset(&every);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &every);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   pid_t child;
-  if (posix_spawn(&child, list[0], &actions, NULL, (char **)list, environ)) abort();
+  if (posix_spawn(&child, list[0], &actions, &attributes, (char **)list, environ)) abort();
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return child;
 }
