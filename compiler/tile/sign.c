@@ -49,6 +49,38 @@ static sign sign_of(const tile_program *p, tile_id id, int depth) {
   }
 }
 
+static bool not_positive(const tile_program *p, tile_id id, int depth) {
+  const tile_value *v = &p->values.items[id];
+  if (depth > DEEPEST) return false;
+  switch (v->op) {
+    case TILE_NUMBER: return v->number <= 0;
+    case TILE_LOG_SIGMOID:
+    case TILE_PREFIX:
+    case TILE_SEGMENT: return true;
+    case TILE_NEG: return sign_of(p, v->args[0], depth + 1) != UNKNOWN;
+    case TILE_SUM:
+    case TILE_RENAME: return not_positive(p, v->args[0], depth + 1);
+    case TILE_ADD:
+      return not_positive(p, v->args[0], depth + 1) && not_positive(p, v->args[1], depth + 1);
+    case TILE_SELECT:
+      return not_positive(p, v->args[1], depth + 1) && not_positive(p, v->args[2], depth + 1);
+    case TILE_MUL:
+      for (int k = 0; k < 2; k++) {
+        if (not_positive(p, v->args[k], depth + 1) && sign_of(p, v->args[1 - k], depth + 1))
+          return true;
+      }
+      return false;
+    default: return false;
+  }
+}
+
+bool tile_may_overflow(const tile_program *p, tile_id id) {
+  const tile_value *exponent = &p->values.items[p->values.items[id].args[0]];
+  bool over_steps = exponent->op == TILE_SUM && p->time_axis >= 0 &&
+                    axis_in(exponent->over, p->time_axis);
+  return !over_steps && !not_positive(p, p->values.items[id].args[0], 0);
+}
+
 bool tile_is_positive(const tile_program *p, tile_id id) { return sign_of(p, id, 0) == POSITIVE; }
 
 bool tile_padding_is_1(const tile_program *p, tile_id id) {

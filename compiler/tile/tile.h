@@ -174,6 +174,8 @@ axis_set tile_place_axes(const tile_program *program, const tile_place *place);
 bool tile_is_number(const tile_program *program, tile_id x, double number);
 /* Above 0 whatever the inputs are, as far as a glance tells; 1 on padded rows (sign.c). */
 bool tile_is_positive(const tile_program *program, tile_id x);
+/* May the exponential y be infinite? Not if its exponent is known to be at most 0, or is a sum over steps. */
+bool tile_may_overflow(const tile_program *program, tile_id y);
 bool tile_padding_is_1(const tile_program *program, tile_id x);
 /* Sets `grid` of a forward program: the body's axes that no operation consumes. */
 void tile_find_grid(tile_program *program);

@@ -36,8 +36,11 @@ static void vjp_neg(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, un(g, TILE_NEG, dy), dy);
 }
 
+// exp(-exp(w)) is 0 for large w, and so is what comes back from it, while exp(w) has overflowed: 0 stays 0.
 static void vjp_exp(gradient *g, tile_id y, tile_id dy) {
-  gradient_give(g, y, 0, mul(g, dy, y), dy);
+  tile_id dx = mul(g, dy, y);
+  if (tile_may_overflow(g->forward, y)) dx = mask_out(g, bin(g, TILE_EQUAL, dy, num(g, 0)), dx);
+  gradient_give(g, y, 0, dx, dy);
 }
 
 static void vjp_exp2(gradient *g, tile_id y, tile_id dy) {

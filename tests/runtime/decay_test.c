@@ -97,7 +97,7 @@ int main(void) {
   rec_module *module = compile_text(text, options);
   if (check(module, "does not compile:\n%s", text)) {
     for (int i = 0; i < DECAYS; i++) {
-      static const double strengths[] = {1, 8, 30, 80};
+      static const double strengths[] = {1, 8, 30, 120};
       for (int k = 0; k < 4; k++) {
         check_decay(rec_module_recurrence(module, i), decays[i], strengths[k], 17);
         check_decay(rec_module_recurrence(module, i), decays[i], strengths[k], 150);
