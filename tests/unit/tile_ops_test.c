@@ -393,6 +393,39 @@ static void regrouping_simplifies(void **state) {
   arena_free(a);
 }
 
+// The exponentials of first halves are not computed: half of the work is left.
+static void slices_go_below_what_they_take_a_part_of(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  tile_program *p = parse(a, "program sliced chunk 8\n" CHUNK_OF_8 INPUTS
+                             "%4 [t,K] = mul %0 %1\n"
+                             "%5 [t,K] = exp %4\n"
+                             "%6 [u,i,K] = split %5 t -> u,i\n"
+                             "%7 [w,h,i,K] = split %6 u -> w,h\n"
+                             "%8 [w,i,K] = slice %7 h = 1\n"
+                             "%9 [w,h,i,K] = place %8 h = 1\n"
+                             "%10 [u,i,K] = join %9 w,h -> u\n"
+                             "%11 [t,K] = join %10 u,i -> t\n"
+                             "%12 [t,V] = dot %11 %3 over K\n"
+                             "%13 [t,V] = mul %2 %12\n" OUTPUT "%13\n");
+  tile_program *simple = tile_simplify(a, p);
+  assert_null(tile_verify(a, simple));
+  int64_t sizes[TILE_MAX_AXES] = {3, 2};
+  double work[2] = {0, 0};
+  const tile_program *programs_of[2] = {p, simple};
+  for (int n = 0; n < 2; n++) {
+    for (int i = 0; i < programs_of[n]->values.count; i++) {
+      tile_op op = programs_of[n]->values.items[i].op;
+      if (op == TILE_EXP) work[n] += tile_value_cost(programs_of[n], i, sizes);
+    }
+  }
+  assert_true(work[0] == 8 * 3 * 14 && work[1] == work[0] / 2);
+  seed = 3;
+  check_gradients(a, simple, 8);
+  check_gradients(a, simple, 5);
+  arena_free(a);
+}
+
 static void wrong_groups_are_refused(void **state) {
   (void)state;
   arena *a = arena_new();
@@ -424,8 +457,11 @@ static void wrong_groups_are_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(gradients_agree_with_differences), cmocka_unit_test(text_reads_back),
-      cmocka_unit_test(entries_move_as_the_rows_say),     cmocka_unit_test(regrouping_simplifies),
+      cmocka_unit_test(gradients_agree_with_differences),
+      cmocka_unit_test(text_reads_back),
+      cmocka_unit_test(entries_move_as_the_rows_say),
+      cmocka_unit_test(regrouping_simplifies),
+      cmocka_unit_test(slices_go_below_what_they_take_a_part_of),
       cmocka_unit_test(wrong_groups_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,75 @@
+// Slices go below what is computed entry by entry, so that the other entries are not computed.
+//
+//   %5 [u,i] = split %4 t -> u,i, %4 = exp %3       ->   %4 [u,i] = split %3 t -> u,i
+//   %6 [u] = slice %5 i = 0                              %5 [u] = slice %4 i = 0
+//                                                        %6 [u] = exp %5
+//
+// Only below values that nobody else uses: what is there as a whole is sliced for nothing.
+#include "compiler/tile/products.h"
+
+typedef struct sinker {
+  const tile_program *from;
+  tile_program *to;
+  const int *uses;
+  tile_id *image;
+} sinker;
+
+static const tile_value *value_of(const sinker *s, tile_id id) {
+  return &s->from->values.items[id];
+}
+
+static bool is_map(tile_op op) { return op == TILE_SLICE || op == TILE_SPLIT || op == TILE_RENAME; }
+
+// The maps from the value `below` up to the slice `top`, in the new program, over x.
+static tile_id mapped(sinker *s, tile_id top, tile_id below, tile_id x) {
+  if (top == below) return x;
+  tile_value v = *value_of(s, top);
+  v.args[0] = mapped(s, v.args[0], below, x);
+  v.name = NULL;
+  return tile_append(s->to, v);
+}
+
+static bool may_sink(const sinker *s, tile_id id) {
+  const tile_value *v = value_of(s, id);
+  bool costs = tile_op_cost(v->op) > 0 && v->op != TILE_NEG;  // signs go elsewhere, see arrange.c
+  return tile_elementwise(v->op) && costs && v->op != TILE_ACCUMULATE && s->uses[id] == 1;
+}
+
+// The maps over a value: on its operands, as far down as it is used here alone.
+static tile_id sunk(sinker *s, tile_id top, tile_id below, tile_id id) {
+  if (!may_sink(s, id)) return mapped(s, top, below, s->image[id]);
+  tile_value v = *value_of(s, id);
+  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = sunk(s, top, below, v.args[k]);
+  return tile_append(s->to, v);
+}
+
+static tile_id rewrite(sinker *s, tile_id id) {
+  tile_value v = *value_of(s, id);
+  if (v.op == TILE_SLICE) {
+    tile_id below = v.args[0];
+    while (is_map(value_of(s, below)->op) && s->uses[below] == 1)
+      below = value_of(s, below)->args[0];
+    if (may_sink(s, below)) return sunk(s, id, below, below);
+  }
+  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = s->image[v.args[k]];
+  return tile_append_exact(s->to, v);
+}
+
+tile_program *tile_sink_slices(arena *a, const tile_program *program) {
+  int *uses = ARENA_ARRAY(a, int, program->values.count);
+  for (int i = 0; i < program->values.count; i++) {
+    const tile_value *v = &program->values.items[i];
+    for (int k = 0; k < tile_arity(v->op); k++) uses[v->args[k]]++;
+  }
+  for (int i = 0; i < program->results.count; i++) uses[program->results.items[i].value]++;
+  sinker s = {.from = program,
+              .to = tile_program_like(a, program->name, program),
+              .uses = uses,
+              .image = ARENA_ARRAY(a, tile_id, program->values.count)};
+  for (int i = 0; i < program->values.count; i++) s.image[i] = rewrite(&s, i);
+  for (int i = 0; i < program->results.count; i++) {
+    tile_result result = program->results.items[i];
+    tile_add_result(s.to, result.place, s.image[result.value]);
+  }
+  return tile_drop_unused(a, s.to);
+}
