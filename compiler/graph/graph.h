@@ -175,6 +175,7 @@ typedef struct graph_train {
 typedef struct graph_evaluate {
   const char *name, *after; /* after: the train block judged */
   int64_t until;            /* perplexity(until = N); 0: not asked for */
+  int64_t state_until;      /* state_norm(until = N); 0: not asked for */
   const ast_item *item;
 } graph_evaluate;
 

@@ -292,6 +292,7 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   cJSON_AddStringToObject(object, "name", e->name);
   cJSON_AddStringToObject(object, "after", e->after);
   add_whole(object, "perplexity", e->until);
+  add_whole(object, "state_norm", e->state_until);
   return object;
 }
 

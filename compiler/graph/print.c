@@ -176,16 +176,21 @@ static void put_train(text *t, const graph_program *program, const graph_train *
   }
 }
 
+static void put_evaluate(text *t, const graph_evaluate *e) {
+  put(t, "evaluate %s after %s:", e->name, e->after);
+  if (e->until) put(t, " perplexity until %" PRId64, e->until);
+  if (e->state_until)
+    put(t, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
+  put(t, "\n");
+}
+
 char *graph_print(arena *memory, const graph_program *program) {
   text t = {.memory = memory};
   for (int i = 0; i < program->kernels.count; i++)
     put(&t, "%s", typed_print_body(memory, program->kernels.items[i].body));
   for (int i = 0; i < program->models.count; i++) put_model(&t, program, &program->models.items[i]);
   for (int i = 0; i < program->trains.count; i++) put_train(&t, program, &program->trains.items[i]);
-  for (int i = 0; i < program->evaluates.count; i++)
-    put(&t, "evaluate %s after %s: perplexity until %" PRId64 "\n",
-        program->evaluates.items[i].name, program->evaluates.items[i].after,
-        program->evaluates.items[i].until);
+  for (int i = 0; i < program->evaluates.count; i++) put_evaluate(&t, &program->evaluates.items[i]);
   vec_push(memory, &t.bytes, '\0');
   return t.bytes.items;
 }

@@ -560,24 +560,26 @@ static bool read_task(graph_builder *b, const ast_expr *task, graph_evaluate *to
   setting_call call = {.names = names, .count = 1};
   block k = {.b = b, .scope = constant_scope(b)};
   const char *name = callee(task);
-  if (!strcmp(name, "remembrance") || !strcmp(name, "state_norm")) {
-    diag_error(
-        b->diag, task->span,
-        "expected perplexity(until = N), found '%s', which this version does not measure yet",
-        name);
+  int64_t *until = !strcmp(name, "perplexity")   ? &to->until
+                   : !strcmp(name, "state_norm") ? &to->state_until
+                                                 : NULL;
+  if (!until || task->kind != AST_CALL) {
+    diag_error(b->diag, task->span,
+               "expected perplexity(until = N) or state_norm(until = N), found '%s'%s",
+               expr_to_text(b->arena, task),
+               strcmp(name, "remembrance") ? "" : ", which this version does not measure yet");
     return false;
   }
-  if (strcmp(name, "perplexity") != 0 || task->kind != AST_CALL) {
-    diag_error(b->diag, task->span, "expected perplexity(until = N), found '%s'",
-               expr_to_text(b->arena, task));
+  if (*until) {
+    diag_error(b->diag, task->span, "expected %s once, found it twice", name);
     return false;
   }
   if (!read_call(&k, task, &call, false)) return false;
   if (!call.values[0]) {
-    diag_error(b->diag, task->span, "expected until = N in perplexity, found none");
+    diag_error(b->diag, task->span, "expected until = N in %s, found none", name);
     return false;
   }
-  return sema_whole(k.scope, call.values[0], "until", 2, &to->until);
+  return sema_whole(k.scope, call.values[0], "until", 2, until);
 }
 
 static void build_evaluate(graph_builder *b, const ast_item *item) {

@@ -54,12 +54,20 @@ static void print_train(const cJSON *program, const cJSON *train) {
          number_of(train, "seed"), number_of(train, "lr"), text_of(train, "file"));
 }
 
+static void print_evaluate(const cJSON *e) {
+  printf("\nevaluate %s after %s:", text_of(e, "name"), text_of(e, "after"));
+  if (number_of(e, "perplexity") > 0) printf(" perplexity until %.0f", number_of(e, "perplexity"));
+  if (number_of(e, "state_norm") > 0)
+    printf("%s state_norm until %.0f", number_of(e, "perplexity") > 0 ? "," : "",
+           number_of(e, "state_norm"));
+  printf("\n");
+}
+
 void print_program(const void *manifest) {
   const cJSON *program = cJSON_GetObjectItemCaseSensitive(manifest, "program"), *item;
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(program, "models")) print_model(item);
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(program, "trains"))
       print_train(program, item);
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(program, "evaluates"))
-      printf("\nevaluate %s after %s: perplexity until %.0f\n", text_of(item, "name"),
-             text_of(item, "after"), number_of(item, "perplexity"));
+      print_evaluate(item);
 }

@@ -7,54 +7,20 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/session.h"
+#include "runtime/train/evaluate.h"
 
-enum {
-  STREAMS_OF_A_TASK = 16,
-  TOKENS_OF_A_PASS = 524288,
-  MOST_STREAMS = 2048,
-  MOST_FAR_STREAMS = 128
-};
-
-// Sums by position of one pass.
-typedef struct pass {
-  int64_t streams, until, window;
-  int task_count;
-  double *sums;  // [task][until]
-} pass;
-
-typedef struct evaluation {
-  session *s;
-  trained_model of;
-  const train_block *block;
-  train_data data;
-  void *weights;
-  train_pool *pool;
-  pass *now;
-  atomic_int failed;  // the rec_status of the task that failed first
-  char message[512];
-} evaluation;
+enum { TOKENS_OF_A_PASS = 524288, MOST_STREAMS = 2048, MOST_FAR_STREAMS = 128 };
 
 // ---- one task: some streams from their first to their last position -----------------------------
 
-typedef struct stream_run {
-  executor *x;
-  char *states[2];
-  void **before, **after;
-  uint16_t *tokens, *targets;
-  float *losses;
-} stream_run;
-
-static rec_status open_run(const evaluation *e, int64_t streams, stream_run *r) {
+static rec_status open_run(const evaluation *e, int64_t first, int64_t streams, stream_run *r) {
   const train_model *m = e->of.model;
   int64_t tokens = streams * e->now->window;
-  *r = (stream_run){0};
+  *r = (stream_run){.first = first, .streams = streams};
   for (int i = 0; i < 2; i++)
     r->states[i] = calloc((size_t)(m->state_elements * streams) + 1, (size_t)e->of.n->element_size);
   r->before = calloc((size_t)m->state_count + 1, sizeof *r->before);
@@ -78,27 +44,25 @@ static void close_run(stream_run *r) {
   free(r->losses);
 }
 
-static rec_status read_window(const evaluation *e, stream_run *r, int64_t first, int64_t streams,
-                              int64_t position, double *sums) {
+rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t *length) {
   const train_model *m = e->of.model;
   const pass *p = e->now;
-  int64_t length = p->until - position < p->window ? p->until - position : p->window,
-          turn = position / p->window % 2;
+  int64_t time = end - r->position < p->window ? end - r->position : p->window;
   int64_t ring = e->data.count - e->data.train_count;
-  for (int64_t i = 0; i < streams; i++)
-    train_data_held_out(&e->data, (first + i) * ring / p->streams + position, length,
-                        r->tokens + i * length, r->targets + i * length);
+  for (int64_t i = 0; i < r->streams; i++)
+    train_data_held_out(&e->data, (r->first + i) * ring / p->streams + r->position, time,
+                        r->tokens + i * time, r->targets + i * time);
   for (int i = 0; i < m->state_count; i++) {
-    int64_t offset = m->states[i].place * streams * e->of.n->element_size;
-    r->before[i] = position ? r->states[turn] + offset : NULL;
-    r->after[i] = r->states[1 - turn] + offset;
+    int64_t offset = m->states[i].place * r->streams * e->of.n->element_size;
+    r->before[i] = r->position ? r->states[r->turn] + offset : NULL;
+    r->after[i] = r->states[1 - r->turn] + offset;
   }
-  shard s = {streams, length, 1, r->tokens, r->targets, r->before, r->after};
+  shard s = {r->streams, time, 1, r->tokens, r->targets, r->before, r->after};
   double loss;
-  rec_status status = executor_run(r->x, e->weights, &s, 1, NULL, &loss, r->losses);
-  for (int64_t i = 0; !status && i < streams * length; i++)
-    sums[position + i % length] += (double)r->losses[i];
-  return status;
+  r->turn = 1 - r->turn;
+  r->position += time;
+  *length = time;
+  return executor_run(r->x, e->weights, &s, 1, NULL, &loss, r->losses);
 }
 
 static rec_status read_streams(const evaluation *e, int number) {
@@ -106,9 +70,8 @@ static rec_status read_streams(const evaluation *e, int number) {
   stream_run r;
   int64_t first = p->streams * number / p->task_count,
           streams = p->streams * (number + 1) / p->task_count - first;
-  rec_status status = open_run(e, streams, &r);
-  for (int64_t position = 0; !status && position < p->until; position += p->window)
-    status = read_window(e, &r, first, streams, position, p->sums + number * p->until);
+  rec_status status = open_run(e, first, streams, &r);
+  if (!status) status = p->read(e, &r, p->sums + number * p->width);
   close_run(&r);
   return status;
 }
@@ -128,23 +91,38 @@ static int64_t between(int64_t x, int64_t low, int64_t high) {
   return x < low ? low : x > high ? high : x;
 }
 
-// Reads `streams` streams up to `until` and adds the sums of the tasks in their order into `total`.
-static rec_status run_pass(evaluation *e, int64_t streams, int64_t until, double *total) {
-  pass p = {.streams = streams,
-            .until = until,
-            .window = between(e->block->context, 1, until),
-            .task_count = (int)((streams + STREAMS_OF_A_TASK - 1) / STREAMS_OF_A_TASK)};
+rec_status evaluation_pass(evaluation *e, pass p, double *total) {
   int64_t numbers;
-  if (!rec_multiply(p.task_count, until, &numbers)) return rec_no_memory();
-  p.sums = calloc((size_t)numbers, sizeof *p.sums);
+  p.window = between(e->block->context, 1, p.until);
+  p.task_count = (int)((p.streams + STREAMS_OF_A_TASK - 1) / STREAMS_OF_A_TASK);
+  if (!rec_multiply(p.task_count, p.width, &numbers)) return rec_no_memory();
+  p.sums = calloc((size_t)numbers + 1, sizeof *p.sums);
   if (!p.sums) return rec_no_memory();
   e->now = &p;
   atomic_store(&e->failed, REC_OK);
   train_pool_run(e->pool, p.task_count, run_task, e);
-  for (int64_t i = 0; i < numbers; i++) total[i % until] += p.sums[i];
+  for (int64_t i = 0; i < numbers; i++) total[i % p.width] += p.sums[i];
   free(p.sums);
   int failed = atomic_load(&e->failed);
   return failed ? rec_fail((rec_status)failed, "%s", e->message) : REC_OK;
+}
+
+// ---- perplexity ---------------------------------------------------------------------------------
+
+static rec_status sum_losses(const evaluation *e, stream_run *r, double *sums) {
+  rec_status status = REC_OK;
+  while (!status && r->position < e->now->until) {
+    int64_t position = r->position, length;
+    status = streams_read(e, r, e->now->until, &length);
+    for (int64_t i = 0; !status && i < r->streams * length; i++)
+      sums[position + i % length] += (double)r->losses[i];
+  }
+  return status;
+}
+
+static rec_status run_pass(evaluation *e, int64_t streams, int64_t until, double *total) {
+  return evaluation_pass(
+      e, (pass){.streams = streams, .until = until, .width = until, .read = sum_losses}, total);
 }
 
 typedef struct by_position {
@@ -215,26 +193,51 @@ static void write_table(FILE *file, const by_position *m, int64_t context, bool 
   }
 }
 
-static rec_status write_file(const session *s, const evaluate_block *b, const char *name,
-                             const by_position *m, int64_t table_of) {
-  char *path = session_path(s, b->name, name), *text = NULL;
-  size_t size;
-  FILE *memory = path ? open_memstream(&text, &size) : NULL;
-  if (!memory) {
+rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name,
+                           const char *text, size_t size) {
+  char *path = session_path(s, b->name, name);
+  if (!path || !text) {
     free(path);
     return rec_no_memory();
   }
-  if (table_of)
-    write_table(memory, m, table_of, false);
-  else
-    write_curve(memory, m);
-  fclose(memory);
   FILE *file = fopen(path, "w");
   bool good = file && fwrite(text, 1, size, file) == size;
   if (file && fclose(file)) good = false;
   rec_status status = good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
   free(path);
+  return status;
+}
+
+static rec_status write_file(const session *s, const evaluate_block *b, const char *name,
+                             const by_position *m, int64_t table_of) {
+  char *text = NULL;
+  size_t size;
+  FILE *memory = open_memstream(&text, &size);
+  if (!memory) return rec_no_memory();
+  if (table_of)
+    write_table(memory, m, table_of, false);
+  else
+    write_curve(memory, m);
+  fclose(memory);
+  rec_status status = evaluation_save(s, b, name, text, size);
   free(text);
+  return status;
+}
+
+static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
+  by_position m = {0};
+  printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after,
+         b->until);
+  fflush(stdout);
+  rec_status status = measure(e, b->until, &m);
+  if (!status) {
+    write_table(stdout, &m, e->block->context, true);
+    fflush(stdout);
+    status = write_file(e->s, b, "perplexity.csv", &m, 0);
+  }
+  if (!status) status = write_file(e->s, b, "ranges.csv", &m, e->block->context);
+  free(m.near);
+  free(m.far);
   return status;
 }
 
@@ -265,23 +268,10 @@ static void close_evaluation(evaluation *e) {
 
 rec_status session_evaluate(session *s, const evaluate_block *b) {
   evaluation e = {.s = s};
-  by_position m = {0};
-  if (!b->until) return REC_OK;
+  if (!b->until && !b->state_until) return REC_OK;
   rec_status status = open_evaluation(&e, b);
-  if (!status) {
-    printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after,
-           b->until);
-    fflush(stdout);
-    status = measure(&e, b->until, &m);
-  }
-  if (!status) {
-    write_table(stdout, &m, e.block->context, true);
-    fflush(stdout);
-    status = write_file(s, b, "perplexity.csv", &m, 0);
-  }
-  if (!status) status = write_file(s, b, "ranges.csv", &m, e.block->context);
-  free(m.near);
-  free(m.far);
+  if (!status && b->until) status = judge_perplexity(&e, b);
+  if (!status && b->state_until) status = judge_states(&e, b);
   close_evaluation(&e);
   return status;
 }

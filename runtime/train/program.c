@@ -146,6 +146,20 @@ static void read_parameters(reader *r, const cJSON *object, train_model *m) {
   }
 }
 
+// The product of all axes but the last two; a complex element is two numbers of one head.
+static int64_t heads_of(reader *r, const cJSON *object, int64_t elements) {
+  const cJSON *axes = get(object, "axes");
+  int64_t heads = 1;
+  for (int i = 0; i < cJSON_GetArraySize(axes) - 2; i++) {
+    int64_t size = whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1,
+                              most_elements);
+    if (!rec_multiply(heads, size, &heads)) wrong(r, "axes");
+    if (r->status) return 1;
+  }
+  if (elements % heads) wrong(r, "axes");
+  return heads;
+}
+
 static void read_states(reader *r, const cJSON *object, train_model *m) {
   const cJSON *items, *item;
   model_state *s = list(r, object, "states", sizeof *s, &items, &m->state_count);
@@ -157,6 +171,7 @@ static void read_states(reader *r, const cJSON *object, train_model *m) {
                        .place = m->state_elements,
                        .lag = flag(item, "lag"),
                        .layer = (int)whole(r, item, "layer", -1, ANY_INT)};
+    s->heads = heads_of(r, item, s->elements);
     m->state_elements += aligned(s->elements);
     s++;
   }
@@ -331,7 +346,8 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   if (e)
     cJSON_ArrayForEach(item, items) *e++ =
         (evaluate_block){text(r, item, "name", false), text(r, item, "after", false),
-                         whole(r, item, "perplexity", 0, ANY_INT)};
+                         whole(r, item, "perplexity", 0, ANY_INT),
+                         whole(r, item, "state_norm", 0, ANY_INT)};
 }
 
 const train_block *train_program_block(const train_program *program, const char *name) {

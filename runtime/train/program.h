@@ -34,7 +34,8 @@ typedef struct model_state {
   const char *name;
   int64_t elements, place;
   bool lag;
-  int layer;  // of the outermost repeat, -1 outside
+  int layer;      // of the outermost repeat, -1 outside
+  int64_t heads;  // all axes but the last two
 } model_state;
 
 typedef struct model_use {
@@ -112,7 +113,7 @@ typedef struct train_block {
 
 typedef struct evaluate_block {
   const char *name, *after;
-  int64_t until;
+  int64_t until, state_until;  // of perplexity and state_norm; 0: not asked for
 } evaluate_block;
 
 typedef struct train_program {

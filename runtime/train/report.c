@@ -73,7 +73,13 @@ static bool plot_open(plot *p, const char *svg, const char *title, const char *x
 
 static void plot_curve(plot *p, const char *name, const char *points) {
   fprintf(p->out, "$c%d << END\n%sEND\n", p->curves, points);
-  fprintf(p->out, "name%d = '%s'\n", p->curves, name);
+  fprintf(p->out, "name%d = '", p->curves);
+  for (; *name; name++)
+    if (*name == '\'' || (unsigned char)*name < ' ')
+      fputs(*name == '\'' ? "''" : " ", p->out);
+    else
+      putc(*name, p->out);
+  fputs("'\n", p->out);
   p->curves++;
 }
 
@@ -184,6 +190,46 @@ static bool plot_positions(const session *s, const char *svg) {
   return plot_close(&p, true);
 }
 
+// position,layer,mean,deviation,norm,largest,state: the points of one state, and the line behind.
+static const char *state_points(const char *line, FILE *out, char name[256]) {
+  double position, norm;
+  char of[256];
+  for (bool first = true; *line; line = strchr(line, '\n') + 1, first = false) {
+    if (sscanf(line, "%lf,%*d,%*f,%*f,%lf,%*f,%255[^\n]", &position, &norm, of) != 3) return "";
+    if (first) memcpy(name, of, sizeof of);
+    if (strcmp(name, of) != 0) break;
+    fprintf(out, "%.0f %.6g\n", position, norm);
+  }
+  return line;
+}
+
+static void plot_block_states(plot *p, const char *block, const char *csv) {
+  for (const char *line = strchr(csv, '\n') + 1; *line;) {
+    char *points = NULL, state[256], name[512];
+    size_t size;
+    FILE *out = open_memstream(&points, &size);
+    if (!out) return;
+    line = state_points(line, out, state);
+    fclose(out);
+    snprintf(name, sizeof name, "%s: %s", block, size ? state : "");
+    if (size) plot_curve(p, name, points);
+    free(points);
+  }
+}
+
+static bool plot_states(const session *s, const char *svg) {
+  plot p;
+  if (!plot_open(&p, svg, "norm of the states by position", "position", "norm", true)) return false;
+  for (int i = 0; i < s->program->evaluate_count; i++) {
+    const evaluate_block *e = &s->program->evaluates[i];
+    char *csv = e->state_until ? run_text(s, e->name, "state_norm.csv") : NULL;
+    size_t size = csv ? strlen(csv) : 0;
+    if (size && csv[size - 1] == '\n') plot_block_states(&p, e->name, csv);
+    free(csv);
+  }
+  return plot_close(&p, true);
+}
+
 // ---- the page -----------------------------------------------------------------------------------
 
 static void put_svg(FILE *out, const char *path) {
@@ -237,7 +283,12 @@ static void put_block(FILE *out, const session *s, const train_block *b) {
           b->context, b->batch, b->steps, b->rate);
 }
 
-static void put_page(FILE *out, const session *s, const char *loss, const char *positions) {
+// Files of the plots; NULL: not drawn.
+typedef struct plots {
+  const char *loss, *positions, *states;
+} plots;
+
+static void put_page(FILE *out, const session *s, plots drawn) {
   fputs("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>rec: ", out);
   put_escaped(out, s->source_path);
   fputs(
@@ -251,18 +302,25 @@ static void put_page(FILE *out, const session *s, const char *loss, const char *
       out);
   put_escaped(out, s->source_path);
   fputs("</h1>\n", out);
-  if (positions) {
+  if (drawn.positions) {
     fputs(
         "<h2>Bits a byte by position</h2>\n<p>Held-out text, the state carried from window to "
         "window; the dashed line is the "
         "context of training.</p>\n",
         out);
-    put_svg(out, positions);
+    put_svg(out, drawn.positions);
   }
   if (s->program->evaluate_count) put_ranges(out, s);
-  if (loss) {
+  if (drawn.states) {
+    fputs(
+        "<h2>States</h2>\n<p>The norm of a head's state, averaged over the heads of a layer and "
+        "over streams of held-out text.</p>\n",
+        out);
+    put_svg(out, drawn.states);
+  }
+  if (drawn.loss) {
     fputs("<h2>Training</h2>\n", out);
-    put_svg(out, loss);
+    put_svg(out, drawn.loss);
   }
   fputs(
       "<table><tr><th>block</th><th>model</th><th>context</th><th>batch</th><th>steps</th><th>lr</"
@@ -276,17 +334,21 @@ static void put_page(FILE *out, const session *s, const char *loss, const char *
 
 rec_status session_report(const session *s) {
   char *loss = session_path(s, NULL, "loss.svg"),
-       *positions = session_path(s, NULL, "positions.svg");
+       *positions = session_path(s, NULL, "positions.svg"),
+       *states = session_path(s, NULL, "states.svg");
   char *page = session_path(s, NULL, "report.html");
-  rec_status status = loss && positions && page ? REC_OK : rec_no_memory();
+  rec_status status = loss && positions && states && page ? REC_OK : rec_no_memory();
   if (!status) {
-    bool has_loss = plot_loss(s, loss), has_positions = plot_positions(s, positions);
+    plots drawn = {.loss = plot_loss(s, loss) ? loss : NULL,
+                   .positions = plot_positions(s, positions) ? positions : NULL,
+                   .states = plot_states(s, states) ? states : NULL};
     FILE *out = fopen(page, "w");
-    if (out) put_page(out, s, has_loss ? loss : NULL, has_positions ? positions : NULL);
+    if (out) put_page(out, s, drawn);
     if (!out || fclose(out)) status = rec_fail(REC_ERROR_FILE, "%s: %s", page, strerror(errno));
   }
   free(loss);
   free(positions);
+  free(states);
   free(page);
   return status;
 }
