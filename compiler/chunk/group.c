@@ -87,12 +87,17 @@ static bool share_axes(scan *s, scan_state *state) {
   return changed;
 }
 
-// Value axes that the decay has are heads, as long as another is left.
+// Value axes that the decay has are heads, as long as another is left; else those beside its keys.
 static void leave_heads(const scan *s, scan_state *state) {
   axis_set of_decay =
       state->decay_value == NO_VALUE ? 0 : s->body->values.items[state->decay_value].axes;
   bool may_have = state->finds_axes || state->structure->class == STATE_LOW_RANK;
-  if (may_have && (state->values & ~of_decay)) state->values &= ~of_decay;
+  if (!may_have) return;
+  axis_set heads = state->values & ~of_decay
+                       ? of_decay
+                       : recurrence_decay_heads(s->arena, s->body, state->decay_value,
+                                                state->log_decay, state->keys, state->values);
+  state->values &= ~heads;
 }
 
 static void find_axes(scan *s, int group) {

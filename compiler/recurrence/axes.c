@@ -100,6 +100,25 @@ static bool separates(const builder *b, value_id id, value_op joins, axis_set ke
   return true;
 }
 
+axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id decay,
+                                value_id log_decay, axis_set keys, axis_set values) {
+  value_id parts = log_decay != NO_VALUE ? log_decay : decay;
+  axis_set heads = 0;
+  if (parts == NO_VALUE) return 0;
+  recurrence_terms terms = recurrence_split_terms(memory, body, parts, keys, values);
+  bool apart = log_decay == NO_VALUE && terms.count == 1;  // a product: factors by themselves
+  for (int i = 0; i < terms.count; i++) {
+    axis_set axes = 0;
+    for (int k = 0; k < terms.items[i].factors.count; k++) {
+      axis_set own = body->values.items[terms.items[i].factors.items[k].value].axes;
+      if (own & keys) heads |= own & values;
+      axes |= own;
+    }
+    if (!apart && (axes & keys)) heads |= axes & values;
+  }
+  return values & ~heads ? heads : 0;
+}
+
 bool decay_separates(const builder *b, value_id decay, value_id log_decay, axis_set keys,
                      axis_set values) {
   if (decay == NO_VALUE || separates(b, decay, VALUE_MUL, keys, values)) return true;

@@ -74,6 +74,11 @@ char *recurrence_report(arena *arena, const sources *all, const recurrence *recu
 // Values that these functions make are appended to the body (simplified, and shared with what is
 // there); the positions of existing values stay.
 
+// Value axes that stand beside keys in one factor of a decay are heads, as long as another value axis
+// is left: these heads.
+axis_set recurrence_decay_heads(arena *memory, const typed_body *body, value_id decay,
+                                value_id log_decay, axis_set keys, axis_set values);
+
 // One factor of a product; in `a / b * c` the factor b divides.
 typedef struct recurrence_factor {
   value_id value;

@@ -117,7 +117,11 @@ static void classify_decay(finder *f, state_structure *s) {
   // Axes that the decay has are heads rather than values, as long as some value axis remains: heads
   // that share B.
   axis_set beside_heads = s->value_axes & ~decay_axes;
-  if (beside_heads) s->value_axes = beside_heads;
+  s->value_axes =
+      beside_heads ? beside_heads
+                   : s->value_axes & ~recurrence_decay_heads(f->memory, f->body, s->decay,
+                                                             s->log_decay, s->key_axes,
+                                                             s->value_axes);
   if (s->key_axes == 0) {
     s->class = STATE_ELEMENTWISE;
     return;
