@@ -80,28 +80,6 @@ static double contiguity(const scheduler *s, int axis) {
   return score;
 }
 
-enum { SMALLEST_LANES = 2 };
-
-static int choose_lane(const scheduler *s, axis_set grid) {
-  int best = -1;
-  double best_score = -1;
-  axis_set candidates = grid & state_axes(s);
-  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
-    int64_t size = size_of(s, axis);
-    if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES))
-      continue;
-    double score = 2 * contiguity(s, axis) + (size == TYPED_RUNTIME_SIZE || size >= 16);
-    if (score >= best_score) best = axis, best_score = score;
-  }
-  return best;
-}
-
-/* A small axis is one block; otherwise whole vectors of every clone, several where there is enough to share out. */
-static int lane_block(int64_t size) {
-  if (size != TYPED_RUNTIME_SIZE && size <= 16) return (int)size;
-  return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
-}
-
 static bool is_matrix_state(const scheduler *s, int lane) {
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
@@ -113,6 +91,36 @@ static bool is_matrix_state(const scheduler *s, int lane) {
     if (points > 32) return true;
   }
   return false;
+}
+
+/* Lanes along heads would hold a whole matrix each, and gather most tokens: each operation then takes lanes of its own. */
+static bool is_beside_matrix(const scheduler *s, int axis) {
+  double all = 0;
+  for (int other = 0; other < s->r->body.axes.count; other++) all += contiguity(s, other);
+  return is_matrix_state(s, axis) && contiguity(s, axis) < all / 4;
+}
+
+enum { SMALLEST_LANES = 2 };
+
+static int choose_lane(const scheduler *s, axis_set grid) {
+  int best = -1;
+  double best_score = -1;
+  axis_set candidates = grid & state_axes(s);
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+    int64_t size = size_of(s, axis);
+    if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES))
+      continue;
+    if (is_beside_matrix(s, axis)) continue;
+    double score = 2 * contiguity(s, axis) + (size == TYPED_RUNTIME_SIZE || size >= 16);
+    if (score >= best_score) best = axis, best_score = score;
+  }
+  return best;
+}
+
+/* A small axis is one block; otherwise whole vectors of every clone, several where there is enough to share out. */
+static int lane_block(int64_t size) {
+  if (size != TYPED_RUNTIME_SIZE && size <= 16) return (int)size;
+  return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
 }
 
 static void map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes) {
