@@ -143,11 +143,19 @@ typedef struct graph_model {
 
 /* ---- training and judging -------------------------------------------------------------------- */
 
-typedef enum intervention_kind { START_ZERO, START_STATE_PASSING } intervention_kind;
+typedef enum intervention_kind {
+  START_ZERO,
+  START_STATE_PASSING,
+  START_RANDOM_NOISE, /* N(0, number^2) for every entry */
+} intervention_kind;
+
+/* As the language and the manifest write it. */
+const char *intervention_name(intervention_kind kind);
 
 typedef struct graph_choice {
   double weight; /* of a mix; all weights of an entry sum to 1 */
   intervention_kind kind;
+  double number; /* RANDOM_NOISE: the standard deviation; else 0 */
 } graph_choice;
 
 /* What sequences start from, in steps from .. to - 1, in the layers first_layer .. last_layer - 1.

@@ -90,24 +90,13 @@ static cJSON *step_json(const start_place *p, const typed_start *start, int step
       if (v->op == VALUE_NUMBER) return cJSON_CreateNumber(v->number);
       name = value_op_text(v->op), arity = value_arity(v->op);
       break;
-    case START_INDEX:
-      return index_json(p, v->axis);
-    case START_IDENTITY:
-      return identity_json(p);
-    case START_OTHER_DRAW:
-      return other_json(p, v->path);
-    case START_UNIFORM:
-      name = "uniform";
-      break;
-    case START_LOGUNIFORM:
-      name = "loguniform";
-      break;
-    case START_NORMAL:
-      name = "normal";
-      break;
-    case START_INV_SOFTPLUS:
-      name = "inv_softplus", arity = 1;
-      break;
+    case START_INDEX: return index_json(p, v->axis);
+    case START_IDENTITY: return identity_json(p);
+    case START_OTHER_DRAW: return other_json(p, v->path);
+    case START_UNIFORM: name = "uniform"; break;
+    case START_LOGUNIFORM: name = "loguniform"; break;
+    case START_NORMAL: name = "normal"; break;
+    case START_INV_SOFTPLUS: name = "inv_softplus", arity = 1; break;
   }
   cJSON *list = named_list(name);
   if (v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL)
@@ -236,8 +225,6 @@ static cJSON *model_json(arena *memory, const graph_model *model) {
 /* ---- the schedule table ---------------------------------------------------------------------- */
 
 static cJSON *intervention_json(const graph_intervention *v) {
-  static const char *const kinds[] = {
-      [START_ZERO] = "zero", [START_STATE_PASSING] = "state_passing"};
   cJSON *object = cJSON_CreateObject();
   add_whole(object, "from", v->from);
   add_whole(object, "to", v->to);
@@ -245,8 +232,10 @@ static cJSON *intervention_json(const graph_intervention *v) {
   add_whole(object, "last_layer", v->last_layer);
   cJSON *choices = add(object, "mix", cJSON_CreateArray());
   for (int i = 0; i < v->choices.count; i++) {
-    cJSON *choice = named_list(kinds[v->choices.items[i].kind]);
-    cJSON_AddItemToArray(choice, cJSON_CreateNumber(v->choices.items[i].weight));
+    const graph_choice *c = &v->choices.items[i];
+    cJSON *choice = named_list(intervention_name(c->kind));
+    cJSON_AddItemToArray(choice, cJSON_CreateNumber(c->weight));
+    cJSON_AddItemToArray(choice, cJSON_CreateNumber(c->number));
     cJSON_AddItemToArray(choices, choice);
   }
   return object;

@@ -38,20 +38,13 @@ static const char *start_text(arena *memory, const typed_start *start, int step)
       if (v->op == VALUE_WHOLE_POWER)
         return arena_printf(memory, "ipow(%s, %d)", args[0], v->exponent);
       return arena_printf(memory, "%s(%s)", value_op_text(v->op), list);
-    case START_INDEX:
-      return arena_printf(memory, "index(%d)", v->axis);
-    case START_UNIFORM:
-      return arena_printf(memory, "uniform(%s)", list);
-    case START_LOGUNIFORM:
-      return arena_printf(memory, "loguniform(%s)", list);
-    case START_NORMAL:
-      return arena_printf(memory, "normal(%s)", list);
-    case START_INV_SOFTPLUS:
-      return arena_printf(memory, "inv_softplus(%s)", list);
-    case START_IDENTITY:
-      return "identity";
-    case START_OTHER_DRAW:
-      return v->path;
+    case START_INDEX: return arena_printf(memory, "index(%d)", v->axis);
+    case START_UNIFORM: return arena_printf(memory, "uniform(%s)", list);
+    case START_LOGUNIFORM: return arena_printf(memory, "loguniform(%s)", list);
+    case START_NORMAL: return arena_printf(memory, "normal(%s)", list);
+    case START_INV_SOFTPLUS: return arena_printf(memory, "inv_softplus(%s)", list);
+    case START_IDENTITY: return "identity";
+    case START_OTHER_DRAW: return v->path;
   }
   return "";
 }
@@ -151,8 +144,6 @@ static void put_model(text *t, const graph_program *program, const graph_model *
 }
 
 static void put_train(text *t, const graph_program *program, const graph_train *train) {
-  static const char *const kinds[] = {
-      [START_ZERO] = "zero", [START_STATE_PASSING] = "state_passing"};
   put(t, "train %s%s%s: %s", train->name, train->after ? " after " : "",
       train->after ? train->after : "", program->models.items[train->model].text);
   if (train->init_text) put(t, " init %s", train->init_text);
@@ -169,9 +160,11 @@ static void put_train(text *t, const graph_program *program, const graph_train *
     const graph_intervention *v = &train->interventions.items[i];
     put(t, "  steps %" PRId64 "..%" PRId64, v->from, v->to);
     if (v->last_layer != INT32_MAX) put(t, " layers %d..%d", v->first_layer, v->last_layer);
-    for (int k = 0; k < v->choices.count; k++)
-      put(t, "%s %g %s", k ? "," : ":", v->choices.items[k].weight,
-          kinds[v->choices.items[k].kind]);
+    for (int k = 0; k < v->choices.count; k++) {
+      const graph_choice *c = &v->choices.items[k];
+      put(t, "%s %g %s", k ? "," : ":", c->weight, intervention_name(c->kind));
+      if (c->kind == START_RANDOM_NOISE) put(t, "(%g)", c->number);
+    }
     put(t, "\n");
   }
 }

@@ -237,14 +237,23 @@ static bool read_data(block *k) {
 
 static bool read_kind(block *k, const ast_expr *e, double share, graph_intervention *to);
 
-static void add_choice(block *k, graph_intervention *to, double weight, intervention_kind kind) {
-  if (weight <= 0) return;
-  for (int i = 0; i < to->choices.count; i++)
-    if (to->choices.items[i].kind == kind) {
-      to->choices.items[i].weight += weight;
+const char *intervention_name(intervention_kind kind) {
+  static const char *const names[] = {[START_ZERO] = "zero",
+                                      [START_STATE_PASSING] = "state_passing",
+                                      [START_RANDOM_NOISE] = "random_noise"};
+  return names[kind];
+}
+
+static void add_choice(block *k, graph_intervention *to, graph_choice added) {
+  if (added.weight <= 0) return;
+  for (int i = 0; i < to->choices.count; i++) {
+    graph_choice *c = &to->choices.items[i];
+    if (c->kind == added.kind && c->number == added.number) {
+      c->weight += added.weight;
       return;
     }
-  vec_push(k->b->arena, &to->choices, (graph_choice){weight, kind});
+  }
+  vec_push(k->b->arena, &to->choices, added);
 }
 
 static bool read_mix(block *k, const ast_expr *e, double share, graph_intervention *to) {
@@ -270,28 +279,48 @@ static bool read_state_passing(block *k, const ast_expr *e, double share, graph_
   if (!read_call(k, e, &call, false) ||
       !optional_number(k, call.values[0], "dropout", 0, 1, &dropout))
     return false;
-  add_choice(k, to, share * (1 - dropout), START_STATE_PASSING);
-  add_choice(k, to, share * dropout, START_ZERO);
+  add_choice(k, to, (graph_choice){share * (1 - dropout), START_STATE_PASSING, 0});
+  add_choice(k, to, (graph_choice){share * dropout, START_ZERO, 0});
+  return true;
+}
+
+static bool read_random_noise(block *k, const ast_expr *e, double share, graph_intervention *to) {
+  static const char *const names[] = {"sigma"};
+  setting_call call = {.names = names, .count = 1};
+  double sigma = 0;
+  if (!read_call(k, e, &call, true)) return false;
+  const ast_expr *number = call.positional ? call.positional : call.values[0];
+  if (!number || (call.positional && call.values[0])) {
+    diag_error(k->b->diag, e->span,
+               "expected one standard deviation, as in random_noise(0.1), found '%s'",
+               expr_to_text(k->b->arena, e));
+    return false;
+  }
+  if (!optional_number(k, number, "sigma", 0, 1e6, &sigma)) return false;
+  add_choice(k, to, (graph_choice){share, START_RANDOM_NOISE, sigma});
   return true;
 }
 
 static bool read_kind(block *k, const ast_expr *e, double share, graph_intervention *to) {
-  static const char *const later[] = {"random_noise", "fitted_noise", "tbtt", "learned"};
+  static const char *const later[] = {"fitted_noise", "tbtt", "learned"};
   const char *name = callee(e);
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
   if (!strcmp(name, "zero"))
-    return add_choice(k, to, share, START_ZERO), read_call(k, e, &(setting_call){0}, false);
+    return add_choice(k, to, (graph_choice){share, START_ZERO, 0}),
+           read_call(k, e, &(setting_call){0}, false);
   if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
-  for (int i = 0; i < 4; i++)
+  if (!strcmp(name, "random_noise")) return read_random_noise(k, e, share, to);
+  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
     if (!strcmp(name, later[i])) {
-      diag_error(
-          k->b->diag, e->span,
-          "expected zero, state_passing or mix, found '%s', which this version does not have yet",
-          name);
+      diag_error(k->b->diag, e->span,
+                 "expected zero, state_passing, random_noise or mix, found '%s', which this "
+                 "version does not have yet",
+                 name);
       return false;
     }
   diag_error(k->b->diag, e->span,
-             "expected zero, state_passing(dropout = p) or mix { .. }, found '%s'",
+             "expected zero, state_passing(dropout = p), random_noise(sigma) or mix { .. }, found "
+             "'%s'",
              expr_to_text(k->b->arena, e));
   return false;
 }
@@ -394,7 +423,8 @@ static bool read_initial_state(block *k) {
     diag_error(k->b->diag, s->span, "expected a kind of initial_state, found none");
     return false;
   }
-  if (s ? !read_kind(k, s->value, 1, &all) : (add_choice(k, &all, 1, START_ZERO), false))
+  if (s ? !read_kind(k, s->value, 1, &all)
+        : (add_choice(k, &all, (graph_choice){1, START_ZERO, 0}), false))
     return false;
   vec_push(k->b->arena, &t->interventions, all);
   return true;

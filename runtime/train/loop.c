@@ -78,10 +78,18 @@ static void write_log(loop *l, const step_report *r, double seconds) {
   fprintf(l->log,
           "{\"step\":%" PRId64
           ",\"loss\":%.9g,\"bits_per_byte\":%.6f,\"lr\":%.9g,\"grad_norm\":%.6g,\"tokens\":%" PRId64
-          ",\"tokens_per_second\":%.0f,\"carried\":%.4f}\n",
+          ",\"tokens_per_second\":%.0f,\"carried\":%.4f",
           l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm,
           l->t->step * b->batch * b->context, (double)(b->batch * b->context) / seconds,
-          r->carried);
+          r->drawn[FROM_LAST_BATCH]);
+  fprintf(l->log, ",\"initial_state\":{");
+  for (int k = 0, written = 0; k < START_KINDS; k++)
+    if (r->drawn[k] > 0)
+      fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", start_kind_names[k], r->drawn[k]);
+  fprintf(l->log, "}");
+  if (l->t->carried)
+    fprintf(l->log, ",\"h0_norm\":%.9g,\"hT_norm\":%.9g", r->norm_before, r->norm_after);
+  fprintf(l->log, "}\n");
 }
 
 // ---- checkpoints --------------------------------------------------------------------------------

@@ -275,6 +275,21 @@ static void read_model(reader *r, const cJSON *object, int kernel_count, train_m
 
 // ---- blocks -------------------------------------------------------------------------------------
 
+const char *const start_kind_names[START_KINDS] = {"zero", "state_passing", "random_noise"};
+
+static void read_choice(reader *r, const cJSON *item, state_choice *c) {
+  const cJSON *kind = cJSON_GetArrayItem(item, 0), *weight = cJSON_GetArrayItem(item, 1),
+              *number = cJSON_GetArrayItem(item, 2);
+  int place = 0;
+  while (place < START_KINDS &&
+         !(cJSON_IsString(kind) && !strcmp(kind->valuestring, start_kind_names[place])))
+    place++;
+  if (place == START_KINDS || !cJSON_IsNumber(weight) || !cJSON_IsNumber(number))
+    wrong(r, "mix");
+  else
+    *c = (state_choice){(start_kind_of_state)place, weight->valuedouble, number->valuedouble};
+}
+
 static void read_intervention(reader *r, const cJSON *object, intervention *v) {
   const cJSON *items, *item;
   v->from = whole(r, object, "from", 0, ANY_INT);
@@ -283,16 +298,7 @@ static void read_intervention(reader *r, const cJSON *object, intervention *v) {
   v->last_layer = (int)whole(r, object, "last_layer", 0, ANY_INT);
   state_choice *c = list(r, object, "mix", sizeof *c, &items, &v->choice_count);
   v->choices = c;
-  if (c) cJSON_ArrayForEach(item, items) {
-      const cJSON *kind = cJSON_GetArrayItem(item, 0), *weight = cJSON_GetArrayItem(item, 1);
-      bool zero = cJSON_IsString(kind) && !strcmp(kind->valuestring, "zero");
-      bool last = cJSON_IsString(kind) && !strcmp(kind->valuestring, "state_passing");
-      if ((!zero && !last) || !cJSON_IsNumber(weight))
-        wrong(r, "mix");
-      else
-        *c = (state_choice){zero ? FROM_ZERO : FROM_LAST_BATCH, weight->valuedouble};
-      c++;
-    }
+  if (c) cJSON_ArrayForEach(item, items) read_choice(r, item, c++);
 }
 
 static void read_block(reader *r, const cJSON *object, int model_count, train_block *b) {

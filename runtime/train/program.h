@@ -83,11 +83,19 @@ typedef struct train_model {
   int64_t largest_parameter;
 } train_model;
 
-typedef enum start_kind_of_state { FROM_ZERO, FROM_LAST_BATCH } start_kind_of_state;
+typedef enum start_kind_of_state {
+  FROM_ZERO,
+  FROM_LAST_BATCH,
+  FROM_NOISE,
+  START_KINDS
+} start_kind_of_state;
+
+extern const char *const start_kind_names[START_KINDS];
 
 typedef struct state_choice {
   start_kind_of_state kind;
   double weight;
+  double number;  // FROM_NOISE: the standard deviation
 } state_choice;
 
 // What sequences start from, in steps from .. to - 1, for the states of the layers first_layer ..

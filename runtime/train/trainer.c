@@ -4,9 +4,11 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/noise.h"
 #include "runtime/train/random.h"
 
 enum { PIECE = 16384 };  // numbers of a parameter that one task sums and steps
@@ -26,8 +28,10 @@ typedef struct trainer_internals {
   piece *pieces;
   double *squares;  // by piece
   int piece_count;
-  uint64_t windows, draws;  // random streams
-  int threads_inside;       // of a shard's kernels
+  const state_choice **drawn;  // by state and sequence
+  uint64_t windows, draws;     // random streams
+  uint64_t *noise;             // random streams by state
+  int threads_inside;          // of a shard's kernels
   const train_data *data;
   adamw_step step;
   atomic_int failed;  // the first rec_status that is no REC_OK
@@ -49,10 +53,10 @@ static int64_t first_sequence(const trainer *t, int number) {
   return t->block->batch * number / t->shard_count;
 }
 
-static bool uses_carried(const train_block *block) {
+static bool keeps_states(const train_block *block) {
   for (int i = 0; i < block->intervention_count; i++)
     for (int k = 0; k < block->interventions[i].choice_count; k++)
-      if (block->interventions[i].choices[k].kind == FROM_LAST_BATCH) return true;
+      if (block->interventions[i].choices[k].kind != FROM_ZERO) return true;
   return false;
 }
 
@@ -88,7 +92,7 @@ static bool allocate(trainer *t) {
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, tokens = t->block->batch * t->block->context;
   size_t pointers = (size_t)t->shard_count * (size_t)(m->state_count + 1);
-  bool states = uses_carried(t->block);
+  bool states = keeps_states(t->block);
   t->weights = zeroed(m->parameter_elements, size);
   t->moment1 = zeroed(m->parameter_elements, size);
   t->moment2 = zeroed(m->parameter_elements, size);
@@ -99,6 +103,8 @@ static bool allocate(trainer *t) {
   in->targets = calloc((size_t)tokens, sizeof *in->targets);
   in->losses = calloc((size_t)t->shard_count, sizeof *in->losses);
   in->executors = calloc((size_t)train_pool_threads(t->pool), sizeof(executor *));
+  in->noise = calloc((size_t)m->state_count + 1, sizeof *in->noise);
+  in->drawn = calloc((size_t)(m->state_count * t->block->batch) + 1, sizeof *in->drawn);
   if (states) {
     t->carried = zeroed(m->state_elements * t->block->batch, size);
     in->before = zeroed(m->state_elements * t->block->batch, size);
@@ -109,7 +115,7 @@ static bool allocate(trainer *t) {
   t->memory.states = states ? m->state_elements * t->block->batch * size * 2 : 0;
   t->memory.data = tokens * 4;
   return t->weights && t->moment1 && t->moment2 && in->gradients && in->before_of && in->after_of &&
-         in->tokens && in->targets && in->losses && in->executors &&
+         in->tokens && in->targets && in->losses && in->executors && in->noise && in->drawn &&
          (!states || (t->carried && in->before)) && make_pieces(t);
 }
 
@@ -128,7 +134,7 @@ static rec_status make_executors(trainer *t) {
 }
 
 static uint64_t named_stream(const char *what, const char *block) {
-  char name[256];
+  char name[1024];
   size_t used = 0;
   for (const char *c = what; *c && used < sizeof name - 1; c++) name[used++] = *c;
   for (const char *c = block; *c && used < sizeof name - 1; c++) name[used++] = *c;
@@ -152,6 +158,11 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
   }
   t->in->windows = named_stream("windows ", block->name);
   t->in->draws = named_stream("initial states ", block->name);
+  for (int i = 0; i < of.model->state_count; i++) {
+    char what[512];
+    snprintf(what, sizeof what, "initial noise %s ", of.model->states[i].name);
+    t->in->noise[i] = named_stream(what, block->name);
+  }
   *made = t;
   return REC_OK;
 }
@@ -170,6 +181,8 @@ void trainer_free(trainer *t) {
     free(in->tokens);
     free(in->targets);
     free(in->losses);
+    free(in->noise);
+    free(in->drawn);
     free(in->pieces);
     free(in->squares);
     free(in);
@@ -203,58 +216,94 @@ static const intervention *intervention_of(const train_block *block, const model
 }
 
 // What sequence `sequence` starts from: one draw for all states that one intervention rules.
-static start_kind_of_state draw(const trainer *t, const intervention *v, int place,
+static const state_choice *draw(const trainer *t, const intervention *v, int place,
                                 int64_t sequence) {
   enum { INTERVENTIONS = 256 };
+  static const state_choice zero = {FROM_ZERO, 1, 0};
   uint64_t position =
       ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS +
       (uint64_t)place;
   double u = random_uniform(t->block->seed, t->in->draws, position);
-  for (int i = 0; i < v->choice_count; i++) {
-    if (u < v->choices[i].weight || i + 1 == v->choice_count) return v->choices[i].kind;
-    u -= v->choices[i].weight;
+  for (int i = 0; v && i < v->choice_count; i++) {
+    const state_choice *c = &v->choices[i];
+    if (u < c->weight || i + 1 == v->choice_count)
+      return c->kind == FROM_LAST_BATCH && !t->carried_valid ? &zero : c;
+    u -= c->weight;
   }
-  return FROM_ZERO;
+  return &zero;
 }
 
-// Fills the initial states of one state tensor; returns how many sequences start from the last
-// batch.
-static int64_t fill_state(trainer *t, int number) {
-  const model_state *state = &t->of.model->states[number];
-  int64_t size = state->elements * t->of.n->element_size, passed = 0;
-  char *before = t->in->before + state->place * t->block->batch * t->of.n->element_size;
-  const char *carried =
-      (const char *)t->carried + state->place * t->block->batch * t->of.n->element_size;
+// Draws for all sequences of a state; true if one of them starts elsewhere than at zero.
+static bool draw_state(trainer *t, int number, int64_t counts[START_KINDS]) {
   int place = 0;
-  const intervention *v = intervention_of(t->block, state, t->step, &place);
+  const intervention *v = intervention_of(t->block, &t->of.model->states[number], t->step, &place);
+  bool other = false;
   for (int64_t b = 0; b < t->block->batch; b++) {
-    bool pass = v && t->carried_valid && draw(t, v, place, b) == FROM_LAST_BATCH;
-    if (pass)
-      memcpy(before + b * size, carried + b * size, (size_t)size);
-    else
-      memset(before + b * size, 0, (size_t)size);
-    passed += pass;
+    const state_choice *c = draw(t, v, place, b);
+    t->in->drawn[number * t->block->batch + b] = c;
+    counts[c->kind]++;
+    if (c->kind != FROM_ZERO) other = true;
   }
-  return passed;
+  return other;
 }
 
-// Points every shard at its sequences' states; returns the share of carried ones.
-static double fill_states(trainer *t) {
-  const train_model *m = t->of.model;
-  int64_t passed = 0, all = t->block->batch * (m->state_count ? m->state_count : 1);
-  if (!t->carried) return 0;
-  for (int i = 0; i < m->state_count; i++) {
-    int64_t count = fill_state(t, i);
-    passed += count;
-    for (int s = 0; s < t->shard_count; s++) {
-      int64_t offset =
-          (m->states[i].place * t->block->batch + first_sequence(t, s) * m->states[i].elements) *
-          t->of.n->element_size;
-      t->in->before_of[s * m->state_count + i] = count ? t->in->before + offset : NULL;
-      t->in->after_of[s * m->state_count + i] = (char *)t->carried + offset;
+static char *state_of(const trainer *t, void *block, int number, int64_t sequence) {
+  const model_state *s = &t->of.model->states[number];
+  return (char *)block +
+         (s->place * t->block->batch + sequence * s->elements) * t->of.n->element_size;
+}
+
+// A task of the pool: the initial states of one sequence.
+static void fill_sequence(void *context, int sequence, int worker) {
+  trainer *t = context;
+  (void)worker;
+  for (int i = 0; i < t->of.model->state_count; i++) {
+    const model_state *state = &t->of.model->states[i];
+    const state_choice *c = t->in->drawn[i * t->block->batch + sequence];
+    char *before = state_of(t, t->in->before, i, sequence);
+    size_t size = (size_t)(state->elements * t->of.n->element_size);
+    const noise_source source = {
+        t->of.n, t->block->seed, t->in->noise[i],
+        ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) *
+            (uint64_t)state->elements};
+    switch (c->kind) {
+      case FROM_LAST_BATCH: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
+      case FROM_NOISE: noise_random(&source, c->number, state->elements, before); break;
+      case FROM_ZERO:
+      case START_KINDS: memset(before, 0, size); break;
     }
   }
-  return (double)passed / (double)all;
+}
+
+// The norm of all states of a sequence, as the root of the mean of its square over the batch.
+static double norm_of_states(const trainer *t, void *block) {
+  const train_model *m = t->of.model;
+  double sum = 0;
+  for (int i = 0; i < m->state_count; i++)
+    sum += t->of.n->square_sum(state_of(t, block, i, 0), m->states[i].elements * t->block->batch);
+  return sqrt(sum / (double)t->block->batch);
+}
+
+// Makes the initial states and points every shard at those of its sequences.
+static void fill_states(trainer *t, step_report *report) {
+  const train_model *m = t->of.model;
+  int64_t counts[START_KINDS] = {0};
+  double all = (double)(t->block->batch * m->state_count);
+  report->norm_before = report->norm_after = 0;
+  for (int k = 0; k < START_KINDS; k++) report->drawn[k] = k == FROM_ZERO;
+  if (!t->carried || !m->state_count) return;
+  for (int i = 0; i < m->state_count; i++) {
+    bool other = draw_state(t, i, counts);
+    for (int s = 0; s < t->shard_count; s++) {
+      int64_t first = first_sequence(t, s);
+      t->in->before_of[s * m->state_count + i] =
+          other ? state_of(t, t->in->before, i, first) : NULL;
+      t->in->after_of[s * m->state_count + i] = state_of(t, t->carried, i, first);
+    }
+  }
+  train_pool_run(t->pool, (int)t->block->batch, fill_sequence, t);
+  for (int k = 0; k < START_KINDS; k++) report->drawn[k] = (double)counts[k] / all;
+  report->norm_before = norm_of_states(t, t->in->before);
 }
 
 // ---- tasks of the pool --------------------------------------------------------------------------
@@ -343,7 +392,7 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   double loss = 0;
   in->data = data;
   atomic_store(&in->failed, REC_OK);
-  report->carried = fill_states(t);
+  fill_states(t, report);
   train_pool_run(t->pool, t->shard_count, run_shard, t);
   if (atomic_load(&in->failed))
     return rec_fail((rec_status)atomic_load(&in->failed), "%s", in->message);
@@ -356,6 +405,7 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
         "train %s: the loss is %g with a gradient of norm %g at step %lld; a smaller lr may help",
         t->block->name, report->loss, report->gradient_norm, (long long)t->step);
   train_pool_run(t->pool, in->piece_count, step_piece, t);
+  if (t->carried) report->norm_after = norm_of_states(t, t->carried);
   t->carried_valid = true;
   t->step++;
   return REC_OK;

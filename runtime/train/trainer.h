@@ -26,7 +26,7 @@ typedef struct trainer {
   int64_t step;  // steps done
   int shard_count;
   void *weights, *moment1, *moment2;
-  void *carried;       // states after the last batch; NULL: no step of the block passes them on
+  void *carried;       // states after the last batch; NULL: every sequence of the block starts at 0
   bool carried_valid;  // there was a last batch
   trainer_memory memory;
   struct trainer_internals *in;
@@ -36,7 +36,8 @@ typedef struct step_report {
   double loss;           // nats a token, before the step
   double gradient_norm;  // before clipping
   double rate;
-  double carried;  // share of the sequences that started from the last batch
+  double drawn[START_KINDS];       // share of the sequences that started so
+  double norm_before, norm_after;  // of a sequence's states, root of the mean of the squares
 } step_report;
 
 // Into how many shards a batch is cut: a function of sizes alone.
