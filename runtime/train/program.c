@@ -151,8 +151,8 @@ static int64_t heads_of(reader *r, const cJSON *object, int64_t elements) {
   const cJSON *axes = get(object, "axes");
   int64_t heads = 1;
   for (int i = 0; i < cJSON_GetArraySize(axes) - 2; i++) {
-    int64_t size = whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1,
-                              most_elements);
+    int64_t size =
+        whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1, most_elements);
     if (!rec_multiply(heads, size, &heads)) wrong(r, "axes");
     if (r->status) return 1;
   }
@@ -350,10 +350,9 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   evaluate_block *e = list(r, json, "evaluates", sizeof *e, &items, &p->evaluate_count);
   p->evaluates = e;
   if (e)
-    cJSON_ArrayForEach(item, items) *e++ =
-        (evaluate_block){text(r, item, "name", false), text(r, item, "after", false),
-                         whole(r, item, "perplexity", 0, ANY_INT),
-                         whole(r, item, "state_norm", 0, ANY_INT)};
+    cJSON_ArrayForEach(item, items) *e++ = (evaluate_block){
+        text(r, item, "name", false), text(r, item, "after", false),
+        whole(r, item, "perplexity", 0, ANY_INT), whole(r, item, "state_norm", 0, ANY_INT)};
 }
 
 const train_block *train_program_block(const train_program *program, const char *name) {
