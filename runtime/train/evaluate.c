@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/train/evaluate.h"
+#include "runtime/train/verdict.h"
 
 enum { TOKENS_OF_A_PASS = 524288, MOST_STREAMS = 2048, MOST_FAR_STREAMS = 128 };
 
@@ -224,6 +225,46 @@ static rec_status write_file(const session *s, const evaluate_block *b, const ch
   return status;
 }
 
+// ---- the verdict --------------------------------------------------------------------------------
+
+static verdict verdict_of(const by_position *m, int64_t context) {
+  int64_t bytes;
+  verdict v = verdict_begin(context, mean_bits(m, context / 2, context, &bytes));
+  for (int64_t from = context, end; from < m->far_until; from = end) {
+    end = 2 * from < m->far_until ? 2 * from : m->far_until;
+    verdict_range(&v, end, mean_bits(m, from, end, &bytes));
+  }
+  return v;
+}
+
+static void print_verdict(const verdict *v) {
+  printf("  generalises in length to %" PRId64 ": %s", v->until,
+         v->reaches == v->until ? "yes" : "no");
+  if (v->reaches > v->context && v->reaches < v->until) printf(", to %" PRId64, v->reaches);
+  printf(
+      "   (yes: no range beyond the context above its %.4f bits by %.2f; after arXiv 2507.02782, "
+      "definition 3.2)\n",
+      v->at_context, verdict_tolerance);
+  printf(
+      "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none "
+      "above that at the context; after LongSSM, definition 2.1)\n",
+      verdict_name(v->extension), verdict_tolerance);
+}
+
+// Nothing where nothing beyond the context was read.
+static rec_status judge_length(const evaluation *e, const evaluate_block *b, const by_position *m) {
+  char text[256];
+  if (m->far_until <= e->block->context) return REC_OK;
+  verdict v = verdict_of(m, e->block->context);
+  print_verdict(&v);
+  int size = snprintf(text, sizeof text,
+                      "context,bits_per_byte,tolerance,reaches,until,extension\n%" PRId64
+                      ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
+                      v.context, v.at_context, verdict_tolerance, v.reaches, v.until,
+                      verdict_name(v.extension));
+  return evaluation_save(e->s, b, "verdict.csv", text, (size_t)size);
+}
+
 static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
   by_position m = {0};
   printf("evaluate %s after %s: perplexity by position until %" PRId64 "\n", b->name, b->after,
@@ -232,7 +273,10 @@ static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
   rec_status status = measure(e, b->until, &m);
   if (!status) {
     write_table(stdout, &m, e->block->context, true);
+    status = judge_length(e, b, &m);
     fflush(stdout);
+  }
+  if (!status) {
     status = write_file(e->s, b, "perplexity.csv", &m, 0);
   }
   if (!status) status = write_file(e->s, b, "ranges.csv", &m, e->block->context);

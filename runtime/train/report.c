@@ -239,6 +239,25 @@ static void put_svg(FILE *out, const char *path) {
   free(svg);
 }
 
+// The last row of the table of ranges: how far each evaluation found the model to length-generalise.
+static void put_verdicts(FILE *out, const session *s, const char *const *of) {
+  fprintf(out, "<tr><td>length extension, generalises to</td>");
+  for (int i = 0; i < s->program->evaluate_count; i++) {
+    long long reaches, until;
+    char extension[16];
+    if (!of[i]) continue;
+    char *csv = run_text(s, s->program->evaluates[i].name, "verdict.csv");
+    const char *line = csv ? strchr(csv, '\n') : NULL;
+    if (line &&
+        sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
+      fprintf(out, "<td>%s, %lld of %lld</td>", extension, reaches, until);
+    else
+      fprintf(out, "<td></td>");
+    free(csv);
+  }
+  fprintf(out, "</tr>\n");
+}
+
 // One table of all evaluations: a row for each range of positions.
 static void put_ranges(FILE *out, const session *s) {
   int count = s->program->evaluate_count;
@@ -269,6 +288,7 @@ static void put_ranges(FILE *out, const session *s) {
     }
     if (more) fprintf(out, "</tr>\n");
   }
+  put_verdicts(out, s, (const char *const *)texts);
   fprintf(out, "</table>\n");
   for (int i = 0; i < count; i++) free(texts[i]);
   free(texts);

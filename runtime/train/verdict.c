@@ -1,0 +1,32 @@
+// Definition 3.2 of arXiv 2507.02782 and Definition 2.1 of LongSSM (arXiv 2406.02080), for losses that
+// are measured: on ranges of positions, with a tolerance.
+//
+//   2.1 at the context, then 2.0 2.1 2.3     generalises to the end of the second range; no extension
+#include "runtime/train/verdict.h"
+
+const double verdict_tolerance = 0.05;
+
+verdict verdict_begin(int64_t context, double at_context) {
+  return (verdict){.context = context,
+                   .at_context = at_context,
+                   .least = at_context,
+                   .reaches = context,
+                   .until = context,
+                   .extension = STRONG_EXTENSION};
+}
+
+// A loss that is no number is above everything.
+void verdict_range(verdict *v, int64_t end, double bits) {
+  if (!(bits <= v->at_context + verdict_tolerance))
+    v->extension = NO_EXTENSION;
+  else if (bits > v->least + verdict_tolerance && v->extension == STRONG_EXTENSION)
+    v->extension = WEAK_EXTENSION;
+  if (v->extension != NO_EXTENSION) v->reaches = end;
+  if (bits < v->least) v->least = bits;
+  v->until = end;
+}
+
+const char *verdict_name(length_extension extension) {
+  static const char *const names[] = {"strong", "weak", "no"};
+  return names[extension];
+}

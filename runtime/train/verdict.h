@@ -1,0 +1,26 @@
+// Does a model length-generalise? The answer to the mean losses of ranges of positions, in order.
+#ifndef REC_TRAIN_VERDICT_H
+#define REC_TRAIN_VERDICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// Strong: no range beyond the context has a loss above the least before it. Weak: none has one above
+// that at the context. In both, above means by more than the tolerance.
+typedef enum length_extension { STRONG_EXTENSION, WEAK_EXTENSION, NO_EXTENSION } length_extension;
+
+typedef struct verdict {
+  int64_t context;
+  double at_context, least;  // bits
+  int64_t reaches, until;    // positions up to which it length-generalises, and that were read
+  length_extension extension;
+} verdict;
+
+extern const double verdict_tolerance;  // bits: about twice the sampling error of a range
+
+verdict verdict_begin(int64_t context, double at_context);
+// The next range beyond the context, up to position `end`.
+void verdict_range(verdict *v, int64_t end, double bits);
+const char *verdict_name(length_extension extension);
+
+#endif
