@@ -16,359 +16,6 @@
 
 #include "../base/ice.h"
 
-/* ---- memory ---- */
-
-ir lower_extent(emitter *e, const ir *axis_size, extent x) {
-  ir n = integer(e, x.factor);
-  for (int axis = 0; axis < PLAN_MAX_AXES && x.factor; axis++) {
-    if (axis_in(x.sizes, axis)) n = int_mul(e, n, axis_size[axis]);
-  }
-  return n;
-}
-
-view buffer_view(lower *l, const plan_buffer *b, ir base) {
-  view v = {.base = base, .internal = true};
-  for (int i = 0; i < b->axis_count; i++)
-    v.stride[b->axes[i]] = lower_extent(l->e, l->axis_size, b->stride[b->axes[i]]);
-  if (b->lane) v.stride[l->m->lane_axis] = integer(l->e, 1);
-  return v;
-}
-
-LLVMTypeRef view_type(emitter *e, const view *v) {
-  return number_is_narrow(v->stored) ? e->i16 : e->real;
-}
-
-ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
-  emitter *e = l->e;
-  ir offset = integer(e, 0);
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
-    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
-    if (v->internal && axis == l->m->lane_axis) continue;
-    if (!at->index[axis])
-      ICE("codegen", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
-    offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
-  }
-  return element(e, view_type(e, v), v->base, offset);
-}
-
-static bool is_vector(const view *v, const place_in_loops *at, axis_set axes) {
-  return at->lanes && axis_in(axes, at->vector_axis) && v->stride[at->vector_axis];
-}
-
-static ir mask_for(lower *l, const view *v, const place_in_loops *at) {
-  return v->internal && at->vector_axis == l->m->lane_axis ? NULL : at->mask;
-}
-
-ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
-  emitter *e = l->e;
-  ir address = view_address(l, v, at, axes);
-  int lanes = is_vector(v, at, axes) ? at->lanes : 0;
-  ir stride = lanes ? v->stride[at->vector_axis] : NULL;
-  if (v->present) {
-    LLVMTypeRef row = LLVMVectorType(view_type(e, v), (unsigned)(lanes ? lanes : 1));
-    ir zeros = stack_slot(e, row, "zeros");
-    LLVMBuildStore(e->b, LLVMConstNull(row), zeros);
-    address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
-    int64_t known;
-    bool dense = lanes && int_known(stride, &known) && known == 1;
-    if (lanes && !dense) stride = LLVMBuildSelect(e->b, v->present, stride, integer(e, 0), "");
-  }
-  ir mask = lanes ? mask_for(l, v, at) : NULL;
-  if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
-  if (!lanes) return load_real(e, address, 0);
-  return gather(e, address, stride, mask, lanes);
-}
-
-void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
-  ir address = view_address(l, v, at, axes);
-  bool vector = is_vector(v, at, axes);
-  ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
-  if (vector) x = spread(l->e, x, at->lanes);
-  if (number_is_narrow(v->stored)) {
-    store_narrow(l->e, v->stored, x, address, stride, mask);
-  } else if (vector) {
-    scatter(l->e, x, address, stride, mask);
-  } else {
-    store_real(l->e, x, address);
-  }
-}
-
-static view buffer_of(lower *l, int buffer) {
-  const plan_buffer *b = &l->p->buffers.items[buffer];
-  if (b->carried >= 0) return l->carried[b->carried];
-  return buffer_view(l, b, l->buffers[buffer]);
-}
-
-static view renamed_view(view x, int from, int to) {
-  ir stride = x.stride[from];
-  x.stride[from] = NULL;
-  x.stride[to] = stride;
-  return x;
-}
-
-static view sliced_view(lower *l, view x, int axis, int entry) {
-  ir offset = int_mul(l->e, integer(l->e, entry), x.stride[axis]);
-  x.base = element(l->e, view_type(l->e, &x), x.base, offset);
-  x.stride[axis] = NULL;
-  return x;
-}
-
-static view split_view(lower *l, view x, const tile_value *v) {
-  ir stride = x.stride[v->index];
-  x.stride[v->index] = NULL;
-  x.stride[v->index2] = int_mul(l->e, stride, integer(l->e, known_size(l, v->index3)));
-  x.stride[v->index3] = stride;
-  return x;
-}
-
-static view joined_view(view x, const tile_value *v) {
-  ir stride = x.stride[v->index3];
-  x.stride[v->index2] = x.stride[v->index3] = NULL;
-  x.stride[v->index] = stride;
-  return x;
-}
-
-/* Operands of products: memory under index maps. */
-view value_view(lower *l, tile_id id) {
-  const tile_value *v = value(l, id);
-  switch (v->op) {
-    case TILE_ARGUMENT: return l->arguments[v->index];
-    case TILE_STOP: return value_view(l, v->args[0]);
-    case TILE_RENAME: return renamed_view(value_view(l, v->args[0]), v->index, v->index2);
-    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), v->index, v->index2);
-    case TILE_SPLIT: return split_view(l, value_view(l, v->args[0]), v);
-    case TILE_JOIN: return joined_view(value_view(l, v->args[0]), v);
-    case TILE_EXPAND: {
-      view x = value_view(l, v->args[0]);
-      for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
-        if (axis_in(v->over, axis)) x.stride[axis] = NULL;
-      }
-      return x;
-    }
-    default: return buffer_of(l, l->p->values[id].buffer);
-  }
-}
-
-view part_of_sum(lower *l, tile_id operand, view sum) {
-  const tile_value *v = value(l, operand);
-  switch (v->op) {
-    case TILE_DOT: return sum;
-    case TILE_JOIN: return part_of_sum(l, v->args[0], split_view(l, sum, v));
-    case TILE_PLACE:
-      return part_of_sum(l, v->args[0], sliced_view(l, sum, v->index, v->index2));
-    case TILE_RENAME:
-      return part_of_sum(l, v->args[0], renamed_view(sum, v->index2, v->index));
-    default: ICE("codegen", "%s is no place of a sum", tile_op_text(v->op));
-  }
-}
-
-/* ---- values at a point ---- */
-
-ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
-  emitter *e = l->e;
-  ir index = at->index[axis];
-  if (at->lanes && at->vector_axis == axis) {
-    ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
-    for (int i = 0; i < at->lanes; i++) lane[i] = integer(e, i);
-    index = LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes),
-                            LLVMConstVector(lane, (unsigned)at->lanes), "");
-    return LLVMBuildSIToFP(e->b, index, real_type(e, at->lanes), "");
-  }
-  return LLVMBuildSIToFP(e->b, index, e->real, "");
-}
-
-ir lower_one_if(lower *l, ir condition) {
-  int lanes = ir_lanes(condition);
-  return choose(l->e, condition, real_number(l->e, 1, lanes), real_number(l->e, 0, lanes));
-}
-
-ir lower_value_at(lower *l, const place_in_loops *at, tile_id id);
-
-static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
-  place_in_loops from = *at;
-  from.moved = true;
-  from.index[v->index] = at->index[v->index2];
-  if (at->vector_axis == v->index2) {
-    from.vector_axis = v->index;
-  } else if (at->vector_axis == v->index) {
-    from.vector_axis = -1;
-    from.lanes = 0;
-    from.mask = NULL;
-  }
-  return lower_value_at(l, &from, v->args[0]);
-}
-
-static ir sliced_at(lower *l, const place_in_loops *at, const tile_value *v) {
-  place_in_loops from = *at;
-  from.moved = true;
-  from.index[v->index] = integer(l->e, v->index2);
-  if (at->vector_axis == v->index) {
-    from.vector_axis = -1;
-    from.lanes = 0;
-    from.mask = NULL;
-  }
-  return lower_value_at(l, &from, v->args[0]);
-}
-
-/* x where the index of the new axis is the entry, else 0 */
-static ir placed_at(lower *l, const place_in_loops *at, const tile_value *v) {
-  emitter *e = l->e;
-  place_in_loops from = *at;
-  from.moved = true;
-  ir here;
-  if (at->lanes && at->vector_axis == v->index) {
-    from.vector_axis = -1;
-    from.lanes = 0;
-    from.mask = NULL;
-    ir entry = real_number(e, v->index2, at->lanes);
-    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, v->index), entry);
-  } else {
-    here = LLVMBuildICmp(e->b, LLVMIntEQ, at->index[v->index], integer(e, v->index2), "");
-  }
-  ir x = lower_value_at(l, &from, v->args[0]);
-  if (ir_lanes(x)) here = spread(e, here, ir_lanes(x));
-  return choose(e, here, x, real_number(e, 0, ir_lanes(x)));
-}
-
-/* A value whose lanes do not lie side by side under an index map: one after another. */
-static ir by_lanes(lower *l, const place_in_loops *at, tile_id id) {
-  emitter *e = l->e;
-  place_in_loops one = *at;
-  one.moved = true;
-  one.vector_axis = -1;
-  one.lanes = 0;
-  one.mask = NULL;
-  ir all = LLVMGetPoison(real_type(e, at->lanes));
-  for (int i = 0; i < at->lanes; i++) {
-    one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
-    all = LLVMBuildInsertElement(e->b, all, lower_value_at(l, &one, id), integer(e, i), "");
-  }
-  return all;
-}
-
-static bool in_lanes(const place_in_loops *at, int axis) {
-  return at->lanes && at->vector_axis == axis;
-}
-
-static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
-  emitter *e = l->e;
-  const tile_value *v = value(l, id);
-  if (in_lanes(at, v->index2)) return by_lanes(l, at, id);
-  place_in_loops from = *at;
-  from.moved = true;
-  ir first = int_mul(e, at->index[v->index2], integer(e, known_size(l, v->index3)));
-  from.index[v->index] = int_add(e, first, at->index[v->index3]);
-  if (in_lanes(at, v->index3)) from.vector_axis = v->index;
-  return lower_value_at(l, &from, v->args[0]);
-}
-
-/* Lanes that begin at `index`, a multiple of their number or known, stay within one entry of the outer axis. */
-static bool within_inner(ir index, int lanes, int64_t inner) {
-  int64_t begin;
-  if (int_known(index, &begin)) return begin % inner + lanes <= inner;
-  return inner % lanes == 0;
-}
-
-static ir joined_at(lower *l, const place_in_loops *at, tile_id id) {
-  emitter *e = l->e;
-  const tile_value *v = value(l, id);
-  int64_t inner = known_size(l, v->index3);
-  ir index = at->index[v->index];
-  bool lanes = in_lanes(at, v->index);
-  if (lanes && !within_inner(index, at->lanes, inner)) return by_lanes(l, at, id);
-  place_in_loops from = *at;
-  from.moved = true;
-  from.index[v->index2] = LLVMBuildUDiv(e->b, index, integer(e, inner), "");
-  from.index[v->index3] = LLVMBuildURem(e->b, index, integer(e, inner), "");
-  if (lanes) from.vector_axis = v->index3;
-  return lower_value_at(l, &from, v->args[0]);
-}
-
-/* Entry 0 is read instead of one outside, and not taken. */
-static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
-  emitter *e = l->e;
-  const tile_value *v = value(l, id);
-  if (in_lanes(at, v->index)) return by_lanes(l, at, id);
-  place_in_loops from = *at;
-  from.moved = true;
-  ir index = int_sub(e, at->index[v->index], integer(e, v->index2));
-  ir inside =
-      LLVMBuildICmp(e->b, LLVMIntULT, index, integer(e, known_size(l, v->index)), "");
-  from.index[v->index] = LLVMBuildSelect(e->b, inside, index, integer(e, 0), "");
-  ir x = lower_value_at(l, &from, v->args[0]);
-  if (ir_lanes(x)) inside = spread(e, inside, ir_lanes(x));
-  return choose(e, inside, x, real_number(e, 0, ir_lanes(x)));
-}
-
-static ir real_of_rows(lower *l, int64_t less) {
-  ir rows = int_sub(l->e, l->rows, integer(l->e, less));
-  return LLVMBuildSIToFP(l->e->b, rows, l->e->real, "");
-}
-
-static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
-  emitter *e = l->e;
-  const tile_value *v = value(l, id);
-  const tile_program *program = l->p->program;
-  switch (v->op) {
-    case TILE_NUMBER: return real_number(e, v->number, 0);
-    case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
-    case TILE_INDEX: return lower_real_of_index(l, at, v->index);
-    case TILE_VALID: {
-      ir t = lower_real_of_index(l, at, program->time_axis);
-      return lower_one_if(l, real_compare(e, LLVMRealOLT, t, real_of_rows(l, 0)));
-    }
-    case TILE_LENGTH: return real_of_rows(l, 0);
-    case TILE_AT_END: {
-      ir t = lower_real_of_index(l, at, program->time_axis);
-      return lower_one_if(l, real_compare(e, LLVMRealOEQ, t, real_of_rows(l, 1 + v->index2)));
-    }
-    case TILE_CAUSAL: {
-      ir t = lower_real_of_index(l, at, v->index2), s = lower_real_of_index(l, at, v->index3);
-      return lower_one_if(l, real_compare(e, v->index ? LLVMRealOGT : LLVMRealOGE, t, s));
-    }
-    case TILE_ARGUMENT: return view_load(l, &l->arguments[v->index], at, v->axes);
-    case TILE_STOP:
-    case TILE_EXPAND: return lower_value_at(l, at, v->args[0]);
-    case TILE_RENAME: return renamed_at(l, at, v);
-    case TILE_SLICE: return sliced_at(l, at, v);
-    case TILE_PLACE: return placed_at(l, at, v);
-    case TILE_SPLIT: return split_at(l, at, id);
-    case TILE_JOIN: return joined_at(l, at, id);
-    case TILE_SHIFT: return shifted_at(l, at, id);
-    default: ICE("codegen", "%%%d (%s) is not at hand", id, tile_op_text(v->op));
-  }
-}
-
-ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
-  if (!at->moved && l->memo[id]) return l->memo[id];
-  const plan_value *pv = &l->p->values[id];
-  ir x;
-  if (pv->held == HELD_BUFFER) {
-    view v = buffer_of(l, pv->buffer);
-    x = view_load(l, &v, at, value(l, id)->axes);
-  } else if (pv->held == HELD_SCALAR) {
-    x = load_real(l->e, l->variables[id], pv->lane ? l->m->lanes : 0);
-  } else {
-    x = inline_at(l, at, id);
-  }
-  if (!at->moved) l->memo[id] = x;
-  return x;
-}
-
-void lower_forget(lower *l) {
-  memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo);
-}
-
-void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
-  const plan_value *pv = &l->p->values[id];
-  if (pv->held == HELD_BUFFER) {
-    view v = buffer_of(l, pv->buffer);
-    view_store(l, &v, at, value(l, id)->axes, x);
-  } else if (pv->held == HELD_SCALAR) {
-    store_real(l->e, pv->lane ? spread(l->e, x, l->m->lanes) : x, l->variables[id]);
-  }
-}
-
 /* ---- results ---- */
 
 static void add_or_store(lower *l, const result_target *target, const place_in_loops *at,
@@ -549,7 +196,7 @@ static void compute_point(lower *l, const place_in_loops *at, tile_id id) {
   const tile_value *v = value(l, id);
   const plan_value *pv = &l->p->values[id];
   if (v->op == TILE_ACCUMULATE) {
-    view sum = buffer_of(l, pv->buffer);
+    view sum = lower_buffer(l, pv->buffer);
     ir x = lower_value_at(l, at, v->args[0]);
     view_store(l, &sum, at, v->axes, real_add(l->e, view_load(l, &sum, at, v->axes), x));
     return;
@@ -557,7 +204,7 @@ static void compute_point(lower *l, const place_in_loops *at, tile_id id) {
   if (pv->dot != NO_TILE) {
     tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
     if (l->p->values[x].buffer == pv->buffer) return;
-    view sum = buffer_of(l, pv->buffer);
+    view sum = lower_buffer(l, pv->buffer);
     view_store(l, &sum, at, v->axes, lower_value_at(l, at, x));
     return;
   }
@@ -774,7 +421,7 @@ static void pack_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 static void lower_pack(lower *l, const plan_nest *nest) {
-  pack_data p = {.from = nest->packed, .to = buffer_of(l, nest->pack)};
+  pack_data p = {.from = nest->packed, .to = lower_buffer(l, nest->pack)};
   const plan_buffer *b = &l->p->buffers.items[nest->pack];
   if (lower_transposed(l, nest, b, p.to)) return;
   loop_axes all = {.count = b->axis_count};
@@ -841,10 +488,10 @@ void lower_commit(lower *l) {
     axis_set tile = plan_tile_axes(l->m, axes);
     bool lane = l->m->lane_axis >= 0 && axis_in(axes, l->m->lane_axis);
     if (pv->held == HELD_BUFFER) {
-      staged[c] = buffer_of(l, pv->buffer);
+      staged[c] = lower_buffer(l, pv->buffer);
       continue;
     }
-    stage_data s = {.id = r->value, .axes = axes, .to = buffer_of(l, pair->staging)};
+    stage_data s = {.id = r->value, .axes = axes, .to = lower_buffer(l, pair->staging)};
     lower_points(l, tile, lane, next_state_point, &s);
     staged[c] = s.to;
   }

@@ -1,4 +1,4 @@
-/* What lower.c and along_time.c share. Internal to compiler/codegen. */
+/* What the files of lowering share. Internal to compiler/codegen. */
 #ifndef REC_CODEGEN_LOWER_PARTS_H
 #define REC_CODEGEN_LOWER_PARTS_H
 
@@ -19,12 +19,17 @@ typedef struct loop_axes {
 
 typedef void nest_function(lower *l, const place_in_loops *at, void *data);
 
-/* lower.c */
+/* view.c */
+view lower_buffer(lower *l, int buffer);
+
+/* value_at.c */
 ir lower_real_of_index(lower *l, const place_in_loops *at, int axis);
 ir lower_one_if(lower *l, ir condition);
 ir lower_value_at(lower *l, const place_in_loops *at, tile_id id);
 void lower_forget(lower *l);
 void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
+
+/* lower.c */
 loop_axes lower_by_rank(const lower *l, axis_set axes);
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
                       nest_function *inner, void *data);

@@ -1,0 +1,154 @@
+/* Views: memory under index maps.
+ *
+ *   %5 [segment4,step4,K] = split %2 t      the memory of %2, the stride of segment4 four times that of t
+ *   %6 [segment4,K] = slice %5 step4 = 1    the same memory from one stride of step4 further on
+ *
+ * Nothing is copied: a view has an address and a stride for each axis, and what is loaded through it is what the map says.
+ */
+#include "lower_parts.h"
+
+#include "../base/ice.h"
+
+ir lower_extent(emitter *e, const ir *axis_size, extent x) {
+  ir n = integer(e, x.factor);
+  for (int axis = 0; axis < PLAN_MAX_AXES && x.factor; axis++) {
+    if (axis_in(x.sizes, axis)) n = int_mul(e, n, axis_size[axis]);
+  }
+  return n;
+}
+
+view buffer_view(lower *l, const plan_buffer *b, ir base) {
+  view v = {.base = base, .internal = true};
+  for (int i = 0; i < b->axis_count; i++)
+    v.stride[b->axes[i]] = lower_extent(l->e, l->axis_size, b->stride[b->axes[i]]);
+  if (b->lane) v.stride[l->m->lane_axis] = integer(l->e, 1);
+  return v;
+}
+
+LLVMTypeRef view_type(emitter *e, const view *v) {
+  return number_is_narrow(v->stored) ? e->i16 : e->real;
+}
+
+ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  ir offset = integer(e, 0);
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
+    if (v->internal && axis == l->m->lane_axis) continue;
+    if (!at->index[axis])
+      ICE("codegen", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
+    offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
+  }
+  return element(e, view_type(e, v), v->base, offset);
+}
+
+static bool is_vector(const view *v, const place_in_loops *at, axis_set axes) {
+  return at->lanes && axis_in(axes, at->vector_axis) && v->stride[at->vector_axis];
+}
+
+static ir mask_for(lower *l, const view *v, const place_in_loops *at) {
+  return v->internal && at->vector_axis == l->m->lane_axis ? NULL : at->mask;
+}
+
+ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  ir address = view_address(l, v, at, axes);
+  int lanes = is_vector(v, at, axes) ? at->lanes : 0;
+  ir stride = lanes ? v->stride[at->vector_axis] : NULL;
+  if (v->present) {
+    LLVMTypeRef row = LLVMVectorType(view_type(e, v), (unsigned)(lanes ? lanes : 1));
+    ir zeros = stack_slot(e, row, "zeros");
+    LLVMBuildStore(e->b, LLVMConstNull(row), zeros);
+    address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
+    int64_t known;
+    bool dense = lanes && int_known(stride, &known) && known == 1;
+    if (lanes && !dense) stride = LLVMBuildSelect(e->b, v->present, stride, integer(e, 0), "");
+  }
+  ir mask = lanes ? mask_for(l, v, at) : NULL;
+  if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
+  if (!lanes) return load_real(e, address, 0);
+  return gather(e, address, stride, mask, lanes);
+}
+
+void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
+  ir address = view_address(l, v, at, axes);
+  bool vector = is_vector(v, at, axes);
+  ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
+  if (vector) x = spread(l->e, x, at->lanes);
+  if (number_is_narrow(v->stored)) {
+    store_narrow(l->e, v->stored, x, address, stride, mask);
+  } else if (vector) {
+    scatter(l->e, x, address, stride, mask);
+  } else {
+    store_real(l->e, x, address);
+  }
+}
+
+view lower_buffer(lower *l, int buffer) {
+  const plan_buffer *b = &l->p->buffers.items[buffer];
+  if (b->carried >= 0) return l->carried[b->carried];
+  return buffer_view(l, b, l->buffers[buffer]);
+}
+
+static view renamed_view(view x, int from, int to) {
+  ir stride = x.stride[from];
+  x.stride[from] = NULL;
+  x.stride[to] = stride;
+  return x;
+}
+
+static view sliced_view(lower *l, view x, int axis, int entry) {
+  ir offset = int_mul(l->e, integer(l->e, entry), x.stride[axis]);
+  x.base = element(l->e, view_type(l->e, &x), x.base, offset);
+  x.stride[axis] = NULL;
+  return x;
+}
+
+static view split_view(lower *l, view x, const tile_value *v) {
+  ir stride = x.stride[v->index];
+  x.stride[v->index] = NULL;
+  x.stride[v->index2] = int_mul(l->e, stride, integer(l->e, known_size(l, v->index3)));
+  x.stride[v->index3] = stride;
+  return x;
+}
+
+static view joined_view(view x, const tile_value *v) {
+  ir stride = x.stride[v->index3];
+  x.stride[v->index2] = x.stride[v->index3] = NULL;
+  x.stride[v->index] = stride;
+  return x;
+}
+
+/* Operands of products: memory under index maps. */
+view value_view(lower *l, tile_id id) {
+  const tile_value *v = value(l, id);
+  switch (v->op) {
+    case TILE_ARGUMENT: return l->arguments[v->index];
+    case TILE_STOP: return value_view(l, v->args[0]);
+    case TILE_RENAME: return renamed_view(value_view(l, v->args[0]), v->index, v->index2);
+    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), v->index, v->index2);
+    case TILE_SPLIT: return split_view(l, value_view(l, v->args[0]), v);
+    case TILE_JOIN: return joined_view(value_view(l, v->args[0]), v);
+    case TILE_EXPAND: {
+      view x = value_view(l, v->args[0]);
+      for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+        if (axis_in(v->over, axis)) x.stride[axis] = NULL;
+      }
+      return x;
+    }
+    default: return lower_buffer(l, l->p->values[id].buffer);
+  }
+}
+
+view part_of_sum(lower *l, tile_id operand, view sum) {
+  const tile_value *v = value(l, operand);
+  switch (v->op) {
+    case TILE_DOT: return sum;
+    case TILE_JOIN: return part_of_sum(l, v->args[0], split_view(l, sum, v));
+    case TILE_PLACE:
+      return part_of_sum(l, v->args[0], sliced_view(l, sum, v->index, v->index2));
+    case TILE_RENAME:
+      return part_of_sum(l, v->args[0], renamed_view(sum, v->index2, v->index));
+    default: ICE("codegen", "%s is no place of a sum", tile_op_text(v->op));
+  }
+}
