@@ -57,8 +57,8 @@ typedef struct graph_builder {
   VEC(trunk_lag) lags;
   VEC(trunk_op) ops;
   VEC(const typed_name *) active; /* layers being written out, against recursion */
-  VEC(const ast_item *) built;         /* layers and models written out so far */
-  int embedding; /* parameter of the embed, or NONE */
+  VEC(const ast_item *) built;    /* layers and models written out so far */
+  int embedding;                  /* parameter of the embed, or NONE */
   axis_order embedding_order;
 } graph_builder;
 
@@ -86,13 +86,13 @@ typedef struct instance {
   int repeat_index;
   axis_set axes_used; /* by the bodies of repeats */
   bool model;
-  int hidden; /* names made for the components of tuples */
-  VEC(value_id) lifted; /* by value of the body: its value in the trunk, or NO_VALUE */
+  int hidden;                 /* names made for the components of tuples */
+  VEC(value_id) lifted;       /* by value of the body: its value in the trunk, or NO_VALUE */
   VEC(value_id) tensor_value; /* by tensor of the body: the trunk's value */
-  VEC(int) lag_map; /* by lag of the body: the trunk's lag, or -1 */
-  VEC(lag_place) lag_places; /* by lag of the body, as far as told by instance_note_lags */
-  VEC(binding) bindings; /* inputs, params and lets, for the scopes of repeats */
-  VEC(value_id) outputs; /* by output: value of the body */
+  VEC(int) lag_map;           /* by lag of the body: the trunk's lag, or -1 */
+  VEC(lag_place) lag_places;  /* by lag of the body, as far as told by instance_note_lags */
+  VEC(binding) bindings;      /* inputs, params and lets, for the scopes of repeats */
+  VEC(value_id) outputs;      /* by output: value of the body */
   VEC(typed_tensor) output_tensors;
   VEC(const char *) failed; /* names whose statement was refused: who reads them is not checked */
   const char
@@ -183,9 +183,10 @@ bool call_item(instance *in, const ast_expr *call, operands *out, bool *good);
 /* An expression that may be a tuple. */
 bool layer_tuple(instance *in, const ast_expr *e, operands *out);
 
-/* A carried state of the model: items.c. `factor` numbers for each entry of its axes. */
+/* A carried state of the model: items.c. `depth`: steps of the tail of a lag buffer, 0: a state of a
+ * recurrence. */
 int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body,
-              axis_order order, int64_t factor, bool lag);
+              axis_order order, int64_t depth, bool complex);
 
 /* ---- gather.c, gradient.c, memory.c, settings.c ---- */
 void gather_operations(graph_builder *b, trunk_row logits);

@@ -491,7 +491,7 @@ static graph_op region_op(gathering *g, int number) {
     const typed_lag *own = &x.body->lags.items[i];
     vec_push(b->arena, &op.states,
              state_add(b, lag->name, lag->repeat_index, x.body, order_of_set(own->axes),
-                       own->depth * (own->complex ? 2 : 1), true));
+                       own->depth, own->complex));
   }
   op.kernel = kernel_for(b, x.body, "pointwise", true);
   return op;

@@ -76,6 +76,7 @@ typedef struct graph_state {
   const char *name; /* layers.0.h, layers.0.conv1d.lag */
   int64_t elements; /* of one sequence */
   bool lag;         /* the tail of a lag buffer, not a state of a recurrence */
+  bool complex;     /* each entry is two elements */
   int repeat_index;
   int axis_count;
   const char *axes[TYPED_MAX_AXES];
@@ -147,6 +148,7 @@ typedef enum intervention_kind {
   START_ZERO,
   START_STATE_PASSING,
   START_RANDOM_NOISE, /* N(0, number^2) for every entry */
+  START_FITTED_NOISE, /* N(mean, variance) of each head of the final states before */
 } intervention_kind;
 
 /* As the language and the manifest write it. */
@@ -155,7 +157,7 @@ const char *intervention_name(intervention_kind kind);
 typedef struct graph_choice {
   double weight; /* of a mix; all weights of an entry sum to 1 */
   intervention_kind kind;
-  double number; /* RANDOM_NOISE: the standard deviation; else 0 */
+  double number; /* RANDOM_NOISE: the standard deviation; FITTED_NOISE: beta; else 0 */
 } graph_choice;
 
 /* What sequences start from, in steps from .. to - 1, in the layers first_layer .. last_layer - 1.

@@ -208,10 +208,11 @@ static void add_recurrence_param(instance *in, const item_call *c, int op, const
 }
 
 int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body,
-              axis_order order, int64_t factor, bool lag) {
+              axis_order order, int64_t depth, bool complex) {
   graph_state state = {.name = name,
-                       .elements = order_elements(body, order) * factor,
-                       .lag = lag,
+                       .elements = order_elements(body, order) * (depth ? depth : 1) * (complex ? 2 : 1),
+                       .lag = depth > 0,
+                       .complex = complex,
                        .repeat_index = repeat_index,
                        .axis_count = order.count};
   for (int number = 2, i = 0; i < b->model->states.count; i++)
@@ -236,14 +237,14 @@ static void add_states(instance *in, int op, const typed_body *body) {
     memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
     vec_push(b->arena, &b->ops.items[op].states,
              state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index,
-                       body, order, t->complex ? 2 : 1, false));
+                       body, order, 0, t->complex));
   }
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
     vec_push(
         b->arena, &b->ops.items[op].states,
         state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name), in->repeat_index,
-                  body, order_of_set(lag->axes), lag->depth * (lag->complex ? 2 : 1), true));
+                  body, order_of_set(lag->axes), lag->depth, lag->complex));
   }
 }
 

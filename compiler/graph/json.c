@@ -145,6 +145,12 @@ static cJSON *state_json(const graph_state *s) {
   add_whole(object, "elements", s->elements);
   cJSON_AddBoolToObject(object, "lag", s->lag);
   add_whole(object, "layer", s->repeat_index);
+  /* Element e belongs to head e / head_elements mod heads; heads are all axes but the last two, and
+   * the depth of a tail stands before them. */
+  int64_t head_elements = s->complex ? 2 : 1;
+  for (int i = s->axis_count < 2 ? 0 : s->axis_count - 2; i < s->axis_count; i++)
+    head_elements *= s->sizes[i];
+  add_whole(object, "head_elements", head_elements);
   cJSON *axes = add(object, "axes", cJSON_CreateArray());
   for (int i = 0; i < s->axis_count; i++) {
     cJSON *axis = named_list(s->axes[i]);

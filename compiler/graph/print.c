@@ -163,7 +163,7 @@ static void put_train(text *t, const graph_program *program, const graph_train *
     for (int k = 0; k < v->choices.count; k++) {
       const graph_choice *c = &v->choices.items[k];
       put(t, "%s %g %s", k ? "," : ":", c->weight, intervention_name(c->kind));
-      if (c->kind == START_RANDOM_NOISE) put(t, "(%g)", c->number);
+      if (c->kind == START_RANDOM_NOISE || c->kind == START_FITTED_NOISE) put(t, "(%g)", c->number);
     }
     put(t, "\n");
   }
@@ -172,8 +172,7 @@ static void put_train(text *t, const graph_program *program, const graph_train *
 static void put_evaluate(text *t, const graph_evaluate *e) {
   put(t, "evaluate %s after %s:", e->name, e->after);
   if (e->until) put(t, " perplexity until %" PRId64, e->until);
-  if (e->state_until)
-    put(t, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
+  if (e->state_until) put(t, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
   put(t, "\n");
 }
 

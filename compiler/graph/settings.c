@@ -240,7 +240,8 @@ static bool read_kind(block *k, const ast_expr *e, double share, graph_intervent
 const char *intervention_name(intervention_kind kind) {
   static const char *const names[] = {[START_ZERO] = "zero",
                                       [START_STATE_PASSING] = "state_passing",
-                                      [START_RANDOM_NOISE] = "random_noise"};
+                                      [START_RANDOM_NOISE] = "random_noise",
+                                      [START_FITTED_NOISE] = "fitted_noise"};
   return names[kind];
 }
 
@@ -301,8 +302,26 @@ static bool read_random_noise(block *k, const ast_expr *e, double share, graph_i
   return true;
 }
 
+/* A state has one mean and one variance a head, so a mix has one beta. */
+static bool read_fitted_noise(block *k, const ast_expr *e, double share, graph_intervention *to) {
+  static const char *const names[] = {"beta"};
+  setting_call call = {.names = names, .count = 1};
+  double beta = 0.1;
+  if (!read_call(k, e, &call, false) || !optional_number(k, call.values[0], "beta", 0, 1, &beta))
+    return false;
+  for (int i = 0; i < to->choices.count; i++) {
+    const graph_choice *c = &to->choices.items[i];
+    if (c->kind != START_FITTED_NOISE || c->number == beta) continue;
+    diag_error(k->b->diag, e->span,
+               "expected one beta for all fitted_noise of a mix, found %g and %g", c->number, beta);
+    return false;
+  }
+  add_choice(k, to, (graph_choice){share, START_FITTED_NOISE, beta});
+  return true;
+}
+
 static bool read_kind(block *k, const ast_expr *e, double share, graph_intervention *to) {
-  static const char *const later[] = {"fitted_noise", "tbtt", "learned"};
+  static const char *const later[] = {"tbtt", "learned"};
   const char *name = callee(e);
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
   if (!strcmp(name, "zero"))
@@ -310,16 +329,19 @@ static bool read_kind(block *k, const ast_expr *e, double share, graph_intervent
            read_call(k, e, &(setting_call){0}, false);
   if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
   if (!strcmp(name, "random_noise")) return read_random_noise(k, e, share, to);
+  if (!strcmp(name, "fitted_noise")) return read_fitted_noise(k, e, share, to);
   for (size_t i = 0; i < sizeof later / sizeof *later; i++)
     if (!strcmp(name, later[i])) {
-      diag_error(k->b->diag, e->span,
-                 "expected zero, state_passing, random_noise or mix, found '%s', which this "
-                 "version does not have yet",
-                 name);
+      diag_error(
+          k->b->diag, e->span,
+          "expected zero, state_passing, random_noise, fitted_noise or mix, found '%s', which this "
+          "version does not have yet",
+          name);
       return false;
     }
   diag_error(k->b->diag, e->span,
-             "expected zero, state_passing(dropout = p), random_noise(sigma) or mix { .. }, found "
+             "expected zero, state_passing(dropout = p), random_noise(sigma), fitted_noise or mix "
+             "{ .. }, found "
              "'%s'",
              expr_to_text(k->b->arena, e));
   return false;

@@ -61,6 +61,24 @@ static void add_states(tensor_list *list, const trainer *t) {
   }
 }
 
+// Means and variances of the heads of the states that have them, in double precision.
+static void add_fitted(tensor_list *list, const trainer *t) {
+  for (int i = 0; i < t->of.model->state_count; i++) {
+    const model_state *s = &t->of.model->states[i];
+    if (!t->fitted_valid[i]) continue;
+    int64_t *shape = list->shapes[list->count];
+    char *name = list->names[list->count];
+    shape[0] = 2, shape[1] = s->heads;
+    snprintf(name, sizeof *list->names, "fitted.%s", s->name);
+    list->tensors[list->count++] = (rec_tensor){name,
+                                                REC_F64,
+                                                2,
+                                                shape,
+                                                t->fitted + 2 * s->head_place,
+                                                (size_t)(2 * s->heads) * sizeof(double)};
+  }
+}
+
 // Sixteen digits that tell this model in this block from any other.
 static bool program_hash(const trained_model *of, const train_block *block, char digits[17]) {
   char *model = cJSON_PrintUnformatted(of->model->json),
@@ -86,7 +104,7 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
                                    {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"}};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
-  if (!open_list(&list, 3 * t->of.model->parameter_count + t->of.model->state_count) ||
+  if (!open_list(&list, 3 * t->of.model->parameter_count + 2 * t->of.model->state_count) ||
       !program_hash(&t->of, t->block, program)) {
     close_list(&list);
     return rec_no_memory();
@@ -95,6 +113,7 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   add_parameters(&list, "optimizer.m.", &t->of, t->moment1);
   add_parameters(&list, "optimizer.v.", &t->of, t->moment2);
   if (t->carried && t->carried_valid) add_states(&list, t);
+  add_fitted(&list, t);
   rec_status status =
       rec_file_write(path, list.tensors, list.count, metadata, sizeof metadata / sizeof *metadata);
   close_list(&list);
@@ -153,6 +172,24 @@ static rec_status read_states(const rec_file *file, trainer *t) {
   return status;
 }
 
+static rec_status read_fitted(const rec_file *file, trainer *t) {
+  for (int i = 0; i < t->of.model->state_count; i++) {
+    const model_state *s = &t->of.model->states[i];
+    char name[512];
+    snprintf(name, sizeof name, "fitted.%s", s->name);
+    const rec_tensor *tensor = rec_file_find(file, name);
+    t->fitted_valid[i] = tensor != NULL;
+    if (!tensor) continue;
+    if (tensor->dtype != REC_F64 || rec_tensor_elements(tensor) != 2 * s->heads)
+      return rec_fail(REC_ERROR_FORMAT,
+                      "%s: expected %lld numbers of type f64 in '%s', found %lld of type %s",
+                      rec_file_path(file), (long long)(2 * s->heads), name,
+                      (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
+    memcpy(t->fitted + 2 * s->head_place, tensor->data, (size_t)(2 * s->heads) * sizeof(double));
+  }
+  return REC_OK;
+}
+
 static rec_status read_number(const rec_file *file, const char *key, int64_t *number) {
   const char *text = rec_file_metadata(file, key);
   char *end = NULL;
@@ -188,6 +225,7 @@ static rec_status load(trainer *t, const rec_file *file) {
   if (!status) status = read_parameters(file, "optimizer.v.", &t->of, t->moment2);
   t->carried_valid = carried && !strcmp(carried, "yes");
   if (!status && t->carried && t->carried_valid) status = read_states(file, t);
+  if (!status) status = read_fitted(file, t);
   if (!t->carried) t->carried_valid = t->step > 0;
   return status;
 }

@@ -170,8 +170,14 @@ static void read_states(reader *r, const cJSON *object, train_model *m) {
                        .elements = whole(r, item, "elements", 0, most_elements),
                        .place = m->state_elements,
                        .lag = flag(item, "lag"),
-                       .layer = (int)whole(r, item, "layer", -1, ANY_INT)};
-    s->heads = heads_of(r, item, s->elements);
+                       .layer = (int)whole(r, item, "layer", -1, ANY_INT),
+                       .heads = heads_of(r, item, whole(r, item, "elements", 0, most_elements)),
+                       .head_elements = whole(r, item, "head_elements", 1, ANY_INT),
+                       .head_place = m->head_count};
+    int64_t round;
+    if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round)
+      wrong(r, "head_elements");
+    m->head_count += s->heads;
     m->state_elements += aligned(s->elements);
     s++;
   }
@@ -275,7 +281,8 @@ static void read_model(reader *r, const cJSON *object, int kernel_count, train_m
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-const char *const start_kind_names[START_KINDS] = {"zero", "state_passing", "random_noise"};
+const char *const start_kind_names[START_KINDS] = {"zero", "state_passing", "random_noise",
+                                                   "fitted_noise"};
 
 static void read_choice(reader *r, const cJSON *item, state_choice *c) {
   const cJSON *kind = cJSON_GetArrayItem(item, 0), *weight = cJSON_GetArrayItem(item, 1),

@@ -34,8 +34,10 @@ typedef struct model_state {
   const char *name;
   int64_t elements, place;
   bool lag;
-  int layer;      // of the outermost repeat, -1 outside
-  int64_t heads;  // all axes but the last two
+  int layer;              // of the outermost repeat, -1 outside
+  int64_t heads;          // all axes but the last two
+  int64_t head_elements;  // element e belongs to head e / head_elements % heads
+  int64_t head_place;     // of its heads among those of all states
 } model_state;
 
 typedef struct model_use {
@@ -80,6 +82,7 @@ typedef struct train_model {
   int64_t parameter_elements;  // of the block of all parameters, gaps included
   int64_t weight_count;        // without gaps
   int64_t state_elements;      // of all states of one sequence
+  int64_t head_count;          // of all states
   int64_t largest_parameter;
 } train_model;
 
@@ -87,6 +90,7 @@ typedef enum start_kind_of_state {
   FROM_ZERO,
   FROM_LAST_BATCH,
   FROM_NOISE,
+  FROM_FITTED_NOISE,
   START_KINDS
 } start_kind_of_state;
 
@@ -95,7 +99,7 @@ extern const char *const start_kind_names[START_KINDS];
 typedef struct state_choice {
   start_kind_of_state kind;
   double weight;
-  double number;  // FROM_NOISE: the standard deviation
+  double number;  // FROM_NOISE: the standard deviation; FROM_FITTED_NOISE: beta
 } state_choice;
 
 // What sequences start from, in steps from .. to - 1, for the states of the layers first_layer ..

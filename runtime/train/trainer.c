@@ -103,6 +103,8 @@ static bool allocate(trainer *t) {
   in->targets = calloc((size_t)tokens, sizeof *in->targets);
   in->losses = calloc((size_t)t->shard_count, sizeof *in->losses);
   in->executors = calloc((size_t)train_pool_threads(t->pool), sizeof(executor *));
+  t->fitted = calloc((size_t)(2 * m->head_count) + 1, sizeof *t->fitted);
+  t->fitted_valid = calloc((size_t)m->state_count + 1, sizeof *t->fitted_valid);
   in->noise = calloc((size_t)m->state_count + 1, sizeof *in->noise);
   in->drawn = calloc((size_t)(m->state_count * t->block->batch) + 1, sizeof *in->drawn);
   if (states) {
@@ -116,7 +118,7 @@ static bool allocate(trainer *t) {
   t->memory.data = tokens * 4;
   return t->weights && t->moment1 && t->moment2 && in->gradients && in->before_of && in->after_of &&
          in->tokens && in->targets && in->losses && in->executors && in->noise && in->drawn &&
-         (!states || (t->carried && in->before)) && make_pieces(t);
+         t->fitted && t->fitted_valid && (!states || (t->carried && in->before)) && make_pieces(t);
 }
 
 static rec_status make_executors(trainer *t) {
@@ -192,6 +194,8 @@ void trainer_free(trainer *t) {
   free(t->moment1);
   free(t->moment2);
   free(t->carried);
+  free(t->fitted);
+  free(t->fitted_valid);
   free(t);
 }
 
@@ -226,8 +230,9 @@ static const state_choice *draw(const trainer *t, const intervention *v, int pla
   double u = random_uniform(t->block->seed, t->in->draws, position);
   for (int i = 0; v && i < v->choice_count; i++) {
     const state_choice *c = &v->choices[i];
-    if (u < c->weight || i + 1 == v->choice_count)
-      return c->kind == FROM_LAST_BATCH && !t->carried_valid ? &zero : c;
+    bool nothing_yet =
+        (c->kind == FROM_LAST_BATCH || c->kind == FROM_FITTED_NOISE) && !t->carried_valid;
+    if (u < c->weight || i + 1 == v->choice_count) return nothing_yet ? &zero : c;
     u -= c->weight;
   }
   return &zero;
@@ -253,6 +258,30 @@ static char *state_of(const trainer *t, void *block, int number, int64_t sequenc
          (s->place * t->block->batch + sequence * s->elements) * t->of.n->element_size;
 }
 
+static noise_heads heads_of(const trainer *t, int number) {
+  const model_state *s = &t->of.model->states[number];
+  double *mean = t->fitted + 2 * s->head_place;
+  return (noise_heads){s->heads, s->head_elements, mean, mean + s->heads};
+}
+
+// A task of the pool: fits the noise of a state to what the last batch ended with, if the state is
+// to start from such noise.
+static void fit_state(void *context, int number, int worker) {
+  trainer *t = context;
+  (void)worker;
+  const model_state *state = &t->of.model->states[number];
+  int place = 0;
+  const intervention *v = intervention_of(t->block, state, t->step, &place);
+  for (int i = 0; v && i < v->choice_count; i++) {
+    if (v->choices[i].kind != FROM_FITTED_NOISE) continue;
+    noise_heads heads = heads_of(t, number);
+    noise_fit(t->of.n, state_of(t, t->carried, number, 0), t->block->batch, state->elements,
+              v->choices[i].number, !t->fitted_valid[number], &heads);
+    t->fitted_valid[number] = true;
+    return;  // a mix has one beta
+  }
+}
+
 // A task of the pool: the initial states of one sequence.
 static void fill_sequence(void *context, int sequence, int worker) {
   trainer *t = context;
@@ -269,6 +298,11 @@ static void fill_sequence(void *context, int sequence, int worker) {
     switch (c->kind) {
       case FROM_LAST_BATCH: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
       case FROM_NOISE: noise_random(&source, c->number, state->elements, before); break;
+      case FROM_FITTED_NOISE: {
+        noise_heads heads = heads_of(t, i);
+        noise_fitted(&source, &heads, state->elements, before);
+        break;
+      }
       case FROM_ZERO:
       case START_KINDS: memset(before, 0, size); break;
     }
@@ -292,6 +326,7 @@ static void fill_states(trainer *t, step_report *report) {
   report->norm_before = report->norm_after = 0;
   for (int k = 0; k < START_KINDS; k++) report->drawn[k] = k == FROM_ZERO;
   if (!t->carried || !m->state_count) return;
+  if (t->carried_valid) train_pool_run(t->pool, m->state_count, fit_state, t);
   for (int i = 0; i < m->state_count; i++) {
     bool other = draw_state(t, i, counts);
     for (int s = 0; s < t->shard_count; s++) {

@@ -28,6 +28,8 @@ typedef struct trainer {
   void *weights, *moment1, *moment2;
   void *carried;       // states after the last batch; NULL: every sequence of the block starts at 0
   bool carried_valid;  // there was a last batch
+  double *fitted;      // by state (at 2 * head_place): means of its heads, then variances
+  bool *fitted_valid;  // by state
   trainer_memory memory;
   struct trainer_internals *in;
 } trainer;

@@ -51,9 +51,45 @@ static void draws_depend_on_their_position_alone(void **state) {
   for (int i = 0; i < 64; i++) assert_true(other[i] != whole[i]);
 }
 
+// Two sequences of a tail with depth 2 of three heads of two elements: by hand.
+static void statistics_are_those_of_each_head(void **state) {
+  (void)state;
+  double values[24], mean[3], variance[3];
+  for (int i = 0; i < 24; i++) values[i] = 100 * (i / 2 % 3) + (i % 2 ? 1 : -1) * (1 + i / 12);
+  noise_heads heads = {3, 2, mean, variance};
+  noise_fit(&numeric_f64, values, 2, 12, 0.1, true, &heads);
+  for (int h = 0; h < 3; h++) {
+    assert_true(fabs(mean[h] - 100 * h) < 1e-12);
+    assert_true(fabs(variance[h] - (1 + 4) / 2.0) < 1e-12);
+  }
+  for (int i = 0; i < 24; i++) values[i] = 10 + (i % 2 ? 2 : -2);
+  noise_fit(&numeric_f64, values, 2, 12, 0.1, false, &heads);
+  for (int h = 0; h < 3; h++) {
+    assert_true(fabs(mean[h] - (0.9 * 10 + 0.1 * 100 * h)) < 1e-12);
+    assert_true(fabs(variance[h] - (0.9 * 4 + 0.1 * 2.5)) < 1e-12);
+  }
+}
+
+static void fitted_noise_has_the_statistics_of_its_head(void **state) {
+  (void)state;
+  static double values[COUNT], head[COUNT / 2];
+  double mean[2] = {-1, 3}, variance[2] = {0.25, 4}, found_mean, found_variance;
+  const noise_heads heads = {2, 5, mean, variance};
+  noise_source source = {&numeric_f64, 7, random_stream("h"), 0};
+  noise_fitted(&source, &heads, COUNT, values);
+  for (int h = 0; h < 2; h++) {
+    for (int i = 0; i < COUNT / 2; i++) head[i] = values[i / 5 * 10 + h * 5 + i % 5];
+    moments(head, COUNT / 2, &found_mean, &found_variance);
+    assert_true(fabs(found_mean - mean[h]) < 5 * sqrt(2 * variance[h] / COUNT));
+    assert_true(fabs(found_variance / variance[h] - 1) < 5 * sqrt(4.0 / COUNT));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_noise_has_its_deviation),
+      cmocka_unit_test(statistics_are_those_of_each_head),
+      cmocka_unit_test(fitted_noise_has_the_statistics_of_its_head),
       cmocka_unit_test(draws_depend_on_their_position_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
