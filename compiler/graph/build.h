@@ -188,6 +188,18 @@ bool layer_tuple(instance *in, const ast_expr *e, operands *out);
 int state_add(graph_builder *b, const char *name, int repeat_index, const typed_body *body,
               axis_order order, int64_t depth, bool complex);
 
+/* ---- data.c: generated tasks ---- */
+const task_rules *task_rules_find(const char *name); /* NULL: none */
+/* `values`: by place in the rules' names, NULL where absent. */
+bool task_read(graph_builder *b, sema_scope *scope, const ast_expr *e,
+               const ast_expr *const *values, graph_task *task);
+int64_t task_least_length(const graph_task *task);
+/* lengths = 20, or lengths = (20, 40) */
+bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e,
+                       const graph_task *task, graph_evaluate *to);
+/* Do the sequences of the block's task fit its model and context? */
+bool task_check(graph_builder *b, const graph_train *train, const graph_model *model, span where);
+
 /* ---- gather.c, gradient.c, memory.c, settings.c ---- */
 void gather_operations(graph_builder *b, trunk_row logits);
 void gradient_build(arena *memory, graph_model *model);

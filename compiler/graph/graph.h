@@ -168,11 +168,30 @@ typedef struct graph_intervention {
   VEC(graph_choice) choices;
 } graph_intervention;
 
+/* What a generated task reads and asks for. */
+typedef struct task_rules {
+  const char *name;         /* mqar */
+  const char *const *names; /* of its settings */
+  int name_count;
+  int symbols;               /* beyond the alphabet, if it has one */
+  int least, least_for_each; /* length: least + least_for_each * count */
+  int tokens_for_each, tokens_beyond;
+} task_rules;
+
+typedef struct graph_task {
+  const task_rules *rules;
+  const char *text;          /* as written */
+  int64_t shortest, length;  /* sequences have lengths between them */
+  int64_t alphabet, count;   /* letters; those to be selected, or pairs */
+  bool all;                  /* the loss counts every next token */
+} graph_task;
+
 typedef struct graph_train {
   const char *name, *after; /* after: or NULL */
   int model;
   const char *init_text; /* as written, for reports; NULL: none */
-  const char *file;      /* data text(file, ..), beside the .rec file */
+  const char *file;      /* data text(file, ..), beside the .rec file; NULL: a task */
+  graph_task task;
   double split;
   int64_t context, batch, steps, seed;
   double rate, beta1, beta2, epsilon, weight_decay, clip;
@@ -186,6 +205,7 @@ typedef struct graph_evaluate {
   const char *name, *after; /* after: the train block judged */
   int64_t until;            /* perplexity(until = N); 0: not asked for */
   int64_t state_until;      /* state_norm(until = N); 0: not asked for */
+  VEC(int64_t) lengths;     /* accuracy(lengths = (N, ..)) */
   const ast_item *item;
 } graph_evaluate;
 

@@ -251,6 +251,19 @@ static void add_name(cJSON *object, const char *key, const char *name) {
   add(object, key, name ? cJSON_CreateString(name) : cJSON_CreateNull());
 }
 
+static cJSON *task_json(const graph_task *t) {
+  if (!t->rules) return cJSON_CreateNull();
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "kind", t->rules->name);
+  cJSON_AddStringToObject(object, "text", t->text);
+  add_whole(object, "shortest", t->shortest);
+  add_whole(object, "length", t->length);
+  add_whole(object, "alphabet", t->alphabet);
+  add_whole(object, "count", t->count);
+  cJSON_AddBoolToObject(object, "all", t->all);
+  return object;
+}
+
 static cJSON *train_json(const graph_train *t) {
   cJSON *object = cJSON_CreateObject();
   const struct {
@@ -273,7 +286,8 @@ static cJSON *train_json(const graph_train *t) {
   cJSON_AddStringToObject(object, "name", t->name);
   add_name(object, "after", t->after);
   add_name(object, "init", t->init_text);
-  cJSON_AddStringToObject(object, "file", t->file);
+  add_name(object, "file", t->file);
+  add(object, "task", task_json(&t->task));
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
   cJSON *list = add(object, "initial_state", cJSON_CreateArray());
@@ -288,6 +302,9 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   cJSON_AddStringToObject(object, "after", e->after);
   add_whole(object, "perplexity", e->until);
   add_whole(object, "state_norm", e->state_until);
+  cJSON *lengths = add(object, "accuracy", cJSON_CreateArray());
+  for (int i = 0; i < e->lengths.count; i++)
+    cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
   return object;
 }
 

@@ -147,10 +147,12 @@ static void put_train(text *t, const graph_program *program, const graph_train *
   put(t, "train %s%s%s: %s", train->name, train->after ? " after " : "",
       train->after ? train->after : "", program->models.items[train->model].text);
   if (train->init_text) put(t, " init %s", train->init_text);
-  put(t,
-      "\n  text \"%s\" bytes split %g, context %" PRId64 " batch %" PRId64 " steps %" PRId64
-      " seed %" PRId64 "\n",
-      train->file, train->split, train->context, train->batch, train->steps, train->seed);
+  if (train->task.rules)
+    put(t, "\n  %s", train->task.text);
+  else
+    put(t, "\n  text \"%s\" bytes split %g", train->file, train->split);
+  put(t, ", context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n",
+      train->context, train->batch, train->steps, train->seed);
   put(t,
       "  adamw lr %g betas %g %g eps %g weight_decay %g clip %g, cosine warmup %" PRId64
       " floor %g\n",
@@ -173,6 +175,8 @@ static void put_evaluate(text *t, const graph_evaluate *e) {
   put(t, "evaluate %s after %s:", e->name, e->after);
   if (e->until) put(t, " perplexity until %" PRId64, e->until);
   if (e->state_until) put(t, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
+  for (int i = 0; i < e->lengths.count; i++)
+    put(t, "%s %" PRId64, i ? "," : " accuracy at lengths", e->lengths.items[i]);
   put(t, "\n");
 }
 

@@ -198,6 +198,14 @@ static bool read_schedule(block *k) {
   return true;
 }
 
+static bool read_generated(block *k, const ast_expr *e, const task_rules *rules) {
+  graph_train *t = k->train;
+  setting_call call = {.names = rules->names, .count = rules->name_count};
+  t->file = NULL;
+  t->task = (graph_task){.rules = rules, .text = expr_to_text(k->b->arena, e)};
+  return read_call(k, e, &call, false) && task_read(k->b, k->scope, e, call.values, &t->task);
+}
+
 static bool read_data(block *k) {
   graph_train *t = k->train;
   static const char *const names[] = {"tokens", "split"};
@@ -210,9 +218,12 @@ static bool read_data(block *k) {
   }
   const ast_expr *e = setting_value(k, DATA, "text(\"file.txt\")");
   if (!e) return false;
+  const task_rules *rules = task_rules_find(callee(e));
+  if (rules) return read_generated(k, e, rules);
   if (strcmp(callee(e), "text") != 0) {
     diag_error(k->b->diag, e->span,
-               "expected text(\"file.txt\"), found '%s'; this version trains on text alone",
+               "expected text(\"file.txt\") or a task (copying, stack_copying, sorting, "
+               "selective_copying, mqar, passkey), found '%s'",
                expr_to_text(k->b->arena, e));
     return false;
   }
@@ -598,6 +609,8 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   } else {
     good = false;
   }
+  if (good && train.task.rules)
+    good = task_check(b, &train, &p->models.items[train.model], k.settings[DATA]->span);
   if (!good) return;
   vec_push(b->arena, &p->trains, train);
   k.train = ARENA_NEW(b->arena, graph_train);
@@ -607,11 +620,38 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
 
 /* ---- evaluate -------------------------------------------------------------------------------- */
 
-static bool read_task(graph_builder *b, const ast_expr *task, graph_evaluate *to) {
+static bool read_accuracy(block *k, const ast_expr *e, const graph_train *judged,
+                          graph_evaluate *to) {
+  static const char *const names[] = {"lengths"};
+  setting_call call = {.names = names, .count = 1};
+  if (!judged->task.rules) {
+    diag_error(k->b->diag, e->span, "expected perplexity(until = N) for '%s', which reads text, "
+               "found accuracy, which is of a task", judged->name);
+    return false;
+  }
+  if (to->lengths.count) {
+    diag_error(k->b->diag, e->span, "expected accuracy once, found it twice");
+    return false;
+  }
+  if (!read_call(k, e, &call, false)) return false;
+  if (call.values[0])
+    return task_read_lengths(k->b, k->scope, call.values[0], &judged->task, to);
+  diag_error(k->b->diag, e->span, "expected lengths = (N, ..) in accuracy, found none");
+  return false;
+}
+
+static bool read_task(graph_builder *b, const ast_expr *task, const graph_train *judged,
+                      graph_evaluate *to) {
   static const char *const names[] = {"until"};
   setting_call call = {.names = names, .count = 1};
   block k = {.b = b, .scope = constant_scope(b)};
   const char *name = callee(task);
+  if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
+  if (judged->task.rules) {
+    diag_error(b->diag, task->span, "expected accuracy(lengths = N) for '%s', which reads a task, "
+               "found '%s'", judged->name, expr_to_text(b->arena, task));
+    return false;
+  }
   int64_t *until = !strcmp(name, "perplexity")   ? &to->until
                    : !strcmp(name, "state_norm") ? &to->state_until
                                                  : NULL;
@@ -651,7 +691,7 @@ static void build_evaluate(graph_builder *b, const ast_item *item) {
   made.after = after->text ? after->text : p->trains.items[p->trains.count - 1].name;
   bool good = true;
   for (int i = 0; i < item->evaluate.tasks.count; i++)
-    good &= read_task(b, item->evaluate.tasks.items[i], &made);
+    good &= read_task(b, item->evaluate.tasks.items[i], find_train(p, made.after), &made);
   if (good) vec_push(b->arena, &p->evaluates, made);
 }
 

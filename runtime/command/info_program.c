@@ -49,9 +49,14 @@ static void print_train(const cJSON *program, const cJSON *train) {
   printf("\ntrain %s%s%s: %s%s%s\n", text_of(train, "name"),
          *text_of(train, "after") ? " after " : "", text_of(train, "after"), text_of(model, "text"),
          *text_of(train, "init") ? ", init " : "", text_of(train, "init"));
-  printf("  context %.0f, batch %.0f, steps %.0f, seed %.0f, lr %g, text \"%s\"\n",
-         number_of(train, "context"), number_of(train, "batch"), number_of(train, "steps"),
-         number_of(train, "seed"), number_of(train, "lr"), text_of(train, "file"));
+  printf("  context %.0f, batch %.0f, steps %.0f, seed %.0f, lr %g, ", number_of(train, "context"),
+         number_of(train, "batch"), number_of(train, "steps"), number_of(train, "seed"),
+         number_of(train, "lr"));
+  const cJSON *task = cJSON_GetObjectItemCaseSensitive(train, "task");
+  if (cJSON_IsObject(task))
+    printf("%s\n", text_of(task, "text"));
+  else
+    printf("text \"%s\"\n", text_of(train, "file"));
 }
 
 static void print_evaluate(const cJSON *e) {
@@ -60,6 +65,10 @@ static void print_evaluate(const cJSON *e) {
   if (number_of(e, "state_norm") > 0)
     printf("%s state_norm until %.0f", number_of(e, "perplexity") > 0 ? "," : "",
            number_of(e, "state_norm"));
+  const cJSON *lengths = cJSON_GetObjectItemCaseSensitive(e, "accuracy"), *length;
+  cJSON_ArrayForEach(length, lengths)
+      printf("%s%.0f", length == lengths->child ? " accuracy at lengths " : ", ",
+             length->valuedouble);
   printf("\n");
 }
 

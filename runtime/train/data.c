@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/train/numeric.h"
 #include "runtime/train/random.h"
 
 static rec_status read_bytes(FILE *file, const char *path, train_data *data) {
@@ -52,16 +53,39 @@ rec_status train_data_open(const char *path, double split, int64_t context, int 
   return status;
 }
 
+// The compiler has checked this; a damaged library has not been compiled.
+rec_status train_data_generate(const train_task *task, int64_t context, int vocabulary,
+                               train_data *data) {
+  *data = (train_data){.task = task};
+  int64_t tokens = task_tokens(task, task->length), symbols = task_vocabulary(task);
+  if (task_least(task) <= task->shortest && task->shortest <= task->length && tokens <= context &&
+      symbols <= vocabulary)
+    return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, "
+                  "found %lld..%lld, %lld and %d",
+                  task_name(task->kind), (long long)task_least(task), (long long)tokens,
+                  (long long)symbols, (long long)task->shortest, (long long)task->length,
+                  (long long)context, vocabulary);
+}
+
 void train_data_close(train_data *data) {
   free(data->tokens);
   *data = (train_data){0};
 }
 
-void train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
-                       int64_t length, uint16_t *tokens, uint16_t *targets) {
+int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
+                          int64_t length, uint16_t *tokens, uint16_t *targets) {
+  if (data->task) {
+    int64_t count = 0;
+    task_sequence(data->task, seed, stream, position, length, tokens, targets);
+    for (int64_t i = 0; i < length; i++) count += targets[i] != NO_TARGET;
+    return count;
+  }
   int64_t start = random_below(seed, stream, position, data->train_count - length);
   memcpy(tokens, data->tokens + start, (size_t)length * sizeof *tokens);
   memcpy(targets, data->tokens + start + 1, (size_t)length * sizeof *targets);
+  return length;
 }
 
 void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,

@@ -293,14 +293,10 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   e->of = session_model(s, e->block);
   e->weights = calloc((size_t)e->of.model->parameter_elements + 1, (size_t)e->of.n->element_size);
   e->pool = train_pool_new(s->options.threads);
-  char *path = session_data_path(s, e->block);
-  rec_status status = e->weights && e->pool && path ? REC_OK : rec_no_memory();
+  rec_status status = e->weights && e->pool ? REC_OK : rec_no_memory();
   if (!status) status = session_load_result(s, e->block, e->weights);
-  if (!status)
-    status = train_data_open(path, e->block->split, e->block->context, e->of.model->vocabulary,
-                             &e->data);
+  if (!status) status = session_open_data(s, e->block, &e->data);
   if (!status) status = session_make_folder(s, b->name);
-  free(path);
   return status;
 }
 
@@ -312,6 +308,7 @@ static void close_evaluation(evaluation *e) {
 
 rec_status session_evaluate(session *s, const evaluate_block *b) {
   evaluation e = {.s = s};
+  if (b->length_count) return session_accuracy(s, b);
   if (!b->until && !b->state_until) return REC_OK;
   rec_status status = open_evaluation(&e, b);
   if (!status && b->until) status = judge_perplexity(&e, b);

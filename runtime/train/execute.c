@@ -375,6 +375,13 @@ rec_status executor_logits(executor *x, const void *parameters, const shard *s, 
   return REC_OK;
 }
 
+rec_status executor_hits(executor *x, const void *parameters, const shard *s, uint8_t *hits) {
+  run r = {.x = x, .s = s, .parameters = parameters, .tokens = s->batch * s->time};
+  rec_status status = run_forward(&r);
+  if (!status) x->n->hits(rows_of(&r, x->model->logits), s->targets, hits);
+  return status;
+}
+
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
                         void *gradients, double *loss, float *losses) {
   const train_model *m = x->model;

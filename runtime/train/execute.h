@@ -71,6 +71,9 @@ typedef struct shard {
 // [batch][vocabulary]. `targets` are not read.
 rec_status executor_logits(executor *x, const void *parameters, const shard *s, double *logits);
 
+// Forward alone: hits[batch][time] become 1 where the target is the likeliest token, else 0.
+rec_status executor_hits(executor *x, const void *parameters, const shard *s, uint8_t *hits);
+
 // Forward, and the loss: the sum over all tokens in nats. `losses`: each token's own, or NULL. With
 // gradients != NULL the backward pass of scale * sum follows; the block of gradients is
 // overwritten.

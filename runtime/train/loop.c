@@ -171,15 +171,12 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->checkpoint = session_path(s, block->name, "checkpoint.safetensors");
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
-  char *data = session_data_path(s, block);
-  rec_status status = l->checkpoint && l->weights && l->log_path && data ? REC_OK : rec_no_memory();
-  if (!status)
-    status = train_data_open(data, block->split, block->context, of.model->vocabulary, &l->data);
+  rec_status status = l->checkpoint && l->weights && l->log_path ? REC_OK : rec_no_memory();
+  if (!status) status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
   if (!status) status = start(l);
   if (!status) status = open_log(l);
-  free(data);
   return status;
 }
 

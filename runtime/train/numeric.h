@@ -37,6 +37,8 @@ typedef struct numeric {
   // A target of NO_TARGET counts nothing.
   double (*cross_entropy)(rows logits, const uint16_t *targets, double scale, rows d_logits,
                           float *losses);
+  // 1 where the target is the first of the greatest logits, else 0.
+  void (*hits)(rows logits, const uint16_t *targets, uint8_t *hits);
   void (*add)(rows to, rows from);
   void (*zero)(rows to);
   void (*sum_into)(void *to, const void *from, int64_t count);  // to += from

@@ -72,6 +72,15 @@ static double OF(cross_entropy)(rows logits, const uint16_t *targets, double sca
   return total;
 }
 
+static void OF(hits)(rows logits, const uint16_t *targets, uint8_t *hits) {
+  for (int64_t i = 0; i < logits.count; i++) {
+    const REAL *x = (const REAL *)logits.data + i * logits.stride;
+    int64_t best = 0;
+    for (int64_t j = 1; j < logits.width; j++) best = x[j] > x[best] ? j : best;
+    hits[i] = targets[i] == best;
+  }
+}
+
 static void OF(add)(rows to, rows from) {
   for (int64_t i = 0; i < to.count; i++) {
     REAL *restrict y = (REAL *)to.data + i * to.stride;
@@ -125,7 +134,7 @@ static double OF(load)(const void *from, int64_t position) {
 const numeric OF(numeric) = {
     sizeof(REAL),   OF(linear),         OF(linear_backward),
     OF(embed),      OF(embed_backward), OF(cross_entropy),
-    OF(add),        OF(zero),           OF(sum_into),
-    OF(square_sum), OF(adamw),          OF(store),
-    OF(load),
+    OF(hits),       OF(add),            OF(zero),
+    OF(sum_into),   OF(square_sum),     OF(adamw),
+    OF(store),      OF(load),
 };

@@ -47,7 +47,7 @@ static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t
   return least;
 }
 
-enum { ANY_INT = 0x7fffffff };
+enum { ANY_INT = 0x7fffffff, MOST_LENGTH = 1 << 24 };
 static const int64_t most_elements = (int64_t)1 << 48;
 
 static int64_t whole(reader *r, const cJSON *object, const char *key, int64_t least, int64_t most) {
@@ -308,6 +308,21 @@ static void read_intervention(reader *r, const cJSON *object, intervention *v) {
   if (c) cJSON_ArrayForEach(item, items) read_choice(r, item, c++);
 }
 
+// Bounded so that no count of tokens overflows.
+static void read_task(reader *r, const cJSON *object, train_block *b) {
+  const cJSON *t = get(object, "task");
+  b->generated = cJSON_IsObject(t);
+  if (!b->generated) return;
+  b->task = (train_task){.kind = task_find(text(r, t, "kind", false)),
+                   .shortest = whole(r, t, "shortest", 1, MOST_LENGTH),
+                   .length = whole(r, t, "length", 1, MOST_LENGTH),
+                   .alphabet = whole(r, t, "alphabet", 2, 65533),
+                   .count = whole(r, t, "count", 1, MOST_LENGTH),
+                   .all = flag(t, "all")};
+  if (b->task.kind == TASK_KINDS) wrong(r, "kind"), b->task.kind = TASK_COPYING;
+  if (b->task.kind == TASK_MQAR && b->task.count >= b->task.alphabet / 2) wrong(r, "count");
+}
+
 static void read_block(reader *r, const cJSON *object, int model_count, train_block *b) {
   const cJSON *items, *item;
   r->what = "train block";
@@ -315,7 +330,7 @@ static void read_block(reader *r, const cJSON *object, int model_count, train_bl
                      .name = text(r, object, "name", false),
                      .after = text(r, object, "after", true),
                      .init = text(r, object, "init", true),
-                     .file = text(r, object, "file", false),
+                     .file = text(r, object, "file", cJSON_IsObject(get(object, "task"))),
                      .model = (int)whole(r, object, "model", 0, model_count - 1),
                      .split = number(r, object, "split"),
                      .context = whole(r, object, "context", 1, ANY_INT),
@@ -330,6 +345,7 @@ static void read_block(reader *r, const cJSON *object, int model_count, train_bl
                      .weight_decay = number(r, object, "weight_decay"),
                      .clip = number(r, object, "clip"),
                      .floor = number(r, object, "floor")};
+  read_task(r, object, b);
   intervention *v = list(r, object, "initial_state", sizeof *v, &items, &b->intervention_count);
   b->interventions = v;
   if (v) cJSON_ArrayForEach(item, items) read_intervention(r, item, v++);
@@ -357,15 +373,28 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   evaluate_block *e = list(r, json, "evaluates", sizeof *e, &items, &p->evaluate_count);
   p->evaluates = e;
   if (e)
-    cJSON_ArrayForEach(item, items) *e++ = (evaluate_block){
-        text(r, item, "name", false), text(r, item, "after", false),
-        whole(r, item, "perplexity", 0, ANY_INT), whole(r, item, "state_norm", 0, ANY_INT)};
+    cJSON_ArrayForEach(item, items) {
+      *e = (evaluate_block){.name = text(r, item, "name", false),
+                            .after = text(r, item, "after", false),
+                            .until = whole(r, item, "perplexity", 0, ANY_INT),
+                            .state_until = whole(r, item, "state_norm", 0, ANY_INT)};
+      e->lengths = int_list(r, item, "accuracy", 1, MOST_LENGTH, &e->length_count);
+      e++;
+    }
 }
 
 const train_block *train_program_block(const train_program *program, const char *name) {
   for (int i = 0; i < program->block_count; i++)
     if (!strcmp(program->blocks[i].name, name)) return &program->blocks[i];
   return NULL;
+}
+
+// Perplexity is of text, accuracy of a task.
+static void check_evaluate(reader *r, const evaluate_block *e, const train_block *judged) {
+  if (!judged)
+    wrong(r, "after");
+  else if (judged->generated ? e->until + e->state_until > 0 : e->length_count > 0)
+    wrong(r, judged->generated ? "perplexity" : "accuracy");
 }
 
 // A block or evaluation must refer to an earlier block.
@@ -376,7 +405,7 @@ static void check_order(reader *r, const train_program *p) {
     if (p->blocks[i].after && (!before || before >= &p->blocks[i])) wrong(r, "after");
   }
   for (int i = 0; i < p->evaluate_count; i++)
-    if (!train_program_block(p, p->evaluates[i].after)) wrong(r, "after");
+    check_evaluate(r, &p->evaluates[i], train_program_block(p, p->evaluates[i].after));
 }
 
 rec_status train_program_read(const cJSON *json, train_program **program) {

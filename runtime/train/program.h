@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "runtime/internal.h"
+#include "runtime/train/tasks.h"
 
 enum { NO_TENSOR = -1 };
 
@@ -113,7 +114,9 @@ typedef struct intervention {
 
 typedef struct train_block {
   const cJSON *json;
-  const char *name, *after, *init, *file;  // after, init may be NULL
+  const char *name, *after, *init, *file;  // after, init may be NULL; file: NULL with a task
+  bool generated;                          // the data are those of `task`
+  train_task task;
   int model;
   double split;
   int64_t context, batch, steps, warmup;
@@ -126,6 +129,8 @@ typedef struct train_block {
 typedef struct evaluate_block {
   const char *name, *after;
   int64_t until, state_until;  // of perplexity and state_norm; 0: not asked for
+  int length_count;            // of accuracy
+  const int *lengths;
 } evaluate_block;
 
 typedef struct train_program {

@@ -87,7 +87,8 @@ static size_t folder_length(const char *path) {
   return !slash ? 0 : slash == path ? 1 : (size_t)(slash - path);
 }
 
-char *session_data_path(const session *s, const train_block *block) {
+// The file of the data of a block. The caller frees it.
+static char *data_path(const session *s, const train_block *block) {
   if (s->options.data) return strdup(s->options.data);
   if (block->file[0] == '/') return strdup(block->file);
   char *beside_source = joined(s->source_path, folder_length(s->source_path), "", block->file);
@@ -99,6 +100,16 @@ char *session_data_path(const session *s, const train_block *block) {
   }
   free(beside_library);
   return beside_source;
+}
+
+rec_status session_open_data(const session *s, const train_block *block, train_data *data) {
+  int vocabulary = s->program->models[block->model].vocabulary;
+  if (block->generated) return train_data_generate(&block->task, block->context, vocabulary, data);
+  char *path = data_path(s, block);
+  rec_status status = path ? train_data_open(path, block->split, block->context, vocabulary, data)
+                           : rec_no_memory();
+  free(path);
+  return status;
 }
 
 char *session_path(const session *s, const char *name, const char *file) {

@@ -28,8 +28,7 @@ rec_status session_open(const rec_module *module, const session_options *options
 void session_close(session *s);  // NULL is allowed
 
 trained_model session_model(const session *s, const train_block *block);
-// The file of the data of a block. The caller frees it.
-char *session_data_path(const session *s, const train_block *block);
+rec_status session_open_data(const session *s, const train_block *block, train_data *data);
 // RUNS/NAME/FILE, or RUNS/FILE with NAME NULL. The caller frees it. NULL: no memory.
 char *session_path(const session *s, const char *name, const char *file);
 // Makes RUNS/NAME.
@@ -41,6 +40,8 @@ rec_status session_load_result(const session *s, const train_block *block, void 
 // Trains one block from the weights of the block it is after. *stopped: a signal asked for the end;
 // a checkpoint was written.
 rec_status session_train(session *s, const train_block *block, bool *stopped);
+// Accuracy of an evaluate block on sequences that no training draws; RUNS/NAME/accuracy.csv.
+rec_status session_accuracy(session *s, const evaluate_block *e);
 // Runs an evaluate block; its numbers go to RUNS/NAME/.
 rec_status session_evaluate(session *s, const evaluate_block *e);
 // RUNS/report.html and the plots in it, from whatever the runs have left so far.

@@ -25,6 +25,8 @@ typedef struct trainer_internals {
   void **before_of, **after_of;  // by shard and state
   uint16_t *tokens, *targets;
   double *losses;  // by shard
+  int64_t *target_counts;  // by shard
+  int64_t target_count;    // of the batch
   piece *pieces;
   double *squares;  // by piece
   int piece_count;
@@ -102,6 +104,7 @@ static bool allocate(trainer *t) {
   in->tokens = calloc((size_t)tokens, sizeof *in->tokens);
   in->targets = calloc((size_t)tokens, sizeof *in->targets);
   in->losses = calloc((size_t)t->shard_count, sizeof *in->losses);
+  in->target_counts = calloc((size_t)t->shard_count, sizeof *in->target_counts);
   in->executors = calloc((size_t)train_pool_threads(t->pool), sizeof(executor *));
   t->fitted = calloc((size_t)(2 * m->head_count) + 1, sizeof *t->fitted);
   t->fitted_valid = calloc((size_t)m->state_count + 1, sizeof *t->fitted_valid);
@@ -117,8 +120,9 @@ static bool allocate(trainer *t) {
   t->memory.states = states ? m->state_elements * t->block->batch * size * 2 : 0;
   t->memory.data = tokens * 4;
   return t->weights && t->moment1 && t->moment2 && in->gradients && in->before_of && in->after_of &&
-         in->tokens && in->targets && in->losses && in->executors && in->noise && in->drawn &&
-         t->fitted && t->fitted_valid && (!states || (t->carried && in->before)) && make_pieces(t);
+         in->tokens && in->targets && in->losses && in->target_counts && in->executors &&
+         in->noise && in->drawn && t->fitted && t->fitted_valid &&
+         (!states || (t->carried && in->before)) && make_pieces(t);
 }
 
 static rec_status make_executors(trainer *t) {
@@ -185,6 +189,7 @@ void trainer_free(trainer *t) {
     free(in->losses);
     free(in->noise);
     free(in->drawn);
+    free(in->target_counts);
     free(in->pieces);
     free(in->squares);
     free(in);
@@ -348,15 +353,25 @@ static char *gradients_of(const trainer *t, int number) {
          (int64_t)number * t->of.model->parameter_elements * t->of.n->element_size;
 }
 
+// All windows are there before the first shard runs: the mean is over the targets of the batch, and
+// how many a sequence has is its own.
+static void fill_windows(void *context, int number, int worker) {
+  trainer *t = context;
+  trainer_internals *in = t->in;
+  int64_t time = t->block->context, end = first_sequence(t, number + 1);
+  (void)worker;
+  in->target_counts[number] = 0;
+  for (int64_t b = first_sequence(t, number); b < end; b++)
+    in->target_counts[number] += train_data_window(
+        in->data, t->block->seed, in->windows, (uint64_t)(t->step * t->block->batch + b), time,
+        in->tokens + b * time, in->targets + b * time);
+}
+
 static void run_shard(void *context, int number, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
   int64_t first = first_sequence(t, number), count = first_sequence(t, number + 1) - first,
           time = t->block->context;
-  for (int64_t b = first; b < first + count; b++)
-    train_data_window(in->data, t->block->seed, in->windows,
-                      (uint64_t)(t->step * t->block->batch + b), time, in->tokens + b * time,
-                      in->targets + b * time);
   shard s = {count,
              time,
              in->threads_inside,
@@ -365,7 +380,7 @@ static void run_shard(void *context, int number, int worker) {
              in->before_of + number * t->of.model->state_count,
              in->after_of + number * t->of.model->state_count};
   rec_status status =
-      executor_run(in->executors[worker], t->weights, &s, 1 / (double)(t->block->batch * time),
+      executor_run(in->executors[worker], t->weights, &s, 1 / (double)in->target_count,
                    gradients_of(t, number), &in->losses[number], NULL);
   int good = REC_OK;
   if (status && atomic_compare_exchange_strong(&in->failed, &good, (int)status))
@@ -428,11 +443,14 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   in->data = data;
   atomic_store(&in->failed, REC_OK);
   fill_states(t, report);
+  train_pool_run(t->pool, t->shard_count, fill_windows, t);
+  in->target_count = 0;
+  for (int i = 0; i < t->shard_count; i++) in->target_count += in->target_counts[i];
   train_pool_run(t->pool, t->shard_count, run_shard, t);
   if (atomic_load(&in->failed))
     return rec_fail((rec_status)atomic_load(&in->failed), "%s", in->message);
   for (int i = 0; i < t->shard_count; i++) loss += in->losses[i];
-  report->loss = loss / (double)(t->block->batch * t->block->context);
+  report->loss = loss / (double)in->target_count;
   update(t, report);
   if (!isfinite(report->loss) || !isfinite(report->gradient_norm))
     return rec_fail(

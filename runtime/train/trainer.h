@@ -35,7 +35,7 @@ typedef struct trainer {
 } trainer;
 
 typedef struct step_report {
-  double loss;           // nats a token, before the step
+  double loss;           // nats a target, before the step
   double gradient_norm;  // before clipping
   double rate;
   double drawn[START_KINDS];       // share of the sequences that started so

@@ -1,0 +1,132 @@
+/* Generated tasks of a train block's data: settings and what they ask of model and context.
+ *
+ *   data copying(length = 20, alphabet = 26)      at least 28 symbols, a context of at least 41
+ */
+#include <string.h>
+
+#include "compiler/graph/build.h"
+#include "compiler/syntax/syntax.h"
+
+enum { LENGTH, SHORTEST, LOSS, ALPHABET, COUNT };
+
+static const int64_t longest = 1 << 24;
+
+static const char *const letter_names[] = {"length", "shortest", "loss", "alphabet"};
+static const char *const selective_names[] = {"length", "shortest", "loss", "alphabet", "letters"};
+static const char *const mqar_names[] = {"length", "shortest", "loss", "alphabet", "pairs"};
+
+/* Symbols beyond the alphabet (delimiter, stop, blank); the least length for each of `count`. The
+ * runtime, which draws the sequences, has the same numbers: runtime/train/tasks.c. */
+static const task_rules rules[] = {
+    {"copying", letter_names, 4, 2, 1, 0, 2, 1},
+    {"stack_copying", letter_names, 4, 2, 1, 0, 2, 1},
+    {"sorting", letter_names, 4, 2, 1, 0, 2, 1},
+    {"selective_copying", selective_names, 5, 2, 0, 1, 1, 0},
+    {"mqar", mqar_names, 5, 0, 0, 4, 1, 0},
+    {"passkey", letter_names, 3, 128, 128, 0, 1, 0},
+};
+
+const task_rules *task_rules_find(const char *name) {
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (!strcmp(rules[i].name, name)) return &rules[i];
+  return NULL;
+}
+
+int64_t task_least_length(const graph_task *task) {
+  return task->rules->least + task->rules->least_for_each * task->count;
+}
+
+static bool at_most(graph_builder *b, const ast_expr *at, const char *what, int64_t x,
+                    int64_t most) {
+  if (x <= most) return true;
+  diag_error(b->diag, at->span, "expected %s of at most %lld, found %lld", what, (long long)most,
+             (long long)x);
+  return false;
+}
+
+/* A whole number, or `by_default`; below 0: it must stand. */
+static bool read_whole(graph_builder *b, sema_scope *scope, const ast_expr *task, const char *name,
+                       const ast_expr *value, int64_t least, int64_t most, int64_t by_default,
+                       int64_t *x) {
+  *x = by_default;
+  if (value) return sema_whole(scope, value, name, least, x) && at_most(b, value, name, *x, most);
+  if (by_default >= 0) return true;
+  diag_error(b->diag, task->span, "expected %s = .. in %s, found none", name,
+             task->kind == AST_CALL ? task->call.callee.text : task->name.text);
+  return false;
+}
+
+static bool read_loss(graph_builder *b, const ast_expr *e, graph_task *task) {
+  const char *word = e && e->kind == AST_NAME ? e->name.text : "";
+  task->all = !strcmp(word, "all");
+  if (!e || task->all || !strcmp(word, "answers")) return true;
+  diag_error(b->diag, e->span, "expected loss = answers or loss = all, found '%s'",
+             expr_to_text(b->arena, e));
+  return false;
+}
+
+static bool check_lengths(graph_builder *b, const ast_expr *e, const graph_task *task) {
+  int64_t least = task_least_length(task);
+  if (task->shortest >= least && task->shortest <= task->length) return true;
+  diag_error(b->diag, e->span,
+             "expected lengths from %lld on, the shortest first, found %lld..%lld",
+             (long long)least, (long long)task->shortest, (long long)task->length);
+  return false;
+}
+
+static bool read_sizes(graph_builder *b, sema_scope *scope, const ast_expr *e,
+                       const ast_expr *const *values, graph_task *task) {
+  const task_rules *r = task->rules;
+  const int64_t symbols = 65533;
+  bool mqar = r->names == mqar_names;
+  task->alphabet = 2, task->count = 1;
+  if (!read_whole(b, scope, e, "length", values[LENGTH], 1, longest, -1, &task->length) ||
+      !read_whole(b, scope, e, "shortest", values[SHORTEST], 1, longest, task->length,
+                  &task->shortest))
+    return false;
+  if (r->name_count > ALPHABET && !read_whole(b, scope, e, "alphabet", values[ALPHABET], 2, symbols,
+                                              mqar ? -1 : 26, &task->alphabet))
+    return false;
+  return r->name_count <= COUNT ||
+         read_whole(b, scope, e, r->names[COUNT], values[COUNT], 1,
+                    mqar ? task->alphabet / 2 - 1 : longest, -1, &task->count);
+}
+
+bool task_read(graph_builder *b, sema_scope *scope, const ast_expr *e,
+               const ast_expr *const *values, graph_task *task) {
+  return read_sizes(b, scope, e, values, task) && read_loss(b, values[LOSS], task) &&
+         check_lengths(b, e, task);
+}
+
+bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e,
+                       const graph_task *task, graph_evaluate *to) {
+  bool list = e->kind == AST_TUPLE;
+  for (int i = 0; i < (list ? e->tuple.items.count : 1); i++) {
+    const ast_expr *item = list ? e->tuple.items.items[i] : e;
+    int64_t length;
+    if (!sema_whole(scope, item, "lengths", task_least_length(task), &length) ||
+        !at_most(b, item, "a length", length, longest))
+      return false;
+    vec_push(b->arena, &to->lengths, length);
+  }
+  return true;
+}
+
+bool task_check(graph_builder *b, const graph_train *train, const graph_model *model, span where) {
+  const graph_task *t = &train->task;
+  const task_rules *r = t->rules;
+  bool words = r->name_count <= ALPHABET;
+  int64_t symbols = r->symbols + (words ? 0 : t->alphabet);
+  int64_t tokens = r->tokens_for_each * t->length + r->tokens_beyond +
+                   (r->names == selective_names ? t->count : 0);
+  if (symbols > model->vocabulary)
+    diag_error(b->diag, where, "expected a model of at least %lld symbols for %s, found %d",
+               (long long)symbols, r->name, model->vocabulary);
+  else if (tokens > train->context)
+    diag_error(b->diag, where,
+               "expected a context of at least %lld for %s of length %lld, found %lld",
+               (long long)tokens, r->name, (long long)t->length, (long long)train->context);
+  else
+    return true;
+  return false;
+}

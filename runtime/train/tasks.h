@@ -1,0 +1,50 @@
+// Generated tasks: sequences whose answers follow from what stands before them. A sequence is a
+// function of the task, seed, stream and position alone.
+//
+//   copying           d a d | d a d .        answers: what follows |
+//   stack_copying     d a b | b a d .        the same, last letter first
+//   sorting           d a d | a d d .        the same, in order
+//   selective_copying _ d _ a | |            letters among blanks; at each | the next letter
+//   mqar              k v l w 7 l 3 k        keys with values; at a key asked for again, its value
+//   passkey           .. The pass key is 17. .. The pass key is 17.    in bytes, amid filler
+#ifndef REC_TRAIN_TASKS_H
+#define REC_TRAIN_TASKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum task_kind {
+  TASK_COPYING,
+  TASK_STACK_COPYING,
+  TASK_SORTING,
+  TASK_SELECTIVE_COPYING,
+  TASK_MQAR,
+  TASK_PASSKEY,
+  TASK_KINDS
+} task_kind;
+
+enum { SHORTEST_PASSKEY = 128 };  // bytes: the sentences that are no filler fit
+
+typedef struct train_task {
+  task_kind kind;
+  int64_t shortest, length;  // lengths are drawn between them, both included
+  int64_t alphabet;          // letters; MQAR: keys and values together; PASSKEY: not read
+  int64_t count;             // SELECTIVE_COPYING: letters; MQAR: pairs; else not read
+  bool all;                  // the loss counts every next token, not the answers alone
+} train_task;
+
+task_kind task_find(const char *name);  // TASK_KINDS: none
+const char *task_name(task_kind kind);
+
+int64_t task_vocabulary(const train_task *t);
+// The length below which there is no such sequence.
+int64_t task_least(const train_task *t);
+// Tokens of a sequence of this length, without the last answer that is no input.
+int64_t task_tokens(const train_task *t, int64_t length);
+
+// Writes one sequence into `room` >= task_tokens(t, t->length) tokens; what follows it is padding.
+// Targets are the answers, NO_TARGET elsewhere.
+void task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,
+                   int64_t room, uint16_t *tokens, uint16_t *targets);
+
+#endif
