@@ -625,8 +625,10 @@ static bool read_accuracy(block *k, const ast_expr *e, const graph_train *judged
   static const char *const names[] = {"lengths"};
   setting_call call = {.names = names, .count = 1};
   if (!judged->task.rules) {
-    diag_error(k->b->diag, e->span, "expected perplexity(until = N) for '%s', which reads text, "
-               "found accuracy, which is of a task", judged->name);
+    diag_error(k->b->diag, e->span,
+               "expected perplexity(until = N) for '%s', which reads text, "
+               "found accuracy, which is of a task",
+               judged->name);
     return false;
   }
   if (to->lengths.count) {
@@ -634,8 +636,7 @@ static bool read_accuracy(block *k, const ast_expr *e, const graph_train *judged
     return false;
   }
   if (!read_call(k, e, &call, false)) return false;
-  if (call.values[0])
-    return task_read_lengths(k->b, k->scope, call.values[0], &judged->task, to);
+  if (call.values[0]) return task_read_lengths(k->b, k->scope, call.values[0], &judged->task, to);
   diag_error(k->b->diag, e->span, "expected lengths = (N, ..) in accuracy, found none");
   return false;
 }
@@ -648,8 +649,10 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
   const char *name = callee(task);
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
   if (judged->task.rules) {
-    diag_error(b->diag, task->span, "expected accuracy(lengths = N) for '%s', which reads a task, "
-               "found '%s'", judged->name, expr_to_text(b->arena, task));
+    diag_error(b->diag, task->span,
+               "expected accuracy(lengths = N) for '%s', which reads a task, "
+               "found '%s'",
+               judged->name, expr_to_text(b->arena, task));
     return false;
   }
   int64_t *until = !strcmp(name, "perplexity")   ? &to->until

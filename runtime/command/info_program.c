@@ -66,9 +66,8 @@ static void print_evaluate(const cJSON *e) {
     printf("%s state_norm until %.0f", number_of(e, "perplexity") > 0 ? "," : "",
            number_of(e, "state_norm"));
   const cJSON *lengths = cJSON_GetObjectItemCaseSensitive(e, "accuracy"), *length;
-  cJSON_ArrayForEach(length, lengths)
-      printf("%s%.0f", length == lengths->child ? " accuracy at lengths " : ", ",
-             length->valuedouble);
+  cJSON_ArrayForEach(length, lengths) printf(
+      "%s%.0f", length == lengths->child ? " accuracy at lengths " : ", ", length->valuedouble);
   printf("\n");
 }
 

@@ -314,11 +314,11 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
   b->generated = cJSON_IsObject(t);
   if (!b->generated) return;
   b->task = (train_task){.kind = task_find(text(r, t, "kind", false)),
-                   .shortest = whole(r, t, "shortest", 1, MOST_LENGTH),
-                   .length = whole(r, t, "length", 1, MOST_LENGTH),
-                   .alphabet = whole(r, t, "alphabet", 2, 65533),
-                   .count = whole(r, t, "count", 1, MOST_LENGTH),
-                   .all = flag(t, "all")};
+                         .shortest = whole(r, t, "shortest", 1, MOST_LENGTH),
+                         .length = whole(r, t, "length", 1, MOST_LENGTH),
+                         .alphabet = whole(r, t, "alphabet", 2, 65533),
+                         .count = whole(r, t, "count", 1, MOST_LENGTH),
+                         .all = flag(t, "all")};
   if (b->task.kind == TASK_KINDS) wrong(r, "kind"), b->task.kind = TASK_COPYING;
   if (b->task.kind == TASK_MQAR && b->task.count >= b->task.alphabet / 2) wrong(r, "count");
 }
@@ -372,8 +372,7 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   r->what = "evaluate block";
   evaluate_block *e = list(r, json, "evaluates", sizeof *e, &items, &p->evaluate_count);
   p->evaluates = e;
-  if (e)
-    cJSON_ArrayForEach(item, items) {
+  if (e) cJSON_ArrayForEach(item, items) {
       *e = (evaluate_block){.name = text(r, item, "name", false),
                             .after = text(r, item, "after", false),
                             .until = whole(r, item, "perplexity", 0, ANY_INT),

@@ -24,7 +24,7 @@ typedef struct trainer_internals {
   char *before;                  // initial states of the batch
   void **before_of, **after_of;  // by shard and state
   uint16_t *tokens, *targets;
-  double *losses;  // by shard
+  double *losses;          // by shard
   int64_t *target_counts;  // by shard
   int64_t target_count;    // of the batch
   piece *pieces;
@@ -362,9 +362,9 @@ static void fill_windows(void *context, int number, int worker) {
   (void)worker;
   in->target_counts[number] = 0;
   for (int64_t b = first_sequence(t, number); b < end; b++)
-    in->target_counts[number] += train_data_window(
-        in->data, t->block->seed, in->windows, (uint64_t)(t->step * t->block->batch + b), time,
-        in->tokens + b * time, in->targets + b * time);
+    in->target_counts[number] += train_data_window(in->data, t->block->seed, in->windows,
+                                                   (uint64_t)(t->step * t->block->batch + b), time,
+                                                   in->tokens + b * time, in->targets + b * time);
 }
 
 static void run_shard(void *context, int number, int worker) {
