@@ -305,6 +305,8 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   cJSON *lengths = add(object, "accuracy", cJSON_CreateArray());
   for (int i = 0; i < e->lengths.count; i++)
     cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
+  add_whole(object, "remembrance", e->remembrance);
+  cJSON_AddStringToObject(object, "distance", graph_distances[e->distance]);
   return object;
 }
 

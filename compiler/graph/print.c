@@ -177,6 +177,9 @@ static void put_evaluate(text *t, const graph_evaluate *e) {
   if (e->state_until) put(t, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
   for (int i = 0; i < e->lengths.count; i++)
     put(t, "%s %" PRId64, i ? "," : " accuracy at lengths", e->lengths.items[i]);
+  if (e->remembrance)
+    put(t, "%s remembrance at %" PRId64 " by %s", e->until || e->state_until ? "," : "",
+        e->remembrance, graph_distances[e->distance]);
   put(t, "\n");
 }
 

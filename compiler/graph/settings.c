@@ -641,12 +641,24 @@ static bool read_accuracy(block *k, const ast_expr *e, const graph_train *judged
   return false;
 }
 
+const char *const graph_distances[] = {"total_variation", "jensen_shannon", "cosine"};
+
+static bool read_distance(graph_builder *b, const ast_expr *e, int *distance) {
+  for (int i = 0; i < GRAPH_DISTANCES; i++)
+    if (!e || (e->kind == AST_NAME && !strcmp(e->name.text, graph_distances[i])))
+      return *distance = i, true;
+  diag_error(b->diag, e->span, "expected %s as distance, found '%s'",
+             list_names(b->arena, graph_distances, GRAPH_DISTANCES), expr_to_text(b->arena, e));
+  return false;
+}
+
 static bool read_task(graph_builder *b, const ast_expr *task, const graph_train *judged,
                       graph_evaluate *to) {
-  static const char *const names[] = {"until"};
-  setting_call call = {.names = names, .count = 1};
-  block k = {.b = b, .scope = constant_scope(b)};
+  static const char *const lengths[] = {"until"}, *const memories[] = {"T", "distance"};
   const char *name = callee(task);
+  bool remembers = !strcmp(name, "remembrance");
+  setting_call call = {.names = remembers ? memories : lengths, .count = remembers ? 2 : 1};
+  block k = {.b = b, .scope = constant_scope(b)};
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
   if (judged->task.rules) {
     diag_error(b->diag, task->span,
@@ -655,26 +667,28 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
                judged->name, expr_to_text(b->arena, task));
     return false;
   }
-  int64_t *until = !strcmp(name, "perplexity")   ? &to->until
-                   : !strcmp(name, "state_norm") ? &to->state_until
-                                                 : NULL;
-  if (!until || task->kind != AST_CALL) {
+  int64_t *length = !strcmp(name, "perplexity")   ? &to->until
+                    : !strcmp(name, "state_norm") ? &to->state_until
+                    : remembers                   ? &to->remembrance
+                                                  : NULL;
+  if (!length || task->kind != AST_CALL) {
     diag_error(b->diag, task->span,
-               "expected perplexity(until = N) or state_norm(until = N), found '%s'%s",
-               expr_to_text(b->arena, task),
-               strcmp(name, "remembrance") ? "" : ", which this version does not measure yet");
+               "expected perplexity(until = N), state_norm(until = N) or remembrance(T = N), found "
+               "'%s'",
+               expr_to_text(b->arena, task));
     return false;
   }
-  if (*until) {
+  if (*length) {
     diag_error(b->diag, task->span, "expected %s once, found it twice", name);
     return false;
   }
   if (!read_call(&k, task, &call, false)) return false;
   if (!call.values[0]) {
-    diag_error(b->diag, task->span, "expected until = N in %s, found none", name);
+    diag_error(b->diag, task->span, "expected %s = N in %s, found none", call.names[0], name);
     return false;
   }
-  return sema_whole(k.scope, call.values[0], "until", 2, until);
+  return sema_whole(k.scope, call.values[0], call.names[0], 2, length) &&
+         (!remembers || read_distance(b, call.values[1], &to->distance));
 }
 
 static void build_evaluate(graph_builder *b, const ast_item *item) {

@@ -68,6 +68,10 @@ static void print_evaluate(const cJSON *e) {
   const cJSON *lengths = cJSON_GetObjectItemCaseSensitive(e, "accuracy"), *length;
   cJSON_ArrayForEach(length, lengths) printf(
       "%s%.0f", length == lengths->child ? " accuracy at lengths " : ", ", length->valuedouble);
+  if (number_of(e, "remembrance") > 0)
+    printf("%s remembrance at %.0f by %s",
+           number_of(e, "perplexity") > 0 || number_of(e, "state_norm") > 0 ? "," : "",
+           number_of(e, "remembrance"), text_of(e, "distance"));
   printf("\n");
 }
 

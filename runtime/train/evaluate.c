@@ -55,7 +55,7 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
                         r->tokens + i * time, r->targets + i * time);
   for (int i = 0; i < m->state_count; i++) {
     int64_t offset = m->states[i].place * r->streams * e->of.n->element_size;
-    r->before[i] = r->position ? r->states[r->turn] + offset : NULL;
+    r->before[i] = r->position != r->start ? r->states[r->turn] + offset : NULL;
     r->after[i] = r->states[1 - r->turn] + offset;
   }
   shard s = {r->streams, time, 1, r->tokens, r->targets, r->before, r->after};
@@ -63,6 +63,7 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
   r->turn = 1 - r->turn;
   r->position += time;
   *length = time;
+  if (r->logits) return executor_logits(r->x, e->weights, &s, r->logits);
   return executor_run(r->x, e->weights, &s, 1, NULL, &loss, r->losses);
 }
 
@@ -309,10 +310,11 @@ static void close_evaluation(evaluation *e) {
 rec_status session_evaluate(session *s, const evaluate_block *b) {
   evaluation e = {.s = s};
   if (b->length_count) return session_accuracy(s, b);
-  if (!b->until && !b->state_until) return REC_OK;
+  if (!b->until && !b->state_until && !b->remembrance) return REC_OK;
   rec_status status = open_evaluation(&e, b);
   if (!status && b->until) status = judge_perplexity(&e, b);
   if (!status && b->state_until) status = judge_states(&e, b);
+  if (!status && b->remembrance) status = judge_remembrance(&e, b);
   close_evaluation(&e);
   return status;
 }

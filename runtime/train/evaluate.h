@@ -15,17 +15,21 @@ typedef struct evaluation evaluation;
 typedef struct stream_run {
   executor *x;
   int64_t first, streams, position;
+  int64_t start;  // the position of the zero state
   char *states[2];
   int turn;                // which of the two holds the states at `position`
   void **before, **after;  // of the last window; after: [streams][elements] by state
   uint16_t *tokens, *targets;
   float *losses;  // of the last window: [streams][length]
+  double *
+      logits;  // NULL, or wanted in place of the losses: after the last token, [streams][vocabulary]
 } stream_run;
 
 // All streams once. A task reads its streams up to `until` and leaves `width` sums.
 typedef struct pass {
   int64_t streams, until, width;
   rec_status (*read)(const evaluation *e, stream_run *r, double *sums);
+  int what;        // for `read`
   int64_t window;  // from here on set by evaluation_pass
   int task_count;
   double *sums;  // [task][width]
@@ -53,5 +57,9 @@ rec_status evaluation_save(const session *s, const evaluate_block *b, const char
 
 // state_norm(until = N).
 rec_status judge_states(evaluation *e, const evaluate_block *b);
+// remembrance(T = N, distance = ..).
+rec_status judge_remembrance(evaluation *e, const evaluate_block *b);
+// Between two distributions, each given by its logits: from 0 to 1.
+double distance_of(distance_kind kind, const double *a, const double *b, int count);
 
 #endif

@@ -351,6 +351,15 @@ static void read_block(reader *r, const cJSON *object, int model_count, train_bl
   if (v) cJSON_ArrayForEach(item, items) read_intervention(r, item, v++);
 }
 
+static distance_kind read_distance(reader *r, const cJSON *object) {
+  static const char *const names[] = {"total_variation", "jensen_shannon", "cosine"};
+  const char *name = text(r, object, "distance", false);
+  for (int i = 0; i < 3; i++)
+    if (!strcmp(names[i], name)) return (distance_kind)i;
+  wrong(r, "distance");
+  return TOTAL_VARIATION;
+}
+
 static void read_lists(reader *r, const cJSON *json, train_program *p) {
   const cJSON *items, *item;
   r->what = "program";
@@ -376,7 +385,9 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
       *e = (evaluate_block){.name = text(r, item, "name", false),
                             .after = text(r, item, "after", false),
                             .until = whole(r, item, "perplexity", 0, ANY_INT),
-                            .state_until = whole(r, item, "state_norm", 0, ANY_INT)};
+                            .state_until = whole(r, item, "state_norm", 0, ANY_INT),
+                            .remembrance = whole(r, item, "remembrance", 0, ANY_INT),
+                            .distance = read_distance(r, item)};
       e->lengths = int_list(r, item, "accuracy", 1, MOST_LENGTH, &e->length_count);
       e++;
     }

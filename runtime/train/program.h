@@ -126,11 +126,15 @@ typedef struct train_block {
   const intervention *interventions;
 } train_block;
 
+typedef enum distance_kind { TOTAL_VARIATION, JENSEN_SHANNON, COSINE } distance_kind;
+
 typedef struct evaluate_block {
   const char *name, *after;
   int64_t until, state_until;  // of perplexity and state_norm; 0: not asked for
   int length_count;            // of accuracy
   const int *lengths;
+  int64_t remembrance;         // its T; 0: not asked for
+  distance_kind distance;
 } evaluate_block;
 
 typedef struct train_program {

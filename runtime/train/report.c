@@ -230,6 +230,23 @@ static bool plot_states(const session *s, const char *svg) {
   return plot_close(&p, true);
 }
 
+static bool plot_remembrance(const session *s, const char *svg) {
+  plot p;
+  if (!plot_open(&p, svg, "effective remembrance", "t", "distance without the first t tokens",
+                 false))
+    return false;
+  for (int i = 0; i < s->program->evaluate_count; i++) {
+    const evaluate_block *e = &s->program->evaluates[i];
+    char *csv = e->remembrance ? run_text(s, e->name, "remembrance.csv") : NULL,
+         *points = csv ? strchr(csv, '\n') : NULL;
+    for (char *at = points; at && *at; at++)
+      if (*at == ',') *at = ' ';
+    if (points && points[1]) plot_curve(&p, e->name, points + 1);
+    free(csv);
+  }
+  return plot_close(&p, true);
+}
+
 // ---- the page -----------------------------------------------------------------------------------
 
 static void put_svg(FILE *out, const char *path) {
@@ -305,7 +322,7 @@ static void put_block(FILE *out, const session *s, const train_block *b) {
 
 // Files of the plots; NULL: not drawn.
 typedef struct plots {
-  const char *loss, *positions, *states;
+  const char *loss, *positions, *states, *remembrance;
 } plots;
 
 static void put_page(FILE *out, const session *s, plots drawn) {
@@ -338,6 +355,14 @@ static void put_page(FILE *out, const session *s, plots drawn) {
         out);
     put_svg(out, drawn.states);
   }
+  if (drawn.remembrance) {
+    fputs(
+        "<h2>Effective remembrance</h2>\n<p>How far the prediction moves if the first t tokens "
+        "were "
+        "never read.</p>\n",
+        out);
+    put_svg(out, drawn.remembrance);
+  }
   if (drawn.loss) {
     fputs("<h2>Training</h2>\n", out);
     put_svg(out, drawn.loss);
@@ -355,13 +380,15 @@ static void put_page(FILE *out, const session *s, plots drawn) {
 rec_status session_report(const session *s) {
   char *loss = session_path(s, NULL, "loss.svg"),
        *positions = session_path(s, NULL, "positions.svg"),
-       *states = session_path(s, NULL, "states.svg");
+       *states = session_path(s, NULL, "states.svg"),
+       *remembrance = session_path(s, NULL, "remembrance.svg");
   char *page = session_path(s, NULL, "report.html");
-  rec_status status = loss && positions && states && page ? REC_OK : rec_no_memory();
+  rec_status status = loss && positions && states && remembrance && page ? REC_OK : rec_no_memory();
   if (!status) {
     plots drawn = {.loss = plot_loss(s, loss) ? loss : NULL,
                    .positions = plot_positions(s, positions) ? positions : NULL,
-                   .states = plot_states(s, states) ? states : NULL};
+                   .states = plot_states(s, states) ? states : NULL,
+                   .remembrance = plot_remembrance(s, remembrance) ? remembrance : NULL};
     FILE *out = fopen(page, "w");
     if (out) put_page(out, s, drawn);
     if (!out || fclose(out)) status = rec_fail(REC_ERROR_FILE, "%s: %s", page, strerror(errno));
@@ -369,6 +396,7 @@ rec_status session_report(const session *s) {
   free(loss);
   free(positions);
   free(states);
+  free(remembrance);
   free(page);
   return status;
 }
