@@ -361,10 +361,21 @@ static scan *scan_new(arena *a, const recurrence *from, int length) {
   return s;
 }
 
+// Levels and systems have axes of their own, and a program has room for so many.
+static void check_axes(scan *s) {
+  int needed = 3 * decay_levels(s) + 3;  // of each level; the halves, the step between two
+  for (int i = 0; i < s->state_count; i++) {
+    state_class class = s->states[i].structure->class;
+    if (class == STATE_LOW_RANK || class == STATE_LINEAR) needed += 4;
+  }
+  if (tile_axes_left(s->program) < needed) scan_refuse(s, "there are too many axes");
+}
+
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
                                       const char **reason) {
   scan *s = scan_new(a, from, length);
   check_states(s);
+  check_axes(s);
   group_find(s);
   lower_declare(s->program, s->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);

@@ -700,6 +700,27 @@ static void pointwise_programs_agree(void **state) {
   fixture_close(&s);
 }
 
+// A program has room for 64 axes: levels that find none left are refused, not begun.
+static void too_many_axes_are_refused(void **state) {
+  (void)state;
+  fixture s = fixture_open();
+  const char *header = "", *names = "";
+  for (int i = 0; i < 44; i++) {
+    header = arena_printf(s.memory, "%sA%d = 1, ", header, i);
+    names = arena_printf(s.memory, "%s%sA%d", names, i ? "," : "", i);
+  }
+  recurrence *r = from_source(
+      &s, arena_printf(s.memory,
+                       "recurrence r(%sK = 4, V = 3) { input q[%s,K], k[K], v[V], g[K] state S[K,V] "
+                       "output y[V] S = sigmoid(g) * S[t-1] + k * v * sum[%s](mean[K](q)) "
+                       "y = sum[K](k * S) }",
+                       header, names, names));
+  const char *reason = NULL;
+  assert_null(chunk_build_linear_scan(s.memory, r, 64, &reason));
+  assert_string_equal(reason, "there are too many axes");
+  fixture_close(&s);
+}
+
 // What has no chunked form here says why, and has its step program.
 static void other_structures_are_refused(void **state) {
   (void)state;
@@ -995,6 +1016,7 @@ int main(void) {
       cmocka_unit_test(bounded_decays_need_fewer_levels),
       cmocka_unit_test(pointwise_programs_agree),
       cmocka_unit_test(other_structures_are_refused),
+      cmocka_unit_test(too_many_axes_are_refused),
       cmocka_unit_test(random_programs_agree),
       cmocka_unit_test(random_scalar_decays_agree),
       cmocka_unit_test(random_mixtures_agree),
