@@ -138,22 +138,13 @@ ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, 
            (long long)depth, start, clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->pointer, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 6, 0);
-  ir function = LLVMGetNamedFunction(e->m->module, name);
-  if (function) return function;
-  function = llvm_function(e->m, name, *type, e->clone);
-  LLVMSetVisibility(function, LLVMDefaultVisibility);
-  LLVMSetLinkage(function, LLVMInternalLinkage);
-  llvm_flag(e->m, function, "noinline");
-  emitter inner = *e;
-  inner.b = LLVMCreateBuilderInContext(e->context);
-  emit_open(&inner, function);
-  ir args[6];
-  LLVMGetParams(function, args);
+  ir function, args[6];
+  emitter inner;
+  if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
   along p = {.e = &inner, .rows = rows, .columns = columns, .depth = depth, .start = start};
   p.a = args[0], p.a_i = args[1], p.b = args[2], p.b_j = args[3], p.c = args[4], p.c_i = args[5];
   choose_block(&p);
   all_blocks(&p);
-  LLVMBuildRetVoid(inner.b);
-  LLVMDisposeBuilder(inner.b);
+  emit_shared_end(&inner);
   return function;
 }

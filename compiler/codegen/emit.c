@@ -31,6 +31,26 @@ void emit_open(emitter *e, LLVMValueRef function) {
   LLVMPositionBuilderAtEnd(e->b, body);
 }
 
+bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function,
+                 emitter *inner, LLVMValueRef *args) {
+  *function = LLVMGetNamedFunction(e->m->module, name);
+  if (*function) return false;
+  *function = llvm_function(e->m, name, type, e->clone);
+  LLVMSetVisibility(*function, LLVMDefaultVisibility);
+  LLVMSetLinkage(*function, LLVMInternalLinkage);
+  llvm_flag(e->m, *function, "noinline");
+  *inner = *e;
+  inner->b = LLVMCreateBuilderInContext(e->context);
+  emit_open(inner, *function);
+  LLVMGetParams(*function, args);
+  return true;
+}
+
+void emit_shared_end(emitter *inner) {
+  LLVMBuildRetVoid(inner->b);
+  LLVMDisposeBuilder(inner->b);
+}
+
 static LLVMBasicBlockRef new_block(emitter *e, const char *name) {
   return LLVMAppendBasicBlockInContext(e->context, e->function, name);
 }

@@ -22,13 +22,18 @@ typedef struct emitter {
   number_type dtype;
   bool f64;
   bool streaming; /* stores of whole machine vectors are aligned and pass the caches by */
-  int lanes; /* elements in one machine vector */
+  int lanes;      /* elements in one machine vector */
 } emitter;
 
 emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type dtype);
 void emitter_free(emitter *e);
 /* Starts the body of `function`; the emitter may move from function to function. */
 void emit_open(emitter *e, LLVMValueRef function);
+/* A function that the kernels of a module share, called and not inlined. True where it is new: then `inner` stands in it,
+ * `args` are its parameters, and emit_shared_end closes it. */
+bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function,
+                 emitter *inner, LLVMValueRef *args);
+void emit_shared_end(emitter *inner);
 
 /* types */
 int ir_lanes(ir x); /* 0: a scalar */

@@ -166,24 +166,15 @@ static ir mover(emitter *e, bool store, LLVMTypeRef *type) {
            clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0);
-  ir function = LLVMGetNamedFunction(e->m->module, name);
-  if (function) return function;
-  function = llvm_function(e->m, name, *type, e->clone);
-  LLVMSetVisibility(function, LLVMDefaultVisibility);
-  LLVMSetLinkage(function, LLVMInternalLinkage);
-  llvm_flag(e->m, function, "noinline");
-  emitter inner = *e;
-  inner.b = LLVMCreateBuilderInContext(e->context);
-  emit_open(&inner, function);
-  ir args[4];
-  LLVMGetParams(function, args);
+  ir function, args[4];
+  emitter inner;
+  if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
   emit_loop loop = loop_begin(&inner, integer(e, 0), args[3], 1, "lane");
   ir outside = element(&inner, e->i16, args[0], int_mul(&inner, loop.index, args[1]));
   ir inside = element(&inner, e->i16, args[2], loop.index);
   store_small(&inner, load_small(&inner, store ? inside : outside, 0), store ? outside : inside);
   loop_end(&inner, &loop);
-  LLVMBuildRetVoid(inner.b);
-  LLVMDisposeBuilder(inner.b);
+  emit_shared_end(&inner);
   return function;
 }
 

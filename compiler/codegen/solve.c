@@ -118,21 +118,12 @@ static ir system_function(emitter *e, int64_t rows, int64_t columns, LLVMTypeRef
            clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64};
   *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
-  ir function = LLVMGetNamedFunction(e->m->module, name);
-  if (function) return function;
-  function = llvm_function(e->m, name, *type, e->clone);
-  LLVMSetVisibility(function, LLVMDefaultVisibility);
-  LLVMSetLinkage(function, LLVMInternalLinkage);
-  llvm_flag(e->m, function, "noinline");
-  emitter inner = *e;
-  inner.b = LLVMCreateBuilderInContext(e->context);
-  emit_open(&inner, function);
-  ir args[5];
-  LLVMGetParams(function, args);
+  ir function, args[5];
+  emitter inner;
+  if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
   system s = {&inner, rows, columns, args[0], args[1], args[2], args[3], args[4]};
   system_body(&s);
-  LLVMBuildRetVoid(inner.b);
-  LLVMDisposeBuilder(inner.b);
+  emit_shared_end(&inner);
   return function;
 }
 
