@@ -8,33 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/graph/build.h"
+#include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
-static const char *const setting_names[] = {"model",    "init",         "data", "context",
-                                            "batch",    "steps",        "seed", "optimizer",
-                                            "schedule", "initial_state"};
-enum {
-  MODEL,
-  INIT,
-  DATA,
-  CONTEXT,
-  BATCH,
-  STEPS,
-  SEED,
-  OPTIMIZER,
-  SCHEDULE,
-  INITIAL_STATE,
-  SETTING_COUNT
-};
-
-/* A train block while it is read. */
-typedef struct block {
-  graph_builder *b;
-  graph_train *train;
-  sema_scope *scope;                          /* for constants */
-  const ast_setting *settings[SETTING_COUNT]; /* its own or inherited, or NULL */
-} block;
+const char *const setting_names[] = {"model", "init", "data",      "context",  "batch",
+                                     "steps", "seed", "optimizer", "schedule", "initial_state"};
 
 static sema_scope *constant_scope(graph_builder *b) {
   return sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
@@ -42,12 +20,13 @@ static sema_scope *constant_scope(graph_builder *b) {
 
 /* ---- values of settings ---------------------------------------------------------------------- */
 
-static bool read_number(block *k, const ast_expr *e, const char *what, double *x) {
+bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x) {
   if (e->kind == AST_PERCENT) return *x = e->percent.value, true;
   return sema_constant(k->scope, e, what, x);
 }
 
-static bool read_whole(block *k, int setting, int64_t least, int64_t by_default, int64_t *x) {
+static bool read_whole(train_settings *k, int setting, int64_t least, int64_t by_default,
+                       int64_t *x) {
   const ast_setting *s = k->settings[setting];
   *x = by_default;
   if (s) {
@@ -64,22 +43,14 @@ static bool read_whole(block *k, int setting, int64_t least, int64_t by_default,
   return false;
 }
 
-/* The arguments of `NAME(arg = value, ..)`: checks the names and that each stands once. */
-typedef struct setting_call {
-  const char *const *names;
-  int count;
-  const ast_expr *values[8];
-  const ast_expr *positional;
-} setting_call;
-
-static const char *list_names(arena *memory, const char *const *names, int count) {
+const char *setting_list(arena *memory, const char *const *names, int count) {
   const char *text = "";
   for (int i = 0; i < count; i++)
     text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", names[i]);
   return text;
 }
 
-static bool read_call(block *k, const ast_expr *e, setting_call *call, bool positional) {
+bool setting_arguments(train_settings *k, const ast_expr *e, setting_call *call, bool positional) {
   graph_builder *b = k->b;
   for (int i = 0; e->kind == AST_CALL && i < e->call.args.count; i++) {
     const ast_arg *arg = &e->call.args.items[i];
@@ -93,7 +64,7 @@ static bool read_call(block *k, const ast_expr *e, setting_call *call, bool posi
       place++;
     if (arg->kind != AST_ARG_NAMED || place == call->count || call->values[place]) {
       diag_error(b->diag, arg->span, "expected %s for %s, found %s",
-                 call->count ? list_names(b->arena, call->names, call->count) : "no arguments",
+                 call->count ? setting_list(b->arena, call->names, call->count) : "no arguments",
                  e->call.callee.text,
                  arg->kind != AST_ARG_NAMED
                      ? "another argument"
@@ -106,11 +77,11 @@ static bool read_call(block *k, const ast_expr *e, setting_call *call, bool posi
   return true;
 }
 
-static const char *callee(const ast_expr *e) {
+const char *setting_callee(const ast_expr *e) {
   return e->kind == AST_CALL ? e->call.callee.text : e->kind == AST_NAME ? e->name.text : "";
 }
 
-static const ast_expr *setting_value(block *k, int setting, const char *wanted) {
+const ast_expr *setting_value(train_settings *k, int setting, const char *wanted) {
   const ast_setting *s = k->settings[setting];
   if (s->value) return s->value;
   diag_error(k->b->diag, s->span, "expected %s for '%s', found a block", wanted,
@@ -118,95 +89,28 @@ static const ast_expr *setting_value(block *k, int setting, const char *wanted) 
   return NULL;
 }
 
-static bool in_range(block *k, const ast_expr *at, const char *what, double x, double low,
-                     double high) {
+bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low,
+                      double high) {
   if (x >= low && x <= high) return true;
   diag_error(k->b->diag, at->span, "expected %s between %g and %g, found %g", what, low, high, x);
   return false;
 }
 
-static bool optional_number(block *k, const ast_expr *e, const char *what, double low, double high,
-                            double *x) {
-  return !e || (read_number(k, e, what, x) && in_range(k, e, what, *x, low, high));
+bool setting_optional(train_settings *k, const ast_expr *e, const char *what, double low,
+                      double high, double *x) {
+  return !e || (setting_number(k, e, what, x) && setting_in_range(k, e, what, *x, low, high));
 }
 
-static bool read_optimizer(block *k) {
-  graph_train *t = k->train;
-  static const char *const names[] = {"lr", "betas", "eps", "weight_decay", "clip"};
-  setting_call call = {.names = names, .count = 5};
-  t->beta1 = 0.9, t->beta2 = 0.95, t->epsilon = 1e-8, t->weight_decay = 0.01, t->clip = 1;
-  if (!k->settings[OPTIMIZER]) {
-    diag_error(k->b->diag, t->item->name.span,
-               "expected the setting 'optimizer' in train '%s', found none", t->name);
-    return false;
-  }
-  const ast_expr *e = setting_value(k, OPTIMIZER, "adamw(lr = ...)");
-  if (!e) return false;
-  if (strcmp(callee(e), "adamw") != 0) {
-    diag_error(k->b->diag, e->span, "expected adamw(lr = ...), found '%s'",
-               expr_to_text(k->b->arena, e));
-    return false;
-  }
-  if (!read_call(k, e, &call, false)) return false;
-  if (!call.values[0]) {
-    diag_error(k->b->diag, e->span, "expected lr = ... in adamw, found none");
-    return false;
-  }
-  const ast_expr *betas = call.values[1];
-  if (betas) {
-    if (betas->kind != AST_TUPLE || betas->tuple.items.count != 2) {
-      diag_error(k->b->diag, betas->span,
-                 "expected two numbers, as in betas = (0.9, 0.95), found '%s'",
-                 expr_to_text(k->b->arena, betas));
-      return false;
-    }
-    if (!optional_number(k, betas->tuple.items.items[0], "the first beta", 0, 0.999999,
-                         &t->beta1) ||
-        !optional_number(k, betas->tuple.items.items[1], "the second beta", 0, 0.999999999,
-                         &t->beta2))
-      return false;
-  }
-  return optional_number(k, call.values[0], "lr", 0, 1e6, &t->rate) &&
-         optional_number(k, call.values[2], "eps", 0, 1, &t->epsilon) &&
-         optional_number(k, call.values[3], "weight_decay", 0, 1e6, &t->weight_decay) &&
-         optional_number(k, call.values[4], "clip", 0, 1e30, &t->clip);
-}
-
-static bool read_schedule(block *k) {
-  graph_train *t = k->train;
-  static const char *const names[] = {"warmup", "floor"};
-  setting_call call = {.names = names, .count = 2};
-  double warmup = 0.1 * (double)t->steps;
-  if (k->settings[SCHEDULE]) {
-    const ast_expr *e = setting_value(k, SCHEDULE, "cosine(...)");
-    if (!e) return false;
-    if (strcmp(callee(e), "cosine") != 0) {
-      diag_error(k->b->diag, e->span, "expected cosine(warmup = 10%%, floor = 0), found '%s'",
-                 expr_to_text(k->b->arena, e));
-      return false;
-    }
-    if (!read_call(k, e, &call, false) ||
-        !optional_number(k, call.values[1], "floor", 0, 1e6, &t->floor))
-      return false;
-    const ast_expr *w = call.values[0];
-    if (w && !(w->kind == AST_PERCENT ? (warmup = w->percent.value * (double)t->steps, true)
-                                      : read_number(k, w, "warmup", &warmup)))
-      return false;
-    if (w && !in_range(k, w, "the steps of the warm-up", warmup, 0, (double)t->steps)) return false;
-  }
-  t->warmup = llround(warmup);
-  return true;
-}
-
-static bool read_generated(block *k, const ast_expr *e, const task_rules *rules) {
+static bool read_generated(train_settings *k, const ast_expr *e, const task_rules *rules) {
   graph_train *t = k->train;
   setting_call call = {.names = rules->names, .count = rules->name_count};
   t->file = NULL;
   t->task = (graph_task){.rules = rules, .text = expr_to_text(k->b->arena, e)};
-  return read_call(k, e, &call, false) && task_read(k->b, k->scope, e, call.values, &t->task);
+  return setting_arguments(k, e, &call, false) &&
+         task_read(k->b, k->scope, e, call.values, &t->task);
 }
 
-static bool read_data(block *k) {
+static bool read_data(train_settings *k) {
   graph_train *t = k->train;
   static const char *const names[] = {"tokens", "split"};
   setting_call call = {.names = names, .count = 2};
@@ -218,16 +122,16 @@ static bool read_data(block *k) {
   }
   const ast_expr *e = setting_value(k, DATA, "text(\"file.txt\")");
   if (!e) return false;
-  const task_rules *rules = task_rules_find(callee(e));
+  const task_rules *rules = task_rules_find(setting_callee(e));
   if (rules) return read_generated(k, e, rules);
-  if (strcmp(callee(e), "text") != 0) {
+  if (strcmp(setting_callee(e), "text") != 0) {
     diag_error(k->b->diag, e->span,
                "expected text(\"file.txt\") or a task (copying, stack_copying, sorting, "
                "selective_copying, mqar, passkey), found '%s'",
                expr_to_text(k->b->arena, e));
     return false;
   }
-  if (!read_call(k, e, &call, true)) return false;
+  if (!setting_arguments(k, e, &call, true)) return false;
   if (!call.positional || call.positional->kind != AST_STRING) {
     diag_error(k->b->diag, e->span, "expected the file of the text in quotes, found %s",
                call.positional ? "another expression" : "none");
@@ -241,231 +145,12 @@ static bool read_data(block *k) {
                expr_to_text(k->b->arena, tokens));
     return false;
   }
-  return optional_number(k, call.values[1], "split", 0.01, 0.999, &t->split);
-}
-
-/* ---- initial states -------------------------------------------------------------------------- */
-
-static bool read_kind(block *k, const ast_expr *e, double share, graph_intervention *to);
-
-const char *intervention_name(intervention_kind kind) {
-  static const char *const names[] = {[START_ZERO] = "zero",
-                                      [START_STATE_PASSING] = "state_passing",
-                                      [START_RANDOM_NOISE] = "random_noise",
-                                      [START_FITTED_NOISE] = "fitted_noise"};
-  return names[kind];
-}
-
-static void add_choice(block *k, graph_intervention *to, graph_choice added) {
-  if (added.weight <= 0) return;
-  for (int i = 0; i < to->choices.count; i++) {
-    graph_choice *c = &to->choices.items[i];
-    if (c->kind == added.kind && c->number == added.number) {
-      c->weight += added.weight;
-      return;
-    }
-  }
-  vec_push(k->b->arena, &to->choices, added);
-}
-
-static bool read_mix(block *k, const ast_expr *e, double share, graph_intervention *to) {
-  double sum = 0;
-  for (int i = 0; i < e->mix.entries.count; i++) {
-    const ast_mix_entry *entry = &e->mix.entries.items[i];
-    double weight;
-    if (!read_number(k, entry->weight, "a weight", &weight) ||
-        !in_range(k, entry->weight, "a weight of mix", weight, 0, 1) ||
-        !read_kind(k, entry->kind, share * weight, to))
-      return false;
-    sum += weight;
-  }
-  if (fabs(sum - 1) < 1e-6) return true;
-  diag_error(k->b->diag, e->span, "expected weights of mix that sum to 1, found a sum of %g", sum);
-  return false;
-}
-
-static bool read_state_passing(block *k, const ast_expr *e, double share, graph_intervention *to) {
-  static const char *const names[] = {"dropout"};
-  setting_call call = {.names = names, .count = 1};
-  double dropout = 0;
-  if (!read_call(k, e, &call, false) ||
-      !optional_number(k, call.values[0], "dropout", 0, 1, &dropout))
-    return false;
-  add_choice(k, to, (graph_choice){share * (1 - dropout), START_STATE_PASSING, 0});
-  add_choice(k, to, (graph_choice){share * dropout, START_ZERO, 0});
-  return true;
-}
-
-static bool read_random_noise(block *k, const ast_expr *e, double share, graph_intervention *to) {
-  static const char *const names[] = {"sigma"};
-  setting_call call = {.names = names, .count = 1};
-  double sigma = 0;
-  if (!read_call(k, e, &call, true)) return false;
-  const ast_expr *number = call.positional ? call.positional : call.values[0];
-  if (!number || (call.positional && call.values[0])) {
-    diag_error(k->b->diag, e->span,
-               "expected one standard deviation, as in random_noise(0.1), found '%s'",
-               expr_to_text(k->b->arena, e));
-    return false;
-  }
-  if (!optional_number(k, number, "sigma", 0, 1e6, &sigma)) return false;
-  add_choice(k, to, (graph_choice){share, START_RANDOM_NOISE, sigma});
-  return true;
-}
-
-/* A state has one mean and one variance a head, so a mix has one beta. */
-static bool read_fitted_noise(block *k, const ast_expr *e, double share, graph_intervention *to) {
-  static const char *const names[] = {"beta"};
-  setting_call call = {.names = names, .count = 1};
-  double beta = 0.1;
-  if (!read_call(k, e, &call, false) || !optional_number(k, call.values[0], "beta", 0, 1, &beta))
-    return false;
-  for (int i = 0; i < to->choices.count; i++) {
-    const graph_choice *c = &to->choices.items[i];
-    if (c->kind != START_FITTED_NOISE || c->number == beta) continue;
-    diag_error(k->b->diag, e->span,
-               "expected one beta for all fitted_noise of a mix, found %g and %g", c->number, beta);
-    return false;
-  }
-  add_choice(k, to, (graph_choice){share, START_FITTED_NOISE, beta});
-  return true;
-}
-
-static bool read_kind(block *k, const ast_expr *e, double share, graph_intervention *to) {
-  static const char *const later[] = {"tbtt", "learned"};
-  const char *name = callee(e);
-  if (e->kind == AST_MIX) return read_mix(k, e, share, to);
-  if (!strcmp(name, "zero"))
-    return add_choice(k, to, (graph_choice){share, START_ZERO, 0}),
-           read_call(k, e, &(setting_call){0}, false);
-  if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
-  if (!strcmp(name, "random_noise")) return read_random_noise(k, e, share, to);
-  if (!strcmp(name, "fitted_noise")) return read_fitted_noise(k, e, share, to);
-  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-    if (!strcmp(name, later[i])) {
-      diag_error(
-          k->b->diag, e->span,
-          "expected zero, state_passing, random_noise, fitted_noise or mix, found '%s', which this "
-          "version does not have yet",
-          name);
-      return false;
-    }
-  diag_error(k->b->diag, e->span,
-             "expected zero, state_passing(dropout = p), random_noise(sigma), fitted_noise or mix "
-             "{ .. }, found "
-             "'%s'",
-             expr_to_text(k->b->arena, e));
-  return false;
-}
-
-static bool read_edge(block *k, const ast_expr *e, int64_t *edge) {
-  if (e->kind == AST_NAME && !strcmp(e->name.text, "steps")) return *edge = k->train->steps, true;
-  if (e->kind == AST_PERCENT)
-    return *edge = llround(e->percent.value * (double)k->train->steps), true;
-  return sema_whole(k->scope, e, "a step", 0, edge);
-}
-
-static bool read_layers(block *k, const ast_expr *filter, int *first, int *last) {
-  const ast_args *args = &filter->call.args;
-  int64_t from, to;
-  if (strcmp(filter->call.callee.text, "layers") != 0 || args->count != 1 ||
-      args->items[0].kind == AST_ARG_NAMED || args->items[0].kind == AST_ARG_ARROW) {
-    diag_error(k->b->diag, filter->span, "expected a range of steps or layers(0..3), found '%s'",
-               expr_to_text(k->b->arena, filter));
-    return false;
-  }
-  if (!sema_whole(k->scope, args->items[0].value, "a layer", 0, &from)) return false;
-  to = from + 1;
-  if (args->items[0].kind == AST_ARG_RANGE &&
-      !sema_whole(k->scope, args->items[0].to, "a layer", 0, &to))
-    return false;
-  *first = (int)from, *last = (int)to;
-  return true;
-}
-
-static int model_depth(const graph_model *model) {
-  int depth = 0;
-  for (int i = 0; i < model->states.count; i++)
-    if (model->states.items[i].repeat_index >= depth)
-      depth = model->states.items[i].repeat_index + 1;
-  for (int i = 0; i < model->parameters.count; i++)
-    if (model->parameters.items[i].repeat_index >= depth)
-      depth = model->parameters.items[i].repeat_index + 1;
-  return depth;
-}
-
-/* Entries must follow one another from 0 to `end` in the order written. */
-static bool check_cover(block *k, int64_t from, int64_t to, int64_t expected, int64_t end,
-                        span where, const char *what, bool last) {
-  const char *wrong = from < expected ? "an overlap" : from > expected ? "a gap" : NULL;
-  if (wrong) {
-    diag_error(k->b->diag, where, "expected %s from %lld on, found %s: %lld..%lld", what,
-               (long long)expected, wrong, (long long)from, (long long)to);
-    return false;
-  }
-  if (to > from && to <= end && (!last || to == end)) return true;
-  const char *wanted = to <= from ? "a range that is not empty"
-                       : to > end ? "a range inside all"
-                                  : "the last range to reach the end of all";
-  diag_error(k->b->diag, where, "expected %s %s 0..%lld, found %lld..%lld", wanted, what,
-             (long long)end, (long long)from, (long long)to);
-  return false;
-}
-
-static bool read_entry(block *k, const ast_setting *s, int i, int depth, int64_t *expected) {
-  const ast_setting_entry *entry = &s->entries.items[i];
-  graph_train *t = k->train;
-  graph_intervention made = {.from = 0, .to = t->steps, .first_layer = 0, .last_layer = INT32_MAX};
-  bool last = i + 1 == s->entries.count;
-  bool ranges = s->entries.items[0].from != NULL, layers = s->entries.items[0].filter != NULL;
-  if ((entry->from != NULL) != ranges || (entry->filter != NULL) != layers ||
-      (!ranges && !layers && i)) {
-    diag_error(k->b->diag, entry->span,
-               "expected %s before each kind of initial_state, found an entry without",
-               layers ? "layers(..)" : "a range of steps");
-    return false;
-  }
-  if (ranges) {
-    if (!read_edge(k, entry->from, &made.from) || !read_edge(k, entry->to, &made.to) ||
-        !check_cover(k, made.from, made.to, *expected, t->steps, entry->span, "steps", last))
-      return false;
-    *expected = made.to;
-  }
-  if (layers) {
-    if (!read_layers(k, entry->filter, &made.first_layer, &made.last_layer) ||
-        !check_cover(k, made.first_layer, made.last_layer, *expected, depth, entry->span, "layers",
-                     last))
-      return false;
-    *expected = made.last_layer;
-  }
-  if (!read_kind(k, entry->kind, 1, &made)) return false;
-  vec_push(k->b->arena, &t->interventions, made);
-  return true;
-}
-
-static bool read_initial_state(block *k) {
-  const ast_setting *s = k->settings[INITIAL_STATE];
-  graph_train *t = k->train;
-  graph_intervention all = {.from = 0, .to = t->steps, .first_layer = 0, .last_layer = INT32_MAX};
-  if (s && s->has_entries) {
-    int64_t expected = 0;
-    for (int i = 0; i < s->entries.count; i++)
-      if (!read_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected))
-        return false;
-    if (s->entries.count) return true;
-    diag_error(k->b->diag, s->span, "expected a kind of initial_state, found none");
-    return false;
-  }
-  if (s ? !read_kind(k, s->value, 1, &all)
-        : (add_choice(k, &all, (graph_choice){1, START_ZERO, 0}), false))
-    return false;
-  vec_push(k->b->arena, &t->interventions, all);
-  return true;
+  return setting_optional(k, call.values[1], "split", 0.01, 0.999, &t->split);
 }
 
 /* ---- models of blocks ------------------------------------------------------------------------ */
 
-static bool apply_init(block *k, graph_model *model) {
+static bool apply_init(train_settings *k, graph_model *model) {
   const ast_setting *s = k->settings[INIT];
   if (!s) return true;
   if (s->value) return parameters_init(k->b, model, s->value, 0, INT32_MAX);
@@ -477,7 +162,7 @@ static bool apply_init(block *k, graph_model *model) {
                  "expected layers(..) before an init, found a range of steps");
       return false;
     }
-    if (entry->filter && !read_layers(k, entry->filter, &first, &last)) return false;
+    if (entry->filter && !setting_layers(k, entry->filter, &first, &last)) return false;
     if (entry->filter && (last > depth || first >= last)) {
       diag_error(k->b->diag, entry->filter->span, "expected layers inside 0..%d, found %d..%d",
                  depth, first, last);
@@ -501,15 +186,16 @@ static const char *init_text(arena *memory, const ast_setting *s) {
   return text;
 }
 
-static const typed_name *find_model(block *k, const ast_expr *e) {
-  const typed_name *item = *callee(e) ? sema_find(k->b->program->main, callee(e)) : NULL;
+static const typed_name *find_model(train_settings *k, const ast_expr *e) {
+  const typed_name *item =
+      *setting_callee(e) ? sema_find(k->b->program->main, setting_callee(e)) : NULL;
   if (item && item->item->kind == AST_MODEL) return item;
   diag_error(k->b->diag, e->span, "expected a model, as in model LM(depth = 2), found '%s'",
              expr_to_text(k->b->arena, e));
   return NULL;
 }
 
-static bool read_model(block *k, const graph_train *before) {
+static bool read_model(train_settings *k, const graph_train *before) {
   graph_builder *b = k->b;
   if (before) return k->train->model = before->model, k->train->init_text = before->init_text, true;
   if (!k->settings[MODEL]) {
@@ -536,7 +222,7 @@ static int find_setting(const char *name) {
   return i;
 }
 
-static bool read_settings(block *k, bool continues) {
+static bool read_settings(train_settings *k, bool continues) {
   const ast_settings *own = &k->train->item->train.settings;
   const ast_setting *seen[SETTING_COUNT] = {0};
   for (int i = 0; i < own->count; i++) {
@@ -544,7 +230,7 @@ static bool read_settings(block *k, bool continues) {
     int place = find_setting(s->name.text);
     if (place == SETTING_COUNT) {
       diag_error(k->b->diag, s->name.span, "expected a setting (%s), found '%s'",
-                 list_names(k->b->arena, setting_names, SETTING_COUNT), s->name.text);
+                 setting_list(k->b->arena, setting_names, SETTING_COUNT), s->name.text);
       return false;
     }
     if (seen[place]) {
@@ -566,7 +252,7 @@ static bool read_settings(block *k, bool continues) {
 }
 
 typedef struct block_list {
-  VEC(block)
+  VEC(train_settings)
   items;
 } block_list;
 
@@ -590,7 +276,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
     return;
   }
   graph_train train = {.name = item->name.text, .after = after->text, .item = item, .model = NONE};
-  block k = {.b = b, .train = &train, .scope = constant_scope(b)};
+  train_settings k = {.b = b, .train = &train, .scope = constant_scope(b)};
   for (int i = 0; before && i < blocks->items.count; i++)
     if (blocks->items.items[i].train->name == before->name)
       memcpy(k.settings, blocks->items.items[i].settings, sizeof k.settings);
@@ -620,7 +306,7 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
 
 /* ---- evaluate -------------------------------------------------------------------------------- */
 
-static bool read_accuracy(block *k, const ast_expr *e, const graph_train *judged,
+static bool read_accuracy(train_settings *k, const ast_expr *e, const graph_train *judged,
                           graph_evaluate *to) {
   static const char *const names[] = {"lengths"};
   setting_call call = {.names = names, .count = 1};
@@ -635,7 +321,7 @@ static bool read_accuracy(block *k, const ast_expr *e, const graph_train *judged
     diag_error(k->b->diag, e->span, "expected accuracy once, found it twice");
     return false;
   }
-  if (!read_call(k, e, &call, false)) return false;
+  if (!setting_arguments(k, e, &call, false)) return false;
   if (call.values[0]) return task_read_lengths(k->b, k->scope, call.values[0], &judged->task, to);
   diag_error(k->b->diag, e->span, "expected lengths = (N, ..) in accuracy, found none");
   return false;
@@ -648,17 +334,17 @@ static bool read_distance(graph_builder *b, const ast_expr *e, int *distance) {
     if (!e || (e->kind == AST_NAME && !strcmp(e->name.text, graph_distances[i])))
       return *distance = i, true;
   diag_error(b->diag, e->span, "expected %s as distance, found '%s'",
-             list_names(b->arena, graph_distances, GRAPH_DISTANCES), expr_to_text(b->arena, e));
+             setting_list(b->arena, graph_distances, GRAPH_DISTANCES), expr_to_text(b->arena, e));
   return false;
 }
 
 static bool read_task(graph_builder *b, const ast_expr *task, const graph_train *judged,
                       graph_evaluate *to) {
   static const char *const lengths[] = {"until"}, *const memories[] = {"T", "distance"};
-  const char *name = callee(task);
+  const char *name = setting_callee(task);
   bool remembers = !strcmp(name, "remembrance");
   setting_call call = {.names = remembers ? memories : lengths, .count = remembers ? 2 : 1};
-  block k = {.b = b, .scope = constant_scope(b)};
+  train_settings k = {.b = b, .scope = constant_scope(b)};
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
   if (judged->task.rules) {
     diag_error(b->diag, task->span,
@@ -682,7 +368,7 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
     diag_error(b->diag, task->span, "expected %s once, found it twice", name);
     return false;
   }
-  if (!read_call(&k, task, &call, false)) return false;
+  if (!setting_arguments(&k, task, &call, false)) return false;
   if (!call.values[0]) {
     diag_error(b->diag, task->span, "expected %s = N in %s, found none", call.names[0], name);
     return false;
