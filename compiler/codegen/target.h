@@ -129,6 +129,54 @@ codegen_kernel codegen_describe(arena *a, const kernel *kernel, codegen_options 
 
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options);
 
+/* ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/support/gpu_frame.h) ---- */
+
+typedef struct codegen_gpu_kernel {
+  codegen_kernel base;    /* slots and flags; scratch: of one thread block; no symbols */
+  const char *symbol;     /* NULL: not made, `why_not` tells why */
+  const char *why_not;
+  int threads;            /* of a block */
+  int shared_bytes;       /* dynamic shared memory of a block */
+  int parameter_bytes;
+} codegen_gpu_kernel;
+
+typedef enum codegen_gpu_target {
+  GPU_SM_80, /* runs on every later device, too */
+  GPU_SM_90A,
+  GPU_SM_100A,
+  GPU_SM_120,
+  GPU_SIMT, /* the executor */
+  GPU_TARGET_COUNT
+} codegen_gpu_target;
+
+typedef struct codegen_gpu_image {
+  codegen_gpu_target target;
+  const char *text; /* PTX, or with options.text LLVM IR of what the executor runs */
+  link_object object; /* GPU_SIMT: to be linked into the library */
+} codegen_gpu_image;
+
+typedef struct codegen_gpu_options {
+  number_type dtype; /* not NUMBER_F64 */
+  unsigned targets;  /* bits 1 << GPU_.. */
+  bool text;
+} codegen_gpu_options;
+
+typedef struct codegen_gpu_object {
+  VEC(codegen_gpu_kernel) kernels; /* in the order given */
+  VEC(codegen_gpu_image) images;
+  VEC(codegen_function_size) functions; /* before LLVM's passes */
+  double build_seconds, emit_seconds;
+} codegen_gpu_object;
+
+const char *codegen_gpu_target_name(codegen_gpu_target target); /* "sm_80", .., "simt" */
+
+/* What a kernel's slots, shared memory and symbol will be, without compiling it. */
+codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *kernel, codegen_gpu_options options);
+
+/* One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. */
+codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
+                                        codegen_gpu_options options);
+
 /* Links relocatable objects in memory into a shared library at `path` with the in-process lld. Needs libc and libm only;
  * symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena). */
 const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,

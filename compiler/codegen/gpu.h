@@ -1,0 +1,48 @@
+/* The GPU path: kernels as LLVM IR over abstract operations, and the two ways to give those bodies. Internal to
+ * compiler/codegen.
+ *
+ *   gpu*.c      tile programs -> a module whose kernels call rec.barrier, rec.mma_m16n8k16_bf16, .. (gpu_ops.def)
+ *   nvptx.c     the module with NVPTX bodies -> PTX
+ *   simt.c      the module with calls of the executor -> an x86-64 object
+ */
+#ifndef REC_CODEGEN_GPU_H
+#define REC_CODEGEN_GPU_H
+
+#include "emit.h"
+
+typedef enum gpu_op {
+#define GPU_OP(id, name, result, arguments, kind, section, map) GPU_##id,
+#include "gpu_ops.def"
+#undef GPU_OP
+  GPU_OP_COUNT
+} gpu_op;
+
+typedef enum gpu_op_kind { GPU_PURE, GPU_WARP, GPU_BLOCK, GPU_MEMORY } gpu_op_kind;
+
+typedef struct gpu_op_row {
+  const char *name, *result, *arguments;
+  gpu_op_kind kind;
+  const char *section, *map;
+} gpu_op_row;
+
+extern const gpu_op_row gpu_ops[GPU_OP_COUNT];
+
+enum { GPU_GLOBAL = 1, GPU_SHARED_MEMORY = 3, GPU_KERNEL_CONVENTION = 71, GPU_MOST_ARGUMENTS = 16 };
+
+/* A type letter of the table, and how many of it a result has (1 but for structs). */
+LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter);
+int gpu_result_count(const gpu_op_row *row);
+LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row);
+/* The declaration `rec.name` of the module; NULL if `declare` is false and nobody called it. */
+LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare);
+ir gpu_call(emitter *e, gpu_op op, const ir *args, int count);
+
+/* An empty module with NVPTX's data layout, to which gpu_call and kernels are added. */
+llvm_module gpu_module_new(const char *name);
+/* PTX of a clone of the module; the module stays as it is. */
+const char *nvptx_text(arena *a, const llvm_module *module, codegen_gpu_target target);
+
+/* The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n x i8])`. */
+bool gpu_is_kernel(LLVMValueRef function);
+
+#endif

@@ -1,0 +1,229 @@
+/* PTX: a clone of the abstract module gets NVPTX bodies for its operations, LLVM's passes and NVPTX's emitter.
+ *
+ *   declare void @rec.barrier()   ->   define internal void @rec.barrier() alwaysinline {
+ *                                        call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+ *                                        ret void }
+ */
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../base/ice.h"
+#include "gpu.h"
+
+typedef struct nvptx_row {
+  const char *name, *cpu, *features;
+} nvptx_row;
+
+/* The lowest PTX version that has what the target needs; drivers of CUDA 12.6 and later take all of them but sm_120's. */
+static const nvptx_row rows[GPU_TARGET_COUNT] = {
+    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80"},
+    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86"},
+    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86"},
+    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87"},
+    [GPU_SIMT] = {"simt", NULL, NULL},
+};
+
+const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
+
+static const char triple[] = "nvptx64-nvidia-cuda";
+
+static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
+  static bool done;
+  if (!done) {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    done = true;
+  }
+  LLVMTargetRef found;
+  char *message = NULL;
+  if (LLVMGetTargetFromTriple(triple, &found, &message)) ICE("codegen", "%s", message);
+  return LLVMCreateTargetMachine(found, triple, rows[target].cpu, rows[target].features,
+                                 LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
+llvm_module gpu_module_new(const char *name) {
+  llvm_module m = llvm_module_new(name, 3);
+  LLVMDisposeTargetMachine(m.machine);
+  m.machine = machine_of(GPU_SM_80);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.machine);
+  LLVMSetModuleDataLayout(m.module, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMSetTarget(m.module, triple);
+  return m;
+}
+
+/* ---- bodies ---- */
+
+typedef enum body_kind { INTRINSIC, ASSEMBLY, MEMORY_START } body_kind;
+
+typedef struct body_row {
+  body_kind kind;
+  const char *text;        /* the intrinsic's name, or the instruction */
+  const char *constraints; /* ASSEMBLY */
+  const char *constants;   /* INTRINSIC: "before|after" the arguments: i32 numbers; "" */
+  int overload;            /* 1: by its pointer argument, 2: by its result */
+} body_row;
+
+#define MMA_CONSTRAINTS "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f"
+
+static const body_row bodies[GPU_OP_COUNT] = {
+    [GPU_THREAD_X] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, "", 0},
+    [GPU_BLOCK_X] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, "", 0},
+    [GPU_BLOCK_COUNT] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, "", 0},
+    [GPU_SHARED] = {MEMORY_START, "rec_shared_memory", NULL, "", 0},
+    [GPU_BARRIER] = {INTRINSIC, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, "|0", 0},
+    [GPU_SHFL_BFLY_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.bfly.f32", NULL, "-1|31", 0},
+    [GPU_SHFL_IDX_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.idx.f32", NULL, "-1|31", 0},
+    [GPU_SHFL_UP_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.up.f32", NULL, "-1|0", 0},
+    [GPU_SHFL_DOWN_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.down.f32", NULL, "-1|31", 0},
+    [GPU_EXP2_F32] = {ASSEMBLY, "ex2.approx.f32 $0, $1;", "=f,f", "", 0},
+    [GPU_LOG2_F32] = {ASSEMBLY, "lg2.approx.f32 $0, $1;", "=f,f", "", 0},
+    [GPU_RCP_F32] = {ASSEMBLY, "rcp.approx.ftz.f32 $0, $1;", "=f,f", "", 0},
+    [GPU_RSQRT_F32] = {ASSEMBLY, "rsqrt.approx.ftz.f32 $0, $1;", "=f,f", "", 0},
+    [GPU_CVT_BF16X2] = {ASSEMBLY, "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", "", 0},
+    [GPU_CVT_F16X2] = {ASSEMBLY, "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f", "", 0},
+    [GPU_CVT_TF32] = {ASSEMBLY, "cvt.rna.tf32.f32 $0, $1;", "=r,f", "", 0},
+    [GPU_MMA_M16N8K16_BF16] = {ASSEMBLY,
+                               "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                               "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
+                               MMA_CONSTRAINTS, "", 0},
+    [GPU_MMA_M16N8K16_F16] = {ASSEMBLY,
+                              "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                              "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
+                              MMA_CONSTRAINTS, "", 0},
+    [GPU_MMA_M16N8K8_TF32] = {ASSEMBLY,
+                              "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                              "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
+                              MMA_CONSTRAINTS, "", 0},
+    [GPU_LDMATRIX_X4] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X4_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X2] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X2_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", NULL, "", 1},
+    [GPU_CP_ASYNC16] = {INTRINSIC, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, "", 0},
+    [GPU_CP_ASYNC4] = {INTRINSIC, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, "", 0},
+    [GPU_CP_ASYNC_COMMIT] = {INTRINSIC, "llvm.nvvm.cp.async.commit.group", NULL, "", 0},
+    [GPU_CP_ASYNC_WAIT_0] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|0", 0},
+    [GPU_CP_ASYNC_WAIT_1] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|1", 0},
+    [GPU_CP_ASYNC_WAIT_2] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|2", 0},
+    [GPU_CP_ASYNC_WAIT_3] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|3", 0},
+};
+
+typedef struct body {
+  LLVMModuleRef module;
+  LLVMContextRef context;
+  LLVMBuilderRef b;
+  LLVMValueRef args[GPU_MOST_ARGUMENTS];
+  unsigned count;
+} body;
+
+static void add_number(body *x, const char *text) {
+  if (!*text || *text == '|') return;
+  long number = 0;
+  sscanf(text, "%ld", &number);
+  x->args[x->count++] =
+      LLVMConstInt(LLVMInt32TypeInContext(x->context), (unsigned long long)number, 1);
+}
+
+static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef function) {
+  unsigned id = LLVMLookupIntrinsicID(row->text, strlen(row->text));
+  if (!id) ICE("codegen", "LLVM has no intrinsic %s", row->text);
+  const char *after = strchr(row->constants, '|');
+  add_number(x, row->constants);
+  unsigned own = LLVMCountParams(function);
+  LLVMGetParams(function, x->args + x->count);
+  x->count += own;
+  if (after) add_number(x, after + 1);
+  LLVMTypeRef overload = row->overload == 1 ? LLVMTypeOf(x->args[0]) : NULL;
+  size_t overloads = row->overload ? 1 : 0;
+  LLVMValueRef callee = LLVMGetIntrinsicDeclaration(x->module, id, &overload, overloads);
+  LLVMTypeRef type = LLVMIntrinsicGetType(x->context, id, &overload, overloads);
+  return LLVMBuildCall2(x->b, type, callee, x->args, x->count, "");
+}
+
+/* What is not pure in an operation is so in its instruction: the call keeps the attributes. */
+static LLVMValueRef assembly_body(body *x, const body_row *row, LLVMValueRef function, gpu_op op) {
+  LLVMTypeRef type = LLVMGlobalGetValueType(function);
+  bool effects = gpu_ops[op].kind != GPU_PURE;
+  LLVMValueRef text =
+      LLVMGetInlineAsm(type, row->text, strlen(row->text), row->constraints,
+                       strlen(row->constraints), effects, 0, LLVMInlineAsmDialectATT, 0);
+  x->count = LLVMCountParams(function);
+  LLVMGetParams(function, x->args);
+  LLVMValueRef call = LLVMBuildCall2(x->b, type, text, x->args, x->count, "");
+  static const char *const flags[] = {"nounwind", "convergent"};
+  for (int i = 0; i < (effects ? 2 : 1); i++) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(flags[i], strlen(flags[i]));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(x->context, kind, 0));
+  }
+  return call;
+}
+
+static LLVMValueRef memory_start(body *x, const body_row *row) {
+  LLVMTypeRef bytes = LLVMArrayType2(LLVMInt8TypeInContext(x->context), 0);
+  LLVMValueRef memory = LLVMAddGlobalInAddressSpace(x->module, bytes, row->text, GPU_SHARED_MEMORY);
+  LLVMSetLinkage(memory, LLVMExternalLinkage);
+  LLVMSetAlignment(memory, 128);
+  return memory;
+}
+
+static void give_body(LLVMModuleRef module, gpu_op op) {
+  LLVMValueRef function = gpu_op_function(module, op, false);
+  if (!function) return;
+  const body_row *row = &bodies[op];
+  if (!row->text) ICE("codegen", "rec.%s has no NVPTX body", gpu_ops[op].name);
+  body x = {.module = module, .context = LLVMGetModuleContext(module)};
+  x.b = LLVMCreateBuilderInContext(x.context);
+  LLVMPositionBuilderAtEnd(x.b, LLVMAppendBasicBlockInContext(x.context, function, ""));
+  LLVMValueRef result = row->kind == INTRINSIC    ? intrinsic_body(&x, row, function)
+                        : row->kind == ASSEMBLY ? assembly_body(&x, row, function, op)
+                                                : memory_start(&x, row);
+  if (gpu_result_count(&gpu_ops[op])) {
+    LLVMBuildRet(x.b, result);
+  } else {
+    LLVMBuildRetVoid(x.b);
+  }
+  LLVMDisposeBuilder(x.b);
+  LLVMSetLinkage(function, LLVMInternalLinkage);
+  llvm_module m = {.context = x.context, .module = module};
+  llvm_flag(&m, function, "alwaysinline");
+}
+
+/* ---- passes and text ---- */
+
+/* Loops over registers are unrolled (their metadata asks for it) so that arrays become registers. */
+static const char passes[] =
+    "always-inline,globaldce,"
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),"
+    "function(loop(loop-rotate,loop-unroll-full),sroa,early-cse<memssa>,"
+    "instcombine<no-verify-fixpoint>,simplifycfg),"
+    "function(loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg,dce)";
+
+static void optimise(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (error) ICE("codegen", "LLVM: %s", LLVMGetErrorMessage(error));
+}
+
+const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
+  llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module)};
+  copy.machine = machine_of(target);
+  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
+  llvm_verify(&copy);
+  optimise(copy.module, copy.machine);
+  LLVMMemoryBufferRef buffer = NULL;
+  char *message = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message,
+                                          &buffer))
+    ICE("codegen", "LLVM: %s", message);
+  const char *text = arena_strndup(a, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  LLVMDisposeModule(copy.module);
+  LLVMDisposeTargetMachine(copy.machine);
+  return text;
+}

@@ -1,0 +1,92 @@
+/* Every abstract GPU operation has an NVPTX body that LLVM emits for every target and, where ptxas is at hand, that it
+ * assembles. 2 seconds with ptxas. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "compiler/base/arena.h"
+#include "compiler/codegen/gpu.h"
+
+/* A kernel that calls every operation with numbers of its own and stores what comes back. */
+static void call_all(emitter *e) {
+  LLVMTypeRef global = LLVMPointerTypeInContext(e->context, GPU_GLOBAL), type;
+  type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &global, 1, 0);
+  ir all = LLVMAddFunction(e->m->module, "all", type);
+  LLVMSetFunctionCallConv(all, GPU_KERNEL_CONVENTION);
+  emit_open(e, all);
+  ir memory = LLVMGetParam(all, 0), shared = gpu_call(e, GPU_SHARED, NULL, 0);
+  ir thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
+  int stored = 0;
+  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) {
+    const gpu_op_row *row = &gpu_ops[op];
+    int count = (int)strlen(row->arguments), results = gpu_result_count(row);
+    ir args[GPU_MOST_ARGUMENTS];
+    for (int i = 0; i < count; i++) {
+      char letter = row->arguments[i];
+      args[i] = letter == 's'   ? shared
+                : letter == 'g' ? memory
+                : letter == 'i' ? thread
+                                : LLVMBuildUIToFP(e->b, thread, e->real, "");
+    }
+    ir result = gpu_call(e, op, args, count);
+    for (int i = 0; i < results && row->result[0] != 's'; i++) {
+      ir part = results > 1 ? LLVMBuildExtractValue(e->b, result, (unsigned)i, "") : result;
+      LLVMBuildStore(e->b, part, element(e, e->i32, memory, integer(e, stored++)));
+    }
+  }
+  LLVMBuildRetVoid(e->b);
+}
+
+static const char *text_for(arena *a, codegen_gpu_target target) {
+  llvm_module m = gpu_module_new("ops");
+  emitter e = emitter_new(a, &m, CLONE_V2, NUMBER_F32);
+  call_all(&e);
+  emitter_free(&e);
+  llvm_verify(&m);
+  const char *text = nvptx_text(a, &m, target);
+  llvm_module_free(&m);
+  return text;
+}
+
+static int assemble(const char *text, const char *target) {
+  char path[] = "/tmp/gpu_opsXXXXXX", command[256];
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  assert_int_equal(write(file, text, strlen(text)), (ssize_t)strlen(text));
+  close(file);
+  snprintf(command, sizeof command, "ptxas -arch=%s -o /dev/null %s", target, path);
+  int status = system(command);
+  unlink(path);
+  return status;
+}
+
+static void every_operation_is_assembled(void **state) {
+  (void)state;
+  static const char *const seen[] = {"bar.sync",   "shfl.sync.bfly", "ex2.approx.f32", "cvt.rn.bf16x2",
+                                     "ldmatrix",   "mma.sync",       "cp.async.cg",    "cp.async.wait_group",
+                                     "%ctaid.x"};
+  bool has_ptxas = system("ptxas --version > /dev/null 2>&1") == 0;
+  if (!has_ptxas) print_message("ptxas is not here: the PTX is not assembled\n");
+  for (codegen_gpu_target target = 0; target < GPU_SIMT; target++) {
+    arena *a = arena_new();
+    const char *text = text_for(a, target), *name = codegen_gpu_target_name(target);
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+      if (!strstr(text, seen[i])) fail_msg("%s: no %s", name, seen[i]);
+    }
+    assert_null(strstr(text, "rec."));
+    if (has_ptxas) assert_int_equal(assemble(text, name), 0);
+    arena_free(a);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_operation_is_assembled)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
