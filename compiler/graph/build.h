@@ -143,6 +143,8 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
 /* What a path means beside the weight `near`, in the same layer instance. */
 bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near,
                          const char *path, int *parameter, int *part);
+/* Is `path` the parameter's own, inside its layer or whole, with or without `.weight`? */
+bool parameter_named(arena *memory, const graph_parameter *p, const char *path);
 /* Errors for weights that nothing starts. */
 void parameters_check(graph_builder *b, const graph_model *model);
 

@@ -186,6 +186,24 @@ typedef struct graph_task {
   bool all;                  /* the loss counts every next token */
 } graph_task;
 
+/* How the rate goes after the warm-up. */
+typedef enum schedule_kind {
+  SCHEDULE_COSINE,   /* half a cosine down to the floor */
+  SCHEDULE_LINEAR,   /* a straight line down to the floor */
+  SCHEDULE_CONSTANT, /* stays */
+  SCHEDULE_STABLE,   /* stays, then a straight line down to the floor in the last `decay` steps */
+  SCHEDULE_KINDS
+} schedule_kind;
+
+/* As the language and the manifest write it. */
+const char *schedule_name(schedule_kind kind);
+
+/* A label that weighs something else than 1 in the loss. */
+typedef struct label_weight {
+  int64_t label;
+  double weight;
+} label_weight;
+
 typedef struct graph_train {
   const char *name, *after; /* after: or NULL */
   int model;
@@ -195,8 +213,14 @@ typedef struct graph_train {
   double split;
   int64_t context, batch, steps, seed;
   double rate, beta1, beta2, epsilon, weight_decay, clip;
-  int64_t warmup; /* steps */
+  VEC(int) no_decay;  /* parameters that do not decay though matrices do */
+  int64_t accumulate; /* parts of a batch that run one after another */
+  schedule_kind schedule;
+  int64_t warmup, decay; /* steps */
   double floor;
+  int64_t loss_from; /* the first token of a sequence that counts */
+  double loss_rest;  /* what a token of a task weighs that is no answer */
+  VEC(label_weight) labels;
   VEC(graph_intervention) interventions;
   const ast_item *item;
 } graph_train;

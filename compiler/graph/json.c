@@ -281,8 +281,12 @@ static cJSON *train_json(const graph_train *t) {
                  {"eps", t->epsilon},
                  {"weight_decay", t->weight_decay},
                  {"clip", t->clip},
+                 {"accumulate", (double)t->accumulate},
                  {"warmup", (double)t->warmup},
-                 {"floor", t->floor}};
+                 {"decay", (double)t->decay},
+                 {"floor", t->floor},
+                 {"loss_from", (double)t->loss_from},
+                 {"loss_rest", t->loss_rest}};
   cJSON_AddStringToObject(object, "name", t->name);
   add_name(object, "after", t->after);
   add_name(object, "init", t->init_text);
@@ -290,6 +294,13 @@ static cJSON *train_json(const graph_train *t) {
   add(object, "task", task_json(&t->task));
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
+  cJSON_AddStringToObject(object, "schedule", schedule_name(t->schedule));
+  add(object, "no_decay", ints(t->no_decay.items, t->no_decay.count));
+  cJSON *labels = add(object, "label_weights", cJSON_CreateArray());
+  for (int i = 0; i < t->labels.count; i++)
+    cJSON_AddItemToArray(
+        labels, cJSON_CreateDoubleArray(
+                    (double[]){(double)t->labels.items[i].label, t->labels.items[i].weight}, 2));
   cJSON *list = add(object, "initial_state", cJSON_CreateArray());
   for (int i = 0; i < t->interventions.count; i++)
     cJSON_AddItemToArray(list, intervention_json(&t->interventions.items[i]));

@@ -161,6 +161,12 @@ static bool path_means(arena *memory, const graph_parameter *p, const graph_part
   return part->name && !strcmp(path, arena_printf(memory, "%s.%s", base, part->name));
 }
 
+bool parameter_named(arena *memory, const graph_parameter *p, const char *path) {
+  const graph_part none = {0};
+  return !strcmp(path, p->name) || !strcmp(arena_printf(memory, "%s.weight", path), p->name) ||
+         path_means(memory, p, &none, path);
+}
+
 bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near,
                          const char *path, int *parameter, int *part) {
   for (int i = 0; i < model->parameters.count; i++) {

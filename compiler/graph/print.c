@@ -143,6 +143,21 @@ static void put_model(text *t, const graph_program *program, const graph_model *
   }
 }
 
+/* What a block has beyond the usual. */
+static void put_recipe(text *t, const graph_model *model, const graph_train *train) {
+  for (int i = 0; i < train->no_decay.count; i++)
+    put(t, "%s %s", i ? "," : "  no decay of",
+        model->parameters.items[train->no_decay.items[i]].name);
+  if (train->no_decay.count) put(t, "\n");
+  if (train->accumulate > 1) put(t, "  accumulates %" PRId64 " parts\n", train->accumulate);
+  if (train->loss_from) put(t, "  loss from token %" PRId64 "\n", train->loss_from);
+  if (train->loss_rest != 1) put(t, "  loss of other tokens than answers %g\n", train->loss_rest);
+  for (int i = 0; i < train->labels.count; i++)
+    put(t, "%s %" PRId64 ": %g", i ? "," : "  loss of labels", train->labels.items[i].label,
+        train->labels.items[i].weight);
+  if (train->labels.count) put(t, "\n");
+}
+
 static void put_train(text *t, const graph_program *program, const graph_train *train) {
   put(t, "train %s%s%s: %s", train->name, train->after ? " after " : "",
       train->after ? train->after : "", program->models.items[train->model].text);
@@ -153,11 +168,12 @@ static void put_train(text *t, const graph_program *program, const graph_train *
     put(t, "\n  text \"%s\" bytes split %g", train->file, train->split);
   put(t, ", context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n",
       train->context, train->batch, train->steps, train->seed);
-  put(t,
-      "  adamw lr %g betas %g %g eps %g weight_decay %g clip %g, cosine warmup %" PRId64
-      " floor %g\n",
+  put(t, "  adamw lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64,
       train->rate, train->beta1, train->beta2, train->epsilon, train->weight_decay, train->clip,
-      train->warmup, train->floor);
+      schedule_name(train->schedule), train->warmup);
+  if (train->schedule == SCHEDULE_STABLE) put(t, " decay %" PRId64, train->decay);
+  put(t, " floor %g\n", train->floor);
+  put_recipe(t, &program->models.items[train->model], train);
   for (int i = 0; i < train->interventions.count; i++) {
     const graph_intervention *v = &train->interventions.items[i];
     put(t, "  steps %" PRId64 "..%" PRId64, v->from, v->to);

@@ -11,8 +11,9 @@
 #include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
-const char *const setting_names[] = {"model", "init", "data",      "context",  "batch",
-                                     "steps", "seed", "optimizer", "schedule", "initial_state"};
+const char *const setting_names[] = {"model",    "init",       "data", "context",
+                                     "batch",    "steps",      "seed", "optimizer",
+                                     "schedule", "accumulate", "loss", "initial_state"};
 
 static sema_scope *constant_scope(graph_builder *b) {
   return sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
@@ -58,6 +59,7 @@ bool setting_arguments(train_settings *k, const ast_expr *e, setting_call *call,
       call->positional = arg->value;
       continue;
     }
+    if (arg->kind == AST_ARG_ARROW && call->pairs) continue;
     int place = 0;
     while (arg->kind == AST_ARG_NAMED && place < call->count &&
            strcmp(call->names[place], arg->name.text) != 0)
@@ -288,11 +290,19 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   good &= read_whole(&k, CONTEXT, 1, -1, &train.context);
   good &= read_whole(&k, BATCH, 1, -1, &train.batch);
   good &= read_whole(&k, SEED, 0, 1, &train.seed);
+  good &= read_whole(&k, ACCUMULATE, 1, 1, &train.accumulate);
   good &= read_optimizer(&k);
   if (read_whole(&k, STEPS, 1, -1, &train.steps)) {
     good &= read_schedule(&k);
     good &= !model || read_initial_state(&k);
   } else {
+    good = false;
+  }
+  if (good) good = read_loss(&k);
+  if (good && train.accumulate > train.batch) {
+    diag_error(b->diag, k.settings[ACCUMULATE]->span,
+               "expected accumulate to be at most the batch of %lld, found %lld",
+               (long long)train.batch, (long long)train.accumulate);
     good = false;
   }
   if (good && train.task.rules)

@@ -14,6 +14,8 @@ enum {
   SEED,
   OPTIMIZER,
   SCHEDULE,
+  ACCUMULATE,
+  LOSS,
   INITIAL_STATE,
   SETTING_COUNT
 };
@@ -33,6 +35,7 @@ typedef struct setting_call {
   int count;
   const ast_expr *values[8];
   const ast_expr *positional;
+  bool pairs; /* `a -> b` may stand among them: they are the caller's to read */
 } setting_call;
 
 /* Checks the names and that each stands once. `positional`: one argument may stand without. */
@@ -54,6 +57,7 @@ int model_depth(const graph_model *model);
 /* ---- recipe.c ---- */
 bool read_optimizer(train_settings *k);
 bool read_schedule(train_settings *k);
+bool read_loss(train_settings *k);
 
 /* ---- initial_state.c ---- */
 bool read_initial_state(train_settings *k);

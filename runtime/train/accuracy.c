@@ -57,7 +57,13 @@ static rec_status judge(const accuracy *a, int first, int count, counts *found) 
   for (int s = 0; !status && s < count; s++)
     task_sequence(&a->task, a->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
                   a->tokens, tokens + s * a->tokens, targets + s * a->tokens);
-  shard s = {count, a->tokens, 1, tokens, targets, states, states};
+  shard s = {.batch = count,
+             .time = a->tokens,
+             .threads = 1,
+             .tokens = tokens,
+             .targets = targets,
+             .before = states,
+             .after = states};
   if (!status) status = executor_hits(x, a->weights, &s, hits);
   if (!status) count_hits(a, targets, hits, count, found);
   executor_free(x);

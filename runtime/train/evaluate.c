@@ -58,7 +58,13 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
     r->before[i] = r->position != r->start ? r->states[r->turn] + offset : NULL;
     r->after[i] = r->states[1 - r->turn] + offset;
   }
-  shard s = {r->streams, time, 1, r->tokens, r->targets, r->before, r->after};
+  shard s = {.batch = r->streams,
+             .time = time,
+             .threads = 1,
+             .tokens = r->tokens,
+             .targets = r->targets,
+             .before = r->before,
+             .after = r->after};
   double loss;
   r->turn = 1 - r->turn;
   r->position += time;

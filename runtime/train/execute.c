@@ -389,7 +389,8 @@ rec_status executor_run(executor *x, const void *parameters, const shard *s, dou
   rec_status status = run_forward(&r);
   if (status) return status;
   rows logits = rows_of(&r, m->logits);
-  *loss = x->n->cross_entropy(logits, s->targets, scale, gradients ? logits : (rows){0}, losses);
+  *loss = x->n->cross_entropy(logits, s->targets, s->weights, scale, gradients ? logits : (rows){0},
+                              losses);
   if (!gradients) return REC_OK;
   memset(gradients, 0, (size_t)(m->parameter_elements * x->n->element_size));
   for (int i = 0; !status && i < m->step_count; i++) status = backward(&r, &m->steps[i]);

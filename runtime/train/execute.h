@@ -65,6 +65,7 @@ typedef struct shard {
   const uint16_t *tokens, *targets;  // [batch][time]
   void *const *before;               // by state: [batch][elements], or NULL for zero
   void *const *after;                // by state: written, or NULL
+  const float *weights;              // of the targets, [batch][time]; NULL: 1
 } shard;
 
 // Forward alone, one token by the single-step forms: the logits after the last token of each sequence,

@@ -34,9 +34,9 @@ typedef struct numeric {
   void (*embed_backward)(const uint16_t *tokens, rows dy, void *d_table);
   // Sum over the rows of -log softmax(logits)[target], in nats; with `losses` each row's own.
   // d_logits (data may be NULL, may be the logits' own memory) becomes scale * (softmax - one hot).
-  // A target of NO_TARGET counts nothing.
-  double (*cross_entropy)(rows logits, const uint16_t *targets, double scale, rows d_logits,
-                          float *losses);
+  // A target of NO_TARGET counts nothing, with `weights` each row its own weight times.
+  double (*cross_entropy)(rows logits, const uint16_t *targets, const float *weights, double scale,
+                          rows d_logits, float *losses);
   // 1 where the target is the first of the greatest logits, else 0.
   void (*hits)(rows logits, const uint16_t *targets, uint8_t *hits);
   void (*add)(rows to, rows from);

@@ -15,10 +15,9 @@ static void OF(linear)(rows x, const void *weight, const void *bias, rows y) {
 static void OF(linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
                                 void *d_weight, void *d_bias) {
   if (!x.count) return;
-  if (dx.data)
-    BLAS(gemm)
-    (CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)x.count, (int)x.width, (int)dy.width, 1,
-     dy.data, (int)dy.stride, weight, (int)x.width, add_to_dx ? 1 : 0, dx.data, (int)dx.stride);
+  if (dx.data) BLAS(gemm)
+  (CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)x.count, (int)x.width, (int)dy.width, 1, dy.data,
+   (int)dy.stride, weight, (int)x.width, add_to_dx ? 1 : 0, dx.data, (int)dx.stride);
   BLAS(gemm)
   (CblasRowMajor, CblasTrans, CblasNoTrans, (int)dy.width, (int)x.width, (int)x.count, 1, dy.data,
    (int)dy.stride, x.data, (int)x.stride, 1, d_weight, (int)x.width);
@@ -50,24 +49,25 @@ static double OF(exponentials)(const REAL *x, int64_t width, REAL max, REAL *ter
   return sum;
 }
 
-static double OF(cross_entropy)(rows logits, const uint16_t *targets, double scale, rows d_logits,
-                                float *losses) {
+static double OF(cross_entropy)(rows logits, const uint16_t *targets, const float *weights,
+                                double scale, rows d_logits, float *losses) {
   double total = 0;
   REAL scratch[MAX_SYMBOLS];
   for (int64_t i = 0; i < logits.count; i++) {
     const REAL *x = (const REAL *)logits.data + i * logits.stride;
     REAL *dx = d_logits.data ? (REAL *)d_logits.data + i * d_logits.stride : scratch;
-    bool counts = targets[i] != NO_TARGET;
+    double weight = targets[i] == NO_TARGET ? 0 : weights ? (double)weights[i] : 1;
+    bool counts = weight > 0;
     REAL max = x[0], at_target = counts ? x[targets[i]] : 0;
     for (int64_t j = 1; j < logits.width; j++) max = x[j] > max ? x[j] : max;
     double sum = OF(exponentials)(x, logits.width, max, dx);
-    double loss = counts ? log(sum) + (double)max - (double)at_target : 0;
+    double loss = counts ? weight * (log(sum) + (double)max - (double)at_target) : 0;
     total += loss;
     if (losses) losses[i] = (float)loss;
     if (!d_logits.data) continue;
-    REAL factor = counts ? (REAL)(scale / sum) : 0;
+    REAL factor = counts ? (REAL)(weight * scale / sum) : 0;
     for (int64_t j = 0; j < logits.width; j++) dx[j] *= factor;
-    if (counts) dx[targets[i]] -= (REAL)scale;
+    if (counts) dx[targets[i]] -= (REAL)(weight * scale);
   }
   return total;
 }
@@ -132,9 +132,18 @@ static double OF(load)(const void *from, int64_t position) {
 }
 
 const numeric OF(numeric) = {
-    sizeof(REAL),   OF(linear),         OF(linear_backward),
-    OF(embed),      OF(embed_backward), OF(cross_entropy),
-    OF(hits),       OF(add),            OF(zero),
-    OF(sum_into),   OF(square_sum),     OF(adamw),
-    OF(store),      OF(load),
+    sizeof(REAL),
+    OF(linear),
+    OF(linear_backward),
+    OF(embed),
+    OF(embed_backward),
+    OF(cross_entropy),
+    OF(hits),
+    OF(add),
+    OF(zero),
+    OF(sum_into),
+    OF(square_sum),
+    OF(adamw),
+    OF(store),
+    OF(load),
 };

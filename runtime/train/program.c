@@ -323,7 +323,37 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
   if (b->task.kind == TASK_MQAR && b->task.count >= b->task.alphabet / 2) wrong(r, "count");
 }
 
-static void read_block(reader *r, const cJSON *object, int model_count, train_block *b) {
+static rate_kind read_schedule(reader *r, const cJSON *object) {
+  static const char *const names[] = {[RATE_COSINE] = "cosine",
+                                      [RATE_LINEAR] = "linear",
+                                      [RATE_CONSTANT] = "constant",
+                                      [RATE_STABLE] = "warmup_stable_decay"};
+  const char *name = text(r, object, "schedule", false);
+  for (int i = 0; i < RATE_KINDS; i++)
+    if (!strcmp(names[i], name)) return (rate_kind)i;
+  wrong(r, "schedule");
+  return RATE_COSINE;
+}
+
+static void read_recipe(reader *r, const cJSON *object, const train_model *m, train_block *b) {
+  const cJSON *items, *item;
+  b->schedule = read_schedule(r, object);
+  b->no_decay = int_list(r, object, "no_decay", 0, m->parameter_count - 1, &b->no_decay_count);
+  if (b->accumulate > b->batch) wrong(r, "accumulate");
+  if (b->warmup + b->decay > b->steps) wrong(r, "decay");
+  weighted_label *l = list(r, object, "label_weights", sizeof *l, &items, &b->label_count);
+  b->labels = l;
+  if (l) cJSON_ArrayForEach(item, items) {
+      const cJSON *weight = cJSON_GetArrayItem(item, 1);
+      if (!cJSON_IsNumber(weight)) wrong(r, "label_weights");
+      *l++ = (weighted_label){
+          (int)whole_item(r, cJSON_GetArrayItem(item, 0), "label_weights", 0, m->vocabulary - 1),
+          weight ? weight->valuedouble : 1};
+    }
+}
+
+static void read_block(reader *r, const cJSON *object, const train_model *models, int model_count,
+                       train_block *b) {
   const cJSON *items, *item;
   r->what = "train block";
   *b = (train_block){.json = object,
@@ -337,6 +367,10 @@ static void read_block(reader *r, const cJSON *object, int model_count, train_bl
                      .batch = whole(r, object, "batch", 1, ANY_INT),
                      .steps = whole(r, object, "steps", 1, ANY_INT),
                      .warmup = whole(r, object, "warmup", 0, ANY_INT),
+                     .decay = whole(r, object, "decay", 0, ANY_INT),
+                     .accumulate = whole(r, object, "accumulate", 1, ANY_INT),
+                     .loss_from = whole(r, object, "loss_from", 0, ANY_INT),
+                     .loss_rest = number(r, object, "loss_rest"),
                      .seed = (uint64_t)whole(r, object, "seed", 0, most_elements),
                      .rate = number(r, object, "lr"),
                      .beta1 = number(r, object, "beta1"),
@@ -346,6 +380,7 @@ static void read_block(reader *r, const cJSON *object, int model_count, train_bl
                      .clip = number(r, object, "clip"),
                      .floor = number(r, object, "floor")};
   read_task(r, object, b);
+  if (!r->status) read_recipe(r, object, &models[b->model], b);
   intervention *v = list(r, object, "initial_state", sizeof *v, &items, &b->intervention_count);
   b->interventions = v;
   if (v) cJSON_ArrayForEach(item, items) read_intervention(r, item, v++);
@@ -377,7 +412,7 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
   r->what = "program";
   train_block *b = list(r, json, "trains", sizeof *b, &items, &p->block_count);
   p->blocks = b;
-  if (b) cJSON_ArrayForEach(item, items) read_block(r, item, p->model_count, b++);
+  if (b) cJSON_ArrayForEach(item, items) read_block(r, item, p->models, p->model_count, b++);
   r->what = "evaluate block";
   evaluate_block *e = list(r, json, "evaluates", sizeof *e, &items, &p->evaluate_count);
   p->evaluates = e;

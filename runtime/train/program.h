@@ -112,6 +112,19 @@ typedef struct intervention {
   const state_choice *choices;
 } intervention;
 
+typedef enum rate_kind {
+  RATE_COSINE,
+  RATE_LINEAR,
+  RATE_CONSTANT,
+  RATE_STABLE,  // constant, then linear in the last `decay` steps
+  RATE_KINDS
+} rate_kind;
+
+typedef struct weighted_label {
+  int label;
+  double weight;
+} weighted_label;
+
 typedef struct train_block {
   const cJSON *json;
   const char *name, *after, *init, *file;  // after, init may be NULL; file: NULL with a task
@@ -119,9 +132,17 @@ typedef struct train_block {
   train_task task;
   int model;
   double split;
-  int64_t context, batch, steps, warmup;
+  int64_t context, batch, steps, warmup, decay;
+  int64_t accumulate;  // parts of a batch that run one after another
   uint64_t seed;
+  rate_kind schedule;
   double rate, beta1, beta2, epsilon, weight_decay, clip, floor;
+  int no_decay_count;
+  const int *no_decay;  // parameters
+  int64_t loss_from;    // the first tokens of a sequence that count
+  double loss_rest;     // what a token of a task weighs that is no answer
+  int label_count;      // labels that weigh something else than 1
+  const weighted_label *labels;
   int intervention_count;
   const intervention *interventions;
 } train_block;
@@ -133,7 +154,7 @@ typedef struct evaluate_block {
   int64_t until, state_until;  // of perplexity and state_norm; 0: not asked for
   int length_count;            // of accuracy
   const int *lengths;
-  int64_t remembrance;         // its T; 0: not asked for
+  int64_t remembrance;  // its T; 0: not asked for
   distance_kind distance;
 } evaluate_block;
 

@@ -232,7 +232,13 @@ static void free_states(void **blocks) {
 
 static double loss_of(fixture *f, executor *x, const window *w, void **before, void *gradients) {
   void *nowhere[MOST_STATES] = {0};
-  shard s = {BATCH, TIME, 1, w->tokens, w->targets, before, nowhere};
+  shard s = {.batch = BATCH,
+             .time = TIME,
+             .threads = 1,
+             .tokens = w->tokens,
+             .targets = w->targets,
+             .before = before,
+             .after = nowhere};
   double loss;
   assert_int_equal(executor_run(x, f->parameters, &s, 1, gradients, &loss, NULL), REC_OK);
   return loss;
@@ -390,13 +396,13 @@ static void carried_states_continue_the_window(void **state) {
        *nowhere[MOST_STATES] = {0};
   float whole[BATCH * TIME], part[BATCH];
   double loss;
-  shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere};
+  shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL};
   assert_int_equal(executor_run(x, f.parameters, &all, 1, NULL, &loss, whole), REC_OK);
   for (int t = 0; t < TIME; t++) {
     uint16_t tokens[BATCH], targets[BATCH];
     for (int b = 0; b < BATCH; b++)
       tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
-    shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2]};
+    shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2], NULL};
     assert_int_equal(executor_run(x, f.parameters, &one, 1, NULL, &loss, part), REC_OK);
     for (int b = 0; b < BATCH; b++) assert_true(fabs(part[b] - whole[b * TIME + t]) < 1e-5);
   }

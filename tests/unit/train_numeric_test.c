@@ -83,7 +83,7 @@ static double loss_of(problem *p, double *d_logits) {
   double logits[TOKENS * OUT];
   rows x = {p->x, TOKENS, IN, IN}, y = {logits, TOKENS, OUT, OUT};
   numeric_f64.linear(x, p->weight, p->bias, y);
-  return numeric_f64.cross_entropy(y, p->targets, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL);
+  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL);
 }
 
 static void check_gradient(problem *p, double *values, const double *gradient, int count) {

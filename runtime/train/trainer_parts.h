@@ -1,0 +1,55 @@
+// Inside the trainer: what trainer.c, batch.c and initial_states.c share.
+#ifndef REC_TRAIN_TRAINER_PARTS_H
+#define REC_TRAIN_TRAINER_PARTS_H
+
+#include <stdatomic.h>
+
+#include "runtime/train/trainer.h"
+
+typedef struct piece {
+  int64_t place, count;
+  bool decays;
+} piece;
+
+typedef struct trainer_internals {
+  executor **executors;          // by worker
+  char *gradients;               // a block for each shard of a part, and one for the sum
+  char *before;                  // initial states of the batch
+  void **before_of, **after_of;  // by shard and state
+  uint16_t *tokens, *targets;
+  double *losses;         // by shard
+  float *target_weights;  // as tokens; NULL: 1
+  double *weight_sums;    // of the targets, by shard
+  double weight_sum;      // of the batch
+  uint16_t *answers;      // a task's sequences with answers alone: tokens, then targets, or NULL
+  int64_t answer_room;    // of the tokens
+  piece *pieces;
+  double *squares;  // by piece
+  int piece_count;
+  const state_choice **drawn;  // by state and sequence
+  uint64_t windows, draws;     // random streams
+  uint64_t *noise;             // random streams by state
+  int threads_inside;          // of a shard's kernels
+  int part, part_shards;       // of the batch: which one runs, shards in each
+  const train_data *data;
+  adamw_step step;
+  atomic_int failed;  // the first rec_status that is no REC_OK
+  char message[512];
+} trainer_internals;
+
+// Shard s has the sequences from this of s to this of s + 1.
+int64_t trainer_first_sequence(const trainer *t, int number);
+
+// ---- batch.c ------------------------------------------------------------------------------------
+
+// The windows of the batch and what their targets weigh.
+void batch_fill(trainer *t);
+
+// ---- initial_states.c ---------------------------------------------------------------------------
+
+// Makes the initial states and points every shard at those of its sequences.
+void initial_states_fill(trainer *t, step_report *report);
+// After the batch: what it ended with.
+void initial_states_done(trainer *t, step_report *report);
+
+#endif
