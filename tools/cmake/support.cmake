@@ -1,13 +1,15 @@
-# build_support_object(OUTPUT): runtime/support/*.c as one relocatable object, which recc links into every compiled library.
-# It is compiled apart from the rest: always optimised, for the x86-64 that every machine has, and never with sanitizers,
-# because the library it ends in must depend on libc and libm alone.
-function(build_support_object output)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/runtime/support/*.c)
+# build_support_object(OUTPUT FOLDER): FOLDER/*.c as one relocatable object, which recc links into compiled libraries:
+# runtime/support into all, runtime/simt into those with --target simt. It is compiled apart from the rest: always
+# optimised, for the x86-64 that every machine has, and never with sanitizers, because the library it ends in must depend on
+# libc and libm alone.
+function(build_support_object output folder)
+  set(objects_folder ${CMAKE_BINARY_DIR}/${folder})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c)
   if(NOT sources)
-    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/support/empty.c CONTENT "typedef int empty;\n")
-    set(sources ${CMAKE_BINARY_DIR}/support/empty.c)
+    file(CONFIGURE OUTPUT ${objects_folder}/empty.c CONTENT "typedef int empty;\n")
+    set(sources ${objects_folder}/empty.c)
   endif()
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/support)
+  file(MAKE_DIRECTORY ${objects_folder})
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(baseline -march=x86-64 -mtune=generic)
   endif()
@@ -18,14 +20,14 @@ function(build_support_object output)
   set(objects "")
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
-    set(object ${CMAKE_BINARY_DIR}/support/${name}.o)
+    set(object ${objects_folder}/${name}.o)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_C_COMPILER} -std=c17 -D_GNU_SOURCE -DREC_VERSION=\"${PROJECT_VERSION}\" -I${CMAKE_SOURCE_DIR}
         -O3 ${baseline} -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
         ${warnings} -MD -MF ${object}.d -c ${source} -o ${object}
-      DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMENT "Support object ${name}.o")
+      DEPENDS ${source} DEPFILE ${object}.d VERBATIM COMMENT "Support object ${folder}/${name}.o")
     list(APPEND objects ${object})
   endforeach()
   add_custom_command(OUTPUT ${output} COMMAND ${CMAKE_LINKER} -r -o ${output} ${objects}
-    DEPENDS ${objects} VERBATIM COMMENT "Joining the support objects")
+    DEPENDS ${objects} VERBATIM COMMENT "Joining the objects of ${folder}")
 endfunction()

@@ -1,0 +1,92 @@
+/* One thread block while it runs: what the files of the executor share. */
+#ifndef REC_SIMT_BLOCK_H
+#define REC_SIMT_BLOCK_H
+
+#include "fiber.h"
+#include "simt.h"
+
+/* What happened last to a few bytes of shared memory. Epochs count barriers, so that older ones need no clearing. */
+typedef struct shadow_cell {
+  uint32_t write_epoch, read_epoch;
+  uint16_t write_warp_epoch, read_warp_epoch;
+  uint16_t writer, reader; /* threads; `reader` may be several (shared.c) */
+} shadow_cell;
+
+/* An asynchronous copy under way: its thread has it until it waits. */
+typedef struct async_copy {
+  int64_t group;
+  uint32_t offset; /* in shared memory */
+  uint32_t bytes;
+  unsigned char data[16];
+} async_copy;
+
+typedef enum thread_state { THREAD_READY, THREAD_AT_BARRIER, THREAD_IN_WARP, THREAD_GONE } thread_state;
+
+/* A warp collective: its body sees what every lane passed, and writes results there. */
+typedef struct collective {
+  const char *name;
+  void (*run)(void *const *lanes);
+} collective;
+
+typedef struct simt_thread {
+  fiber fiber;
+  thread_state state;
+  void *passed; /* to the collective */
+  async_copy *copies;
+  int copy_count, copy_room;
+  int64_t group; /* of asynchronous copies: the one that is open */
+} simt_thread;
+
+typedef struct simt_warp {
+  uint32_t ready;   /* lanes */
+  uint32_t arrived; /* lanes at the collective */
+  const collective *collective;
+  uint16_t epoch;
+  int rotation; /* the lane that runs first */
+} simt_warp;
+
+typedef struct simt_block {
+  const simt_launch *launch;
+  int64_t number;
+  int warp_count, running, turn; /* the thread that runs, the warp whose turn it is */
+  int at_barrier, gone;
+  simt_thread *threads;
+  simt_warp *warps;
+  fiber host;
+  char *stacks;
+  size_t stack_size;
+  unsigned char *shared;
+  shadow_cell *cells;
+  uint32_t epoch;
+  int last_region; /* the region touched last is likely the next one */
+  uint64_t random;
+  bool failed;
+  char *message;
+  simt_counts counts;
+} simt_block;
+
+/* The block that this host thread runs. */
+extern _Thread_local simt_block *simt_current;
+
+/* Ends the block with a message about the running thread, or about `thread`. */
+_Noreturn void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void simt_fail_thread(int thread, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* All lanes of the running warp together. */
+void simt_collect(const collective *c, void *passed);
+
+/* A collective reads for a lane, perhaps one that does not run. */
+void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment,
+                  bool write);
+/* Marks bytes as being filled by a copy, and as filled by it. */
+void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
+void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
+
+/* A cell for every so many bytes of shared memory: the smallest numbers that threads write side by side. */
+enum { SHADOW_BYTES = 2 };
+
+/* Copies that the thread has not waited for, when it ends. */
+void async_check_exit(simt_block *b, int thread);
+
+#endif

@@ -1,0 +1,215 @@
+/* What the 32 lanes of a warp do together: shuffles, ldmatrix, products of matrix fragments.
+ *
+ *   32 x {a0..a3, b0, b1, c0..c3}  ->  A 16 x 16, B 16 x 8, C 16 x 8 (layout.h)  ->  D = A B + C  ->  32 x {d0..d3}
+ */
+#include <string.h>
+
+#include "block.h"
+#include "layout.h"
+#include "numeric.h"
+#include "ops.h"
+
+/* ---- shuffles -------------------------------------------------------------------------------- */
+
+typedef struct shuffle {
+  float x, result;
+  int32_t by;
+} shuffle;
+
+/* Lanes beyond the ends keep their own. */
+static void take_from(void *const *lanes, int lane, int source) {
+  shuffle *to = lanes[lane];
+  const shuffle *from = lanes[source >= 0 && source < SIMT_WARP ? source : lane];
+  to->result = from->x;
+}
+
+static void run_butterfly(void *const *lanes) {
+  for (int lane = 0; lane < SIMT_WARP; lane++)
+    take_from(lanes, lane, lane ^ (((const shuffle *)lanes[lane])->by & 31));
+}
+static void run_index(void *const *lanes) {
+  for (int lane = 0; lane < SIMT_WARP; lane++)
+    take_from(lanes, lane, ((const shuffle *)lanes[lane])->by & 31);
+}
+static void run_down(void *const *lanes) {
+  for (int lane = 0; lane < SIMT_WARP; lane++)
+    take_from(lanes, lane, lane + (((const shuffle *)lanes[lane])->by & 31));
+}
+static void run_up(void *const *lanes) {
+  for (int lane = 0; lane < SIMT_WARP; lane++)
+    take_from(lanes, lane, lane - (((const shuffle *)lanes[lane])->by & 31));
+}
+
+static float shuffled(const collective *c, float x, int32_t by) {
+  shuffle s = {.x = x, .by = by};
+  simt_collect(c, &s);
+  return s.result;
+}
+
+float simt_shfl_bfly_f32(float x, int32_t mask) {
+  static const collective c = {"shfl_bfly_f32", run_butterfly};
+  return shuffled(&c, x, mask);
+}
+float simt_shfl_idx_f32(float x, int32_t lane) {
+  static const collective c = {"shfl_idx_f32", run_index};
+  return shuffled(&c, x, lane);
+}
+float simt_shfl_down_f32(float x, int32_t distance) {
+  static const collective c = {"shfl_down_f32", run_down};
+  return shuffled(&c, x, distance);
+}
+float simt_shfl_up_f32(float x, int32_t distance) {
+  static const collective c = {"shfl_up_f32", run_up};
+  return shuffled(&c, x, distance);
+}
+
+/* ---- ldmatrix -------------------------------------------------------------------------------- */
+
+typedef struct matrix_load {
+  const unsigned char *row; /* of lanes below 8 * count */
+  uint32_t registers[4];
+} matrix_load;
+
+static void load_matrices(void *const *lanes, int count, bool transposed) {
+  simt_block *b = simt_current;
+  int first = b->running / SIMT_WARP * SIMT_WARP;
+  for (int lane = 0; lane < 8 * count; lane++)
+    shared_check(b, first + lane, ((const matrix_load *)lanes[lane])->row, 16, 16, false);
+  for (int matrix = 0; matrix < count; matrix++) {
+    for (int lane = 0; lane < SIMT_WARP; lane++) {
+      uint16_t halves[2];
+      for (int i = 0; i < 2; i++) {
+        simt_element at = transposed ? layout_ldmatrix_trans(lane, i) : layout_ldmatrix(lane, i);
+        const matrix_load *source = lanes[8 * matrix + at.row];
+        memcpy(&halves[i], source->row + 2 * at.column, sizeof halves[i]);
+      }
+      ((matrix_load *)lanes[lane])->registers[matrix] = halves[0] | (uint32_t)halves[1] << 16;
+    }
+  }
+}
+
+static void run_x1(void *const *lanes) { load_matrices(lanes, 1, false); }
+static void run_x2(void *const *lanes) { load_matrices(lanes, 2, false); }
+static void run_x4(void *const *lanes) { load_matrices(lanes, 4, false); }
+static void run_x1_trans(void *const *lanes) { load_matrices(lanes, 1, true); }
+static void run_x2_trans(void *const *lanes) { load_matrices(lanes, 2, true); }
+static void run_x4_trans(void *const *lanes) { load_matrices(lanes, 4, true); }
+
+static void load(const collective *c, uint32_t *to, const void *row, int count) {
+  matrix_load l = {.row = row};
+  simt_collect(c, &l);
+  memcpy(to, l.registers, (size_t)count * sizeof *to);
+}
+
+void simt_ldmatrix_x1(uint32_t to[1], const void *row) {
+  static const collective c = {"ldmatrix_x1", run_x1};
+  load(&c, to, row, 1);
+}
+void simt_ldmatrix_x2(uint32_t to[2], const void *row) {
+  static const collective c = {"ldmatrix_x2", run_x2};
+  load(&c, to, row, 2);
+}
+void simt_ldmatrix_x4(uint32_t to[4], const void *row) {
+  static const collective c = {"ldmatrix_x4", run_x4};
+  load(&c, to, row, 4);
+}
+void simt_ldmatrix_x1_trans(uint32_t to[1], const void *row) {
+  static const collective c = {"ldmatrix_x1_trans", run_x1_trans};
+  load(&c, to, row, 1);
+}
+void simt_ldmatrix_x2_trans(uint32_t to[2], const void *row) {
+  static const collective c = {"ldmatrix_x2_trans", run_x2_trans};
+  load(&c, to, row, 2);
+}
+void simt_ldmatrix_x4_trans(uint32_t to[4], const void *row) {
+  static const collective c = {"ldmatrix_x4_trans", run_x4_trans};
+  load(&c, to, row, 4);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+typedef struct product {
+  uint32_t a[4], b[2];
+  float c[4], *d;
+} product;
+
+typedef float number_of(uint32_t bits);
+
+static float half_of(const uint32_t *registers, int element, number_of *number) {
+  return number(registers[element / 2] >> 16 * (element % 2) & 0xffff);
+}
+
+/* Products are exact or rounded once, sums are formed in f32 one behind the other; hardware may add in another order. */
+static void multiply(void *const *lanes, float a[16][16], float b[16][8], int depth) {
+  float sum[16][8];
+  for (int lane = 0; lane < SIMT_WARP; lane++) {
+    for (int i = 0; i < 4; i++) {
+      simt_element at = layout_c_16x8(lane, i);
+      sum[at.row][at.column] = ((const product *)lanes[lane])->c[i];
+    }
+  }
+  for (int row = 0; row < 16; row++)
+    for (int k = 0; k < depth; k++)
+      for (int column = 0; column < 8; column++) sum[row][column] += a[row][k] * b[k][column];
+  for (int lane = 0; lane < SIMT_WARP; lane++) {
+    for (int i = 0; i < 4; i++) {
+      simt_element at = layout_c_16x8(lane, i);
+      ((const product *)lanes[lane])->d[i] = sum[at.row][at.column];
+    }
+  }
+  simt_current->counts.products++;
+}
+
+static void multiply_halves(void *const *lanes, number_of *number) {
+  float a[16][16], b[16][8];
+  for (int lane = 0; lane < SIMT_WARP; lane++) {
+    const product *p = lanes[lane];
+    for (int i = 0; i < 8; i++) {
+      simt_element at = layout_a_16x16(lane, i);
+      a[at.row][at.column] = half_of(p->a, i, number);
+    }
+    for (int i = 0; i < 4; i++) {
+      simt_element at = layout_b_16x8(lane, i);
+      b[at.row][at.column] = half_of(p->b, i, number);
+    }
+  }
+  multiply(lanes, a, b, 16);
+}
+
+static void run_bf16(void *const *lanes) { multiply_halves(lanes, number_of_bf16); }
+static void run_f16(void *const *lanes) { multiply_halves(lanes, number_of_f16); }
+
+static void run_tf32(void *const *lanes) {
+  float a[16][16], b[16][8];
+  for (int lane = 0; lane < SIMT_WARP; lane++) {
+    const product *p = lanes[lane];
+    for (int i = 0; i < 4; i++) {
+      simt_element at = layout_a_16x8(lane, i);
+      a[at.row][at.column] = number_of_tf32(p->a[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+      simt_element at = layout_b_8x8(lane, i);
+      b[at.row][at.column] = number_of_tf32(p->b[i]);
+    }
+  }
+  multiply(lanes, a, b, 8);
+}
+
+void simt_mma_m16n8k16_bf16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                            uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3) {
+  static const collective c = {"mma_m16n8k16_bf16", run_bf16};
+  product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
+  simt_collect(&c, &p);
+}
+void simt_mma_m16n8k16_f16(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                           uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3) {
+  static const collective c = {"mma_m16n8k16_f16", run_f16};
+  product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
+  simt_collect(&c, &p);
+}
+void simt_mma_m16n8k8_tf32(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                           uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3) {
+  static const collective c = {"mma_m16n8k8_tf32", run_tf32};
+  product p = {{a0, a1, a2, a3}, {b0, b1}, {c0, c1, c2, c3}, d};
+  simt_collect(&c, &p);
+}

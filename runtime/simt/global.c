@@ -1,0 +1,72 @@
+/* Global memory: every access lies in a tensor of the launch, and its bytes are counted. */
+#include <stdint.h>
+
+#include "block.h"
+#include "ops.h"
+
+static bool is_inside(const simt_region *r, const void *at, int64_t bytes) {
+  int64_t offset = (int64_t)((uintptr_t)at - (uintptr_t)r->data);
+  return offset >= 0 && offset <= r->bytes - bytes;
+}
+
+static int find_region(simt_block *b, const void *at, int64_t bytes) {
+  const simt_launch *l = b->launch;
+  if (is_inside(&l->regions[b->last_region], at, bytes)) return b->last_region;
+  for (int i = 0; i < l->region_count; i++)
+    if (is_inside(&l->regions[i], at, bytes)) return b->last_region = i;
+  return -1;
+}
+
+/* An address outside is told by what lies next below it. */
+static _Noreturn void report_outside(const simt_block *b, const void *at, int32_t bytes,
+                                     const char *does) {
+  const simt_region *nearest = NULL;
+  for (int i = 0; i < b->launch->region_count; i++) {
+    const simt_region *r = &b->launch->regions[i];
+    if ((uintptr_t)r->data > (uintptr_t)at) continue;
+    if (!nearest || (uintptr_t)r->data > (uintptr_t)nearest->data) nearest = r;
+  }
+  if (!nearest) simt_fail("%s %d bytes of global memory below every tensor", does, bytes);
+  simt_fail("%s %d bytes of global memory outside of every tensor, %lld bytes behind the start of "
+            "%s, which has %lld",
+            does, bytes, (long long)((uintptr_t)at - (uintptr_t)nearest->data), nearest->name,
+            (long long)nearest->bytes);
+}
+
+/* Counts the sectors that the block, and the launch, has not touched before. */
+static void count_sectors(const simt_block *b, const simt_region *r, const void *at, int32_t bytes,
+                          uint32_t *stamps, int64_t *of_block, int64_t *of_launch) {
+  int64_t from = (int64_t)((uintptr_t)at / SIMT_SECTOR - (uintptr_t)r->data / SIMT_SECTOR),
+          to = (int64_t)(((uintptr_t)at + (uintptr_t)bytes - 1) / SIMT_SECTOR -
+                         (uintptr_t)r->data / SIMT_SECTOR);
+  uint32_t stamp = (uint32_t)b->number + 1;
+  for (int64_t i = from; i <= to; i++) {
+    if (stamps[i] == stamp) continue;
+    *of_block += SIMT_SECTOR;
+    if (stamps[i] == 0) *of_launch += SIMT_SECTOR;
+    stamps[i] = stamp;
+  }
+}
+
+static void check_region(simt_block *b, const void *at, int32_t bytes, bool write) {
+  const char *does = write ? "writes" : "reads";
+  int index = find_region(b, at, bytes);
+  if (index < 0) report_outside(b, at, bytes, does);
+  const simt_region *r = &b->launch->regions[index];
+  if (write && !r->writable) simt_fail("writes to %s, which is read only", r->name);
+  const simt_stamps *s = b->launch->stamps;
+  if (!s) return;
+  uint32_t *stamps = (write ? s->written : s->read) + s->first[index];
+  simt_counts *c = &b->counts;
+  count_sectors(b, r, at, bytes, stamps, write ? &c->block_written_bytes : &c->block_read_bytes,
+                write ? &c->launch_written_bytes : &c->launch_read_bytes);
+}
+
+void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t write) {
+  simt_block *b = simt_current;
+  if ((uintptr_t)at % (uintptr_t)alignment != 0)
+    simt_fail("%s %d bytes of global memory at an address that is not a multiple of %d",
+              write ? "writes" : "reads", bytes, alignment);
+  *(write ? &b->counts.written_bytes : &b->counts.read_bytes) += bytes;
+  if (b->launch->region_count > 0) check_region(b, at, bytes, write != 0);
+}

@@ -1,0 +1,31 @@
+/* Conversions and the approximate functions, here without their last bits' error. What is too small for a normal number is
+ * 0, before and after (.ftz). */
+#include "numeric.h"
+
+#include <math.h>
+
+#include "ops.h"
+
+static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+
+float simt_exp2_f32(float x) { return flush(exp2f(flush(x))); }
+float simt_log2_f32(float x) { return log2f(flush(x)); }
+float simt_rcp_f32(float x) { return flush(1 / flush(x)); }
+float simt_rsqrt_f32(float x) { return 1 / sqrtf(flush(x)); }
+
+static uint32_t pack(float low, float high, int stored) {
+  uint16_t halves[2];
+  const float numbers[2] = {low, high};
+  rec_narrow(halves, numbers, 2, stored);
+  return halves[0] | (uint32_t)halves[1] << 16;
+}
+
+uint32_t simt_cvt_bf16x2(float low, float high) { return pack(low, high, REC_STORED_BF16); }
+uint32_t simt_cvt_f16x2(float low, float high) { return pack(low, high, REC_STORED_F16); }
+
+/* cvt.rna: to the nearest, halves away from zero. */
+uint32_t simt_cvt_tf32(float x) {
+  uint32_t bits = bits_of_number(x);
+  if (x - x != 0) return x != x ? 0x7fffffff : bits;
+  return (bits + 0x1000) & ~UINT32_C(0x1fff);
+}

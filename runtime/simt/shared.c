@@ -1,0 +1,117 @@
+/* Shared memory: bounds, alignment, races.
+ *
+ *   thread 3 writes bytes 0..3, thread 40 reads bytes 2..3, no barrier between them   ->   a race, in either order
+ *
+ * Every two bytes have a cell that says who wrote and read them last, and in which epoch: barriers of the block begin a new
+ * epoch, those of a warp one inside it that counts for its lanes only.
+ */
+#include <stdio.h>
+
+#include "block.h"
+#include "ops.h"
+
+#define IN_FLIGHT UINT32_MAX /* as write_epoch: a copy of `writer` is under way */
+
+/* Readers of one epoch: a thread, several lanes of one warp, threads of several warps. */
+enum { READER_WARP = 0x4000, READER_MANY = 0xffff };
+
+static bool is_warp_of(uint16_t reader, int warp) {
+  if (reader == READER_MANY) return false;
+  return reader & READER_WARP ? reader - READER_WARP == warp : reader / SIMT_WARP == warp;
+}
+
+/* Whether the last write must not be seen by the thread, or not be overwritten by it. */
+static bool write_collides(const simt_block *b, const shadow_cell *cell, int thread) {
+  if (cell->write_epoch != b->epoch || cell->writer == thread) return false;
+  int warp = thread / SIMT_WARP;
+  return cell->writer / SIMT_WARP != warp || cell->write_warp_epoch == b->warps[warp].epoch;
+}
+
+static bool read_collides(const simt_block *b, const shadow_cell *cell, int thread) {
+  if (cell->read_epoch != b->epoch || cell->reader == thread) return false;
+  int warp = thread / SIMT_WARP;
+  return !is_warp_of(cell->reader, warp) || cell->read_warp_epoch == b->warps[warp].epoch;
+}
+
+static void note_read(const simt_block *b, shadow_cell *cell, int thread) {
+  int warp = thread / SIMT_WARP;
+  if (cell->read_epoch != b->epoch) {
+    cell->reader = (uint16_t)thread;
+  } else if (cell->reader != thread) {
+    cell->reader = is_warp_of(cell->reader, warp) ? (uint16_t)(READER_WARP + warp) : READER_MANY;
+  }
+  cell->read_epoch = b->epoch;
+  cell->read_warp_epoch = b->warps[warp].epoch;
+}
+
+static void note_write(const simt_block *b, shadow_cell *cell, int thread) {
+  cell->write_epoch = b->epoch;
+  cell->write_warp_epoch = b->warps[thread / SIMT_WARP].epoch;
+  cell->writer = (uint16_t)thread;
+}
+
+static _Noreturn void report_read(const shadow_cell *cell, int thread, uint32_t offset) {
+  char who[40];
+  if (cell->reader == READER_MANY)
+    snprintf(who, sizeof who, "threads of several warps");
+  else if (cell->reader & READER_WARP)
+    snprintf(who, sizeof who, "lanes of warp %d", cell->reader - READER_WARP);
+  else
+    snprintf(who, sizeof who, "thread %d", cell->reader);
+  simt_fail_thread(thread,
+                   "race: writes byte %u of shared memory, which %s read with no barrier between",
+                   offset, who);
+}
+
+static void check_cell(simt_block *b, shadow_cell *cell, int thread, uint32_t offset, bool write) {
+  const char *does = write ? "writes" : "reads";
+  if (cell->write_epoch == IN_FLIGHT)
+    simt_fail_thread(thread,
+                     "%s byte %u of shared memory while an asynchronous copy of thread %d that it "
+                     "has not waited for fills it",
+                     does, offset, cell->writer);
+  if (write_collides(b, cell, thread))
+    simt_fail_thread(thread,
+                     "race: %s byte %u of shared memory, which thread %d wrote with no barrier "
+                     "between",
+                     does, offset, cell->writer);
+  if (!write) {
+    note_read(b, cell, thread);
+    return;
+  }
+  if (read_collides(b, cell, thread)) report_read(cell, thread, offset);
+  note_write(b, cell, thread);
+}
+
+void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment,
+                  bool write) {
+  const char *does = write ? "writes" : "reads";
+  int64_t offset = (const unsigned char *)at - b->shared, size = b->launch->shared_bytes;
+  if (offset < 0 || offset > size - (int64_t)bytes)
+    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, which has %lld", does,
+                     bytes, (long long)offset, (long long)size);
+  if (offset % alignment != 0)
+    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u", does,
+                     bytes, (long long)offset, alignment);
+  uint32_t first = (uint32_t)offset / SHADOW_BYTES,
+           last = ((uint32_t)offset + bytes + SHADOW_BYTES - 1) / SHADOW_BYTES;
+  for (uint32_t i = first; i < last; i++)
+    check_cell(b, &b->cells[i], thread, i * SHADOW_BYTES, write);
+}
+
+void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write) {
+  simt_block *b = simt_current;
+  shared_check(b, b->running, at, (uint32_t)bytes, (uint32_t)alignment, write != 0);
+}
+
+void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes) {
+  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + bytes) / SHADOW_BYTES; i++) {
+    b->cells[i].write_epoch = IN_FLIGHT;
+    b->cells[i].writer = (uint16_t)thread;
+  }
+}
+
+void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes) {
+  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + bytes) / SHADOW_BYTES; i++)
+    note_write(b, &b->cells[i], thread);
+}

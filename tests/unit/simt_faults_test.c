@@ -1,0 +1,337 @@
+/* Faults seeded into kernels: each is found for every seed, with a message that says where. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/simt/ops.h"
+#include "runtime/simt/simt.h"
+
+/* Last of its kind: it uses the headers above. */
+#include <cmocka.h>
+
+enum { SEEDS = 8 };
+
+static float global_memory[256];
+
+static simt_launch launch_of(void (*kernel)(const void *), int threads, uint64_t seed) {
+  return (simt_launch){.kernel = "k", .function = kernel, .blocks = 1, .threads = threads,
+                       .shared_bytes = 4096, .seed = seed};
+}
+
+static void expect_fault(void (*kernel)(const void *), int threads, const char *expected) {
+  for (uint64_t seed = 0; seed < SEEDS; seed++) {
+    char message[SIMT_MESSAGE] = "";
+    simt_launch launch = launch_of(kernel, threads, seed);
+    simt_answer answer = simt_run(&launch, 0, 1, NULL, message);
+    if (answer != SIMT_FAULT || !strstr(message, expected) ||
+        strncmp(message, "k, block 0, thread ", 19) != 0)
+      fail_msg("seed %d: expected `%s`, found %d `%s`", (int)seed, expected, answer, message);
+  }
+}
+
+static void write_shared(int index, float x) {
+  float *shared = simt_shared();
+  simt_check_shared(&shared[index], 4, 4, 1);
+  shared[index] = x;
+}
+static float read_shared(int index) {
+  const float *shared = simt_shared();
+  simt_check_shared(&shared[index], 4, 4, 0);
+  return shared[index];
+}
+static void store(int index, float x) {
+  simt_check_global(&global_memory[index], 4, 4, 1);
+  global_memory[index] = x;
+}
+
+/* ---- races ----------------------------------------------------------------------------------- */
+
+static void kernel_no_barrier(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  write_shared(thread, 1);
+  store(thread, read_shared((thread + 32) % 64));
+}
+static void kernel_no_second_barrier(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  for (int i = 0; i < 2; i++) {
+    write_shared(thread, (float)i);
+    simt_barrier();
+    store(thread, read_shared((thread + 32) % 64));
+  }
+}
+static void kernel_same_place(const void *parameters) {
+  (void)parameters;
+  write_shared(5, (float)simt_thread_x());
+}
+static void kernel_no_warp_barrier(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  write_shared(thread, 1);
+  store(thread, read_shared(thread ^ 1));
+}
+static void kernel_warp_barrier_between_warps(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  write_shared(thread, 1);
+  simt_warp_barrier();
+  store(thread, read_shared(thread ^ 32));
+}
+/* Two lanes of a warp read what a third one then overwrites. */
+static void kernel_write_after_reads(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  if (thread == 9) write_shared(0, 1);
+  simt_barrier();
+  if (thread != 9) store(thread, read_shared(0));
+  simt_warp_barrier();
+  if (thread == 9) write_shared(0, 2);
+  simt_barrier();
+  store(thread, read_shared(0));
+}
+
+static void test_races(void **state) {
+  (void)state;
+  expect_fault(kernel_no_barrier, 64, "race: ");
+  expect_fault(kernel_no_second_barrier, 64, "race: ");
+  expect_fault(kernel_same_place, 32, "race: writes byte 20 of shared memory");
+  expect_fault(kernel_no_warp_barrier, 32, "race: ");
+  expect_fault(kernel_warp_barrier_between_warps, 64, "race: ");
+  expect_fault(kernel_write_after_reads, 64, "race: ");
+}
+
+/* ---- asynchronous copies --------------------------------------------------------------------- */
+
+static void kernel_no_wait(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  float *shared = simt_shared();
+  simt_cp_async4(&shared[thread], &global_memory[thread], 4);
+  simt_cp_async_commit();
+  simt_barrier();
+  store(thread, read_shared((thread + 1) % 32));
+  simt_cp_async_wait_0();
+}
+static void kernel_no_commit(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  float *shared = simt_shared();
+  simt_cp_async4(&shared[thread], &global_memory[thread], 4);
+  simt_cp_async_wait_0();
+  simt_barrier();
+  store(thread, read_shared((thread + 1) % 32));
+}
+static void kernel_waits_for_too_few(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  float *shared = simt_shared();
+  for (int i = 0; i < 2; i++) {
+    simt_cp_async4(&shared[32 * i + thread], &global_memory[thread], 4);
+    simt_cp_async_commit();
+  }
+  simt_cp_async_wait_1();
+  simt_barrier();
+  store(thread, read_shared(32 + thread));
+  simt_cp_async_wait_0();
+}
+static void kernel_no_barrier_behind_wait(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  float *shared = simt_shared();
+  simt_cp_async4(&shared[thread], &global_memory[thread], 4);
+  simt_cp_async_commit();
+  simt_cp_async_wait_0();
+  store(thread, read_shared((thread + 32) % 64));
+}
+static void kernel_ends_with_copy(const void *parameters) {
+  (void)parameters;
+  float *shared = simt_shared();
+  simt_cp_async4(&shared[simt_thread_x()], global_memory, 4);
+  simt_cp_async_commit();
+}
+/* A second copy into a place that the first still fills. */
+static void kernel_copies_twice(const void *parameters) {
+  (void)parameters;
+  float *shared = simt_shared();
+  for (int i = 0; i < 2; i++) {
+    simt_cp_async4(&shared[simt_thread_x()], &global_memory[i], 4);
+    simt_cp_async_commit();
+  }
+  simt_cp_async_wait_0();
+}
+
+static void test_copies(void **state) {
+  (void)state;
+  expect_fault(kernel_no_wait, 32, "asynchronous copy of thread ");
+  expect_fault(kernel_no_commit, 32, "asynchronous copy of thread ");
+  expect_fault(kernel_waits_for_too_few, 32, "asynchronous copy of thread ");
+  expect_fault(kernel_no_barrier_behind_wait, 64, " of shared memory");
+  expect_fault(kernel_ends_with_copy, 32, "ends with 1 asynchronous copies");
+  expect_fault(kernel_copies_twice, 32, "asynchronous copy of thread ");
+}
+
+/* ---- collectives, barriers ------------------------------------------------------------------- */
+
+static void kernel_half_a_warp(const void *parameters) {
+  (void)parameters;
+  if (simt_thread_x() < 16) simt_shfl_bfly_f32(1, 1);
+}
+static void kernel_two_collectives(const void *parameters) {
+  (void)parameters;
+  if (simt_thread_x() % 32 < 16)
+    simt_shfl_bfly_f32(1, 1);
+  else
+    simt_warp_barrier();
+}
+static void kernel_barrier_in_a_warp(const void *parameters) {
+  (void)parameters;
+  if (simt_thread_x() % 32 == 3)
+    simt_barrier();
+  else
+    simt_shfl_idx_f32(1, 0);
+}
+static void kernel_barrier_not_for_all(const void *parameters) {
+  (void)parameters;
+  if (simt_thread_x() != 40) simt_barrier();
+}
+
+static void test_divergence(void **state) {
+  (void)state;
+  expect_fault(kernel_half_a_warp, 32, "shfl_bfly_f32");
+  expect_fault(kernel_two_collectives, 32, "of the same warp in ");
+  expect_fault(kernel_barrier_in_a_warp, 64, "barrier");
+  expect_fault(kernel_barrier_not_for_all, 64, "waits at a barrier with 63 of 64 threads; thread 40");
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void kernel_outside(const void *parameters) {
+  (void)parameters;
+  if (simt_thread_x() == 7) write_shared(1024, 1);
+}
+static void kernel_below(const void *parameters) {
+  (void)parameters;
+  if (simt_thread_x() == 7) write_shared(-1, 1);
+}
+static void kernel_misaligned(const void *parameters) {
+  (void)parameters;
+  const char *shared = simt_shared();
+  simt_check_shared(shared + 4 * (simt_thread_x() / 8), 16, 16, 0);
+}
+static void kernel_misaligned_matrix(const void *parameters) {
+  (void)parameters;
+  uint32_t to[1];
+  simt_ldmatrix_x1(to, (const char *)simt_shared() + 8 * simt_thread_x());
+}
+static void kernel_deep_stack(const void *parameters) {
+  (void)parameters;
+  volatile char deep[20000];
+  memset((char *)deep, 0x11, sizeof deep);
+  simt_barrier();
+}
+
+static void test_addresses(void **state) {
+  (void)state;
+  expect_fault(kernel_outside, 32,
+               "thread 7: writes 4 bytes at byte 4096 of shared memory, which has 4096");
+  expect_fault(kernel_below, 32, "writes 4 bytes at byte -4 of shared memory");
+  expect_fault(kernel_misaligned, 32, "of shared memory, not a multiple of 16");
+  expect_fault(kernel_misaligned_matrix, 32, "of shared memory, not a multiple of 16");
+}
+
+static void kernel_one_too_far(const void *parameters) {
+  (void)parameters;
+  store(simt_thread_x() + (simt_thread_x() == 31), 1);
+}
+static void kernel_reads_and_writes(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  float sum = 0;
+  for (int i = 0; i < 2; i++) {
+    simt_check_global(&global_memory[64 + thread], 4, 4, 0);
+    sum += global_memory[64 + thread];
+  }
+  store(thread, sum);
+}
+
+static void test_global_memory(void **state) {
+  (void)state;
+  char message[SIMT_MESSAGE];
+  simt_region regions[] = {{"y", global_memory, 32 * sizeof(float), true},
+                           {"x", global_memory + 64, 32 * sizeof(float), false}};
+  simt_launch launch = launch_of(kernel_one_too_far, 32, 0);
+  launch.regions = regions;
+  launch.region_count = 2;
+  assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
+  assert_non_null(strstr(message, "thread 31: writes 4 bytes of global memory outside of every "
+                                  "tensor, 128 bytes behind the start of y, which has 128"));
+  regions[0].writable = false;
+  assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
+  assert_non_null(strstr(message, "writes to y, which is read only"));
+}
+
+static void test_counts(void **state) {
+  (void)state;
+  char message[SIMT_MESSAGE] = "";
+  static uint32_t read[64], written[64];
+  int64_t first[] = {0, 32};
+  const simt_region regions[] = {{"y", global_memory, 32 * sizeof(float), true},
+                                 {"x", global_memory + 64, 32 * sizeof(float), false}};
+  simt_stamps stamps = {read, written, first};
+  simt_counts counts = {0};
+  simt_launch launch = launch_of(kernel_reads_and_writes, 32, 0);
+  launch.regions = regions;
+  launch.region_count = 2;
+  launch.blocks = 3;
+  launch.stamps = &stamps;
+  assert_int_equal(simt_run(&launch, 0, 3, &counts, message), SIMT_DONE);
+  assert_int_equal(counts.read_bytes, 3 * 2 * 128);
+  assert_int_equal(counts.written_bytes, 3 * 128);
+  int64_t sectors = ((uintptr_t)(global_memory + 96) + 31) / 32 - (uintptr_t)(global_memory + 64) / 32;
+  assert_int_equal(counts.launch_read_bytes, 32 * sectors);
+  assert_int_equal(counts.block_read_bytes, 3 * 32 * sectors);
+}
+
+static void test_stack(void **state) {
+  (void)state;
+  char message[SIMT_MESSAGE] = "";
+  simt_launch launch = launch_of(kernel_deep_stack, 32, 0);
+  assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_DONE);
+  launch.threads = 33;
+  assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
+  assert_string_equal(message, "k: expected blocks of whole warps, at most 1024 threads, found 33");
+}
+
+/* Shared memory is NaN in every block, whatever the block before left there. */
+static void kernel_leaves_numbers(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  float x = read_shared(thread);
+  store(simt_block_x() * 32 + thread, x != x);
+  write_shared(thread, 1);
+}
+
+static void test_shared_memory_begins_as_nan(void **state) {
+  (void)state;
+  char message[SIMT_MESSAGE] = "";
+  simt_launch launch = launch_of(kernel_leaves_numbers, 32, 0);
+  launch.blocks = 3;
+  assert_int_equal(simt_run(&launch, 0, 3, NULL, message), SIMT_DONE);
+  for (int i = 0; i < 3 * 32; i++) assert_true(global_memory[i] == 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_races),
+      cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_divergence),
+      cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_global_memory),
+      cmocka_unit_test(test_counts),
+      cmocka_unit_test(test_stack),
+      cmocka_unit_test(test_shared_memory_begins_as_nan),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
