@@ -42,6 +42,12 @@ llvm_module gpu_module_new(const char *name);
 /* PTX of a clone of the module; the module stays as it is. */
 const char *nvptx_text(arena *a, const llvm_module *module, codegen_gpu_target target);
 
+/* LLVM's passes for GPU code. */
+void gpu_optimise(const llvm_module *m);
+
+/* The object of a clone of the module, to be linked with the executor; `text`: LLVM IR of what it runs, or NULL. */
+link_object simt_object(arena *a, const llvm_module *module, const char **text);
+
 /* The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n x i8])`. */
 bool gpu_is_kernel(LLVMValueRef function);
 

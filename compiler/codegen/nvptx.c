@@ -76,6 +76,7 @@ static const body_row bodies[GPU_OP_COUNT] = {
     [GPU_BLOCK_COUNT] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, "", 0},
     [GPU_SHARED] = {MEMORY_START, "rec_shared_memory", NULL, "", 0},
     [GPU_BARRIER] = {INTRINSIC, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, "|0", 0},
+    [GPU_WARP_BARRIER] = {INTRINSIC, "llvm.nvvm.bar.warp.sync", NULL, "|-1", 0},
     [GPU_SHFL_BFLY_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.bfly.f32", NULL, "-1|31", 0},
     [GPU_SHFL_IDX_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.idx.f32", NULL, "-1|31", 0},
     [GPU_SHFL_UP_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.up.f32", NULL, "-1|0", 0},
@@ -203,9 +204,9 @@ static const char passes[] =
     "instcombine<no-verify-fixpoint>,simplifycfg),"
     "function(loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg,dce)";
 
-static void optimise(LLVMModuleRef module, LLVMTargetMachineRef machine) {
+void gpu_optimise(const llvm_module *m) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef error = LLVMRunPasses(module, passes, machine, options);
+  LLVMErrorRef error = LLVMRunPasses(m->module, passes, m->machine, options);
   LLVMDisposePassBuilderOptions(options);
   if (error) ICE("codegen", "LLVM: %s", LLVMGetErrorMessage(error));
 }
@@ -215,7 +216,7 @@ const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target
   copy.machine = machine_of(target);
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
   llvm_verify(&copy);
-  optimise(copy.module, copy.machine);
+  gpu_optimise(&copy);
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message,

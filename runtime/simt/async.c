@@ -36,7 +36,6 @@ static void begin_copy(void *to, const void *from, uint32_t size, int32_t bytes)
 }
 
 void simt_cp_async16(void *to, const void *from, int32_t bytes) { begin_copy(to, from, 16, bytes); }
-void simt_cp_async8(void *to, const void *from, int32_t bytes) { begin_copy(to, from, 8, bytes); }
 void simt_cp_async4(void *to, const void *from, int32_t bytes) { begin_copy(to, from, 4, bytes); }
 
 void simt_cp_async_commit(void) { simt_current->threads[simt_current->running].group++; }

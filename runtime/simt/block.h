@@ -20,7 +20,12 @@ typedef struct async_copy {
   unsigned char data[16];
 } async_copy;
 
-typedef enum thread_state { THREAD_READY, THREAD_AT_BARRIER, THREAD_IN_WARP, THREAD_GONE } thread_state;
+typedef enum thread_state {
+  THREAD_READY,
+  THREAD_AT_BARRIER,
+  THREAD_IN_WARP,
+  THREAD_GONE
+} thread_state;
 
 /* A warp collective: its body sees what every lane passed, and writes results there. */
 typedef struct collective {

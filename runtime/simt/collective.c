@@ -88,10 +88,8 @@ static void load_matrices(void *const *lanes, int count, bool transposed) {
   }
 }
 
-static void run_x1(void *const *lanes) { load_matrices(lanes, 1, false); }
 static void run_x2(void *const *lanes) { load_matrices(lanes, 2, false); }
 static void run_x4(void *const *lanes) { load_matrices(lanes, 4, false); }
-static void run_x1_trans(void *const *lanes) { load_matrices(lanes, 1, true); }
 static void run_x2_trans(void *const *lanes) { load_matrices(lanes, 2, true); }
 static void run_x4_trans(void *const *lanes) { load_matrices(lanes, 4, true); }
 
@@ -101,10 +99,6 @@ static void load(const collective *c, uint32_t *to, const void *row, int count) 
   memcpy(to, l.registers, (size_t)count * sizeof *to);
 }
 
-void simt_ldmatrix_x1(uint32_t to[1], const void *row) {
-  static const collective c = {"ldmatrix_x1", run_x1};
-  load(&c, to, row, 1);
-}
 void simt_ldmatrix_x2(uint32_t to[2], const void *row) {
   static const collective c = {"ldmatrix_x2", run_x2};
   load(&c, to, row, 2);
@@ -112,10 +106,6 @@ void simt_ldmatrix_x2(uint32_t to[2], const void *row) {
 void simt_ldmatrix_x4(uint32_t to[4], const void *row) {
   static const collective c = {"ldmatrix_x4", run_x4};
   load(&c, to, row, 4);
-}
-void simt_ldmatrix_x1_trans(uint32_t to[1], const void *row) {
-  static const collective c = {"ldmatrix_x1_trans", run_x1_trans};
-  load(&c, to, row, 1);
 }
 void simt_ldmatrix_x2_trans(uint32_t to[2], const void *row) {
   static const collective c = {"ldmatrix_x2_trans", run_x2_trans};

@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 typedef struct fiber {
-  void *stack_pointer;    /* while it waits */
-  const void *stack;      /* lowest address; NULL: the host thread's own stack, not known yet */
+  void *stack_pointer; /* while it waits */
+  const void *stack;   /* lowest address; NULL: the host thread's own stack, not known yet */
   size_t stack_size;
-  void *sanitizer;        /* what ASan keeps for it while it waits */
+  void *sanitizer; /* what ASan keeps for it while it waits */
 } fiber;
 
 /* Makes a fiber that will call `entry`, which never returns. `top` is a multiple of 16 inside the stack: where it begins. */

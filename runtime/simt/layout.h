@@ -13,7 +13,8 @@ typedef struct simt_element {
 
 /* "Matrix Fragments for mma.m16n8k16 with floating point type": A is 16 x 16, 8 elements in a lane. */
 static inline simt_element layout_a_16x16(int lane, int element) {
-  return (simt_element){lane / 4 + element / 2 % 2 * 8, lane % 4 * 2 + element % 2 + element / 4 * 8};
+  return (simt_element){lane / 4 + element / 2 % 2 * 8,
+                        lane % 4 * 2 + element % 2 + element / 4 * 8};
 }
 
 /* B is 16 x 8, 4 elements in a lane. */

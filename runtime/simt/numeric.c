@@ -1,5 +1,5 @@
 /* Conversions and the approximate functions, here without their last bits' error. What is too small for a normal number is
- * 0, before and after (.ftz). */
+ * 0 where the instruction is .ftz, before and after. */
 #include "numeric.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 
 static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
-float simt_exp2_f32(float x) { return flush(exp2f(flush(x))); }
-float simt_log2_f32(float x) { return log2f(flush(x)); }
+float simt_exp2_f32(float x) { return exp2f(x); }
+float simt_log2_f32(float x) { return log2f(x); }
 float simt_rcp_f32(float x) { return flush(1 / flush(x)); }
 float simt_rsqrt_f32(float x) { return 1 / sqrtf(flush(x)); }
 

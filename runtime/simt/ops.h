@@ -27,10 +27,8 @@ uint32_t simt_cvt_bf16x2(float low, float high);
 uint32_t simt_cvt_f16x2(float low, float high);
 uint32_t simt_cvt_tf32(float x);
 
-void simt_ldmatrix_x1(uint32_t to[1], const void *row);
 void simt_ldmatrix_x2(uint32_t to[2], const void *row);
 void simt_ldmatrix_x4(uint32_t to[4], const void *row);
-void simt_ldmatrix_x1_trans(uint32_t to[1], const void *row);
 void simt_ldmatrix_x2_trans(uint32_t to[2], const void *row);
 void simt_ldmatrix_x4_trans(uint32_t to[4], const void *row);
 
@@ -42,7 +40,6 @@ void simt_mma_m16n8k8_tf32(float d[4], uint32_t a0, uint32_t a1, uint32_t a2, ui
                            uint32_t b0, uint32_t b1, float c0, float c1, float c2, float c3);
 
 void simt_cp_async16(void *to, const void *from, int32_t bytes);
-void simt_cp_async8(void *to, const void *from, int32_t bytes);
 void simt_cp_async4(void *to, const void *from, int32_t bytes);
 void simt_cp_async_commit(void);
 void simt_cp_async_wait_0(void);

@@ -17,6 +17,8 @@
 #include "ops.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
+#define STACK_BELOW \
+  ((size_t)256 << 10)     /* room in which the first thread may overflow and be told so */
 #define STACK_STAGGER 256 /* stacks that begin at equal offsets of a page would share cache sets */
 #define STACK_MARK UINT64_C(0x5eed57ac4b0770e5)
 
@@ -225,7 +227,7 @@ static void thread_main(void) {
 static void start_threads(simt_block *b) {
   for (int t = 0; t < b->launch->threads; t++) {
     simt_thread *thread = &b->threads[t];
-    char *stack = b->stacks + b->stack_size * (size_t)t;
+    char *stack = b->stacks + STACK_BELOW + b->stack_size * (size_t)t;
     size_t stagger = (size_t)t * STACK_STAGGER % 4096;
     uint64_t mark = STACK_MARK;
     memcpy(stack, &mark, sizeof mark);
@@ -251,8 +253,8 @@ static void run_block(simt_block *b, int64_t number) {
 }
 
 static void *map_pages(size_t bytes) {
-  void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *pages =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return pages == MAP_FAILED ? NULL : pages;
 }
 
@@ -264,6 +266,10 @@ static size_t cells_room(const simt_launch *launch) {
   return (shared_room(launch) / SHADOW_BYTES) * sizeof(shadow_cell);
 }
 
+static size_t stacks_room(const simt_block *b) {
+  return STACK_BELOW + b->stack_size * (size_t)b->launch->threads;
+}
+
 static bool open_block(simt_block *b, const simt_launch *launch, char *message) {
   *b = (simt_block){.launch = launch,
                     .message = message,
@@ -271,7 +277,7 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
                     .stack_size = launch->stack_bytes ? (size_t)launch->stack_bytes : STACK_BYTES};
   b->threads = calloc((size_t)launch->threads, sizeof *b->threads);
   b->warps = calloc((size_t)b->warp_count, sizeof *b->warps);
-  b->stacks = map_pages(b->stack_size * (size_t)launch->threads);
+  b->stacks = map_pages(stacks_room(b));
   b->shared = map_pages(shared_room(launch));
   b->cells = map_pages(cells_room(launch));
   return b->threads && b->warps && b->stacks && b->shared && b->cells;
@@ -281,7 +287,7 @@ static void close_block(simt_block *b) {
   for (int t = 0; b->threads && t < b->launch->threads; t++) free(b->threads[t].copies);
   free(b->threads);
   free(b->warps);
-  if (b->stacks) munmap(b->stacks, b->stack_size * (size_t)b->launch->threads);
+  if (b->stacks) munmap(b->stacks, stacks_room(b));
   if (b->shared) munmap(b->shared, shared_room(b->launch));
   if (b->cells) munmap(b->cells, cells_room(b->launch));
 }
@@ -303,8 +309,9 @@ simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, sim
   simt_block block;
   if (launch->threads <= 0 || launch->threads > SIMT_THREADS_MAX ||
       launch->threads % SIMT_WARP != 0) {
-    snprintf(message, SIMT_MESSAGE, "%s: expected blocks of whole warps, at most %d threads, found %d",
-             launch->kernel, SIMT_THREADS_MAX, launch->threads);
+    snprintf(message, SIMT_MESSAGE,
+             "%s: expected blocks of whole warps, at most %d threads, found %d", launch->kernel,
+             SIMT_THREADS_MAX, launch->threads);
     return SIMT_FAULT;
   }
   simt_answer answer = open_block(&block, launch, message) ? SIMT_DONE : SIMT_NO_MEMORY;

@@ -91,8 +91,8 @@ void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uin
     simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, which has %lld", does,
                      bytes, (long long)offset, (long long)size);
   if (offset % alignment != 0)
-    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u", does,
-                     bytes, (long long)offset, alignment);
+    simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u",
+                     does, bytes, (long long)offset, alignment);
   uint32_t first = (uint32_t)offset / SHADOW_BYTES,
            last = ((uint32_t)offset + bytes + SHADOW_BYTES - 1) / SHADOW_BYTES;
   for (uint32_t i = first; i < last; i++)

@@ -57,7 +57,8 @@ typedef struct simt_launch {
   uint64_t seed;
   const simt_region *regions;
   int region_count;
-  const simt_stamps *stamps; /* NULL: sectors are not counted; else one host thread runs all blocks */
+  const simt_stamps
+      *stamps; /* NULL: sectors are not counted; else one host thread runs all blocks */
 } simt_launch;
 
 typedef enum simt_answer { SIMT_DONE, SIMT_FAULT, SIMT_NO_MEMORY } simt_answer;

@@ -15,8 +15,12 @@ enum { SEEDS = 8 };
 static float global_memory[256];
 
 static simt_launch launch_of(void (*kernel)(const void *), int threads, uint64_t seed) {
-  return (simt_launch){.kernel = "k", .function = kernel, .blocks = 1, .threads = threads,
-                       .shared_bytes = 4096, .seed = seed};
+  return (simt_launch){.kernel = "k",
+                       .function = kernel,
+                       .blocks = 1,
+                       .threads = threads,
+                       .shared_bytes = 4096,
+                       .seed = seed};
 }
 
 static void expect_fault(void (*kernel)(const void *), int threads, const char *expected) {
@@ -202,7 +206,8 @@ static void test_divergence(void **state) {
   expect_fault(kernel_half_a_warp, 32, "shfl_bfly_f32");
   expect_fault(kernel_two_collectives, 32, "of the same warp in ");
   expect_fault(kernel_barrier_in_a_warp, 64, "barrier");
-  expect_fault(kernel_barrier_not_for_all, 64, "waits at a barrier with 63 of 64 threads; thread 40");
+  expect_fault(kernel_barrier_not_for_all, 64,
+               "waits at a barrier with 63 of 64 threads; thread 40");
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -222,13 +227,13 @@ static void kernel_misaligned(const void *parameters) {
 }
 static void kernel_misaligned_matrix(const void *parameters) {
   (void)parameters;
-  uint32_t to[1];
-  simt_ldmatrix_x1(to, (const char *)simt_shared() + 8 * simt_thread_x());
+  uint32_t to[4];
+  simt_ldmatrix_x4(to, (const char *)simt_shared() + 8 * simt_thread_x());
 }
 static void kernel_deep_stack(const void *parameters) {
   (void)parameters;
   volatile char deep[20000];
-  memset((char *)deep, 0x11, sizeof deep);
+  for (size_t i = 0; i < sizeof deep; i++) deep[i] = 0x11;
   simt_barrier();
 }
 
@@ -265,8 +270,9 @@ static void test_global_memory(void **state) {
   launch.regions = regions;
   launch.region_count = 2;
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
-  assert_non_null(strstr(message, "thread 31: writes 4 bytes of global memory outside of every "
-                                  "tensor, 128 bytes behind the start of y, which has 128"));
+  assert_non_null(strstr(message,
+                         "thread 31: writes 4 bytes of global memory outside of every "
+                         "tensor, 128 bytes behind the start of y, which has 128"));
   regions[0].writable = false;
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
   assert_non_null(strstr(message, "writes to y, which is read only"));
@@ -289,7 +295,8 @@ static void test_counts(void **state) {
   assert_int_equal(simt_run(&launch, 0, 3, &counts, message), SIMT_DONE);
   assert_int_equal(counts.read_bytes, 3 * 2 * 128);
   assert_int_equal(counts.written_bytes, 3 * 128);
-  int64_t sectors = ((uintptr_t)(global_memory + 96) + 31) / 32 - (uintptr_t)(global_memory + 64) / 32;
+  int64_t sectors =
+      ((uintptr_t)(global_memory + 96) + 31) / 32 - (uintptr_t)(global_memory + 64) / 32;
   assert_int_equal(counts.launch_read_bytes, 32 * sectors);
   assert_int_equal(counts.block_read_bytes, 3 * 32 * sectors);
 }
@@ -299,6 +306,9 @@ static void test_stack(void **state) {
   char message[SIMT_MESSAGE] = "";
   simt_launch launch = launch_of(kernel_deep_stack, 32, 0);
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_DONE);
+  launch.stack_bytes = 16384;
+  assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
+  assert_non_null(strstr(message, "needs more than 16384 bytes of stack"));
   launch.threads = 33;
   assert_int_equal(simt_run(&launch, 0, 1, NULL, message), SIMT_FAULT);
   assert_string_equal(message, "k: expected blocks of whole warps, at most 1024 threads, found 33");
@@ -324,14 +334,10 @@ static void test_shared_memory_begins_as_nan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_races),
-      cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_divergence),
-      cmocka_unit_test(test_addresses),
-      cmocka_unit_test(test_global_memory),
-      cmocka_unit_test(test_counts),
-      cmocka_unit_test(test_stack),
-      cmocka_unit_test(test_shared_memory_begins_as_nan),
+      cmocka_unit_test(test_races),         cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_divergence),    cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_global_memory), cmocka_unit_test(test_counts),
+      cmocka_unit_test(test_stack),         cmocka_unit_test(test_shared_memory_begins_as_nan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,12 @@ static void run(void (*kernel)(const void *), const void *parameters, int thread
                 int64_t shared_bytes) {
   char message[SIMT_MESSAGE] = "";
   for (uint64_t seed = 0; seed < 3; seed++) {
-    simt_launch launch = {.kernel = "test", .function = kernel, .parameters = parameters,
-                          .blocks = 1, .threads = threads, .shared_bytes = shared_bytes,
+    simt_launch launch = {.kernel = "test",
+                          .function = kernel,
+                          .parameters = parameters,
+                          .blocks = 1,
+                          .threads = threads,
+                          .shared_bytes = shared_bytes,
                           .seed = seed};
     simt_answer answer = simt_run(&launch, 0, 1, NULL, message);
     if (answer != SIMT_DONE) fail_msg("%s", message);
@@ -34,8 +38,8 @@ typedef struct place {
   int lane, element;
 } place;
 
-static place place_in_blocks(int row, int column, int block_rows, int block_columns, int blocks_down,
-                             int run) {
+static place place_in_blocks(int row, int column, int block_rows, int block_columns,
+                             int blocks_down, int run) {
   int block = row / block_rows + column / block_columns * blocks_down;
   int inside = row % block_rows * block_columns + column % block_columns;
   return (place){inside / run, block * run + inside % run};
@@ -118,7 +122,10 @@ static void test_shuffles(void **state) {
     for (int thread = 0; thread < THREADS; thread++) {
       int lane = thread % 32, warp = thread - lane;
       for (int by = 0; by < 32; by++) {
-        int source = way == 0 ? lane ^ by : way == 1 ? (by + lane) % 32 : way == 2 ? lane + by : lane - by;
+        int source = way == 0   ? lane ^ by
+                     : way == 1 ? (by + lane) % 32
+                     : way == 2 ? lane + by
+                                : lane - by;
         if (source < 0 || source > 31) source = lane;
         assert_true(out[thread * 32 + by] == (float)(warp + source));
       }
@@ -152,8 +159,12 @@ static void test_blocks_on_any_threads(void **state) {
   char message[SIMT_MESSAGE] = "";
   simt_counts counts = {0};
   numbers p = {out, 0};
-  simt_launch launch = {.kernel = "sum", .function = kernel_sum, .parameters = &p,
-                        .blocks = BLOCKS, .threads = 128, .shared_bytes = 16};
+  simt_launch launch = {.kernel = "sum",
+                        .function = kernel_sum,
+                        .parameters = &p,
+                        .blocks = BLOCKS,
+                        .threads = 128,
+                        .shared_bytes = 16};
   assert_int_equal(simt_run(&launch, 0, 4, &counts, message), SIMT_DONE);
   assert_int_equal(simt_run(&launch, 4, BLOCKS, &counts, message), SIMT_DONE);
   for (int i = 0; i < BLOCKS * 128; i++)
@@ -182,10 +193,8 @@ static void kernel_load(const void *parameters) {
   }
   simt_warp_barrier();
   uint32_t *to = p->out[lane];
-  if (p->count == 1 && !p->transposed) simt_ldmatrix_x1(to, row);
   if (p->count == 2 && !p->transposed) simt_ldmatrix_x2(to, row);
   if (p->count == 4 && !p->transposed) simt_ldmatrix_x4(to, row);
-  if (p->count == 1 && p->transposed) simt_ldmatrix_x1_trans(to, row);
   if (p->count == 2 && p->transposed) simt_ldmatrix_x2_trans(to, row);
   if (p->count == 4 && p->transposed) simt_ldmatrix_x4_trans(to, row);
 }
@@ -193,7 +202,7 @@ static void kernel_load(const void *parameters) {
 static void test_ldmatrix(void **state) {
   (void)state;
   static uint32_t out[32][4];
-  for (int count = 1; count <= 4; count *= 2) {
+  for (int count = 2; count <= 4; count *= 2) {
     for (int transposed = 0; transposed < 2; transposed++) {
       run(kernel_load, &(loads){out, count, transposed}, 32, 32 * 48);
       for (int matrix = 0; matrix < count; matrix++) {
@@ -344,17 +353,17 @@ static void test_conversions(void **state) {
   assert_int_equal(simt_cvt_bf16x2(1.0f, -2.0f), 0xc0003f80);
   assert_int_equal(simt_cvt_f16x2(1.0f, -2.0f), 0xc0003c00);
   assert_int_equal(simt_cvt_bf16x2(1 + 0x1p-8f, 1 + 3 * 0x1p-8f), 0x3f823f80); /* ties to even */
-  assert_true(tf32_number(1 + 0x1p-11f) == 1 + 0x1p-10f);                     /* ties away */
+  assert_true(tf32_number(1 + 0x1p-11f) == 1 + 0x1p-10f);                      /* ties away */
   assert_true(tf32_number(-1 - 0x1p-11f) == -1 - 0x1p-10f);
   assert_true(tf32_number(1 + 0x1p-12f) == 1);
   assert_true(isinf(tf32_number(INFINITY)) && isnan(tf32_number(NAN)));
 }
 
-static void test_functions_flush(void **state) {
+static void test_functions(void **state) {
   (void)state;
   assert_true(simt_exp2_f32(3) == 8 && simt_exp2_f32(-126) == 0x1p-126f);
-  assert_true(simt_exp2_f32(-127) == 0 && simt_exp2_f32(-INFINITY) == 0);
-  assert_true(simt_log2_f32(0.25f) == -2 && simt_log2_f32(0x1p-130f) == -INFINITY);
+  assert_true(simt_exp2_f32(-127) == 0x1p-127f && simt_exp2_f32(-INFINITY) == 0);
+  assert_true(simt_log2_f32(0.25f) == -2 && simt_log2_f32(0x1p-130f) == -130);
   assert_true(simt_rcp_f32(4) == 0.25f && simt_rcp_f32(0x1p127f) == 0);
   assert_true(simt_rcp_f32(-0x1p-127f) == -INFINITY);
   assert_true(simt_rsqrt_f32(4) == 0.5f && isnan(simt_rsqrt_f32(-1)));
@@ -370,7 +379,7 @@ int main(void) {
       cmocka_unit_test(test_tf32_reads_19_bits),
       cmocka_unit_test(test_copies_land_when_waited_for),
       cmocka_unit_test(test_conversions),
-      cmocka_unit_test(test_functions_flush),
+      cmocka_unit_test(test_functions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
