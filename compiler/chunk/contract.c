@@ -176,12 +176,22 @@ static tile_pair masked_scores(scan *s, const scan_product *read, int writer,
                      on_diagonal(s, own_score(s, read, written, over)));
 }
 
+// `sides`: DECAY_ALL has the decays of the values as well, and with them one matrix for each of their entries.
+static tile_pair decayed_scores_at(scan *s, const scan_product *read, const scan_product *written,
+                                   axis_set over, int level, decay_side sides) {
+  tile_pair scores = scores_at(s, read, written, over, level);
+  if (sides != DECAY_ALL || !decay_has_side(s, read->state, over, DECAY_VALUES)) return scores;
+  tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level);
+  tile_pair column = level_column_decay(s, read->state, over, DECAY_VALUES, level);
+  return pair_mul(s->program, scores, pair_mul(s->program, row, column));
+}
+
 static tile_pair level_scores(scan *s, const scan_product *read, const scan_product *written,
-                              axis_set over, bool own) {
+                              axis_set over, bool own, decay_side sides) {
   tile_pair scores[LEVELS_MAX];
   int first = level_first(s, read->state);
   for (int level = first; level < decay_levels(s); level = level_next(level)) {
-    scores[level_place(level)] = scores_at(s, read, written, over, level);
+    scores[level_place(level)] = decayed_scores_at(s, read, written, over, level, sides);
   }
   tile_pair all = level_assemble(s, first, scores);
   if (read->previous || !own) return all;
@@ -189,17 +199,17 @@ static tile_pair level_scores(scan *s, const scan_product *read, const scan_prod
 }
 
 static tile_pair scores_of(scan *s, const scan_product *read, int writer,
-                           const scan_product *written, axis_set over, bool own) {
+                           const scan_product *written, axis_set over, bool own, decay_side sides) {
   bool mask = decay_is_mask(&s->states[read->state]);
   tile_pair scores = mask ? masked_scores(s, read, writer, written, over, own)
-                          : level_scores(s, read, written, over, own);
-  check_axes(s, read, scores, over);
+                          : level_scores(s, read, written, over, own, sides);
+  if (sides == DECAY_KEYS) check_axes(s, read, scores, over);
   return scores;
 }
 
 tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written,
                          axis_set over) {
-  return scores_of(s, read, writer, written, over, true);
+  return scores_of(s, read, writer, written, over, true, DECAY_ALL);
 }
 
 // ---- reads ---------------------------------------------------------------------------------------------------------
@@ -238,7 +248,7 @@ tile_pair contract_written(scan *s, const scan_product *read, int writer,
   if (decay_has_side(s, read->state, over, DECAY_VALUES))
     return written_by_levels(s, read, written, over);
   bool turned = phase_has_side(s, read->state, over, PHASE_VALUES);
-  tile_pair scores = scores_of(s, read, writer, written, over, !turned);
+  tile_pair scores = scores_of(s, read, writer, written, over, !turned, DECAY_KEYS);
   tile_pair v = contract_at_pair(s, turned_values(s, read, written, over));
   tile_pair sum = pair_dot(s->program, scores, v, axis_bit(s->program->pair_axis));
   return turned ? with_own(s, read, written, over, turned_back(s, read, over, sum)) : sum;

@@ -71,9 +71,6 @@ static void add_written_unknown(equations *e, int row, const scan_product *read,
   if (s->body->values.items[id].axes & over) {
     scan_refuse(s, "a sum over a state is summed once more in its update");
   }
-  if (decay_has_side(s, read->state, over, DECAY_VALUES)) {
-    scan_refuse(s, "a low-rank term meets a decay along the values");
-  }
   if (s->reason) return;
   tile_pair scores = contract_pairs(s, read, writer, &known, over);
   if (s->reason) return;

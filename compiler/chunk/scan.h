@@ -225,8 +225,8 @@ bool phase_has_side(const scan *s, int state, axis_set keys, int sides);
 // ---- contract.c: reads and writes --------------------------------------------------------------------------
 // sum[over] of a product, with or without a state.
 tile_pair contract_product(scan *s, const scan_product *product, axis_set over);
-// What each step reads of what each earlier one (and itself, if it reads S) wrote by the keys of one product, [t,s].
-// No factor of the decay may have a value axis.
+// What each step reads of what each earlier one (and itself, if it reads S) wrote by the keys of one product, [t,s]; where
+// values decay apart, a matrix for each of them.
 tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const scan_product *written,
                          axis_set over);
 // The state after the chunk.

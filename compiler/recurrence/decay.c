@@ -2,6 +2,7 @@
 //
 //   sigmoid(x)^(1/16) * exp(g)      ->  log_sigmoid(x) / 16 + g      gates tell their logarithms
 //   where(reset, 0, sigmoid(x))     ->  where(reset, -inf, log_sigmoid(x))
+//   where(r, 0, f[K] * g[V])        ->  where(r, -inf, 0) + where(r, 0, log f) + where(r, 0, log g)
 //   1 - 2^(-5 - h)                  ->  log1p(-2^(-5 - h))           y = 1 - r at least 1/2: by r
 //   lb + (1 - lb) * sigmoid(x)      ->  where(y < 1/2, log(y), log1p(-(1 - lb) * sigmoid(-x)))
 //   clamp(x, 0.5, 2)                ->  log(clamp(x, 0.5, 2))        positive for all inputs
@@ -38,6 +39,67 @@ static value_id log_of_positive(builder *b, bounds *ranges, value_id y) {
   return make_where(b, small, log_of_small(b, y, range), by_rest);
 }
 
+// ---- choices ------------------------------------------------------------------------------------
+
+// What `where` chooses is told apart by axes: sums of logarithms term by term, products factor by
+// factor. Keys and values are then on sides of their own.
+typedef VEC(value_id) value_list;
+
+enum { PARTS_MAX = 32, PARTS_DEEP = 32 };  // sums and products of more parts stay whole
+
+// Terms of a sum or factors of a product; a difference is a sum.
+static void collect(builder *b, value_list *parts, value_op joins, value_id x, int depth) {
+  typed_value v = *value_at(b, x);
+  bool difference = joins == VALUE_ADD && v.op == VALUE_SUB;
+  if (parts->count >= PARTS_MAX || depth == PARTS_DEEP || (v.op != joins && !difference)) {
+    vec_push(b->memory, parts, x);
+    return;
+  }
+  collect(b, parts, joins, v.args[0], depth + 1);
+  if (difference) v.args[1] = make_unary(b, VALUE_NEG, v.args[1]);
+  collect(b, parts, joins, v.args[1], depth + 1);
+}
+
+static bool have_axes_of_one(const builder *b, const value_list *parts) {
+  axis_set all = 0, largest = 0;
+  for (int i = 0; i < parts->count; i++) {
+    axis_set axes = value_at(b, parts->items[i])->axes;
+    all |= axes;
+    if ((axes | largest) == axes) largest = axes;
+  }
+  return all == largest;
+}
+
+// One part of the branch that is taken where `first` is (or is not) the condition. A part with other
+// axes than the condition stays as it is beside a branch that is `zero`: it counts for nothing there.
+static value_id chosen_part(builder *b, value_id condition, value_id part, value_id neutral,
+                            bool first, bool beside_zero) {
+  axis_set of_condition = value_at(b, condition)->axes, of_part = value_at(b, part)->axes;
+  axis_set common = of_condition & of_part;
+  if (beside_zero && common != of_condition && common != of_part) return part;
+  return make_where(b, condition, first ? part : neutral, first ? neutral : part);
+}
+
+// where(condition, x, y) as a sum (or product) whose zero is -inf (0) and whose one is 0 (1).
+static value_id make_choice(builder *b, value_op joins, value_id condition, value_id x,
+                            value_id y) {
+  bool sum = joins == VALUE_ADD;
+  double nothing = sum ? -INFINITY : 0;
+  value_id branches[2] = {x, y}, neutral = number(b, sum ? 0 : 1), all = NO_VALUE;
+  value_list parts[2] = {{0}, {0}};
+  for (int i = 0; i < 2; i++) collect(b, &parts[i], joins, branches[i], 0);
+  if (have_axes_of_one(b, &parts[0]) && have_axes_of_one(b, &parts[1]))
+    return make_where(b, condition, x, y);
+  for (int i = 0; i < 2; i++) {
+    bool beside_zero = is_the_number(b, branches[1 - i], nothing);
+    for (int k = 0; k < parts[i].count; k++) {
+      value_id part = chosen_part(b, condition, parts[i].items[k], neutral, i == 0, beside_zero);
+      all = all == NO_VALUE ? part : make_binary(b, joins, all, part);
+    }
+  }
+  return all;
+}
+
 // ---- products -----------------------------------------------------------------------------------
 
 // Operations through which the logarithm of a decay is made from those of its factors.
@@ -49,7 +111,7 @@ static value_id log_of_factors(builder *b, const typed_value *v, const value_id 
   int first = v->op == VALUE_WHERE ? 1 : 0;
   value_id x = logs[v->args[first]], y = logs[v->args[first + 1]];
   if (x == NO_VALUE || y == NO_VALUE) return NO_VALUE;
-  if (v->op == VALUE_WHERE) return make_where(b, v->args[0], x, y);
+  if (v->op == VALUE_WHERE) return make_choice(b, VALUE_ADD, v->args[0], x, y);
   return make_binary(b, v->op == VALUE_MUL ? VALUE_ADD : VALUE_SUB, x, y);
 }
 
@@ -61,11 +123,9 @@ static value_id log_of_value(builder *b, bounds *ranges, value_id id, const valu
   return log_of_positive(b, ranges, id);
 }
 
-// Factors come before products, each once, however often it is multiplied.
-value_id make_decay_log(builder *b, value_id decay) {
-  bounds ranges = {.memory = b->memory, .body = b->body};
+// What a decay is made of, through operations that are opened.
+static bool *parts_of_decay(const builder *b, value_id decay) {
   bool *needed = ARENA_ARRAY(b->memory, bool, decay + 1);
-  value_id *logs = ARENA_ARRAY(b->memory, value_id, decay + 1);
   needed[decay] = true;
   for (int i = decay; i >= 0; i--) {
     const typed_value *v = value_at(b, i);
@@ -73,10 +133,35 @@ value_id make_decay_log(builder *b, value_id decay) {
     for (int k = v->op == VALUE_WHERE ? 1 : 0; k < value_arity(v->op); k++)
       needed[v->args[k]] = true;
   }
+  return needed;
+}
+
+// Factors come before products, each once, however often it is multiplied.
+value_id make_decay_log(builder *b, value_id decay) {
+  bounds ranges = {.memory = b->memory, .body = b->body};
+  const bool *needed = parts_of_decay(b, decay);
+  value_id *logs = ARENA_ARRAY(b->memory, value_id, decay + 1);
   for (int i = 0; i <= decay; i++) {
     if (needed[i]) logs[i] = log_of_value(b, &ranges, i, logs);
   }
   return logs[decay];
+}
+
+value_id make_separate_choices(builder *b, value_id decay) {
+  const bool *needed = parts_of_decay(b, decay);
+  value_id *separate = ARENA_ARRAY(b->memory, value_id, decay + 1);
+  for (int i = 0; i <= decay; i++) {
+    typed_value v = *value_at(b, i);
+    separate[i] = i;
+    if (!needed[i] || !opens_decay(v.op)) continue;
+    int first = v.op == VALUE_WHERE ? 1 : 0;
+    value_id x = separate[v.args[first]], y = separate[v.args[first + 1]];
+    if (v.op == VALUE_WHERE)
+      separate[i] = make_choice(b, VALUE_MUL, v.args[0], x, y);
+    else if (x != v.args[0] || y != v.args[1])
+      separate[i] = make_binary(b, v.op, x, y);
+  }
+  return separate[decay];
 }
 
 value_id recurrence_decay_log(arena *a, typed_body *body, value_id decay) {

@@ -9,4 +9,7 @@
 // chooses, of 0; NO_VALUE for any other.
 value_id make_decay_log(builder *b, value_id decay);
 
+// The same decay, each product that `where` chooses as a product of factors that it chooses.
+value_id make_separate_choices(builder *b, value_id decay);
+
 #endif

@@ -84,7 +84,7 @@ static void print_class(FILE *out, const typed_body *body, const state_structure
       break;
     case STATE_MAX_PLUS: fputs("the maximum of a shifted state and a value", out); break;
     case STATE_LINEAR:
-      fputs("linear, but neither diagonal nor of low rank: a sequential loop", out);
+      fputs("linear, but neither diagonal nor of low rank by itself", out);
       break;
     case STATE_NONLINEAR:
       fputs("not linear: a sequential loop with exact backward through time", out);

@@ -117,11 +117,10 @@ static void classify_decay(finder *f, state_structure *s) {
   // Axes that the decay has are heads rather than values, as long as some value axis remains: heads
   // that share B.
   axis_set beside_heads = s->value_axes & ~decay_axes;
-  s->value_axes =
-      beside_heads ? beside_heads
-                   : s->value_axes & ~recurrence_decay_heads(f->memory, f->body, s->decay,
-                                                             s->log_decay, s->key_axes,
-                                                             s->value_axes);
+  s->value_axes = beside_heads ? beside_heads
+                               : s->value_axes & ~recurrence_decay_heads(
+                                                     f->memory, f->body, s->decay, s->log_decay,
+                                                     s->key_axes, s->value_axes);
   if (s->key_axes == 0) {
     s->class = STATE_ELEMENTWISE;
     return;
@@ -141,6 +140,7 @@ static void describe_affine(finder *f, int state, const affine *form, state_stru
   s->decay = form->factor;
   if (s->decay == NO_VALUE) s->decay = make_number(&f->builder, 0);
   s->log_decay = make_decay_log(&f->builder, s->decay);
+  if (s->log_decay == NO_VALUE) s->decay = make_separate_choices(&f->builder, s->decay);
   if (is_the_number(&f->builder, s->decay, 1)) s->decay = s->log_decay = NO_VALUE;
   s->increment = form->rest;
   s->key_axes = axes_summed_by_reads(f->memory, f->body, state);

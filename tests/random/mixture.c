@@ -79,10 +79,20 @@ static const char *two_factors(mixer *m, const char *axes, const char *others) {
   return TEXT("%s * %s", x, factor(m, others));
 }
 
+// Rows and columns apart, under resets of all or of some.
+static const char *two_sides_and_resets(mixer *m) {
+  const char *kept = two_factors(m, "H,K", "H,V");
+  const char *axes = chance(m, 30) ? "H,K" : chance(m, 30) ? "H,V" : "H", *other = "0";
+  if (chance(m, 30))
+    kept = TEXT("where(%s > 1.2, 0, %s)", value(m, chance(m, 50) ? "H" : axes), kept);
+  if (!axes[1] && chance(m, 30)) other = two_factors(m, "H", "H,K");
+  return TEXT("where(%s > 1.2, %s, %s)", value(m, axes), other, kept);
+}
+
 static const char *decay(mixer *m) {
   static const char *const constants[] = {"1", "0.9", "-0.8", "exp(log1p(-2^(-3 - index[H])))"};
   const char *radius;
-  switch (below(m, 9)) {
+  switch (below(m, 10)) {
     case 0: radius = constants[below(m, 4)]; break;
     case 1:
     case 2: radius = factor(m, "H"); break;
@@ -91,6 +101,7 @@ static const char *decay(mixer *m) {
     case 5: radius = factor(m, "H,V"); break;
     case 6: radius = two_factors(m, "H,K", "H,V"); break;
     case 7: radius = two_factors(m, "H", "H,K"); break;
+    case 8: radius = two_sides_and_resets(m); break;
     default: radius = factor(m, "H,K,V"); break;
   }
   if (m->is_complex)

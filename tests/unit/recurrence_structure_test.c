@@ -110,9 +110,9 @@ static const struct {
      "b = 0.5 * a[t-1] - x\n"
      "y = a * b }",
      "recurrence rotation: 2 states\n"
-     "  state a[D]: linear, but neither diagonal nor of low rank: a sequential loop\n"
+     "  state a[D]: linear, but neither diagonal nor of low rank by itself\n"
      "    because it is coupled with b\n"
-     "  state b[D]: linear, but neither diagonal nor of low rank: a sequential loop\n"
+     "  state b[D]: linear, but neither diagonal nor of low rank by itself\n"
      "    because it is coupled with a\n"},
     {"recurrence echo(D) {\n"
      "input x[D] state h[D] output y[D]\n"
@@ -128,7 +128,7 @@ static const struct {
      "h = sum[M](A * h[t-1]{N -> M}) + x\n"
      "y = h }",
      "recurrence dense: 1 state\n"
-     "  state h[H,N]: linear, but neither diagonal nor of low rank: a sequential loop\n"
+     "  state h[H,N]: linear, but neither diagonal nor of low rank by itself\n"
      "    because 'h[t-1]{N -> M}' at 3:16 moves the state to another axis: a dense transition\n"},
     {"recurrence gru(D = 4, E = D) {\n"
      "input z[D], r[D], x[D] param U[D,E] state h[D] output y[D]\n"
