@@ -20,9 +20,12 @@ static const char usage_text[] =
     "  --chunk N                         steps computed at once (default: chosen)\n"
     "  --form step|chunk                 one step at a time, or products over chunks wherever\n"
     "                                    the structure allows (default: chosen by cost)\n"
+    "  --target LIST                     of host, sm_80, sm_90a, sm_100a, sm_120, simt, all, none, "
+    "with commas\n"
+    "                                    between (default: host)\n"
     "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, "
     "tile, backward,\n"
-    "                                    report, equations, latex, functions, llvm, asm; into the "
+    "                                    report, equations, latex, functions, llvm, asm, ptx, simt; into the "
     "-o file if\n"
     "                                    there is one\n"
     "  --from=recurrence|tile            FILE is the text that --emit=recurrence or --emit=tile "
@@ -82,6 +85,26 @@ static const char *value_of(char **args, int count, int *i, const char *name) {
   return *i + 1 < count ? args[++*i] : "";
 }
 
+/* sm_80,sm_90a: the bits of GPU targets; false: a word is none. The host's code is always made. */
+static bool read_targets(const char *text, unsigned *targets) {
+  *targets = 0;
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    bool known = false;
+    for (int target = 0; target < GPU_TARGET_COUNT; target++) {
+      const char *name = codegen_gpu_target_name((codegen_gpu_target)target);
+      bool all = length == 3 && strncmp(text, "all", 3) == 0 && target != GPU_SIMT;
+      if (!all && (strlen(name) != length || strncmp(text, name, length) != 0)) continue;
+      *targets |= 1u << target;
+      known = true;
+    }
+    bool host = length == 4 && (strncmp(text, "host", 4) == 0 || strncmp(text, "none", 4) == 0);
+    if (!known && !host) return false;
+    text += length + (text[length] == ',');
+  }
+  return true;
+}
+
 /* 0, or the exit status of a mistake. */
 static int read_option(arena *a, interner *names, compile_options *options, char **args, int count,
                        int *i) {
@@ -109,6 +132,9 @@ static int read_option(arena *a, interner *names, compile_options *options, char
   } else if ((value = value_of(args, count, i, "--form"))) {
     options->form = schedule_form_find(value);
     if (options->form == FORM_COUNT) return usage_error("--form step, chunk or chosen", value);
+  } else if ((value = value_of(args, count, i, "--target"))) {
+    if (!read_targets(value, &options->gpu_targets))
+      return usage_error("--target with a list of host, sm_80, sm_90a, sm_100a, sm_120, simt, all, none", value);
   } else if ((value = value_of(args, count, i, "--emit"))) {
     options->emit = value;
     if (!compile_can_emit(value)) {

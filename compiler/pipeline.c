@@ -27,10 +27,12 @@ typedef struct compilation {
   graph_program *graph; /* NULL: no models */
   VEC(recurrence *) recurrences;
   VEC(recurrence_kernels *) kernels;
+  VEC(recurrence_kernels *) gpu_kernels; /* by recurrence; none without a GPU target */
   tile_program *tile; /* --from=tile */
   artifact library;
   codegen_input contents;
   codegen_object *object;
+  codegen_gpu_object *gpu_object;
 } compilation;
 
 /* ---- passes ---------------------------------------------------------------------------------- */
@@ -119,12 +121,26 @@ static bool simplify(compilation *c) {
   return true;
 }
 
+/* What --target and --emit ask for. GPU kernels compute in f32. */
+static unsigned gpu_targets(const compilation *c) {
+  const char *emit = c->options->emit;
+  unsigned targets = c->options->gpu_targets;
+  if (emit && strcmp(emit, "ptx") == 0 && !targets) targets = 1u << GPU_SM_80;
+  if (emit && strcmp(emit, "simt") == 0) targets = 1u << GPU_SIMT;
+  return c->options->dtype == NUMBER_F64 ? 0 : targets;
+}
+
 static bool schedule(compilation *c) {
   schedule_options options = {.chunk = c->options->chunk,
                               .form = c->options->form,
                               .f64 = c->options->dtype == NUMBER_F64};
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->kernels,
+             schedule_recurrence(c->memory, c->recurrences.items[i], options));
+  if (!gpu_targets(c)) return true;
+  options.gpu = true;
+  for (int i = 0; i < c->recurrences.count; i++)
+    vec_push(c->memory, &c->gpu_kernels,
              schedule_recurrence(c->memory, c->recurrences.items[i], options));
   return true;
 }
@@ -188,7 +204,21 @@ static bool lay_out(compilation *c) {
   return true;
 }
 
+static void generate_gpu(compilation *c) {
+  VEC(const kernel *) kernels = {0};
+  for (int i = 0; i < c->gpu_kernels.count; i++) {
+    for (int n = 0; n < c->gpu_kernels.items[i]->kernels.count; n++)
+      vec_push(c->memory, &kernels, &c->gpu_kernels.items[i]->kernels.items[n]);
+  }
+  const char *emit = c->options->emit;
+  codegen_gpu_options options = {.dtype = c->options->dtype,
+                                 .targets = gpu_targets(c),
+                                 .text = emit && strcmp(emit, "simt") == 0};
+  c->gpu_object = codegen_gpu_compile(c->memory, kernels.items, kernels.count, options);
+}
+
 static bool generate(compilation *c) {
+  if (gpu_targets(c)) generate_gpu(c);
   c->object = codegen_compile(c->memory, c->contents, code_options(c));
   return true;
 }
@@ -326,7 +356,18 @@ static void dump_latex(compilation *c, FILE *out) { print_equations(c, out, EQUA
 static void dump_llvm(compilation *c, FILE *out) { fputs(c->object->llvm, out); }
 static void dump_assembly(compilation *c, FILE *out) { fputs(c->object->assembly, out); }
 
+/* Every image that was asked for, one after another. */
+static void dump_images(compilation *c, FILE *out) {
+  for (int i = 0; c->gpu_object && i < c->gpu_object->images.count; i++) {
+    const codegen_gpu_image *image = &c->gpu_object->images.items[i];
+    if (image->text) fputs(image->text, out);
+  }
+}
+
 static void dump_functions(compilation *c, FILE *out) {
+  for (int i = 0; c->gpu_object && i < c->gpu_object->functions.count; i++)
+    fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions,
+            c->gpu_object->functions.items[i].symbol);
   for (int i = 0; i < c->object->functions.count; i++)
     fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions,
             c->object->functions.items[i].symbol);
@@ -422,10 +463,12 @@ static const emission emissions[] = {
     {"functions", LAYER_OBJECT, dump_functions},
     {"llvm", LAYER_OBJECT, dump_llvm},
     {"asm", LAYER_OBJECT, dump_assembly},
+    {"ptx", LAYER_OBJECT, dump_images},
+    {"simt", LAYER_OBJECT, dump_images},
 };
 const char compile_emit_list[] =
     "tokens, ast, types, graph, recurrence, tile, backward, report, equations, latex, header, "
-    "manifest, functions, llvm, asm";
+    "manifest, functions, llvm, asm, ptx, simt";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)

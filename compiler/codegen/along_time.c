@@ -181,5 +181,5 @@ void lower_first_equal(lower *l, const plan_nest *nest) {
   loop_axes outer = lower_by_rank(l, nest->axes & ~over);
   place_in_loops at = lower_start_place(l, nest->lane);
   lower_forget(l);
-  lower_loops_over(l, &outer, 0, &at, first_equal_outer, &f);
+  lower_shared_loops(l, &outer, &at, first_equal_outer, &f);
 }

@@ -1,6 +1,7 @@
 /* LLVM instructions by small words: numbers with lanes, addresses, masks, counted loops, branches. */
 #include "emit.h"
 
+#include <llvm-c/DebugInfo.h>
 #include <string.h>
 
 #include "../base/ice.h"
@@ -16,6 +17,8 @@ emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type d
   e.i64 = LLVMInt64TypeInContext(m->context);
   e.pointer = LLVMPointerTypeInContext(m->context, 0);
   e.real = f64 ? LLVMDoubleTypeInContext(m->context) : LLVMFloatTypeInContext(m->context);
+  e.gpu = clone == CLONE_GPU;
+  e.data = LLVMPointerTypeInContext(m->context, e.gpu ? 1 : 0);
   e.lanes = codegen_lanes(clone, f64);
   return e;
 }
@@ -314,7 +317,11 @@ ir sum_of_lanes(emitter *e, ir x) {
 /* ---- control ---- */
 
 emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name) {
-  emit_loop loop = {.step = integer(e, step)};
+  return loop_begin_by(e, begin, end, integer(e, step), name);
+}
+
+emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
+  emit_loop loop = {.step = step};
   LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
   loop.head = new_block(e, name);
   loop.body = new_block(e, "");
@@ -329,12 +336,27 @@ emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *nam
   return loop;
 }
 
-void loop_end(emitter *e, emit_loop *loop) {
+static ir close_loop(emitter *e, emit_loop *loop) {
   ir next = LLVMBuildNSWAdd(e->b, loop->index, loop->step, "");
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
   LLVMAddIncoming(loop->index, &next, &latch, 1);
-  LLVMBuildBr(e->b, loop->head);
+  ir back = LLVMBuildBr(e->b, loop->head);
   LLVMPositionBuilderAtEnd(e->b, loop->exit);
+  return back;
+}
+
+void loop_end(emitter *e, emit_loop *loop) { close_loop(e, loop); }
+
+/* !0 = distinct !{!0, !{"llvm.loop.unroll.full"}}: a node that names itself is made through a temporary one. */
+void loop_end_unrolled(emitter *e, emit_loop *loop) {
+  static const char word[] = "llvm.loop.unroll.full";
+  LLVMMetadataRef text = LLVMMDStringInContext2(e->context, word, sizeof word - 1);
+  LLVMMetadataRef parts[] = {LLVMTemporaryMDNode(e->context, NULL, 0),
+                             LLVMMDNodeInContext2(e->context, &text, 1)};
+  LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, parts, 2);
+  LLVMMetadataReplaceAllUsesWith(parts[0], node);
+  unsigned kind = LLVMGetMDKindIDInContext(e->context, "llvm.loop", 9);
+  LLVMSetMetadata(close_loop(e, loop), kind, LLVMMetadataAsValue(e->context, node));
 }
 
 emit_branch branch_begin(emitter *e, ir condition) {

@@ -18,9 +18,11 @@ typedef struct emitter {
   LLVMValueRef function;
   LLVMBasicBlockRef entry; /* of `function`: allocas go here */
   LLVMTypeRef i1, i16, i32, i64, pointer, real;
+  LLVMTypeRef data; /* pointers to tensors: on a GPU to global memory */
   codegen_clone clone;
   number_type dtype;
   bool f64;
+  bool gpu;
   bool streaming; /* stores of whole machine vectors are aligned and pass the caches by */
   int lanes;      /* elements in one machine vector */
 } emitter;
@@ -82,6 +84,10 @@ typedef struct emit_loop {
 } emit_loop;
 emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name);
 void loop_end(emitter *e, emit_loop *loop);
+/* The same, and LLVM is asked to unroll the whole loop. */
+void loop_end_unrolled(emitter *e, emit_loop *loop);
+/* A loop that goes on by a step known at run time. */
+emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name);
 
 typedef struct emit_branch {
   LLVMBasicBlockRef other, join;

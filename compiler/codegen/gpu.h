@@ -47,6 +47,10 @@ void gpu_optimise(const llvm_module *m);
 
 /* The object of a clone of the module, to be linked with the executor; `text`: LLVM IR of what it runs, or NULL. */
 link_object simt_object(arena *a, const llvm_module *module, const char **text);
+/* gpu.c: opens a kernel of that name with a parameter of so many bytes. */
+ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
+/* gpu_sum.c */
+void gpu_sum_kernel(arena *a, llvm_module *m);
 
 /* The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n x i8])`. */
 bool gpu_is_kernel(LLVMValueRef function);

@@ -25,7 +25,7 @@ static void end_instance(host *h) {
   lower_region(&h->main.l, REGION_EPILOGUE);
 }
 
-static void whole_instance(host *h) {
+void host_whole_instance(host *h) {
   if (h->has_again) host_open_part(h, &h->again);
   host_open_part(h, &h->main);
   begin_instance(h);
@@ -41,12 +41,11 @@ static void whole_instance(host *h) {
   end_instance(h);
 }
 
-/* Indices of instance number `instance`; returns the number of the lane block. */
-static ir split_instance(host *h, ir instance) {
+ir host_split_instance(host *h, ir instance) {
   emitter *e = h->e;
   ir block = integer(e, 0);
-  if (h->m.lane_axis >= 0) {
-    ir size = h->axis_size[h->m.lane_axis];
+  if (h->k->lane_axis >= 0) {
+    ir size = h->axis_size[h->k->lane_axis];
     ir up = int_add(e, size, integer(e, h->k->lane_block - 1));
     ir blocks = LLVMBuildSDiv(e->b, up, integer(e, h->k->lane_block), "");
     block = LLVMBuildSRem(e->b, instance, blocks, "");
@@ -101,7 +100,7 @@ static ir instance_function(host *h, const char *name, bool masked, LLVMTypeRef 
           lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
     }
   }
-  whole_instance(&inner);
+  host_whole_instance(&inner);
   LLVMBuildRetVoid(own.b);
   LLVMDisposeBuilder(own.b);
   return f;
@@ -115,8 +114,8 @@ static void call_instance(host *h, ir f, LLVMTypeRef type, ir lane) {
   LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
 }
 
-static host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
-                     number_type dtype) {
+host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
+              number_type dtype) {
   host h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
   h.m = host_mapping_of(k->kernel, clone, dtype);
   return h;
@@ -189,7 +188,7 @@ static void instances_outside(host *h, ir first, ir last) {
       instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
-  ir block = split_instance(h, loop.index);
+  ir block = host_split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {
     lanes_of_instance(h, block, &f);
   } else {
@@ -200,7 +199,7 @@ static void instances_outside(host *h, ir first, ir last) {
 
 static void place_instance(host *h, ir instance, ir first) {
   emitter *e = h->e;
-  split_instance(h, instance);
+  host_split_instance(h, instance);
   ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->instance_numbers));
   h->local = element(e, e->real, host_scratch_at(h, h->scratch, h->shared_numbers), offset);
 }

@@ -9,7 +9,7 @@
 
 /* ---- reading the frame ---- */
 
-static ir field(host *h, ir base, int64_t offset, LLVMTypeRef type) {
+ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type) {
   emitter *e = h->e;
   ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
   return LLVMBuildLoad2(e->b, type, at, "");
@@ -19,27 +19,62 @@ static ir slot_field(host *h, tile_role role, const tile_place *place, size_t of
                      LLVMTypeRef type) {
   int slot = host_find_slot(h->described, role, place->tensor, place->lag);
   if (slot < 0) ICE("codegen", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
-  ir slots = field(h, h->frame, offsetof(rec_frame, slots), h->e->pointer);
-  return field(h, slots, (int64_t)(slot * (int)sizeof(rec_slot)) + (int64_t)offset, type);
+  size_t bytes = h->e->gpu ? sizeof(rec_gpu_slot) : sizeof(rec_slot);
+  return host_field(h, h->slots, slot * (int64_t)bytes + (int64_t)offset, type);
 }
 
 void host_read_sizes(host *h) {
   emitter *e = h->e;
   const tile_program *program = h->k->program;
-  h->time = field(h, h->frame, offsetof(rec_frame, time), e->i64);
-  ir sizes = field(h, h->frame, offsetof(rec_frame, axis_size), e->pointer);
+  if (e->gpu) {
+    LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+    int64_t axes = h->k->recurrence->body.axes.count, first = sizeof(rec_gpu_frame);
+    h->sizes = element(e, bytes, h->frame, integer(e, first));
+    h->slots = element(e, bytes, h->frame, integer(e, first + 8 * axes));
+  } else {
+    h->time = host_field(h, h->frame, offsetof(rec_frame, time), e->i64);
+    h->sizes = host_field(h, h->frame, offsetof(rec_frame, axis_size), e->pointer);
+    h->slots = host_field(h, h->frame, offsetof(rec_frame, slots), e->pointer);
+  }
   for (int axis = 0; axis < program->axes.count; axis++) {
     const tile_axis *t = &program->axes.items[axis];
     h->axis_size[axis] = t->size != TILE_RUNTIME_SIZE ? integer(e, t->size)
-                                                      : field(h, sizes, 8 * t->body_axis, e->i64);
+                                                      : host_field(h, h->sizes, 8 * t->body_axis, e->i64);
   }
+}
+
+/* GPU: where this instance's tokens and its copy of a sum begin. */
+static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
+  emitter *e = h->e;
+  const codegen_slot *slot =
+      &h->described->slots.items[host_find_slot(h->described, role, place->tensor, place->lag)];
+  ir offset = integer(e, 0);
+  if (slot->time) {
+    ir stride = slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
+    offset = int_mul(e, h->entry_step, stride);
+  }
+  if (!slot->accumulated) return offset;
+  ir copy = slot->per_batch ? integer(e, 0) : h->batch;
+  if (!slot->time) copy = int_add(e, int_mul(e, copy, h->parts), h->part);
+  for (int i = 0; i < h->k->grid_count; i++) {
+    int axis = h->k->grid_axes[i];
+    if (!axis_in(slot->summed, axis)) continue;
+    copy = int_add(e, int_mul(e, copy, h->axis_size[axis]), h->at.index[axis]);
+  }
+  if (h->k->lane_axis >= 0 && axis_in(slot->summed, h->k->lane_axis)) {
+    ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
+    ir blocks = LLVMBuildSDiv(e->b, up, integer(e, h->k->lane_block), "");
+    copy = int_add(e, int_mul(e, copy, blocks), h->lane_part);
+  }
+  ir stride = slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  return int_add(e, offset, int_mul(e, copy, stride));
 }
 
 /* The tensor of a place for this batch entry; every axis has its stride. */
 static view memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
   emitter *e = h->e;
   view v = {0};
-  ir base = slot_field(h, role, place, offsetof(rec_slot, data), e->pointer);
+  ir base = slot_field(h, role, place, offsetof(rec_slot, data), e->data);
   ir batch_stride = slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
   int slot = host_find_slot(h->described, role, place->tensor, place->lag);
   if (h->described->slots.items[slot].narrow) v.stored = h->m.dtype;
@@ -51,6 +86,7 @@ static view memory_view(host *h, tile_role role, const tile_place *place, ir *da
   }
   ir offset = int_add(e, int_mul(e, h->batch, batch_stride), integer(e, place->component));
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
+  if (e->gpu) offset = int_add(e, offset, gpu_offset(h, role, place));
   v.base = element(e, view_type(e, &v), base, offset);
   return v;
 }
@@ -88,18 +124,33 @@ static ir saved_offset(host *h, const tile_place *place) {
   ICE("codegen", "%s is no state", place->name ? place->name : "?");
 }
 
+static ir saved_data(host *h) {
+  size_t offset = h->e->gpu ? offsetof(rec_gpu_frame, saved) : offsetof(rec_frame, saved);
+  return host_field(h, h->frame, (int64_t)offset, h->e->data);
+}
+
+/* Where the states of a chunk begin. */
+static ir saved_chunk(host *h, ir chunk) {
+  emitter *e = h->e;
+  if (e->gpu) {
+    ir stride = host_field(h, h->frame, offsetof(rec_gpu_frame, saved_chunk_stride), e->i64);
+    return int_add(e, h->saved_first, int_mul(e, chunk, stride));
+  }
+  ir batch_stride = host_field(h, h->frame, offsetof(rec_frame, saved_batch_stride), e->i64);
+  ir chunk_stride = host_field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
+  return int_add(e, int_mul(e, h->batch, batch_stride), int_mul(e, chunk, chunk_stride));
+}
+
 view host_saved_view(host *h, const tile_place *place, ir chunk) {
   emitter *e = h->e;
-  ir base = field(h, h->frame, offsetof(rec_frame, saved), e->pointer);
-  ir batch_stride = field(h, h->frame, offsetof(rec_frame, saved_batch_stride), e->i64);
-  ir chunk_stride = field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
-  ir offset = int_add(e, int_mul(e, h->batch, batch_stride), int_mul(e, chunk, chunk_stride));
-  view v = {.base = element(e, e->real, base, int_add(e, offset, saved_offset(h, place)))};
+  ir offset = int_add(e, saved_chunk(h, chunk), saved_offset(h, place));
+  view v = {.base = element(e, e->real, saved_data(h), offset)};
   axis_set axes = state_axes(place), tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);
-  if (h->m.lane_axis >= 0 && axis_in(axes, h->m.lane_axis)) {
-    v.stride[h->m.lane_axis] = stride;
-    stride = h->axis_size[h->m.lane_axis];
+  int lane = h->k->lane_axis;
+  if (lane >= 0 && axis_in(axes, lane)) {
+    v.stride[lane] = stride;
+    stride = h->axis_size[lane];
   }
   plan_buffer order = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
   for (int i = order.axis_count - 1; i >= 0; i--) {
@@ -123,6 +174,7 @@ ir host_scratch_at(host *h, ir base, int64_t offset) {
 
 /* In the call's scratch: constant sizes first, then blocks of run-time size. */
 ir host_located(host *h, location at) {
+  if (at.on_chip) return host_scratch_at(h, h->chip, at.offset);
   if (at.sized < 0) return host_scratch_at(h, h->scratch, at.offset);
   ir offset = integer(h->e, h->shared_numbers);
   for (int i = 0; i < at.sized; i++)
@@ -136,7 +188,7 @@ static ir memory_for(host *h, const plan_buffer *b, location at, const char *nam
 }
 
 static ir buffer_memory(host *h, const part *p, const plan_buffer *b) {
-  if (b->stack) return memory_for(h, b, (location){-1, -1}, "buffer");
+  if (b->stack) return memory_for(h, b, (location){-1, -1, false}, "buffer");
   int block = 0;
   while (p->p->scratch.items[block].sizes != b->numbers.sizes) block++;
   extent offset = {b->offset, b->numbers.sizes};
@@ -148,7 +200,7 @@ static ir buffer_memory(host *h, const part *p, const plan_buffer *b) {
 void host_open_part(host *h, part *p) {
   emitter *e = h->e;
   lower *l = &p->l;
-  *l = (lower){.e = e, .m = &h->m, .p = p->p};
+  *l = (lower){.e = e, .m = &h->m, .p = p->p, .team = e->gpu ? &h->team : NULL};
   int values = p->p->program->values.count, arguments = p->program->arguments.count;
   int results = p->program->results.count;
   l->arguments = ARENA_ARRAY(h->a, view, arguments);
@@ -171,7 +223,7 @@ void host_open_part(host *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (b->last < 0 || b->carried >= 0 || b->persistent) continue;
-    l->buffers[i] = buffer_memory(h, p, b);
+    l->buffers[i] = e->gpu ? memory_for(h, b, p->buffer_at[i], "buffer") : buffer_memory(h, p, b);
   }
   for (int c = 0; c < p->carried.count && !h->m.chunks_outside; c++) {
     const plan_buffer *b = &p->carried.items[c].memory;
@@ -207,6 +259,30 @@ static ir stores_here(host *h, const tile_program *program, const tile_result *r
 /* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
 static ir writes_state(host *h, const tile_place *place) {
   return is_first(h, ~(state_axes(place) | place->partial));
+}
+
+/* A thread without an entry of the lane axis stores nothing. */
+static ir by_this_thread(host *h, ir condition) {
+  return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->team.inside, "") : condition;
+}
+
+/* GPU: sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
+ * threads have entries of the lane axis, they are summed over the block. */
+static void gpu_result(host *h, const part *p, const tile_result *r, result_target *target, ir wanted,
+                       axis_set partial) {
+  emitter *e = h->e;
+  axis_set place = host_axes_of_place(&r->place), own = p->p->program->values.items[r->value].axes | partial;
+  ir first = is_first(h, ~(own | place));
+  bool lane = h->m.kind == MAP_THREADS && !axis_in(place, h->k->lane_axis);
+  target->over_threads = target->add && lane;
+  if (target->add) {
+    target->add = false;
+    target->own = first;
+    target->active = wanted;
+  } else {
+    target->active = LLVMBuildAnd(e->b, wanted, first, "");
+  }
+  if (!target->over_threads) target->active = by_this_thread(h, target->active);
 }
 
 /* Per-instance memory and the tensors of this instance: once the instance is known. */
@@ -254,6 +330,7 @@ void host_open_instance(host *h, part *p) {
                                   stores_here(h, p->p->program, r, partial), "");
     int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
     target->add = h->described->slots.items[slot].accumulated;
+    if (e->gpu) gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""), partial[r->value]);
   }
 }
 
@@ -314,8 +391,8 @@ void host_store_states(host *h, part *p) {
     ir data;
     view memory = memory_view(h, role, place, &data);
     ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), writes_state(h, place), "");
-    emit_branch branch = branch_begin(e, wanted);
-    bool add = host_grid_of(h->k) & place->partial;
+    emit_branch branch = branch_begin(e, by_this_thread(h, wanted));
+    bool add = !e->gpu && (host_grid_of(h->k) & place->partial);
     copy_or_add_state(h, p, place, &p->l.carried[c], &memory, add);
     branch_end(e, &branch);
   }
@@ -325,7 +402,7 @@ void host_store_states(host *h, part *p) {
 static bool rows_are_aligned(const host *h) {
   const typed_body *body = &h->k->recurrence->body;
   int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
-  if (h->m.lane_axis >= 0 || body->lags.count) return false;
+  if (h->e->gpu || h->m.lane_axis >= 0 || body->lags.count) return false;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
@@ -342,12 +419,11 @@ static bool rows_are_aligned(const host *h) {
 void host_save_states(host *h, part *p, ir chunk) {
   emitter *e = h->e;
   e->streaming = rows_are_aligned(h);
-  ir saved = field(h, h->frame, offsetof(rec_frame, saved), e->pointer);
-  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, saved, ""));
+  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, saved_data(h), ""));
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = host_saved_view(h, place, chunk);
-    emit_branch first = branch_begin(e, writes_state(h, place));
+    emit_branch first = branch_begin(e, by_this_thread(h, writes_state(h, place)));
     host_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &first);
   }

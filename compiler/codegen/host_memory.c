@@ -84,6 +84,13 @@ mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype)
       .kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
+  if (clone == CLONE_GPU) {
+    m.kind = k->lane_axis >= 0 ? MAP_THREADS : MAP_BLOCK;
+    m.instance = host_grid_of(k);
+    m.lane_axis = -1;
+    rank_axes(&m);
+    return m;
+  }
   if (k->lane_axis >= 0) {
     int64_t points = state_points(k);
     int together = host_is_long(k) ? 1 : points > 32 || points <= 2 ? 4 : 2;
@@ -108,24 +115,36 @@ static int64_t take(int64_t *total, int64_t numbers) {
   return offset;
 }
 
+/* GPU: shared memory while there is some. Where threads share nothing each has its own numbers. */
+location gpu_take(host *h, int64_t numbers) {
+  if (h->m.kind == MAP_THREADS) numbers *= h->team.threads;
+  numbers = rounded_up(numbers);
+  if (h->on_chip + numbers > h->chip_limit) return (location){take(&h->shared_numbers, numbers), -1, false};
+  h->on_chip += numbers;
+  return (location){h->on_chip - numbers, -1, true};
+}
+
 /* Scratch of the call for so many of an extent. */
 static location take_extent(host *h, extent numbers, int64_t times) {
   numbers.factor *= times;
-  if (!numbers.sizes) return (location){take(&h->shared_numbers, numbers.factor), -1};
+  if (h->m.kind != MAP_LANES && !numbers.sizes) return gpu_take(h, numbers.factor);
+  if (!numbers.sizes) return (location){take(&h->shared_numbers, numbers.factor), -1, false};
   if (h->k->program->form == TILE_CHUNK) ICE("codegen", "%s has run-time tiles", h->symbol);
   vec_push(h->a, &h->sized, numbers);
-  return (location){0, h->sized.count - 1};
+  return (location){0, h->sized.count - 1, false};
 }
 
 enum { STACK_VECTORS = 32 };
 
-static const location on_stack = {-1, -1};
+static const location on_stack = {-1, -1, false};
 
 /* What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
 static location place_persistent(host *h, const plan_buffer *b) {
+  if (h->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
   bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)STACK_VECTORS * h->m.width;
   if (!h->m.chunks_outside && b->lane && small) return on_stack;
-  if (h->m.chunks_outside) return (location){take(&h->instance_numbers, b->numbers.factor), -1};
+  if (h->m.chunks_outside)
+    return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
   return take_extent(h, b->numbers, 1);
 }
 
@@ -162,7 +181,7 @@ static void place_pads(host *h, part *p) {
     const tile_place *place = &p->program->arguments.items[i];
     if (!place->time) continue;
     int64_t stride = host_is_complex(h, place) ? 2 : 1, dense = 1, last = 0;
-    if (number_is_narrow(h->m.dtype)) stride = -1;
+    if (number_is_narrow(h->m.dtype) || h->m.kind == MAP_BLOCK) stride = -1;
     for (int x = place->axis_count - 1; x >= 0; x--) {
       int axis = place->axes[x];
       int64_t size = p->program->axes.items[axis].size;
@@ -175,6 +194,10 @@ static void place_pads(host *h, part *p) {
       if (stride < 0 && dense <= last) dense = last + 1;
     }
     p->pads[i].row = last + 1;
+    if (h->m.kind == MAP_BLOCK) {
+      p->pads[i].at = gpu_take(h, (last + 1) * p->program->chunk);
+      continue;
+    }
     p->pads[i].offset = take(&h->shared_numbers, (last + 1) * p->program->chunk);
   }
 }
@@ -229,8 +252,13 @@ void host_plan(host *h) {
                  host_reads_states(h->k->program);
   if (h->has_again) plan_part(h, &h->again, h->k->recompute, false);
   plan_part(h, &h->main, h->k->program, h->k->kind == KERNEL_BACKWARD);
+  if (h->m.kind == MAP_THREADS) gpu_place_sums(h);
   place_history(h, &h->main);
   place_stashes(h);
+  if (h->m.kind != MAP_LANES) {
+    gpu_place(h);
+    return;
+  }
   place_scratch(h, &h->main);
   if (h->has_again) place_scratch(h, &h->again);
 }

@@ -3,6 +3,7 @@
 #define REC_CODEGEN_HOST_PARTS_H
 
 #include "../../runtime/support/frame.h"
+#include "../../runtime/support/gpu_frame.h"
 #include "../base/ice.h"
 #include "host.h"
 #include "lower.h"
@@ -11,10 +12,12 @@
 typedef struct location {
   int64_t offset; /* -1: on the stack */
   int sized;      /* position in host.sized, or -1 */
+  bool on_chip;   /* GPU: in shared memory instead */
 } location;
 
 typedef struct pad {
   int64_t offset, row; /* in scratch; numbers of a row */
+  location at;         /* GPU */
   int64_t stride[PLAN_MAX_AXES];
 } pad;
 
@@ -26,6 +29,7 @@ typedef struct part {
   bool backward;
   location *scratch;                /* where its buffers begin, as plan.scratch */
   location *carried_at, *persistent_at; /* by carried value, by buffer */
+  location *buffer_at;                  /* GPU: by buffer */
   location *history_at;             /* by argument: states before each step of the chunk */
   pad *pads;                        /* by argument */
   lower l;
@@ -49,11 +53,28 @@ typedef struct host {
   location *stash_at;    /* by stash */
   plan_buffer *stashes;
   int stash_count;
+  /* GPU */
+  team team;
+  int64_t on_chip;       /* numbers of shared memory */
+  int64_t chip_limit;
+  int64_t sums;          /* where in it results are summed over threads */
+  ir chip;               /* shared memory */
+  ir entry_step, saved_first; /* where tokens and saved states of the instance begin */
+  ir part, lane_part;    /* numbers of the part of time and of the block of the lane axis */
+  ir parts;
   /* inside a function */
+  ir slots, sizes; /* of the frame */
   ir frame, batch, scratch, time, local; /* local: scratch of the instance */
   ir axis_size[PLAN_MAX_AXES];
   place_in_loops at;
 } host;
+
+/* host.c */
+host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
+              number_type dtype);
+/* Indices of instance number `instance`; returns the number of the lane block. */
+ir host_split_instance(host *h, ir instance);
+void host_whole_instance(host *h);
 
 /* host_slots.c */
 bool host_in_memory(const kernel *k, const tile_place *place);
@@ -83,6 +104,16 @@ void host_load_states(host *h, part *p);
 void host_store_states(host *h, part *p);
 void host_save_states(host *h, part *p, ir chunk);
 void host_clear_sums(host *h, part *p);
+
+ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type);
+location gpu_take(host *h, int64_t numbers);
+/* gpu_memory.c */
+void gpu_place(host *h);
+void gpu_place_sums(host *h);
+/* The numbers of `b` in scratch or shared memory; each thread has its own where threads share nothing. */
+view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before);
+/* The rows of this chunk of an argument in shared memory. */
+void gpu_stage_rows(host *h, part *p, int argument, ir begin, ir rows);
 
 /* host_time.c */
 ir host_chunk_count(host *h);

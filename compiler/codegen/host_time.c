@@ -88,6 +88,7 @@ void host_steps_forward(host *h) {
 /* The view of row `step` of something kept for every step of a chunk. */
 static view kept_row(host *h, const plan_buffer *b, location at, ir step, lower *l) {
   ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, b->numbers));
+  if (h->e->gpu) return gpu_view(h, l, b, at, row);
   return buffer_view(l, b, element(h->e, h->e->real, host_located(h, at), row));
 }
 
@@ -250,7 +251,8 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
   l->rows = rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (place->time) set_rows(h, p, i, begin, rows, new_group);
+    if (place->time && e->gpu) gpu_stage_rows(h, p, i, begin, rows);
+    if (place->time && !e->gpu) set_rows(h, p, i, begin, rows, new_group);
     if (place->role == TILE_STATE && p->backward)
       l->arguments[i] = host_saved_view(h, place, chunk);
   }

@@ -15,10 +15,11 @@
 
 #include "../base/ice.h"
 
-const clone_target clone_targets[CLONE_COUNT] = {
+const clone_target clone_targets[CLONE_COUNT + 1] = {
     [CLONE_V2] = {"x86-64-v2", "_v2", "x86-64-v2", 16, 16, false, false},
     [CLONE_V3] = {"x86-64-v3", "_v3", "x86-64-v3", 32, 16, true, false},
     [CLONE_V4] = {"x86-64-v4", "_v4", "x86-64-v4", 64, 32, true, true},
+    [CLONE_GPU] = {"gpu", "", NULL, 4, 128, true, false},
 };
 
 const char *codegen_clone_name(codegen_clone clone) { return clone_targets[clone].name; }
@@ -90,7 +91,8 @@ LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
                            codegen_clone clone) {
   LLVMValueRef function = LLVMAddFunction(m->module, name, type);
   LLVMSetVisibility(function, LLVMHiddenVisibility);
-  llvm_attribute(m, function, "target-cpu", clone_targets[clone].cpu);
+  if (clone != CLONE_GPU)
+    llvm_attribute(m, function, "target-cpu", clone_targets[clone].cpu);
   if (clone == CLONE_V4) {
     llvm_attribute(m, function, "prefer-vector-width", "512");
     llvm_attribute(m, function, "min-legal-vector-width", "512");

@@ -16,7 +16,7 @@ typedef struct clone_target {
   bool masks_halves;  /* masked loads and stores of 16-bit numbers */
 } clone_target;
 
-extern const clone_target clone_targets[CLONE_COUNT];
+extern const clone_target clone_targets[CLONE_COUNT + 1]; /* the last row is the GPU's */
 
 typedef struct llvm_module {
   LLVMContextRef context;

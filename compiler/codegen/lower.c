@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "../base/ice.h"
+#include "gpu.h"
+#include "gpu_parts.h"
 
 /* ---- results ---- */
 
@@ -46,6 +48,7 @@ static void store_result(lower *l, const place_in_loops *at, int index) {
     where.lanes = 0;
     where.mask = NULL;
   }
+  if (target->own) x = choose(e, target->own, x, real_number(e, 0, 0));
   int t = program->time_axis;
   if (!target->limit) {
     emit_branch branch = branch_begin(e, target->active);
@@ -78,6 +81,23 @@ loop_axes lower_by_rank(const lower *l, axis_set axes) {
   return list;
 }
 
+void lower_barrier(lower *l) {
+  if (l->team && l->team->shares) gpu_call(l->e, GPU_BARRIER, NULL, 0);
+}
+
+enum { MOST_UNROLLED = 64 };
+
+/* A thread keeps arrays over tile axes in registers: then no index may be a variable. */
+static void end_tile_loop(lower *l, emit_loop *loop, int axis) {
+  bool registers = l->m->kind == MAP_THREADS;
+  int64_t size = known_size(l, axis);
+  if (registers && size != TILE_RUNTIME_SIZE && size <= MOST_UNROLLED) {
+    loop_end_unrolled(l->e, loop);
+  } else {
+    loop_end(l->e, loop);
+  }
+}
+
 /* Scalar loops over `axes` from position `from` on, then `inner`. */
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
                       nest_function *inner, void *data) {
@@ -91,7 +111,40 @@ void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops 
   at->index[axis] = loop.index;
   lower_loops_over(l, axes, from + 1, at, inner, data);
   at->index[axis] = NULL;
-  loop_end(l->e, &loop);
+  end_tile_loop(l, &loop, axis);
+}
+
+/* The points of `axes` shared out among the threads of a block, neighbours along the last axis to neighbours. */
+static void among_threads(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
+                          void *data) {
+  emitter *e = l->e;
+  ir points = integer(e, 1);
+  for (int i = 0; i < axes->count; i++) points = int_mul(e, points, l->axis_size[axes->axes[i]]);
+  emit_loop loop = loop_begin(e, l->team->thread, points, l->team->threads, "point");
+  ir rest = loop.index;
+  for (int i = axes->count - 1; i > 0; i--) {
+    ir size = l->axis_size[axes->axes[i]];
+    at->index[axes->axes[i]] = LLVMBuildURem(e->b, rest, size, "");
+    rest = LLVMBuildUDiv(e->b, rest, size, "");
+  }
+  at->index[axes->axes[0]] = rest;
+  inner(l, at, data);
+  for (int i = 0; i < axes->count; i++) at->index[axes->axes[i]] = NULL;
+  loop_end(e, &loop);
+}
+
+void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
+                        void *data) {
+  if (!l->team || !l->team->shares) {
+    lower_loops_over(l, axes, 0, at, inner, data);
+  } else if (axes->count) {
+    among_threads(l, axes, at, inner, data);
+  } else {
+    /* what all threads need: all compute it, one stores it */
+    l->only = LLVMBuildICmp(l->e->b, LLVMIntEQ, l->team->thread, integer(l->e, 0), "");
+    inner(l, at, data);
+    l->only = NULL;
+  }
 }
 
 /* An axis in vectors: whole ones up to `whole`, then the rest. */
@@ -244,7 +297,10 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
   }
   for (int i = 0; i < n->nest->results.count; i++) {
     int result = n->nest->results.items[i];
-    if (n->staged[i].block) {
+    if (l->results[result].over_threads) {
+      team_stage(l, n->nest, i, at,
+                 lower_value_at(l, at, l->p->program->results.items[result].value));
+    } else if (n->staged[i].block) {
       stage_point(l, &n->staged[i], at,
                   lower_value_at(l, at, l->p->program->results.items[result].value));
     } else {
@@ -361,7 +417,7 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
   n.sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
   n.short_sums = ARENA_ARRAY(l->e->a, ir, nest->values.count + 1);
   axis_set outer = nest->axes & ~nest->over, reduced = nest->over;
-  if (!nest->lane && nest->axes) {
+  if (!nest->lane && nest->axes && !l->team) {
     loop_axes all = lower_by_rank(l, nest->axes);
     n.vector = all.axes[all.count - 1];
     n.vector_reduced = axis_in(reduced, n.vector);
@@ -376,10 +432,11 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
     if (block) n.staged[i] = stage_lanes(l, nest, nest->results.items[i], block);
   }
   place_in_loops at = lower_start_place(l, nest->lane);
-  lower_loops_over(l, &n.outer, 0, &at, outer_vectors, &n);
+  lower_shared_loops(l, &n.outer, &at, outer_vectors, &n);
   for (int i = 0; i < nest->results.count; i++) {
     if (n.staged[i].block) add_staged_lanes(l, &n.staged[i]);
   }
+  if (l->team) team_finish(l, nest);
 }
 
 typedef struct free_points {
@@ -401,9 +458,10 @@ static void free_point(lower *l, const place_in_loops *at, void *data) {
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
   free_points f = {.vector = -1, .body = body, .data = data};
   loop_axes all = lower_by_rank(l, axes);
-  if (!lane && all.count) f.vector = all.axes[--all.count];
+  if (!lane && all.count && !l->team) f.vector = all.axes[--all.count];
   place_in_loops at = lower_start_place(l, lane);
-  lower_loops_over(l, &all, 0, &at, free_point, &f);
+  lower_barrier(l);
+  lower_shared_loops(l, &all, &at, free_point, &f);
 }
 
 /* ---- copies ---- */
@@ -423,26 +481,31 @@ static void pack_point(lower *l, const place_in_loops *at, void *data) {
 static void lower_pack(lower *l, const plan_nest *nest) {
   pack_data p = {.from = nest->packed, .to = lower_buffer(l, nest->pack)};
   const plan_buffer *b = &l->p->buffers.items[nest->pack];
-  if (lower_transposed(l, nest, b, p.to)) return;
+  if (!l->team && lower_transposed(l, nest, b, p.to)) return;
   loop_axes all = {.count = b->axis_count};
   memcpy(all.axes, b->axes, sizeof all.axes);
   free_points f = {.vector = -1, .body = pack_point, .data = &p};
-  if (all.count) f.vector = all.axes[--all.count];
+  if (all.count && !l->team) f.vector = all.axes[--all.count];
   place_in_loops at = lower_start_place(l, false);
-  lower_loops_over(l, &all, 0, &at, free_point, &f);
+  lower_shared_loops(l, &all, &at, free_point, &f);
 }
 
 /* ---- nests ---- */
 
 void lower_nest(lower *l, const plan_nest *nest) {
+  lower_barrier(l);
   switch (nest->kind) {
     case NEST_POINTS: lower_point_nest(l, nest); break;
     case NEST_PACK: lower_pack(l, nest); break;
-    case NEST_DOT: lower_dot(l, nest); break;
-    case NEST_SOLVE: lower_solve(l, nest); break;
+    case NEST_DOT: l->team ? gpu_dot(l, nest) : lower_dot(l, nest); break;
+    case NEST_SOLVE: l->team ? gpu_solve(l, nest) : lower_solve(l, nest); break;
     case NEST_PREFIX: lower_along_time(l, nest, nest->axes, lower_prefix_point); break;
     case NEST_SEGMENT: lower_along_time(l, nest, nest->axes, lower_segment_point); break;
     case NEST_SEGMENT_ADJOINT:
+      if (l->team) {
+        gpu_segment_adjoint(l, nest);
+        break;
+      }
       lower_along_time(l, nest, nest->axes & ~axis_bit(value(l, nest->values.items[0])->index3),
                        lower_segment_adjoint_point);
       break;

@@ -32,10 +32,24 @@ typedef struct result_target {
   ir active; /* i1: the result is wanted, and this instance is the one that stores it */
   ir limit;  /* chunk form with time: rows to store (0 unless active) */
   bool add;  /* instances add up */
+  ir own;    /* GPU: where false 0 is stored; NULL: the value */
+  bool over_threads; /* GPU: summed over the threads of the block */
 } result_target;
+
+/* GPU: the threads of a block. */
+typedef struct team {
+  ir thread;   /* i64 */
+  int threads;
+  bool shares; /* MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis */
+  ir inside;   /* MAP_THREADS: this thread has one */
+  int axis;    /* the lane axis */
+  ir sums;     /* shared memory in which results are summed over threads */
+} team;
 
 typedef struct lower {
   emitter *e;
+  const team *team; /* NULL on the host */
+  ir only;          /* i1: stores of the nest at hand are this thread's; NULL: every thread's */
   const mapping *m;
   const plan *p;
   ir axis_size[PLAN_MAX_AXES];
@@ -68,6 +82,9 @@ void lower_commit(lower *l);
 /* Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it has lanes. */
 typedef void point_function(lower *l, const place_in_loops *at, void *data);
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data);
+
+/* GPU: all threads of the block are here, and what they wrote is seen by all. Nothing where threads share nothing. */
+void lower_barrier(lower *l);
 
 /* lanes.c: results that add up the lanes of every point of a nest. */
 typedef struct staged_lanes {

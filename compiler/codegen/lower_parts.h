@@ -33,6 +33,9 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 loop_axes lower_by_rank(const lower *l, axis_set axes);
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
                       nest_function *inner, void *data);
+/* The same from the first on, shared out among the threads of a team. */
+void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
+                        void *data);
 place_in_loops lower_start_place(lower *l, bool lane);
 
 /* along_time.c */

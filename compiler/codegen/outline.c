@@ -134,7 +134,7 @@ void lower_region(lower *l, region r) {
     const plan_nest *nest = &l->p->nests.items[n];
     if (nest->region != r) continue;
     lower *at = o.open ? &o.inside : l;
-    if (llvm_instruction_count(at->e->function) > LONG_FUNCTION) {
+    if (!l->team && llvm_instruction_count(at->e->function) > LONG_FUNCTION) {
       close_part(&o);
       open_part(&o);
       at = &o.inside;

@@ -6,9 +6,14 @@
 
 #define PLAN_MAX_AXES 64
 
+/* Who runs a kernel: the host's lanes; GPU threads that hold an entry of the lane axis each and share nothing; a GPU
+ * thread block that shares out the points of every nest. */
+typedef enum mapping_kind { MAP_LANES, MAP_THREADS, MAP_BLOCK } mapping_kind;
+
 /* How the axes of a kernel are used. Every axis is one of: an instance axis (one index per instance), the lane axis,
  * or a tile axis (a loop inside a run). */
 typedef struct mapping {
+  mapping_kind kind;
   const kernel *kernel;
   number_type dtype;
   bool f64;

@@ -39,7 +39,7 @@ static double space_size(const planner *q, axis_set axes) {
 /* A product of two tiles that is worth the blocked kernel, which knows its sizes. */
 bool plan_is_blocked_dot(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
-  if (v->op != TILE_DOT) return false;
+  if (v->op != TILE_DOT || q->m->kind == MAP_THREADS) return false;
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
   if (plan_has_lane(q->m, value(q, v->args[0])->axes | value(q, v->args[1])->axes)) return false;
   axis_set over = plan_tile_axes(q->m, v->over);
@@ -128,7 +128,22 @@ static void take_better(way *best, way other) {
   if (other.cycles < best->cycles) *best = other;
 }
 
+/* GPU: threads walk along the highest axis of the result, which the right operand has; strides do not matter. */
+static way gpu_way(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  int last = plan_highest_rank(q, q->p->values[id].tile);
+  axis_set first_axes = q->p->values[v->args[0]].tile;
+  bool swap = axis_in(first_axes, last) && !axis_in(q->p->values[v->args[1]].tile, last);
+  way w = {.a = v->args[swap], .b = v->args[!swap]};
+  axis_set ta = q->p->values[w.a].tile, tb = q->p->values[w.b].tile;
+  w.i = largest(q, ta & ~tb);
+  w.j = plan_highest_rank(q, tb & ~ta);
+  w.k = largest(q, plan_tile_axes(q->m, v->over));
+  return w;
+}
+
 static way best_way(const planner *q, tile_id id, region r) {
+  if (q->m->kind == MAP_BLOCK) return gpu_way(q, id);
   const tile_value *v = value(q, id);
   axis_set result = q->p->values[id].tile, over = plan_tile_axes(q->m, v->over);
   way best = {.cycles = INFINITY};
@@ -152,7 +167,8 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
   nest->dot.i = w.i, nest->dot.j = w.j, nest->dot.k = w.k;
   if (w.along) return;
   if (!plan_viewable(q->m, q->p, w.a)) nest->dot.pack_a = pack_operand(q, w.a, -1, nest->region);
-  if (contiguous(q, w.b) != w.j) nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
+  bool across = q->m->kind != MAP_BLOCK && contiguous(q, w.b) != w.j;
+  if (across || !plan_viewable(q->m, q->p, w.b)) nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
 }
 
 /* ---- triangular systems ---- */

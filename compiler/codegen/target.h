@@ -15,7 +15,8 @@ typedef enum codegen_clone {
   CLONE_V2, /* x86-64-v2: 128-bit vectors */
   CLONE_V3, /* x86-64-v3: 256-bit vectors, FMA */
   CLONE_V4, /* x86-64-v4: AVX-512 */
-  CLONE_COUNT
+  CLONE_COUNT,
+  CLONE_GPU = CLONE_COUNT /* no clone of the host: code for one GPU thread, scalars */
 } codegen_clone;
 
 /* One memory tensor of a kernel: entry `i` describes slots[i] of the frame. Parts of a tensor (real and imaginary part,

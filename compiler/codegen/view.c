@@ -19,8 +19,13 @@ ir lower_extent(emitter *e, const ir *axis_size, extent x) {
 
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true};
-  for (int i = 0; i < b->axis_count; i++)
-    v.stride[b->axes[i]] = lower_extent(l->e, l->axis_size, b->stride[b->axes[i]]);
+  bool each_thread = l->m->kind == MAP_THREADS && !b->stack;
+  if (each_thread) v.base = element(l->e, l->e->real, base, l->team->thread);
+  for (int i = 0; i < b->axis_count; i++) {
+    extent stride = b->stride[b->axes[i]];
+    if (each_thread) stride.factor *= l->team->threads;
+    v.stride[b->axes[i]] = lower_extent(l->e, l->axis_size, stride);
+  }
   if (b->lane) v.stride[l->m->lane_axis] = integer(l->e, 1);
   return v;
 }
@@ -50,7 +55,21 @@ static ir mask_for(lower *l, const view *v, const place_in_loops *at) {
   return v->internal && at->vector_axis == l->m->lane_axis ? NULL : at->mask;
 }
 
+/* GPU: 0 where the tensor is absent. */
+static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  view there = *v;
+  there.present = NULL;
+  ir slot = stack_slot(e, e->real, "optional");
+  store_real(e, real_number(e, 0, 0), slot);
+  emit_branch branch = branch_begin(e, v->present);
+  store_real(e, view_load(l, &there, at, axes), slot);
+  branch_end(e, &branch);
+  return load_real(e, slot, 0);
+}
+
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  if (v->present && l->e->gpu) return load_if_present(l, v, at, axes);
   emitter *e = l->e;
   ir address = view_address(l, v, at, axes);
   int lanes = is_vector(v, at, axes) ? at->lanes : 0;
@@ -75,6 +94,8 @@ void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes
   bool vector = is_vector(v, at, axes);
   ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
   if (vector) x = spread(l->e, x, at->lanes);
+  emit_branch branch = {0};
+  if (l->only) branch = branch_begin(l->e, l->only);
   if (number_is_narrow(v->stored)) {
     store_narrow(l->e, v->stored, x, address, stride, mask);
   } else if (vector) {
@@ -82,6 +103,7 @@ void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes
   } else {
     store_real(l->e, x, address);
   }
+  if (l->only) branch_end(l->e, &branch);
 }
 
 view lower_buffer(lower *l, int buffer) {

@@ -60,7 +60,11 @@ typedef struct schedule_options {
   int chunk;                     /* 0: the model's choice */
   schedule_form form;            /* FORM_CHUNK: the chunk form wherever the structure allows it */
   bool f64;
+  bool gpu;                      /* kernels for GPU threads (see below) */
 } schedule_options;
+
+/* GPU: the same programs. Step form of small states: lane_axis is shared out among the threads of a block, lane_block of
+ * them. Otherwise the threads of a block run one instance together: no lane axis. */
 
 recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurrence, schedule_options options);
 

@@ -123,10 +123,21 @@ static int lane_block(int64_t size) {
   return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
 }
 
+enum { GPU_THREADS = 128, GPU_STEP_CHUNK = 8 };
+
+/* GPU: every thread keeps the state of its entry in registers. */
+static int choose_threads(const scheduler *s, axis_set grid) {
+  int lane = choose_lane(s, grid);
+  return lane >= 0 && is_matrix_state(s, lane) ? -1 : lane;
+}
+
 static void map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes) {
-  k->lane_axis = lanes ? choose_lane(s, grid) : -1;
+  bool gpu = s->options.gpu;
+  k->lane_axis = !lanes ? -1 : gpu ? choose_threads(s, grid) : choose_lane(s, grid);
   k->lane_block = 1;
-  if (k->lane_axis >= 0) {
+  if (k->lane_axis >= 0 && gpu) {
+    k->lane_block = GPU_THREADS;
+  } else if (k->lane_axis >= 0) {
     int64_t size = size_of(s, k->lane_axis);
     k->lane_block = lane_block(size);
     /* what the lanes share is computed once for a whole value axis */
@@ -197,7 +208,8 @@ static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gr
 static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   s->out->form = "step";
   s->out->why = why;
-  s->out->chunk = s->options.chunk ? s->options.chunk : STEP_CHUNK;
+  int chunk = s->options.gpu ? GPU_STEP_CHUNK : STEP_CHUNK;
+  s->out->chunk = s->options.chunk ? s->options.chunk : chunk;
   tile_gradient gradient;
   kernel k = step_kernel(s, forward, &gradient);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
@@ -344,6 +356,6 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why))) {
     step_kernels(&s, step, why);
   }
-  carry_kernel(&s);
+  if (!options.gpu) carry_kernel(&s);
   return s.out;
 }

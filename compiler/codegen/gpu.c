@@ -1,0 +1,242 @@
+/* GPU kernels: work items, entries and steps around the regions of a plan.
+ *
+ *   for item = block; item < items; item += blocks of the grid:
+ *     entry, part of time, instance <- item
+ *     load states; prologue; for chunk: body; store states; epilogue        as on the host (host.c)
+ *
+ * Step form with a lane axis: every thread runs it for one entry of that axis, by itself. Otherwise the threads of a block
+ * run one instance together and share out the points of each nest.
+ */
+#include "gpu.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "../base/ice.h"
+#include "gpu_parts.h"
+#include "host_parts.h"
+
+enum { CHIP_BYTES = 99 * 1024, BLOCK_THREADS = 256 };
+
+static ir frame_number(host *h, size_t offset) {
+  return host_field(h, h->frame, (int64_t)offset, h->e->i64);
+}
+
+/* ---- work items ---- */
+
+/* Packed sequences: where the entry begins and its steps; else 0 and the steps of all. */
+static void read_entry(host *h) {
+  emitter *e = h->e;
+  ir first = stack_slot(e, e->i64, "first"), steps = stack_slot(e, e->i64, "steps");
+  ir before = stack_slot(e, e->i64, "before");
+  ir sequences = host_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
+  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, sequences, ""));
+  ir at = element(e, e->i32, sequences, h->batch), after = element(e, e->i32, at, integer(e, 1));
+  ir begin = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, at, ""), e->i64, "");
+  ir end = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, after, ""), e->i64, "");
+  LLVMBuildStore(e->b, begin, first);
+  LLVMBuildStore(e->b, int_sub(e, end, begin), steps);
+  ir chunks = LLVMBuildSDiv(e->b, begin, integer(e, h->k->chunk), "");
+  ir stride = frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
+  LLVMBuildStore(e->b, int_mul(e, int_add(e, chunks, h->batch), stride), before);
+  branch_else(e, &branch);
+  LLVMBuildStore(e->b, integer(e, 0), first);
+  LLVMBuildStore(e->b, frame_number(h, offsetof(rec_gpu_frame, time)), steps);
+  ir entry_stride = frame_number(h, offsetof(rec_gpu_frame, saved_entry_stride));
+  LLVMBuildStore(e->b, int_mul(e, h->batch, entry_stride), before);
+  branch_end(e, &branch);
+  h->entry_step = LLVMBuildLoad2(e->b, e->i64, first, "");
+  h->time = LLVMBuildLoad2(e->b, e->i64, steps, "");
+  h->saved_first = LLVMBuildLoad2(e->b, e->i64, before, "");
+}
+
+static ir instance_count(host *h) {
+  emitter *e = h->e;
+  ir count = integer(e, 1);
+  for (int i = 0; i < h->k->grid_count; i++)
+    count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
+  if (h->k->lane_axis < 0) return count;
+  ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
+  return int_mul(e, count, LLVMBuildSDiv(e->b, up, integer(e, h->k->lane_block), ""));
+}
+
+/* Kernels without states: an item is a part of the steps of its entry. */
+static void read_part(host *h, ir *item) {
+  emitter *e = h->e;
+  h->parts = integer(e, 1);
+  h->part = integer(e, 0);
+  if (!h->described->time_splits) return;
+  h->parts = frame_number(h, offsetof(rec_gpu_frame, parts));
+  h->part = LLVMBuildSRem(e->b, *item, h->parts, "");
+  *item = LLVMBuildSDiv(e->b, *item, h->parts, "");
+}
+
+static void cut_part(host *h) {
+  emitter *e = h->e;
+  if (!h->described->time_splits) return;
+  ir steps = frame_number(h, offsetof(rec_gpu_frame, part_steps));
+  ir before = int_mul(e, h->part, steps);
+  h->entry_step = int_add(e, h->entry_step, before);
+  h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
+}
+
+static void one_item(host *h, ir item) {
+  emitter *e = h->e;
+  ir instances = instance_count(h);
+  ir instance = LLVMBuildSRem(e->b, item, instances, "");
+  ir rest = LLVMBuildSDiv(e->b, item, instances, "");
+  h->at = (place_in_loops){.vector_axis = -1};
+  h->lane_part = host_split_instance(h, instance);
+  read_part(h, &rest);
+  h->batch = rest;
+  read_entry(h);
+  cut_part(h);
+  int lane = h->k->lane_axis;
+  if (h->m.kind == MAP_THREADS) {
+    ir size = h->axis_size[lane];
+    ir index = int_add(e, int_mul(e, h->lane_part, integer(e, h->k->lane_block)), h->team.thread);
+    h->team.inside = LLVMBuildICmp(e->b, LLVMIntSLT, index, size, "");
+    h->at.index[lane] = int_min(e, index, int_sub(e, size, integer(e, 1)));
+  }
+  host_whole_instance(h);
+}
+
+/* ---- functions ---- */
+
+static int64_t parameter_bytes(const codegen_kernel *k) {
+  return (int64_t)sizeof(rec_gpu_frame) + 8 * k->kernel->recurrence->body.axes.count +
+         (int64_t)sizeof(rec_gpu_slot) * k->slots.count;
+}
+
+static void parameter_attributes(LLVMContextRef context, ir function, int64_t bytes) {
+  LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(context), (uint64_t)bytes);
+  unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
+  unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
+  LLVMAddAttributeAtIndex(function, 1, LLVMCreateTypeAttribute(context, byval, type));
+  LLVMAddAttributeAtIndex(function, 1, LLVMCreateEnumAttribute(context, align, 8));
+  LLVMAddAttributeAtIndex(function, 1,
+                          LLVMCreateStringAttribute(context, "nvvm.grid_constant", 18, "", 0));
+}
+
+ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &e->pointer, 1, 0);
+  ir function = LLVMAddFunction(e->m->module, symbol, type);
+  LLVMSetFunctionCallConv(function, GPU_KERNEL_CONVENTION);
+  llvm_flag(e->m, function, "nounwind");
+  char text[16];
+  snprintf(text, sizeof text, "%d", threads);
+  llvm_attribute(e->m, function, "nvvm.reqntid", text);
+  parameter_attributes(e->context, function, bytes);
+  emit_open(e, function);
+  return function;
+}
+
+static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol, number_type dtype) {
+  host h = host_for(a, k, symbol, CLONE_GPU, dtype);
+  h.team.shares = h.m.kind == MAP_BLOCK;
+  h.team.axis = k->kernel->lane_axis;
+  h.team.threads = h.m.kind == MAP_BLOCK ? BLOCK_THREADS : k->kernel->lane_block;
+  h.chip_limit = CHIP_BYTES / 4;
+  host_plan(&h);
+  return h;
+}
+
+static void lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
+  host h = gpu_host(e->a, &k->base, k->symbol, e->dtype);
+  h.e = e;
+  ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
+  h.frame = LLVMGetParam(function, 0);
+  host_read_sizes(&h);
+  h.team.thread = LLVMBuildZExt(e->b, gpu_call(e, GPU_THREAD_X, NULL, 0), e->i64, "");
+  h.chip = gpu_call(e, GPU_SHARED, NULL, 0);
+  h.team.sums = host_scratch_at(&h, h.chip, h.sums);
+  ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
+  ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
+  ir scratch = host_field(&h, h.frame, offsetof(rec_gpu_frame, scratch), e->data);
+  ir stride = frame_number(&h, offsetof(rec_gpu_frame, scratch_stride));
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+  h.scratch = element(e, bytes, scratch, int_mul(e, block, stride));
+  ir items = frame_number(&h, offsetof(rec_gpu_frame, blocks));
+  emit_loop loop = loop_begin_by(e, block, items, blocks, "item");
+  one_item(&h, loop.index);
+  loop_end(e, &loop);
+  LLVMBuildRetVoid(e->b);
+}
+
+/* ---- the door ---- */
+
+codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
+  codegen_gpu_kernel g = {.base = host_describe(a, k)};
+  g.parameter_bytes = (int)parameter_bytes(&g.base);
+  host h = gpu_host(a, &g.base, k->symbol, options.dtype);
+  g.threads = h.team.threads;
+  g.shared_bytes = (int)(4 * h.on_chip);
+  g.base.scratch = h.shared_numbers || h.sized.count ? host_bytes_of(&h) : (codegen_bytes){0};
+  if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
+    g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
+  } else {
+    g.symbol = arena_printf(a, "%s_gpu", k->symbol);
+  }
+  return g;
+}
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool is_lowered(const kernel *const *kernels, int index) {
+  for (int i = 0; i < index; i++) {
+    if (strcmp(kernels[i]->symbol, kernels[index]->symbol) == 0) return true;
+  }
+  return false;
+}
+
+static void count_functions(arena *a, const llvm_module *m, codegen_gpu_object *object) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
+    if (LLVMIsDeclaration(f)) continue;
+    size_t length;
+    codegen_function_size size = {.symbol = arena_strdup(a, LLVMGetValueName2(f, &length))};
+    size.instructions = llvm_instruction_count(f);
+    vec_push(a, &object->functions, size);
+  }
+}
+
+static void make_image(arena *a, llvm_module *m, codegen_gpu_target target,
+                       codegen_gpu_options options, codegen_gpu_object *object) {
+  codegen_gpu_image image = {.target = target};
+  if (target != GPU_SIMT) {
+    image.text = nvptx_text(a, m, target);
+  } else {
+    image.object = simt_object(a, m, options.text ? &image.text : NULL);
+  }
+  vec_push(a, &object->images, image);
+}
+
+codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
+                                        codegen_gpu_options options) {
+  if (options.dtype == NUMBER_F64) ICE("codegen", "GPU kernels compute in f32");
+  codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
+  double start = seconds();
+  llvm_module m = gpu_module_new("rec_gpu");
+  for (int i = 0; i < count; i++) {
+    vec_push(a, &object->kernels, codegen_gpu_describe(a, kernels[i], options));
+    const codegen_gpu_kernel *k = &object->kernels.items[i];
+    if (!k->symbol || is_lowered(kernels, i)) continue;
+    emitter e = emitter_new(a, &m, CLONE_GPU, options.dtype);
+    lower_kernel(&e, k);
+    emitter_free(&e);
+  }
+  gpu_sum_kernel(a, &m);
+  count_functions(a, &m, object);
+  llvm_verify(&m);
+  object->build_seconds = seconds() - start;
+  start = seconds();
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
+    if (options.targets >> target & 1) make_image(a, &m, target, options, object);
+  }
+  object->emit_seconds = seconds() - start;
+  llvm_module_free(&m);
+  return object;
+}

@@ -1,0 +1,166 @@
+/* Products of tiles among the threads of a block: each thread takes blocks of rows x columns of the result.
+ *
+ *   %12 [t,P] = dot %10 %11 over s    thread n: rows 4 i .. 4 i + 3, columns j, j + P/4, j + P/2, j + 3 P/4
+ *                                     for s: 4 numbers of %10, 4 of %11, 16 multiply-adds
+ *
+ * Columns of a thread lie apart so that neighbouring threads read neighbouring numbers.
+ */
+#include "gpu_parts.h"
+
+typedef enum row_range { RANGE_ALL, RANGE_TO_ROW, RANGE_FROM_ROW } row_range;
+
+enum { MOST_BLOCK = 4 };
+
+typedef struct gpu_product {
+  const plan_nest *nest;
+  view a, b, c;
+  axis_set a_axes, b_axes, c_axes, summed;
+  int rows, columns; /* of a thread's block */
+  row_range range;
+  bool add, minus;
+} gpu_product;
+
+typedef struct sums {
+  ir slots[MOST_BLOCK][MOST_BLOCK];
+  ir i[MOST_BLOCK], j[MOST_BLOCK]; /* rows and columns of the block */
+} sums;
+
+static int block_of(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
+
+static place_in_loops place_of(const place_in_loops *at, int axis, ir index) {
+  place_in_loops here = *at;
+  here.index[axis] = index;
+  return here;
+}
+
+static void multiply_point(lower *l, const place_in_loops *at, void *data, sums *s) {
+  const gpu_product *p = data;
+  emitter *e = l->e;
+  const plan_dot *dot = &p->nest->dot;
+  ir a[MOST_BLOCK], b[MOST_BLOCK];
+  for (int r = 0; r < p->rows; r++) {
+    place_in_loops here = place_of(at, dot->i, s->i[r]);
+    a[r] = view_load(l, &p->a, &here, p->a_axes);
+    if (p->minus) a[r] = real_neg(e, a[r]);
+  }
+  for (int c = 0; c < p->columns; c++) {
+    place_in_loops here = place_of(at, dot->j, s->j[c]);
+    b[c] = view_load(l, &p->b, &here, p->b_axes);
+  }
+  for (int r = 0; r < p->rows; r++) {
+    for (int c = 0; c < p->columns; c++) {
+      ir sum = load_real(e, s->slots[r][c], 0);
+      store_real(e, real_fma(e, a[r], b[c], sum), s->slots[r][c]);
+    }
+  }
+}
+
+/* Loops over what is summed; the last of them, over k, leaves out what is 0. */
+static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, axis_set axes) {
+  emitter *e = l->e;
+  int k = p->nest->dot.k;
+  ir begin = integer(e, 0), end = l->axis_size[k];
+  int axis = k;
+  for (int other = 0; axes && other < l->p->program->axes.count; other++) {
+    if (axis_in(axes, other)) axis = other;
+  }
+  if (axes) end = l->axis_size[axis];
+  if (!axes && p->range == RANGE_TO_ROW) end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
+  if (!axes && p->range == RANGE_FROM_ROW) begin = s->i[0];
+  emit_loop loop = loop_begin(e, begin, end, 1, "k");
+  at->index[axis] = loop.index;
+  if (axes) {
+    summed_loops(l, at, p, s, axes & ~axis_bit(axis));
+  } else {
+    multiply_point(l, at, p, s);
+  }
+  at->index[axis] = NULL;
+  loop_end(e, &loop);
+}
+
+static void store_block(lower *l, const place_in_loops *at, const gpu_product *p, const sums *s) {
+  for (int r = 0; r < p->rows; r++) {
+    for (int c = 0; c < p->columns; c++) {
+      place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
+      here.index[p->nest->dot.j] = s->j[c];
+      view_store(l, &p->c, &here, p->c_axes, load_real(l->e, s->slots[r][c], 0));
+    }
+  }
+}
+
+static void start_block(lower *l, const place_in_loops *at, const gpu_product *p, sums *s) {
+  emitter *e = l->e;
+  for (int r = 0; r < p->rows; r++) {
+    for (int c = 0; c < p->columns; c++) {
+      s->slots[r][c] = stack_slot(e, e->real, "sum");
+      place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
+      here.index[p->nest->dot.j] = s->j[c];
+      ir start = p->add ? view_load(l, &p->c, &here, p->c_axes) : real_number(e, 0, 0);
+      store_real(e, start, s->slots[r][c]);
+    }
+  }
+}
+
+/* Block number `index`: columns count fastest, then rows, then the axes around. */
+static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *around) {
+  emitter *e = l->e;
+  int64_t columns = known_size(l, p->nest->dot.j) / p->columns;
+  int64_t rows = known_size(l, p->nest->dot.i) / p->rows;
+  place_in_loops at = l->outside;
+  sums s;
+  ir j = LLVMBuildURem(e->b, index, integer(e, columns), "");
+  ir rest = LLVMBuildUDiv(e->b, index, integer(e, columns), "");
+  ir i = LLVMBuildURem(e->b, rest, integer(e, rows), "");
+  rest = LLVMBuildUDiv(e->b, rest, integer(e, rows), "");
+  for (int x = around->count - 1; x >= 0; x--) {
+    ir size = l->axis_size[around->axes[x]];
+    at.index[around->axes[x]] = LLVMBuildURem(e->b, rest, size, "");
+    rest = LLVMBuildUDiv(e->b, rest, size, "");
+  }
+  for (int r = 0; r < p->rows; r++)
+    s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
+  for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
+  start_block(l, &at, p, &s);
+  summed_loops(l, &at, p, &s, p->summed);
+  store_block(l, &at, p, &s);
+}
+
+static row_range range_of(const lower *l, const plan_dot *d) {
+  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
+  if (!l->p->values[d->a].zero_above) return RANGE_ALL;
+  if (d->i == t && d->k == s) return RANGE_TO_ROW;
+  if (d->i == s && d->k == t) return RANGE_FROM_ROW;
+  return RANGE_ALL;
+}
+
+static view operand(lower *l, tile_id id, int pack) {
+  return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
+}
+
+void gpu_dot(lower *l, const plan_nest *nest) {
+  emitter *e = l->e;
+  tile_id id = nest->values.items[0];
+  const plan_dot *dot = &nest->dot;
+  const plan_value *pv = &l->p->values[id];
+  gpu_product p = {.nest = nest, .range = range_of(l, dot), .add = pv->into != NO_TILE};
+  p.a = operand(l, dot->a, dot->pack_a);
+  p.b = operand(l, dot->b, dot->pack_b);
+  p.c = lower_buffer(l, p.add ? l->p->values[pv->into].buffer : pv->buffer);
+  if (p.add) {
+    p.c = part_of_sum(l, l->p->values[pv->into].dot, p.c);
+    p.minus = value(l, pv->into)->op == TILE_SUB;
+  }
+  p.a_axes = value(l, dot->a)->axes;
+  p.b_axes = value(l, dot->b)->axes;
+  p.c_axes = value(l, id)->axes;
+  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  p.summed = plan_tile_axes(l->m, value(l, id)->over) & ~inner;
+  p.rows = block_of(known_size(l, dot->i));
+  p.columns = block_of(known_size(l, dot->j));
+  loop_axes around = lower_by_rank(l, nest->axes & ~inner & ~p.summed);
+  int64_t blocks = known_size(l, dot->i) / p.rows * (known_size(l, dot->j) / p.columns);
+  for (int x = 0; x < around.count; x++) blocks *= known_size(l, around.axes[x]);
+  emit_loop loop = loop_begin(e, l->team->thread, integer(e, blocks), l->team->threads, "block");
+  one_block(l, &p, loop.index, &around);
+  loop_end(e, &loop);
+}

@@ -1,0 +1,22 @@
+/* Nests among the threads of a GPU block: what the files gpu_*.c share. Internal to compiler/codegen. */
+#ifndef REC_CODEGEN_GPU_PARTS_H
+#define REC_CODEGEN_GPU_PARTS_H
+
+#include "lower_parts.h"
+
+enum { GPU_WARP_LANES = 32 };
+
+/* gpu_nests.c */
+void gpu_solve(lower *l, const plan_nest *nest);
+void gpu_segment_adjoint(lower *l, const plan_nest *nest);
+/* Results that are summed over threads: each point of the nest puts the sums of its warps into shared memory, afterwards
+ * the threads add them up, a point each. */
+void team_stage(lower *l, const plan_nest *nest, int position, const place_in_loops *at, ir x);
+void team_finish(lower *l, const plan_nest *nest);
+/* Numbers of shared memory that a nest of the plan needs for that, at most. */
+int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int threads);
+
+/* gpu_dot.c */
+void gpu_dot(lower *l, const plan_nest *nest);
+
+#endif
