@@ -14,6 +14,15 @@ static inline bool rec_multiply(int64_t a, int64_t b, int64_t *product) {
   return !__builtin_mul_overflow(a, b, product);
 }
 
+// A regular file in memory, to be read; an empty one has no bytes.
+typedef struct rec_mapping {
+  const void *bytes;
+  size_t size;
+} rec_mapping;
+
+rec_status rec_map(const char *path, rec_mapping *mapping);
+void rec_unmap(rec_mapping *mapping);
+
 // The type that `--dtype` calls "f32", "f64", "bf16" or "f16", and back; false: no such name.
 bool rec_number_type(const char *text, rec_dtype *type);
 const char *rec_number_text(rec_dtype type);

@@ -6,14 +6,9 @@
 // shapes and sizes. A malformed file costs one clear line, never a crash. cJSON reads the header once it has passed the
 // checks that cJSON itself does not make (nesting, escaped NULs that would cut names short).
 #include <cjson/cJSON.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/internal.h"
 
@@ -30,9 +25,8 @@ typedef struct entry {
 
 struct rec_file {
   char *path;
-  void *mapping;  // NULL: the bytes belong to the caller
-  size_t mapping_size;
-  cJSON *header;  // names and metadata live in it
+  rec_mapping mapping;  // no bytes: they belong to the caller
+  cJSON *header;        // names and metadata live in it
   const cJSON *metadata;
   int64_t *shapes;
   entry *entries;
@@ -274,48 +268,24 @@ rec_status rec_file_from_memory(const char *path, const void *bytes, size_t size
   return REC_OK;
 }
 
-static rec_status map_file(const char *path, void **mapping, size_t *size) {
-  int handle = open(path, O_RDONLY | O_CLOEXEC);
-  if (handle < 0) {
-    return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
-  }
-  struct stat about;
-  rec_status status = REC_OK;
-  if (fstat(handle, &about) != 0) {
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
-  } else if (!S_ISREG(about.st_mode)) {
-    status = rec_fail(REC_ERROR_FORMAT, "%s: expected a regular file", path);
-  } else if (about.st_size == 0) {
-    status = rec_fail(REC_ERROR_FORMAT, "%s: not a safetensors file: empty", path);
-  } else {
-    *size = (size_t)about.st_size;
-    *mapping = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, handle, 0);
-    if (*mapping == MAP_FAILED) status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
-  }
-  close(handle);
-  return status;
-}
-
 rec_status rec_file_open(const char *path, rec_file **out) {
   *out = NULL;
-  void *mapping = NULL;
-  size_t size = 0;
-  rec_status status = map_file(path, &mapping, &size);
-  if (status) return status;
-  status = rec_file_from_memory(path, mapping, size, out);
-  if (status) {
-    munmap(mapping, size);
-    return status;
-  }
-  (*out)->mapping = mapping;
-  (*out)->mapping_size = size;
-  return REC_OK;
+  rec_mapping mapping;
+  rec_status status = rec_map(path, &mapping);
+  if (!status && !mapping.bytes)
+    status = rec_fail(REC_ERROR_FORMAT, "%s: not a safetensors file: empty", path);
+  if (!status) status = rec_file_from_memory(path, mapping.bytes, mapping.size, out);
+  if (status)
+    rec_unmap(&mapping);
+  else
+    (*out)->mapping = mapping;
+  return status;
 }
 
 void rec_file_close(rec_file *file) {
   if (!file) return;
   cJSON_Delete(file->header);
-  if (file->mapping) munmap(file->mapping, file->mapping_size);
+  rec_unmap(&file->mapping);
   free(file->entries);
   free(file->shapes);
   free(file->path);

@@ -199,8 +199,20 @@ int64_t task_least_length(const graph_task *task);
 /* lengths = 20, or lengths = (20, 40) */
 bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e,
                        const graph_task *task, graph_evaluate *to);
+/* "copying, stack_copying, .." */
+const char *task_list(arena *memory);
 /* Do the sequences of the block's task fit its model and context? */
 bool task_check(graph_builder *b, const graph_train *train, const graph_model *model, span where);
+
+/* ---- source.c: files of data ---- */
+typedef struct source_rules {
+  const char *name;         /* text */
+  const char *const *names; /* of its settings */
+  int name_count;
+} source_rules;
+const source_rules *source_rules_find(const char *name); /* NULL: none */
+bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast_expr *file,
+                 const ast_expr *const *values, graph_source *to);
 
 /* ---- gather.c, gradient.c, memory.c, settings.c ---- */
 void gather_operations(graph_builder *b, trunk_row logits);

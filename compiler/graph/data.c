@@ -32,6 +32,13 @@ const task_rules *task_rules_find(const char *name) {
   return NULL;
 }
 
+const char *task_list(arena *memory) {
+  const char *text = "";
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", rules[i].name);
+  return text;
+}
+
 int64_t task_least_length(const graph_task *task) {
   return task->rules->least + task->rules->least_for_each * task->count;
 }

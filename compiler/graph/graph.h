@@ -204,13 +204,27 @@ typedef struct label_weight {
   double weight;
 } label_weight;
 
+typedef enum source_tokens { TOKENS_BYTES, TOKENS_CHARS, TOKENS_IDS } source_tokens;
+
+/* data text(file, ..) or tokens(file, ..) */
+typedef struct graph_source {
+  const char *file; /* beside the .rec file; NULL: the data are a task */
+  source_tokens tokens;
+  int format; /* of ids: a place in graph_formats */
+  double split;
+  bool streaming, apart;
+  int64_t separator; /* -1: none */
+} graph_source;
+
+enum { GRAPH_SOURCES = 3, GRAPH_FORMATS = 4 };
+extern const char *const graph_sources[GRAPH_SOURCES], *const graph_formats[GRAPH_FORMATS];
+
 typedef struct graph_train {
   const char *name, *after; /* after: or NULL */
   int model;
   const char *init_text; /* as written, for reports; NULL: none */
-  const char *file;      /* data text(file, ..), beside the .rec file; NULL: a task */
+  graph_source source;
   graph_task task;
-  double split;
   int64_t context, batch, steps, seed;
   double rate, beta1, beta2, epsilon, weight_decay, clip;
   VEC(int) no_decay;  /* parameters that do not decay though matrices do */

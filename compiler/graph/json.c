@@ -264,13 +264,23 @@ static cJSON *task_json(const graph_task *t) {
   return object;
 }
 
+static cJSON *source_json(const graph_source *s) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "tokens", graph_sources[s->tokens]);
+  cJSON_AddStringToObject(object, "format", graph_formats[s->format]);
+  cJSON_AddNumberToObject(object, "split", s->split);
+  cJSON_AddBoolToObject(object, "streaming", s->streaming);
+  cJSON_AddBoolToObject(object, "apart", s->apart);
+  add_whole(object, "separator", s->separator);
+  return object;
+}
+
 static cJSON *train_json(const graph_train *t) {
   cJSON *object = cJSON_CreateObject();
   const struct {
     const char *name;
     double x;
   } numbers[] = {{"model", t->model},
-                 {"split", t->split},
                  {"context", (double)t->context},
                  {"batch", (double)t->batch},
                  {"steps", (double)t->steps},
@@ -290,7 +300,8 @@ static cJSON *train_json(const graph_train *t) {
   cJSON_AddStringToObject(object, "name", t->name);
   add_name(object, "after", t->after);
   add_name(object, "init", t->init_text);
-  add_name(object, "file", t->file);
+  add_name(object, "file", t->source.file);
+  add(object, "source", source_json(&t->source));
   add(object, "task", task_json(&t->task));
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);

@@ -158,6 +158,14 @@ static void put_recipe(text *t, const graph_model *model, const graph_train *tra
   if (train->labels.count) put(t, "\n");
 }
 
+static void put_source(text *t, const graph_source *s) {
+  put(t, "\n  text \"%s\" %s split %g", s->file, graph_sources[s->tokens], s->split);
+  if (s->format) put(t, " format %s", graph_formats[s->format]);
+  if (s->streaming) put(t, " streaming");
+  if (s->apart) put(t, " documents apart");
+  if (s->separator >= 0) put(t, " separator %" PRId64, s->separator);
+}
+
 static void put_train(text *t, const graph_program *program, const graph_train *train) {
   put(t, "train %s%s%s: %s", train->name, train->after ? " after " : "",
       train->after ? train->after : "", program->models.items[train->model].text);
@@ -165,7 +173,7 @@ static void put_train(text *t, const graph_program *program, const graph_train *
   if (train->task.rules)
     put(t, "\n  %s", train->task.text);
   else
-    put(t, "\n  text \"%s\" bytes split %g", train->file, train->split);
+    put_source(t, &train->source);
   put(t, ", context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n",
       train->context, train->batch, train->steps, train->seed);
   put(t, "  adamw lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64,

@@ -106,7 +106,7 @@ bool setting_optional(train_settings *k, const ast_expr *e, const char *what, do
 static bool read_generated(train_settings *k, const ast_expr *e, const task_rules *rules) {
   graph_train *t = k->train;
   setting_call call = {.names = rules->names, .count = rules->name_count};
-  t->file = NULL;
+  t->source.separator = -1;
   t->task = (graph_task){.rules = rules, .text = expr_to_text(k->b->arena, e)};
   return setting_arguments(k, e, &call, false) &&
          task_read(k->b, k->scope, e, call.values, &t->task);
@@ -114,9 +114,6 @@ static bool read_generated(train_settings *k, const ast_expr *e, const task_rule
 
 static bool read_data(train_settings *k) {
   graph_train *t = k->train;
-  static const char *const names[] = {"tokens", "split"};
-  setting_call call = {.names = names, .count = 2};
-  t->split = 0.95;
   if (!k->settings[DATA]) {
     diag_error(k->b->diag, t->item->name.span,
                "expected the setting 'data' in train '%s', found none", t->name);
@@ -126,28 +123,16 @@ static bool read_data(train_settings *k) {
   if (!e) return false;
   const task_rules *rules = task_rules_find(setting_callee(e));
   if (rules) return read_generated(k, e, rules);
-  if (strcmp(setting_callee(e), "text") != 0) {
+  const source_rules *files = source_rules_find(setting_callee(e));
+  if (!files) {
     diag_error(k->b->diag, e->span,
-               "expected text(\"file.txt\") or a task (copying, stack_copying, sorting, "
-               "selective_copying, mqar, passkey), found '%s'",
-               expr_to_text(k->b->arena, e));
+               "expected text(\"file.txt\"), tokens(\"file.bin\") or a task (%s), found '%s'",
+               task_list(k->b->arena), expr_to_text(k->b->arena, e));
     return false;
   }
-  if (!setting_arguments(k, e, &call, true)) return false;
-  if (!call.positional || call.positional->kind != AST_STRING) {
-    diag_error(k->b->diag, e->span, "expected the file of the text in quotes, found %s",
-               call.positional ? "another expression" : "none");
-    return false;
-  }
-  t->file = call.positional->string.text;
-  const ast_expr *tokens = call.values[0];
-  if (tokens && (tokens->kind != AST_NAME || strcmp(tokens->name.text, "bytes") != 0)) {
-    diag_error(k->b->diag, tokens->span,
-               "expected tokens = bytes, found '%s'; this version reads bytes alone",
-               expr_to_text(k->b->arena, tokens));
-    return false;
-  }
-  return setting_optional(k, call.values[1], "split", 0.01, 0.999, &t->split);
+  setting_call call = {.names = files->names, .count = files->name_count};
+  return setting_arguments(k, e, &call, true) &&
+         source_read(k->b, k->scope, e, call.positional, call.values, &t->source);
 }
 
 /* ---- models of blocks ------------------------------------------------------------------------ */

@@ -144,14 +144,18 @@ static rec_status find_weights(const generate_request *r, const session *s,
                   r->block ? "the block " : "a block", r->block ? r->block : "", s->options.runs);
 }
 
+// `characters`: those of the model's tokens, NULL where they are bytes.
 static rec_status load_weights(const generate_request *r, const session *s, trained_model *of,
-                               void **weights) {
+                               void **weights, char **characters) {
   const train_block *block;
   char *path = NULL;
   rec_status status = find_weights(r, s, &block, &path);
   if (!status) {
     *of = session_model(s, block);
-    if (of->model->vocabulary > SAMPLE_MOST_TOKENS)
+    if (block->source.kind == SOURCE_TOKENS)
+      status = rec_fail(REC_ERROR_UNSUPPORTED,
+                        "expected a model of bytes or characters, found one of a file of tokens");
+    else if (of->model->vocabulary > SAMPLE_MOST_TOKENS)
       status = rec_fail(REC_ERROR_UNSUPPORTED,
                         "expected a model of bytes, of at most %d symbols, found %d",
                         SAMPLE_MOST_TOKENS, of->model->vocabulary);
@@ -160,6 +164,7 @@ static rec_status load_weights(const generate_request *r, const session *s, trai
     *weights = calloc((size_t)of->model->parameter_elements + 1, (size_t)of->n->element_size);
     status = *weights ? checkpoint_load_weights(of, *weights, path) : rec_no_memory();
   }
+  if (!status) status = checkpoint_characters(path, characters);
   free(path);
   return status;
 }
@@ -171,6 +176,9 @@ typedef struct writer {
   const generate_request *request;
   generator *g;
   int vocabulary;
+  train_alphabet alphabet;
+  char part[4];  // of a character that the bytes read so far do not end
+  size_t part_size;
   int64_t read, written;
   double read_seconds, written_seconds;
 } writer;
@@ -181,7 +189,31 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+// Characters may begin in one block of bytes and end in the next.
+static rec_status read_characters(writer *w, const char *bytes, size_t count) {
+  uint16_t tokens[BLOCK_OF_PROMPT + 4];
+  char text[BLOCK_OF_PROMPT + 4];
+  int64_t found = 0;
+  size_t at = 0, size = w->part_size + count;
+  memcpy(text, w->part, w->part_size);
+  memcpy(text + w->part_size, bytes, count);
+  for (int length; at < size; at += (size_t)length, found++) {
+    length = train_alphabet_read(&w->alphabet, text + at, size - at, &tokens[found]);
+    if (length < 0) break;
+    if (!length)
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected a prompt of characters of the model's text, found another as "
+                      "character %" PRId64,
+                      w->read + found);
+  }
+  w->part_size = size - at;
+  memcpy(w->part, text + at, size - at);
+  w->read += found;
+  return generator_read(w->g, tokens, found);
+}
+
 static rec_status read_bytes(writer *w, const unsigned char *bytes, size_t count) {
+  if (w->alphabet.characters) return read_characters(w, (const char *)bytes, count);
   uint16_t tokens[BLOCK_OF_PROMPT];
   for (size_t i = 0; i < count; i++) {
     if (bytes[i] >= w->vocabulary)
@@ -226,7 +258,9 @@ static rec_status read_prompt(writer *w) {
                       : r->prompt    ? read_text(w, r->prompt)
                                      : REC_OK;
   if (!status && !w->read && !asked_to_stop) {
-    const uint16_t start = w->vocabulary > '\n' ? '\n' : 0;
+    uint16_t start = 0;
+    if (train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1 || start >= w->vocabulary)
+      start = 0;
     status = generator_read(w->g, &start, 1);
   }
   w->read_seconds = now() - begin;
@@ -240,7 +274,11 @@ static rec_status write_byte(writer *w) {
     return rec_fail(REC_ERROR_FORMAT,
                     "expected logits, found NaN or infinity after %" PRId64 " bytes",
                     w->read + w->written);
-  if (putchar(token) == EOF || fflush(stdout))
+  int size = 1;
+  const char byte = (char)token, *text = w->alphabet.characters
+                                             ? train_alphabet_text(&w->alphabet, token, &size)
+                                             : &byte;
+  if (fwrite(text, 1, (size_t)size, stdout) != (size_t)size || fflush(stdout))
     return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
   w->written++;
   if (w->written == w->request->tokens) return REC_OK;
@@ -257,9 +295,9 @@ static rec_status write_text(writer *w) {
 }
 
 static void report(const writer *w) {
-  fprintf(
-      stderr, "\nrec generate: read %" PRId64 " bytes in %.3f s, wrote %" PRId64 " in %.3f s%s\n",
-      w->read, w->read_seconds, w->written, w->written_seconds, asked_to_stop ? "; stopped" : "");
+  fprintf(stderr, "\nrec generate: read %" PRId64 " %s in %.3f s, wrote %" PRId64 " in %.3f s%s\n",
+          w->read, w->alphabet.characters ? "characters" : "bytes", w->read_seconds, w->written,
+          w->written_seconds, asked_to_stop ? "; stopped" : "");
 }
 
 // A signal ends the text after the byte at hand; it interrupts the reading of a prompt.
@@ -267,8 +305,10 @@ static int generate(const generate_request *r, const session *s) {
   struct sigaction act = {.sa_handler = on_signal}, old_interrupt, old_terminate;
   trained_model of;
   void *weights = NULL;
+  char *characters = NULL;
   writer w = {.request = r};
-  rec_status status = load_weights(r, s, &of, &weights);
+  rec_status status = load_weights(r, s, &of, &weights, &characters);
+  w.alphabet = train_alphabet_of(characters);
   if (!status) status = generator_new(&of, weights, s->options.threads, &w.g);
   if (!status) {
     w.vocabulary = of.model->vocabulary;
@@ -282,6 +322,7 @@ static int generate(const generate_request *r, const session *s) {
   if (!status) report(&w);
   generator_free(w.g);
   free(weights);
+  free(characters);
   if (status) return report_failure("generate");
   return asked_to_stop ? STOPPED : 0;
 }

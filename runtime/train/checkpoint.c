@@ -101,7 +101,8 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
                                    {"rec.steps", steps},
                                    {"rec.model", t->of.model->text},
                                    {"rec.program", program},
-                                   {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"}};
+                                   {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"},
+                                   {"rec.characters", t->characters}};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
   if (!open_list(&list, 3 * t->of.model->parameter_count + 2 * t->of.model->state_count) ||
@@ -114,21 +115,23 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   add_parameters(&list, "optimizer.v.", &t->of, t->moment2);
   if (t->carried && t->carried_valid) add_states(&list, t);
   add_fitted(&list, t);
-  rec_status status =
-      rec_file_write(path, list.tensors, list.count, metadata, sizeof metadata / sizeof *metadata);
+  int metadata_count = sizeof metadata / sizeof *metadata - !t->characters;
+  rec_status status = rec_file_write(path, list.tensors, list.count, metadata, metadata_count);
   close_list(&list);
   return status;
 }
 
-rec_status checkpoint_save_weights(const trained_model *of, const void *weights, const char *path) {
+rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
+                                   const char *characters, const char *path) {
   tensor_list list;
-  const rec_metadata metadata[] = {{"format", "pt"}, {"rec.model", of->model->text}};
+  const rec_metadata metadata[] = {
+      {"format", "pt"}, {"rec.model", of->model->text}, {"rec.characters", characters}};
   if (!open_list(&list, of->model->parameter_count)) {
     close_list(&list);
     return rec_no_memory();
   }
   add_parameters(&list, "", of, weights);
-  rec_status status = rec_file_write(path, list.tensors, list.count, metadata, 2);
+  rec_status status = rec_file_write(path, list.tensors, list.count, metadata, characters ? 3 : 2);
   close_list(&list);
   return status;
 }
@@ -244,6 +247,17 @@ rec_status checkpoint_load_weights(const trained_model *of, void *weights, const
   rec_status status = rec_file_open(path, &file);
   if (status) return status;
   status = read_parameters(file, "", of, weights);
+  rec_file_close(file);
+  return status;
+}
+
+rec_status checkpoint_characters(const char *path, char **characters) {
+  rec_file *file;
+  *characters = NULL;
+  rec_status status = rec_file_open(path, &file);
+  if (status) return status;
+  const char *found = rec_file_metadata(file, "rec.characters");
+  if (found && !(*characters = strdup(found))) status = rec_no_memory();
   rec_file_close(file);
   return status;
 }

@@ -1,54 +1,132 @@
+// Windows of tokens: at random places, piece after piece, or drawn from a task. Which tokens a window
+// has is a function of data, seed, stream and position alone.
+//
+//   documents apart, context 4:   a b c d e | f g | h ..     pieces a b c d, e, f g, h ..
 #include "runtime/train/data.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "runtime/train/numeric.h"
 #include "runtime/train/random.h"
 
-static rec_status read_bytes(FILE *file, const char *path, train_data *data) {
-  unsigned char block[65536];
-  for (size_t got; (got = fread(block, 1, sizeof block, file)) > 0;) {
-    uint16_t *grown = realloc(data->tokens, ((size_t)data->count + got) * sizeof *grown);
-    if (!grown) return rec_no_memory();
-    data->tokens = grown;
-    for (size_t i = 0; i < got; i++) data->tokens[data->count++] = block[i];
-  }
-  return ferror(file) ? rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno)) : REC_OK;
+const char *const source_names[SOURCES] = {"bytes", "chars", "ids"};
+
+// ---- checks -------------------------------------------------------------------------------------
+
+static rec_status check_tokens(const char *path, const train_data *data) {
+  static const char *const units[SOURCES] = {"byte", "character", "token"};
+  const char *unit = units[data->source.kind];
+  int vocabulary = data->windows.vocabulary;
+  for (int64_t i = 0; i < data->count; i++)
+    if (data->tokens[i] >= vocabulary)
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "%s: expected %ss below %d, the symbols of the model, found %d at %s %lld",
+                      path, unit, vocabulary, data->tokens[i], unit, (long long)i);
+  return REC_OK;
 }
 
-static rec_status check(const char *path, double split, int64_t context, int vocabulary,
-                        train_data *data) {
-  data->train_count = (int64_t)((double)data->count * split);
+static rec_status check(const char *path, train_data *data) {
+  int64_t context = data->windows.context;
+  data->train_count = (int64_t)((double)data->count * data->source.split);
   int64_t held_out = data->count - data->train_count;
   if (data->train_count <= context || held_out <= 1)
     return rec_fail(
         REC_ERROR_ARGUMENT,
-        "%s: expected more than %lld bytes to train on and 2 held out, found %lld and %lld", path,
-        (long long)context, (long long)data->train_count, (long long)held_out);
-  for (int64_t i = 0; i < data->count; i++)
-    if (data->tokens[i] >= vocabulary)
-      return rec_fail(
-          REC_ERROR_ARGUMENT,
-          "%s: expected bytes below %d, the symbols of the model, found %d at byte %lld", path,
-          vocabulary, data->tokens[i], (long long)i);
+        "%s: expected more than %lld %s to train on and 2 held out, found %lld and %lld", path,
+        (long long)context, data->source.kind == SOURCE_BYTES ? "bytes" : "tokens",
+        (long long)data->train_count, (long long)held_out);
+  return check_tokens(path, data);
+}
+
+// ---- documents ----------------------------------------------------------------------------------
+
+// Documents begin at the separators, whose successors are their first tokens; the next separator is
+// a document's last target.
+static rec_status find_separators(train_data *data) {
+  int64_t count = 1;
+  uint16_t separator = (uint16_t)data->source.separator;
+  for (int64_t i = 1; i < data->train_count; i++) count += data->tokens[i] == separator;
+  int64_t *starts = data->owned_starts = calloc((size_t)count + 1, sizeof *starts);
+  if (!starts) return rec_no_memory();
+  for (int64_t i = 1, n = 1; i < data->train_count; i++)
+    if (data->tokens[i] == separator) starts[n++] = i;
+  data->starts = starts;
+  data->document_count = count;
+  data->ends_count = true;
   return REC_OK;
 }
 
-rec_status train_data_open(const char *path, double split, int64_t context, int vocabulary,
-                           train_data *data) {
-  struct stat info;
-  *data = (train_data){0};
-  if (!stat(path, &info) && S_ISDIR(info.st_mode))
-    return rec_fail(REC_ERROR_FILE, "%s: expected a file, found a folder", path);
-  FILE *file = fopen(path, "rb");
-  if (!file) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
-  rec_status status = read_bytes(file, path, data);
-  fclose(file);
-  if (!status) status = check(path, split, context, vocabulary, data);
+static rec_status one_document(train_data *data) {
+  data->starts = data->owned_starts = calloc(2, sizeof(int64_t));
+  data->document_count = 1;
+  data->ends_count = true;
+  return data->starts ? REC_OK : rec_no_memory();
+}
+
+// Those of the file's documents that begin in the training part.
+static rec_status documents_of_file(train_data *data) {
+  data->starts = data->file.starts;
+  while (data->document_count < data->file.document_count &&
+         data->starts[data->document_count] < data->train_count)
+    data->document_count++;
+  return REC_OK;
+}
+
+// Behind the last input of a document.
+static int64_t document_end(const train_data *data, int64_t document) {
+  int64_t end =
+      document + 1 < data->document_count ? data->starts[document + 1] : data->train_count;
+  // What follows the last input is its target, of this document or, behind a separator, the next.
+  return data->ends_count && end < data->count ? end : end - 1;
+}
+
+static rec_status cut_pieces(const char *path, train_data *data) {
+  const train_source *s = &data->source;
+  rec_status status = !s->apart                   ? one_document(data)
+                      : s->separator >= 0         ? find_separators(data)
+                      : data->file.document_count ? documents_of_file(data)
+                                                  : REC_OK;
+  if (status) return status;
+  if (!data->document_count)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s: expected marks of documents, as Megatron's index has them, found none; "
+                    "say separator = N",
+                    path);
+  data->pieces_before = calloc((size_t)data->document_count + 1, sizeof *data->pieces_before);
+  if (!data->pieces_before) return rec_no_memory();
+  for (int64_t i = 0; i < data->document_count; i++) {
+    int64_t length = document_end(data, i) - data->starts[i], context = data->windows.context;
+    data->pieces_before[i + 1] =
+        data->pieces_before[i] + (length > 0 ? (length + context - 1) / context : 0);
+  }
+  if (data->pieces_before[data->document_count]) return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT, "%s: expected documents of two tokens or more, found none",
+                  path);
+}
+
+// ---- opening ------------------------------------------------------------------------------------
+
+static rec_status open_source(const char *path, train_data *data) {
+  uint16_t *tokens = NULL;
+  if (data->source.kind == SOURCE_TOKENS) {
+    rec_status status = token_file_open(path, data->source.format, &data->file);
+    data->tokens = data->file.tokens;
+    data->count = data->file.count;
+    return status;
+  }
+  rec_status status = train_text_read(path, data->source.kind, data->windows.vocabulary, &tokens,
+                                      &data->count, &data->characters);
+  data->tokens = data->owned_tokens = tokens;
+  return status;
+}
+
+rec_status train_data_open(const char *path, const train_source *source,
+                           const train_windows *windows, train_data *data) {
+  *data = (train_data){.source = *source, .windows = *windows};
+  rec_status status = open_source(path, data);
+  if (!status) status = check(path, data);
+  if (!status && (source->streaming || source->apart)) status = cut_pieces(path, data);
   if (status) train_data_close(data);
   return status;
 }
@@ -70,22 +148,77 @@ rec_status train_data_generate(const train_task *task, int64_t context, int voca
 }
 
 void train_data_close(train_data *data) {
-  free(data->tokens);
+  token_file_close(&data->file);
+  free(data->owned_tokens);
+  free(data->owned_starts);
+  free(data->pieces_before);
+  free(data->characters);
   *data = (train_data){0};
+}
+
+// ---- windows ------------------------------------------------------------------------------------
+
+static int64_t task_window(const train_data *data, uint64_t seed, uint64_t stream,
+                           uint64_t position, int64_t length, uint16_t *tokens, uint16_t *targets) {
+  int64_t count = 0;
+  task_sequence(data->task, seed, stream, position, length, tokens, targets);
+  for (int64_t i = 0; i < length; i++) count += targets[i] != NO_TARGET;
+  return count;
+}
+
+// The document of a piece: the last with at most so many pieces before it that is not empty.
+static int64_t document_of(const train_data *data, int64_t piece) {
+  int64_t low = 0, high = data->document_count;
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    if (data->pieces_before[middle] <= piece)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// Each row reads its own share of the pieces, and then on, around the end.
+static int64_t piece_of_stream(const train_data *data, uint64_t position) {
+  int64_t pieces = data->pieces_before[data->document_count], batch = data->windows.rows;
+  int64_t row = (int64_t)(position % (uint64_t)batch), step = (int64_t)(position / (uint64_t)batch);
+  int64_t first = pieces / batch * row + pieces % batch * row / batch;
+  return (first + step % pieces) % pieces;
+}
+
+static int64_t piece_window(const train_data *data, int64_t piece, int64_t length, uint16_t *tokens,
+                            uint16_t *targets) {
+  int64_t document = document_of(data, piece), end = document_end(data, document);
+  int64_t first =
+      data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
+  int64_t count = end - first < length ? end - first : length;
+  memcpy(tokens, data->tokens + first, (size_t)count * sizeof *tokens);
+  memcpy(targets, data->tokens + first + 1, (size_t)count * sizeof *targets);
+  for (int64_t i = count; i < length; i++) tokens[i] = 0, targets[i] = NO_TARGET;
+  return count;
 }
 
 int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
                           int64_t length, uint16_t *tokens, uint16_t *targets) {
-  if (data->task) {
-    int64_t count = 0;
-    task_sequence(data->task, seed, stream, position, length, tokens, targets);
-    for (int64_t i = 0; i < length; i++) count += targets[i] != NO_TARGET;
-    return count;
+  if (data->task) return task_window(data, seed, stream, position, length, tokens, targets);
+  if (data->source.streaming)
+    return piece_window(data, piece_of_stream(data, position), length, tokens, targets);
+  if (data->source.apart) {
+    int64_t pieces = data->pieces_before[data->document_count];
+    return piece_window(data, random_below(seed, stream, position, pieces), length, tokens,
+                        targets);
   }
   int64_t start = random_below(seed, stream, position, data->train_count - length);
   memcpy(tokens, data->tokens + start, (size_t)length * sizeof *tokens);
   memcpy(targets, data->tokens + start + 1, (size_t)length * sizeof *targets);
   return length;
+}
+
+bool train_data_begins(const train_data *data, uint64_t position) {
+  if (data->task || !data->source.streaming) return false;
+  int64_t piece = piece_of_stream(data, position);
+  return data->pieces_before[document_of(data, piece)] == piece;
 }
 
 void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,

@@ -31,8 +31,10 @@ static const state_choice *draw(const trainer *t, const intervention *v, int pla
   double u = random_uniform(t->block->seed, t->in->draws, position);
   for (int i = 0; v && i < v->choice_count; i++) {
     const state_choice *c = &v->choices[i];
-    bool nothing_yet =
-        (c->kind == FROM_LAST_BATCH || c->kind == FROM_FITTED_NOISE) && !t->carried_valid;
+    bool last = c->kind == FROM_LAST_BATCH,
+         nothing_yet = (last || c->kind == FROM_FITTED_NOISE) && !t->carried_valid;
+    if (last && train_data_begins(t->in->data, (uint64_t)(t->step * t->block->batch + sequence)))
+      nothing_yet = true;
     if (u < c->weight || i + 1 == v->choice_count) return nothing_yet ? &zero : c;
     u -= c->weight;
   }

@@ -175,6 +175,7 @@ static rec_status open_loop(loop *l, const train_block *block) {
   if (!status) status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
+  if (!status) l->t->characters = l->data.characters;
   if (!status) status = start(l);
   if (!status) status = open_log(l);
   return status;
@@ -200,7 +201,7 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     catch_signals(&l, true);
     status = run_steps(&l);
     if (!status && l.t->step == block->steps)
-      status = checkpoint_save_weights(&l.t->of, l.t->weights, l.weights);
+      status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.characters, l.weights);
     if (!status) status = save(&l);
     catch_signals(&l, false);
   }

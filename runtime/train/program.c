@@ -323,16 +323,33 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
   if (b->task.kind == TASK_MQAR && b->task.count >= b->task.alphabet / 2) wrong(r, "count");
 }
 
+// The place of a name in a list of `count`.
+static int named(reader *r, const cJSON *object, const char *key, const char *const *names,
+                 int count) {
+  const char *name = text(r, object, key, false);
+  for (int i = 0; i < count; i++)
+    if (!strcmp(names[i], name)) return i;
+  wrong(r, key);
+  return 0;
+}
+
+static void read_source(reader *r, const cJSON *object, train_source *s) {
+  const cJSON *o = get(object, "source");
+  *s = (train_source){
+      .kind = (source_kind)named(r, o, "tokens", source_names, SOURCES),
+      .format = (token_format)named(r, o, "format", token_format_names, TOKEN_FORMATS),
+      .split = number(r, o, "split"),
+      .streaming = flag(o, "streaming"),
+      .apart = flag(o, "apart"),
+      .separator = whole(r, o, "separator", -1, 65535)};
+}
+
 static rate_kind read_schedule(reader *r, const cJSON *object) {
   static const char *const names[] = {[RATE_COSINE] = "cosine",
                                       [RATE_LINEAR] = "linear",
                                       [RATE_CONSTANT] = "constant",
                                       [RATE_STABLE] = "warmup_stable_decay"};
-  const char *name = text(r, object, "schedule", false);
-  for (int i = 0; i < RATE_KINDS; i++)
-    if (!strcmp(names[i], name)) return (rate_kind)i;
-  wrong(r, "schedule");
-  return RATE_COSINE;
+  return (rate_kind)named(r, object, "schedule", names, RATE_KINDS);
 }
 
 static void read_recipe(reader *r, const cJSON *object, const train_model *m, train_block *b) {
@@ -362,7 +379,6 @@ static void read_block(reader *r, const cJSON *object, const train_model *models
                      .init = text(r, object, "init", true),
                      .file = text(r, object, "file", cJSON_IsObject(get(object, "task"))),
                      .model = (int)whole(r, object, "model", 0, model_count - 1),
-                     .split = number(r, object, "split"),
                      .context = whole(r, object, "context", 1, ANY_INT),
                      .batch = whole(r, object, "batch", 1, ANY_INT),
                      .steps = whole(r, object, "steps", 1, ANY_INT),
@@ -379,6 +395,7 @@ static void read_block(reader *r, const cJSON *object, const train_model *models
                      .weight_decay = number(r, object, "weight_decay"),
                      .clip = number(r, object, "clip"),
                      .floor = number(r, object, "floor")};
+  read_source(r, object, &b->source);
   read_task(r, object, b);
   if (!r->status) read_recipe(r, object, &models[b->model], b);
   intervention *v = list(r, object, "initial_state", sizeof *v, &items, &b->intervention_count);
@@ -388,11 +405,7 @@ static void read_block(reader *r, const cJSON *object, const train_model *models
 
 static distance_kind read_distance(reader *r, const cJSON *object) {
   static const char *const names[] = {"total_variation", "jensen_shannon", "cosine"};
-  const char *name = text(r, object, "distance", false);
-  for (int i = 0; i < 3; i++)
-    if (!strcmp(names[i], name)) return (distance_kind)i;
-  wrong(r, "distance");
-  return TOTAL_VARIATION;
+  return (distance_kind)named(r, object, "distance", names, 3);
 }
 
 static void read_lists(reader *r, const cJSON *json, train_program *p) {

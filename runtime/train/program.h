@@ -5,7 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "runtime/internal.h"
-#include "runtime/train/tasks.h"
+#include "runtime/train/data.h"
 
 enum { NO_TENSOR = -1 };
 
@@ -130,8 +130,8 @@ typedef struct train_block {
   const char *name, *after, *init, *file;  // after, init may be NULL; file: NULL with a task
   bool generated;                          // the data are those of `task`
   train_task task;
+  train_source source;
   int model;
-  double split;
   int64_t context, batch, steps, warmup, decay;
   int64_t accumulate;  // parts of a batch that run one after another
   uint64_t seed;

@@ -106,8 +106,9 @@ rec_status session_open_data(const session *s, const train_block *block, train_d
   int vocabulary = s->program->models[block->model].vocabulary;
   if (block->generated) return train_data_generate(&block->task, block->context, vocabulary, data);
   char *path = data_path(s, block);
-  rec_status status = path ? train_data_open(path, block->split, block->context, vocabulary, data)
-                           : rec_no_memory();
+  train_windows windows = {block->context, block->batch, vocabulary};
+  rec_status status =
+      path ? train_data_open(path, &block->source, &windows, data) : rec_no_memory();
   free(path);
   return status;
 }

@@ -30,6 +30,7 @@ typedef struct trainer {
   bool carried_valid;  // there was a last batch
   double *fitted;      // by state (at 2 * head_place): means of its heads, then variances
   bool *fitted_valid;  // by state
+  const char *characters;  // that the tokens stand for, as train_data has them; NULL: none
   trainer_memory memory;
   struct trainer_internals *in;
 } trainer;

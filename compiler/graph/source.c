@@ -1,0 +1,100 @@
+/* The file of a train block's data, and the order in which its tokens are read.
+ *
+ *   data tokens("pile.bin", order = streaming, documents = apart, separator = 0)
+ */
+#include <string.h>
+
+#include "compiler/graph/build.h"
+#include "compiler/syntax/syntax.h"
+
+const char *const graph_sources[] = {"bytes", "chars", "ids"};
+const char *const graph_formats[] = {"by_content", "raw", "llmc", "megatron"};
+
+enum { KIND, SPLIT, ORDER, DOCUMENTS, SEPARATOR };
+
+/* The first one differs. */
+static const char *const text_names[] = {"tokens", "split", "order", "documents", "separator"};
+static const char *const ids_names[] = {"format", "split", "order", "documents", "separator"};
+
+static const source_rules rules[] = {{"text", text_names, 5}, {"tokens", ids_names, 5}};
+
+const source_rules *source_rules_find(const char *name) {
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (!strcmp(rules[i].name, name)) return &rules[i];
+  return NULL;
+}
+
+/* One of `count` words; absent: the first. */
+static bool read_word(graph_builder *b, const ast_expr *e, const char *setting,
+                      const char *const *words, int count, int *place) {
+  const char *word = e && e->kind == AST_NAME ? e->name.text : "", *list = "";
+  *place = 0;
+  while (*place < count && e && strcmp(words[*place], word) != 0) ++*place;
+  if (*place < count) return true;
+  for (int i = 0; i < count; i++)
+    list = arena_printf(b->arena, "%s%s%s", list,
+                        i == 0          ? ""
+                        : i + 1 < count ? ", "
+                                        : " or ",
+                        words[i]);
+  diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting, list,
+             expr_to_text(b->arena, e));
+  return false;
+}
+
+static bool read_split(graph_builder *b, sema_scope *scope, const ast_expr *e, double *split) {
+  *split = 0.95;
+  if (e && e->kind == AST_PERCENT)
+    *split = e->percent.value;
+  else if (e && !sema_constant(scope, e, "split", split))
+    return false;
+  if (*split >= 0.01 && *split <= 0.999) return true;
+  diag_error(b->diag, e->span, "expected split between 0.01 and 0.999, found %g", *split);
+  return false;
+}
+
+static bool read_separator(graph_builder *b, sema_scope *scope, const ast_expr *e,
+                           graph_source *to) {
+  to->separator = -1;
+  if (!e) return true;
+  if (!sema_whole(scope, e, "separator", 0, &to->separator)) return false;
+  const char *wrong = !to->apart                       ? "documents = apart beside separator"
+                      : to->tokens == TOKENS_CHARS     ? "a separator among bytes or ids"
+                      : to->separator > UINT16_MAX - 1 ? "a separator below 65535"
+                                                       : NULL;
+  if (wrong)
+    diag_error(b->diag, e->span, "expected %s, found separator = %lld", wrong,
+               (long long)to->separator);
+  return !wrong;
+}
+
+/* What separates documents must be known: a token, or the index of a file of ids. */
+static bool check_documents(graph_builder *b, const ast_expr *e, const graph_source *to) {
+  if (!to->apart || to->separator >= 0 || to->tokens == TOKENS_IDS) return true;
+  diag_error(b->diag, e->span, "expected separator = N beside documents = apart, found none");
+  return false;
+}
+
+bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const ast_expr *file,
+                 const ast_expr *const *values, graph_source *to) {
+  static const char *const orders[] = {"shuffled", "streaming"}, *const documents[] = {"joined",
+                                                                                       "apart"};
+  bool ids = !strcmp(e->kind == AST_CALL ? e->call.callee.text : e->name.text, "tokens");
+  int kind = 0, streaming, apart;
+  if (!file || file->kind != AST_STRING) {
+    diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s",
+               ids ? "tokens" : "text", file ? "another expression" : "none");
+    return false;
+  }
+  to->file = file->string.text;
+  bool good = ids ? read_word(b, values[KIND], "format", graph_formats, GRAPH_FORMATS, &to->format)
+                  : read_word(b, values[KIND], "tokens", graph_sources, 2, &kind);
+  if (!good || !read_split(b, scope, values[SPLIT], &to->split) ||
+      !read_word(b, values[ORDER], "order", orders, 2, &streaming) ||
+      !read_word(b, values[DOCUMENTS], "documents", documents, 2, &apart))
+    return false;
+  to->tokens = ids ? TOKENS_IDS : (source_tokens)kind;
+  to->streaming = streaming;
+  to->apart = apart;
+  return read_separator(b, scope, values[SEPARATOR], to) && check_documents(b, e, to);
+}

@@ -1,0 +1,38 @@
+// Files of 16-bit tokens, mapped and checked before use:
+//
+//   raw        tokens alone (nanoGPT)
+//   llmc       256 numbers of 32 bits (20240520, 1, how many tokens, ..), then the tokens (llm.c)
+//   megatron   NAME.bin, tokens alone, beside NAME.idx, which says where documents begin (Megatron, RWKV)
+#ifndef REC_TRAIN_TOKEN_FILE_H
+#define REC_TRAIN_TOKEN_FILE_H
+
+#include "runtime/internal.h"
+
+// By content: what a .idx beside the file, or its first bytes, say.
+typedef enum token_format {
+  FORMAT_BY_CONTENT,
+  FORMAT_RAW,
+  FORMAT_LLMC,
+  FORMAT_MEGATRON,
+  TOKEN_FORMATS
+} token_format;
+
+extern const char *const token_format_names[TOKEN_FORMATS];
+
+typedef struct token_file {
+  const uint16_t *tokens;
+  int64_t count;
+  int64_t document_count;  // 0: not known
+  int64_t *starts;         // of the documents; document_count + 1, the last is `count`
+  rec_mapping bytes;
+} token_file;
+
+rec_status token_file_open(const char *path, token_format format, token_file *file);
+void token_file_close(token_file *file);
+
+// The same for bytes in memory, which must outlive the file and be aligned to 2. `index`: of
+// Megatron's, else NULL.
+rec_status token_file_read(const char *path, token_format format, rec_mapping bytes,
+                           const rec_mapping *index, token_file *file);
+
+#endif

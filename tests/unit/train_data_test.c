@@ -1,0 +1,368 @@
+// Files of tokens in every format: what is well formed is read as it was written, what is not costs one
+// message that names it. Windows: random, streaming, documents apart.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/train/data.h"
+#include "runtime/train/numeric.h"
+
+#include <cmocka.h>
+
+enum { TOKENS = 1000 };
+
+static char folder[] = "/tmp/rec-data-XXXXXX";
+
+static const char *in_folder(const char *name) {
+  static char path[2][256];
+  static int turn;
+  turn = 1 - turn;
+  snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+  return path[turn];
+}
+
+static void write_file(const char *name, const void *head, size_t head_size, const void *bytes,
+                       size_t size) {
+  FILE *file = fopen(in_folder(name), "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(head, 1, head_size, file), head_size);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  fclose(file);
+}
+
+static uint16_t token_at(int64_t i) { return (uint16_t)(i * 7 % 500); }
+
+static const uint16_t *some_tokens(void) {
+  static uint16_t tokens[TOKENS];
+  for (int i = 0; i < TOKENS; i++) tokens[i] = token_at(i);
+  return tokens;
+}
+
+static void write_raw(const char *name) { write_file(name, "", 0, some_tokens(), TOKENS * 2); }
+
+static void write_llmc(const char *name, uint32_t magic, uint32_t version, uint32_t count) {
+  uint32_t header[256] = {magic, version, count};
+  write_file(name, header, sizeof header, some_tokens(), TOKENS * 2);
+}
+
+// An index of sequences of 300, 0, 200 and 500 tokens in the documents 0, 1..2, 3.
+typedef struct megatron {
+  char bytes[512];
+  size_t size;
+} megatron;
+
+static void put(megatron *m, const void *bytes, size_t size) {
+  memcpy(m->bytes + m->size, bytes, size);
+  m->size += size;
+}
+
+static megatron good_index(void) {
+  megatron m = {.size = 0};
+  const uint64_t version = 1, counts[2] = {4, 4};
+  const int32_t lengths[4] = {300, 0, 200, 500};
+  const int64_t places[4] = {0, 600, 600, 1000}, marks[4] = {0, 1, 3, 4};
+  put(&m, "MMIDIDX\0", 9);
+  put(&m, &version, 8);
+  put(&m, "\x08", 1);
+  put(&m, counts, 16);
+  put(&m, lengths, 16);
+  put(&m, places, 32);
+  put(&m, marks, 32);
+  return m;
+}
+
+static void refuses(const char *name, token_format format, const char *message) {
+  token_file file;
+  assert_int_not_equal(token_file_open(in_folder(name), format, &file), REC_OK);
+  if (!strstr(rec_message(), message)) fail_msg("expected '%s' in '%s'", message, rec_message());
+  assert_null(file.tokens);
+}
+
+static void reads(const char *name, token_format format, int64_t documents) {
+  token_file file;
+  if (token_file_open(in_folder(name), format, &file)) fail_msg("%s", rec_message());
+  assert_int_equal(file.count, TOKENS);
+  for (int i = 0; i < TOKENS; i++) assert_int_equal(file.tokens[i], token_at(i));
+  assert_int_equal(file.document_count, documents);
+  token_file_close(&file);
+}
+
+static void formats_are_read(void **state) {
+  (void)state;
+  write_raw("raw.bin");
+  reads("raw.bin", FORMAT_BY_CONTENT, 0);
+  reads("raw.bin", FORMAT_RAW, 0);
+  write_llmc("llmc.bin", 20240520, 1, TOKENS);
+  reads("llmc.bin", FORMAT_BY_CONTENT, 0);
+  reads("llmc.bin", FORMAT_LLMC, 0);
+  write_raw("both.bin");
+  megatron m = good_index();
+  write_file("both.idx", "", 0, m.bytes, m.size);
+  reads("both.bin", FORMAT_BY_CONTENT, 3);
+  reads("both.bin", FORMAT_MEGATRON, 3);
+  reads("both.bin", FORMAT_RAW, 0);
+  token_file file;
+  assert_int_equal(token_file_open(in_folder("both.bin"), FORMAT_MEGATRON, &file), REC_OK);
+  const int64_t starts[] = {0, 300, 500, 1000};
+  assert_memory_equal(file.starts, starts, sizeof starts);
+  token_file_close(&file);
+}
+
+static void malformed_files_are_named(void **state) {
+  (void)state;
+  write_file("odd.bin", "x", 1, some_tokens(), 40);
+  refuses("odd.bin", FORMAT_BY_CONTENT, "found 41 bytes, an odd number");
+  refuses("none.bin", FORMAT_BY_CONTENT, "No such file");
+  write_llmc("cut.bin", 20240520, 1, TOKENS + 1);
+  refuses("cut.bin", FORMAT_BY_CONTENT, "found 2000 bytes: the file is truncated");
+  write_llmc("long.bin", 20240520, 1, TOKENS - 1);
+  refuses("long.bin", FORMAT_BY_CONTENT, "expected 999 tokens");
+  write_llmc("wide.bin", 20240801, 7, TOKENS);
+  refuses("wide.bin", FORMAT_BY_CONTENT, "tokens of 32 bits");
+  write_llmc("version.bin", 20240520, 2, TOKENS);
+  refuses("version.bin", FORMAT_BY_CONTENT, "version 2");
+  refuses("raw.bin", FORMAT_LLMC, "expected a header that begins with 20240520");
+  write_file("short.bin", "", 0, some_tokens(), 100);
+  refuses("short.bin", FORMAT_LLMC, "found a file of 100: it is truncated");
+  refuses("raw.bin", FORMAT_MEGATRON, "raw.idx: expected an index, found none");
+}
+
+// The index with one byte or number changed.
+static void refuses_index(size_t place, int64_t number, size_t size, const char *message) {
+  megatron m = good_index();
+  memcpy(m.bytes + place, &number, size);
+  write_file("both.idx", "", 0, m.bytes, m.size);
+  refuses("both.bin", FORMAT_BY_CONTENT, message);
+}
+
+static void malformed_indices_are_named(void **state) {
+  (void)state;
+  write_raw("both.bin");
+  refuses_index(0, 'X', 1, "an index that begins with MMIDIDX");
+  refuses_index(9, 2, 8, "expected version 1, found 2");
+  refuses_index(17, 4, 1, "type 4: tokens of 32 bits");
+  refuses_index(18, 5, 8, "5 sequences and 4 marks of documents, found 80 bytes for them");
+  refuses_index(18, INT64_MAX, 8, "the file is truncated");
+  refuses_index(26, INT64_MAX, 8, "the file is truncated");
+  refuses_index(34, 301, 4, "expected sequence 1 to begin at byte 602");
+  refuses_index(34, -1, 4, "a length of -1");
+  refuses_index(46, 499, 4, "expected sequences of 1000 tokens together, found 999");
+  refuses_index(46, 501, 4, "a length of 501");
+  refuses_index(82, 1, 8, "found 1 as mark 0");
+  refuses_index(98, 0, 8, "found 0 as mark 2");
+  refuses_index(106, 3, 8, "found 3 as mark 3");
+  megatron m = good_index();
+  write_file("both.idx", "", 0, m.bytes, 20);
+  refuses("both.bin", FORMAT_BY_CONTENT, "expected a header of 34 bytes, found a file of 20");
+  write_file("both.idx", "", 0, m.bytes, 0);
+  refuses("both.bin", FORMAT_BY_CONTENT, "found a file of 0");
+}
+
+// ---- windows ------------------------------------------------------------------------------------
+
+typedef struct window {
+  uint16_t tokens[8], targets[8];
+  int64_t count;
+} window;
+
+static window read_window(const train_data *data, uint64_t position) {
+  window w;
+  w.count = train_data_window(data, 1, 2, position, 8, w.tokens, w.targets);
+  return w;
+}
+
+static void open_data(const char *name, train_source source, train_data *data) {
+  train_windows windows = {8, 4, TOKENS};
+  source.kind = SOURCE_TOKENS;
+  source.split = 0.9;
+  if (train_data_open(in_folder(name), &source, &windows, data)) fail_msg("%s", rec_message());
+}
+
+static void a_stream_reads_on(void **state) {
+  (void)state;
+  train_data data;
+  write_raw("raw.bin");
+  open_data("raw.bin", (train_source){.streaming = true, .separator = -1}, &data);
+  // 900 tokens are 113 pieces; row b begins with piece 113 b / 4.
+  for (int row = 0; row < 4; row++)
+    for (int step = 0; step < 200; step++) {
+      int piece = (113 * row / 4 + step) % 113, first = 8 * piece;
+      uint64_t position = (uint64_t)(step * 4 + row);
+      window w = read_window(&data, position);
+      assert_int_equal(w.count, piece == 112 ? 4 : 8);
+      for (int i = 0; i < w.count; i++) {
+        assert_int_equal(w.tokens[i], token_at(first + i));
+        assert_int_equal(w.targets[i], token_at(first + i + 1));
+      }
+      for (int i = (int)w.count; i < 8; i++) assert_int_equal(w.targets[i], NO_TARGET);
+      assert_int_equal(train_data_begins(&data, position), piece == 0);
+    }
+  train_data_close(&data);
+}
+
+// Counts the targets of windows of tokens that are their own places.
+static void count_targets(const train_data *data, int steps, int seen[TOKENS]) {
+  for (int position = 0; position < 4 * steps; position++) {
+    window w = read_window(data, (uint64_t)position);
+    for (int64_t i = 0; i < w.count; i++) {
+      assert_int_equal(w.targets[i], w.tokens[i] + 1);
+      seen[w.targets[i]]++;
+    }
+  }
+}
+
+static void documents_stay_apart(void **state) {
+  (void)state;
+  train_data data;
+  int seen[TOKENS] = {0}, missed = 0;
+  uint16_t places[TOKENS];
+  for (int i = 0; i < TOKENS; i++) places[i] = (uint16_t)i;
+  write_file("both.bin", "", 0, places, sizeof places);
+  megatron m = good_index();
+  write_file("both.idx", "", 0, m.bytes, m.size);
+  open_data("both.bin", (train_source){.streaming = true, .apart = true, .separator = -1}, &data);
+  // Documents 0..299, 300..499, 500..899: 38 + 25 + 50 pieces.
+  assert_int_equal(data.pieces_before[3], 113);
+  int begins = 0;
+  for (int step = 0; step < 113; step++) begins += train_data_begins(&data, (uint64_t)step * 4);
+  assert_int_equal(begins, 3);
+  count_targets(&data, 113, seen);
+  for (int i = 0; i < TOKENS; i++)
+    assert_int_equal(seen[i], i % 900 == 0 || i == 300 || i == 500 || i > 900 ? 0 : 4);
+  train_data_close(&data);
+  open_data("both.bin", (train_source){.apart = true, .separator = -1}, &data);
+  memset(seen, 0, sizeof seen);
+  count_targets(&data, 500, seen);
+  for (int i = 1; i < 900; i++) missed += !seen[i];
+  assert_int_equal(seen[0] + seen[300] + seen[500] + seen[900], 0);
+  assert_int_equal(missed, 2);
+  train_data_close(&data);
+}
+
+static void separators_end_documents(void **state) {
+  (void)state;
+  train_data data;
+  // Token 7 k is a separator where it is 0: at 0 and 500; the second document begins with it.
+  write_raw("raw.bin");
+  open_data("raw.bin", (train_source){.streaming = true, .apart = true, .separator = 0}, &data);
+  assert_int_equal(data.document_count, 2);
+  assert_int_equal(data.starts[1], 500);
+  assert_int_equal(data.pieces_before[1], 63);
+  window last = read_window(&data, 62 * 4), first = read_window(&data, 63 * 4);
+  assert_int_equal(last.count, 4);
+  assert_int_equal(last.targets[3], 0);
+  assert_int_equal(first.tokens[0], 0);
+  assert_true(train_data_begins(&data, 63 * 4));
+  train_data_close(&data);
+}
+
+static void refuses_data(const char *name, train_source source, const char *message) {
+  train_data data;
+  train_windows windows = {8, 4, 400};
+  source.split = 0.9;
+  assert_int_not_equal(train_data_open(in_folder(name), &source, &windows, &data), REC_OK);
+  if (!strstr(rec_message(), message)) fail_msg("expected '%s' in '%s'", message, rec_message());
+}
+
+static void what_does_not_fit_is_named(void **state) {
+  (void)state;
+  write_raw("raw.bin");
+  refuses_data("raw.bin", (train_source){.kind = SOURCE_TOKENS, .separator = -1},
+               "expected tokens below 400, the symbols of the model, found 406 at token 58");
+  write_file("few.bin", "", 0, some_tokens(), 18);
+  refuses_data("few.bin", (train_source){.kind = SOURCE_TOKENS, .separator = -1},
+               "expected more than 8 tokens to train on and 2 held out, found 8 and 1");
+  write_file("few.bin", "", 0, some_tokens(), 100);
+  refuses_data("few.bin", (train_source){.kind = SOURCE_TOKENS, .apart = true, .separator = -1},
+               "expected marks of documents");
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+static void characters_are_numbered(void **state) {
+  (void)state;
+  static const char text[] =
+      "ab\xC3\xA4"
+      "a\xE2\x82\xAC\xF0\x9F\x98\x80"
+      "b";
+  const uint16_t expected[] = {0, 1, 2, 0, 3, 4, 1};
+  uint16_t *tokens;
+  int64_t count;
+  char *characters;
+  write_file("text", "", 0, text, sizeof text - 1);
+  assert_int_equal(
+      train_text_read(in_folder("text"), SOURCE_CHARACTERS, 5, &tokens, &count, &characters),
+      REC_OK);
+  assert_int_equal(count, 7);
+  assert_memory_equal(tokens, expected, sizeof expected);
+  assert_string_equal(characters, "ab\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
+  train_alphabet a = train_alphabet_of(characters);
+  assert_int_equal(a.count, 5);
+  for (size_t at = 0, i = 0; at < sizeof text - 1; i++) {
+    uint16_t token;
+    int size, length = train_alphabet_read(&a, text + at, sizeof text - 1 - at, &token);
+    assert_int_equal(token, expected[i]);
+    assert_memory_equal(train_alphabet_text(&a, token, &size), text + at, (size_t)length);
+    assert_int_equal(size, length);
+    at += (size_t)length;
+  }
+  free(tokens);
+  free(characters);
+  assert_int_not_equal(
+      train_text_read(in_folder("text"), SOURCE_CHARACTERS, 4, &tokens, &count, &characters),
+      REC_OK);
+  assert_non_null(
+      strstr(rec_message(), "at most 4 different characters, the symbols of the model, found 5"));
+}
+
+static void bytes_that_are_no_characters_are_named(void **state) {
+  (void)state;
+  // A lone continuation, an overlong form, a surrogate, beyond the last code point, cut off, NUL.
+  static const char *const wrong[] = {
+      "abc\x80", "abc\xC0\xAF", "abc\xED\xA0\x80", "abc\xF4\x90\x80\x80", "abc\xE2\x82", "abc\0"};
+  for (int i = 0; i < 6; i++) {
+    uint16_t *tokens;
+    int64_t count;
+    char *characters;
+    write_file("text", "", 0, wrong[i], i == 5 ? 4 : strlen(wrong[i]));
+    assert_int_not_equal(
+        train_text_read(in_folder("text"), SOURCE_CHARACTERS, 99, &tokens, &count, &characters),
+        REC_OK);
+    assert_non_null(strstr(rec_message(), "expected characters in UTF-8, found byte"));
+    assert_non_null(strstr(rec_message(), "at byte 3"));
+  }
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  static const char *const names[] = {"raw.bin", "llmc.bin",  "both.bin",    "both.idx",
+                                      "odd.bin", "cut.bin",   "long.bin",    "wide.bin",
+                                      "few.bin", "short.bin", "version.bin", "text"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink(in_folder(names[i]));
+  return rmdir(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(formats_are_read),
+      cmocka_unit_test(malformed_files_are_named),
+      cmocka_unit_test(malformed_indices_are_named),
+      cmocka_unit_test(a_stream_reads_on),
+      cmocka_unit_test(documents_stay_apart),
+      cmocka_unit_test(separators_end_documents),
+      cmocka_unit_test(what_does_not_fit_is_named),
+      cmocka_unit_test(characters_are_numbered),
+      cmocka_unit_test(bytes_that_are_no_characters_are_named),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
