@@ -387,6 +387,57 @@ static ir sin_cos_of_quadrant(emitter *e, ir r, ir q, bool cosine) {
   return from_bits(e, LLVMBuildXor(e->b, to_bits(e, y), flip, ""));
 }
 
+/* GPU, where there is no libm: 24 bits of x times 96 bits of 2 / pi, those behind which quarters of a turn are whole. */
+static ir reduced_exactly(emitter *e, ir x, ir *quadrant) {
+  static const uint32_t two_over_pi[] = {0,          0x28be60db, 0x9391054a, 0x7f09d5f4,
+                                         0x7d4d3770, 0x36d8a566, 0x4f10e410, 0};
+  LLVMTypeRef bits32 = e->i32, bits64 = e->i64;
+  ir bits = to_bits(e, absolute(e, x));
+  ir exponent = LLVMBuildSub(e->b, LLVMBuildLShr(e->b, bits, integer_constant(bits32, 23), ""),
+                             integer_constant(bits32, 126), "");
+  ir m = LLVMBuildShl(e->b, bits, integer_constant(bits32, 8), "");
+  m = LLVMBuildOr(e->b, m, integer_constant(bits32, 0x80000000u), "");
+  m = LLVMBuildZExt(e->b, m, bits64, "");
+  ir word = LLVMBuildAShr(e->b, exponent, integer_constant(bits32, 5), "");
+  ir shift = LLVMBuildZExt(e->b, LLVMBuildAnd(e->b, exponent, integer_constant(bits32, 31), ""), bits64, "");
+  ir parts[4];
+  for (int i = 0; i < 4; i++) {
+    parts[i] = LLVMConstInt(bits64, two_over_pi[i], 0);
+    for (int w = 1; w <= 4; w++) {
+      ir here = LLVMBuildICmp(e->b, LLVMIntEQ, word, integer_constant(bits32, (uint64_t)w), "");
+      ir taken = LLVMConstInt(bits64, i + w < 8 ? two_over_pi[i + w] : 0, 0);
+      parts[i] = LLVMBuildSelect(e->b, here, taken, parts[i], "");
+    }
+  }
+  ir high32 = LLVMConstInt(bits64, 32, 0), product = LLVMConstNull(bits64);
+  for (int i = 2; i >= 0; i--) { /* the low half of each word of the product carries into the next */
+    ir both = LLVMBuildOr(e->b, LLVMBuildShl(e->b, parts[i], high32, ""), parts[i + 1], "");
+    ir taken = LLVMBuildLShr(e->b, LLVMBuildShl(e->b, both, shift, ""), high32, "");
+    ir here = LLVMBuildMul(e->b, m, taken, "");
+    product = i == 0 ? LLVMBuildAdd(e->b, LLVMBuildShl(e->b, here, high32, ""), product, "")
+                     : LLVMBuildAdd(e->b, here, LLVMBuildLShr(e->b, product, high32, ""), "");
+  }
+  /* two bits of quadrants, then a fraction, to the nearest quadrant */
+  ir half = LLVMConstInt(bits64, UINT64_C(1) << 61, 0);
+  ir q = LLVMBuildLShr(e->b, LLVMBuildAdd(e->b, product, half, ""), LLVMConstInt(bits64, 62, 0), "");
+  ir fraction = LLVMBuildSub(e->b, product, LLVMBuildShl(e->b, q, LLVMConstInt(bits64, 62, 0), ""), "");
+  LLVMTypeRef wide = LLVMDoubleTypeInContext(e->context);
+  ir r = LLVMBuildFMul(e->b, LLVMBuildSIToFP(e->b, fraction, wide, ""),
+                       LLVMConstReal(wide, 0x1.921fb54442d18p-62), "");
+  ir negative = real_compare(e, LLVMRealOLT, x, number(e, 0, x));
+  q = LLVMBuildTrunc(e->b, q, bits32, "");
+  *quadrant = LLVMBuildSelect(e->b, negative, LLVMBuildNeg(e->b, q, ""), q, "");
+  r = LLVMBuildFPTrunc(e->b, r, e->real, "");
+  ir finite = real_compare(e, LLVMRealOLT, absolute(e, x), number(e, INFINITY, x));
+  return choose(e, finite, choose(e, negative, real_neg(e, r), r), number(e, NAN, x));
+}
+
+static ir large_sin_cos(emitter *e, const char *name, ir *args, int count) {
+  if (!e->gpu) return libm_lanes(e, name, args, count);
+  ir quadrant, r = reduced_exactly(e, args[0], &quadrant);
+  return sin_cos_of_quadrant(e, r, quadrant, name[0] == 'c');
+}
+
 /* Reduction modulo pi / 2 in double: pi / 2 has 33 leading bits in the first part, so that n times it is exact up to
  * |x| of 2^20; libm reduces what is larger. */
 static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
@@ -395,7 +446,7 @@ static ir sin_cos_body(emitter *e, const char *name, ir *args, int count) {
   ir large = real_compare(e, LLVMRealUGT, size, number(e, 1048576.0, x));
   ir result = stack_slot(e, LLVMTypeOf(x), "");
   emit_branch branch = branch_begin(e, any_lane(e, large));
-  store_real(e, libm_lanes(e, name, args, count), result);
+  store_real(e, large_sin_cos(e, name, args, count), result);
   branch_else(e, &branch);
   LLVMTypeRef wide = double_like(e, x);
   ir xd = LLVMBuildFPExt(e->b, x, wide, "");

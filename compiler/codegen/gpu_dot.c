@@ -65,7 +65,8 @@ static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, 
     if (axis_in(axes, other)) axis = other;
   }
   if (axes) end = l->axis_size[axis];
-  if (!axes && p->range == RANGE_TO_ROW) end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
+  if (!axes && p->range == RANGE_TO_ROW)
+    end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
   if (!axes && p->range == RANGE_FROM_ROW) begin = s->i[0];
   emit_loop loop = loop_begin(e, begin, end, 1, "k");
   at->index[axis] = loop.index;

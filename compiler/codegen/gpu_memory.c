@@ -79,6 +79,11 @@ static int64_t most_sums(const host *h, const part *p) {
 }
 
 void gpu_place_sums(host *h) {
+  if (h->m.kind == MAP_BLOCK) {
+    h->sums = h->on_chip;
+    h->on_chip += GPU_MOST_WARPS;
+    return;
+  }
   int64_t numbers = most_sums(h, &h->main);
   if (h->has_again && most_sums(h, &h->again) > numbers) numbers = most_sums(h, &h->again);
   h->sums = h->on_chip;

@@ -108,8 +108,43 @@ void gpu_segment_adjoint(lower *l, const plan_nest *nest) {
 
 static ir warp_sum(emitter *e, ir x) {
   for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2) {
-    ir other = gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
+    ir other =
+        gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
     x = real_add(e, x, other);
+  }
+  return x;
+}
+
+static ir lane_number(lower *l) {
+  return LLVMBuildURem(l->e->b, l->team->thread, integer(l->e, GPU_WARP_LANES), "");
+}
+
+static ir warp_number(lower *l) {
+  return LLVMBuildUDiv(l->e->b, l->team->thread, integer(l->e, GPU_WARP_LANES), "");
+}
+
+/* The first lane of every warp stores what its warp came to. */
+static void store_of_warp(lower *l, ir x, ir row) {
+  emitter *e = l->e;
+  ir first = LLVMBuildICmp(e->b, LLVMIntEQ, lane_number(l), integer(e, 0), "");
+  emit_branch branch = branch_begin(e, first);
+  store_real(e, x, element(e, e->real, l->team->sums, int_add(e, row, warp_number(l))));
+  branch_end(e, &branch);
+}
+
+ir team_all(lower *l, tile_op op, ir x) {
+  emitter *e = l->e;
+  for (int mask = GPU_WARP_LANES / 2; mask; mask /= 2) {
+    ir other =
+        gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, (unsigned)mask, 0)}, 2);
+    x = lower_combine(e, op, x, other);
+  }
+  lower_barrier(l);
+  store_of_warp(l, x, integer(e, 0));
+  lower_barrier(l);
+  for (int warp = 0; warp < l->team->threads / GPU_WARP_LANES; warp++) {
+    ir y = load_real(e, element(e, e->real, l->team->sums, integer(e, warp)), 0);
+    x = warp ? lower_combine(e, op, x, y) : y;
   }
   return x;
 }
@@ -190,12 +225,7 @@ void team_stage(lower *l, const plan_nest *nest, int position, const place_in_lo
   ir zero = real_number(e, 0, 0);
   if (target->own) x = choose(e, target->own, x, zero);
   x = warp_sum(e, choose(e, t->inside, x, zero));
-  ir lane = LLVMBuildURem(e->b, t->thread, integer(e, GPU_WARP_LANES), "");
-  ir warp = LLVMBuildUDiv(e->b, t->thread, integer(e, GPU_WARP_LANES), "");
-  ir at_row = int_add(e, rows_of(l, nest, position, at), warp);
-  emit_branch branch = branch_begin(e, LLVMBuildICmp(e->b, LLVMIntEQ, lane, integer(e, 0), ""));
-  store_real(e, x, element(e, e->real, t->sums, at_row));
-  branch_end(e, &branch);
+  store_of_warp(l, x, rows_of(l, nest, position, at));
   if (points_of(l->m, l->p->program, nest->axes) < 0) sum_here(l, nest, position, at);
 }
 

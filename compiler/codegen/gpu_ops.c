@@ -42,7 +42,8 @@ LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row) {
   return LLVMFunctionType(result, arguments, (unsigned)count, 0);
 }
 
-static void set_flag(LLVMContextRef context, LLVMValueRef function, const char *name, uint64_t value) {
+static void set_flag(LLVMContextRef context, LLVMValueRef function, const char *name,
+                     uint64_t value) {
   unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
   LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateEnumAttribute(context, kind, value));

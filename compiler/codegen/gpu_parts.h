@@ -4,7 +4,7 @@
 
 #include "lower_parts.h"
 
-enum { GPU_WARP_LANES = 32 };
+enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
 
 /* gpu_nests.c */
 void gpu_solve(lower *l, const plan_nest *nest);
@@ -15,6 +15,9 @@ void team_stage(lower *l, const plan_nest *nest, int position, const place_in_lo
 void team_finish(lower *l, const plan_nest *nest);
 /* Numbers of shared memory that a nest of the plan needs for that, at most. */
 int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int threads);
+
+/* What a reduction comes to over all threads of a block, for each of them. */
+ir team_all(lower *l, tile_op op, ir x);
 
 /* gpu_dot.c */
 void gpu_dot(lower *l, const plan_nest *nest);

@@ -4,8 +4,8 @@
  */
 #include <stddef.h>
 
-#include "../../runtime/support/library.h"
 #include "../../runtime/support/gpu_frame.h"
+#include "../../runtime/support/library.h"
 #include "gpu.h"
 
 typedef struct sum_task {
@@ -49,8 +49,9 @@ static ir sum_of_copies(const sum_task *t, ir at) {
 }
 
 static void store_as(const sum_task *t, ir sum, ir at) {
-  static const number_type types[] = {
-      [REC_STORED_NUMBER] = NUMBER_F32, [REC_STORED_BF16] = NUMBER_BF16, [REC_STORED_F16] = NUMBER_F16};
+  static const number_type types[] = {[REC_STORED_NUMBER] = NUMBER_F32,
+                                      [REC_STORED_BF16] = NUMBER_BF16,
+                                      [REC_STORED_F16] = NUMBER_F16};
   emitter *e = t->e;
   ir to = pointer_of(t, offsetof(rec_gpu_sum_task, to)), stored = NUMBER(t, stored);
   for (int kind = REC_STORED_NUMBER; kind <= REC_STORED_F16; kind++) {

@@ -252,7 +252,7 @@ void host_plan(host *h) {
                  host_reads_states(h->k->program);
   if (h->has_again) plan_part(h, &h->again, h->k->recompute, false);
   plan_part(h, &h->main, h->k->program, h->k->kind == KERNEL_BACKWARD);
-  if (h->m.kind == MAP_THREADS) gpu_place_sums(h);
+  if (h->m.kind != MAP_LANES) gpu_place_sums(h);
   place_history(h, &h->main);
   place_stashes(h);
   if (h->m.kind != MAP_LANES) {

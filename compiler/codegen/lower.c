@@ -216,7 +216,7 @@ static bool reduces(tile_op op) {
   return op == TILE_SUM || op == TILE_DOT || op == TILE_MAX_OVER || op == TILE_MIN_OVER;
 }
 
-static ir combine(emitter *e, tile_op op, ir x, ir y) {
+ir lower_combine(emitter *e, tile_op op, ir x, ir y) {
   if (op == TILE_MAX_OVER || op == TILE_MIN_OVER) {
     return expr_apply(e, op == TILE_MAX_OVER ? TILE_MAX : TILE_MIN, (ir[]){x, y});
   }
@@ -240,7 +240,7 @@ static void reduce_point(lower *l, const place_in_loops *at, const points *n, in
   if (v->op == TILE_DOT) {
     sum = real_fma(e, lower_value_at(l, at, v->args[0]), lower_value_at(l, at, v->args[1]), sum);
   } else {
-    sum = combine(e, v->op, sum, lower_value_at(l, at, v->args[0]));
+    sum = lower_combine(e, v->op, sum, lower_value_at(l, at, v->args[0]));
   }
   store_real(e, sum, slot);
 }
@@ -324,7 +324,7 @@ static ir lanes_together(emitter *e, tile_op op, ir x) {
   if (op == TILE_SUM || op == TILE_DOT) return sum_of_lanes(e, x);
   ir all = LLVMBuildExtractElement(e->b, x, integer(e, 0), "");
   for (int i = 1; i < ir_lanes(x); i++)
-    all = combine(e, op, all, LLVMBuildExtractElement(e->b, x, integer(e, i), ""));
+    all = lower_combine(e, op, all, LLVMBuildExtractElement(e->b, x, integer(e, i), ""));
   return all;
 }
 
@@ -336,7 +336,7 @@ static ir total_of(lower *l, const points *n, int i, const vectors *v) {
   if (!v->rest) return x;
   ir rest = load_real(l->e, n->short_sums[i], v->rest_lanes);
   if (v->rest_lanes) rest = lanes_together(l->e, op, rest);
-  return x ? combine(l->e, op, x, rest) : rest;
+  return x ? lower_combine(l->e, op, x, rest) : rest;
 }
 
 static void finish_sums(lower *l, const place_in_loops *at, const points *n, const vectors *v) {
@@ -376,6 +376,21 @@ static void outer_point(lower *l, const place_in_loops *at, void *data) {
   if (v.lanes || !n->vector_reduced) start_sums(l, n, n->sums, v.lanes);
   lower_loops_over(l, &n->reduced, 0, &inner, reduced_loops, data);
   finish_sums(l, at, n, &v);
+}
+
+/* One point for all threads: they share out what is reduced, and each gets the result of all. */
+static void reduce_together(lower *l, points *n) {
+  place_in_loops at = lower_start_place(l, false);
+  start_sums(l, n, n->sums, 0);
+  place_in_loops inner = at;
+  lower_shared_loops(l, &n->reduced, &inner, point_body, n);
+  for (int i = 0; i < n->nest->values.count; i++) {
+    tile_op op = value(l, n->nest->values.items[i])->op;
+    if (reduces(op)) store_real(l->e, team_all(l, op, load_real(l->e, n->sums[i], 0)), n->sums[i]);
+  }
+  l->only = LLVMBuildICmp(l->e->b, LLVMIntEQ, l->team->thread, integer(l->e, 0), "");
+  finish_sums(l, &at, n, &(vectors){0});
+  l->only = NULL;
 }
 
 static void outer_vectors(lower *l, const place_in_loops *at, void *data) {
@@ -430,6 +445,10 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
   for (int i = 0; i < nest->results.count; i++) {
     int block = lane_block_of(l, nest, nest->results.items[i]);
     if (block) n.staged[i] = stage_lanes(l, nest, nest->results.items[i], block);
+  }
+  if (l->team && l->team->shares && !n.outer.count && nest->over) {
+    reduce_together(l, &n);
+    return;
   }
   place_in_loops at = lower_start_place(l, nest->lane);
   lower_shared_loops(l, &n.outer, &at, outer_vectors, &n);

@@ -30,6 +30,8 @@ void lower_forget(lower *l);
 void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 
 /* lower.c */
+/* Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller. */
+ir lower_combine(emitter *e, tile_op op, ir x, ir y);
 loop_axes lower_by_rank(const lower *l, axis_set axes);
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
                       nest_function *inner, void *data);

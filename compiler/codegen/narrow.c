@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "emit.h"
+#include "gpu.h"
 
 static LLVMTypeRef lanes_of(LLVMTypeRef type, int lanes) {
   return lanes ? LLVMVectorType(type, (unsigned)lanes) : type;
@@ -120,6 +120,10 @@ static ir widened(emitter *e, number_type type, ir small) {
 
 static ir narrowed(emitter *e, number_type type, ir x) {
   int lanes = ir_lanes(x);
+  if (e->gpu) {
+    gpu_op op = type == NUMBER_BF16 ? GPU_CVT_BF16X2 : GPU_CVT_F16X2;
+    return LLVMBuildTrunc(e->b, gpu_call(e, op, (ir[]){x, real_number(e, 0, 0)}, 2), e->i16, "");
+  }
   if (type == NUMBER_BF16) return bfloat_from_wide(e, x);
   if (!clone_targets[e->clone].converts_half) return half_bits_from_wide(e, x);
   ir half = LLVMBuildFPTrunc(e->b, x, half_type(e, lanes), "");

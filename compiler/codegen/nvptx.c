@@ -101,9 +101,11 @@ static const body_row bodies[GPU_OP_COUNT] = {
                               "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
                               MMA_CONSTRAINTS, "", 0},
     [GPU_LDMATRIX_X4] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", NULL, "", 1},
-    [GPU_LDMATRIX_X4_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X4_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", NULL,
+                               "", 1},
     [GPU_LDMATRIX_X2] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", NULL, "", 1},
-    [GPU_LDMATRIX_X2_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X2_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", NULL,
+                               "", 1},
     [GPU_CP_ASYNC16] = {INTRINSIC, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, "", 0},
     [GPU_CP_ASYNC4] = {INTRINSIC, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, "", 0},
     [GPU_CP_ASYNC_COMMIT] = {INTRINSIC, "llvm.nvvm.cp.async.commit.group", NULL, "", 0},
@@ -180,7 +182,7 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
   body x = {.module = module, .context = LLVMGetModuleContext(module)};
   x.b = LLVMCreateBuilderInContext(x.context);
   LLVMPositionBuilderAtEnd(x.b, LLVMAppendBasicBlockInContext(x.context, function, ""));
-  LLVMValueRef result = row->kind == INTRINSIC    ? intrinsic_body(&x, row, function)
+  LLVMValueRef result = row->kind == INTRINSIC  ? intrinsic_body(&x, row, function)
                         : row->kind == ASSEMBLY ? assembly_body(&x, row, function, op)
                                                 : memory_start(&x, row);
   if (gpu_result_count(&gpu_ops[op])) {

@@ -198,10 +198,14 @@ static void carry_kernel(scheduler *s) {
 
 enum { STEP_CHUNK = 32 };
 
+static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise);
+
 static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gradient) {
   *gradient = differentiated(s, forward);
   kernel k = {.chunk = s->out->chunk, .program = checked(s, tile_finish(s->a, forward))};
-  map_axes(s, &k, forward->grid & ~partial_axes(s->a, gradient->backward), true);
+  axis_set grid = forward->grid & ~partial_axes(s->a, gradient->backward);
+  bool together = s->options.gpu && choose_threads(s, grid) < 0;
+  map_axes(s, &k, together ? chunk_instances(s, grid, false) : grid, !together);
   return k;
 }
 

@@ -1,0 +1,287 @@
+#include "tests/recurrence/gpu_run.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "compiler/base/embedded.h"
+#include "runtime/support/frame.h"
+#include "runtime/support/gpu_frame.h"
+#include "runtime/support/library.h"
+#include "runtime/support/narrow.h"
+
+typedef void gpu_function(const void *);
+typedef simt_answer run_function(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
+
+// ---- a library of kernels -----------------------------------------------------------------------------------------------
+
+static link_object embedded(const char *name) {
+  const embedded_file *file = embedded_find(embedded_support, name);
+  assert_non_null(file);
+  return (link_object){name, file->data, file->size};
+}
+
+// The kernels' addresses, then that of rec_gpu_sum and of simt_run.
+static link_object table_object(arena *a, const codegen_gpu_object *object) {
+  VEC(codegen_address) addresses = {0};
+  for (int i = 0; i < object->kernels.count; i++) {
+    const char *symbol = object->kernels.items[i].symbol;
+    assert_non_null(symbol);
+    vec_push(a, &addresses, (codegen_address){8 * i, symbol});
+  }
+  vec_push(a, &addresses, (codegen_address){8 * object->kernels.count, "rec_gpu_sum"});
+  vec_push(a, &addresses, (codegen_address){8 * object->kernels.count + 8, "simt_run"});
+  int64_t size = 8 * addresses.count;
+  codegen_blob table = {
+      "kernel_table", arena_alloc(a, (size_t)size), size, addresses.items, addresses.count, true};
+  codegen_input input = {.blobs = &table, .blob_count = 1};
+  codegen_options options = {.level = 1, .dtype = NUMBER_F32, .clones = 1u << CLONE_V2};
+  return codegen_compile(a, input, options)->parts.items[0];
+}
+
+gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels, number_type dtype) {
+  const kernel **list = ARENA_ARRAY(a, const kernel *, kernels->kernels.count);
+  for (int i = 0; i < kernels->kernels.count; i++) list[i] = &kernels->kernels.items[i];
+  codegen_gpu_options options = {.dtype = dtype, .targets = 1u << GPU_SIMT};
+  gpu_library lib = {.dtype = dtype,
+                     .object = codegen_gpu_compile(a, list, kernels->kernels.count, options)};
+  link_object objects[] = {lib.object->images.items[0].object, table_object(a, lib.object),
+                           embedded("simt"), embedded("support")};
+  char path[] = "/tmp/codegen_gpu_testXXXXXX";
+  close(mkstemp(path));
+  const char *error = link_shared_library(a, objects, 4, "libkernels.so", path);
+  if (error) fail_msg("%s", error);
+  lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  unlink(path);
+  if (!lib.handle) fail_msg("%s", dlerror());
+  return lib;
+}
+
+// ---- running kernels on the tensors of a trial ------------------------------------------------------------------------
+
+gpu_launch gpu_launch_new(arena *a, const gpu_library *lib, trial *t, bool bare) {
+  gpu_launch l = {.a = a, .lib = lib, .t = t, .bare = bare, .blocks = 3, .seed = 1};
+  l.saved_elements = codegen_saved_elements(t->recurrence, t->run.axis_sizes);
+  l.saved = arena_alloc(a, (size_t)(l.saved_elements * (t->entries + 1) * (t->run.time + 2)) * 4);
+  return l;
+}
+
+void gpu_launch_forget_saved(gpu_launch *l) {
+  memset(l->saved, 0xFF,
+         (size_t)(l->saved_elements * (l->t->entries + 1) * (l->t->run.time + 2)) * 4);
+}
+
+static reference_tensor *tensor_of(trial *t, const codegen_slot *slot, int64_t *numbers) {
+  reference_run *run = &t->run;
+  if (slot->lag >= 0) {
+    *numbers = t->lag_numbers[slot->lag];
+    reference_tensor *lags[] = {[TILE_STATE] = run->lags,
+                                [TILE_NEXT_STATE] = run->final_lags,
+                                [TILE_D_NEXT_STATE] = run->d_final_lags,
+                                [TILE_D_STATE] = run->d_initial_lags};
+    return &lags[slot->role][slot->lag];
+  }
+  *numbers = t->tensor_numbers[slot->tensor];
+  bool cotangent =
+      slot->role == TILE_D_OUTPUT || slot->role == TILE_D_INPUT || slot->role == TILE_D_PARAM;
+  reference_tensor *tensors = slot->role == TILE_NEXT_STATE     ? run->final_states
+                              : slot->role == TILE_D_NEXT_STATE ? run->d_final_states
+                              : slot->role == TILE_D_STATE      ? run->d_initial_states
+                              : cotangent                       ? run->d_tensors
+                                                                : run->tensors;
+  return &tensors[slot->tensor];
+}
+
+static int stored_as(number_type dtype, const codegen_slot *slot) {
+  if (!slot->narrow || !number_is_narrow(dtype)) return REC_STORED_NUMBER;
+  return dtype == NUMBER_BF16 ? REC_STORED_BF16 : REC_STORED_F16;
+}
+
+static void *to_kernel(arena *a, const double *from, int64_t n, int stored) {
+  float *memory = arena_alloc(a, (size_t)(n + 4) * 4);
+  for (int64_t i = 0; i < n; i++) {
+    if (stored == REC_STORED_NUMBER) {
+      memory[i] = (float)from[i];
+    } else {
+      float number = (float)from[i];
+      rec_narrow((uint16_t *)memory + i, &number, 1, stored);
+    }
+  }
+  return memory;
+}
+
+static void from_kernel(const void *from, double *to, int64_t n, int stored) {
+  for (int64_t i = 0; i < n; i++)
+    to[i] = stored == REC_STORED_NUMBER ? (double)((const float *)from)[i]
+                                        : (double)rec_widen(((const uint16_t *)from)[i], stored);
+}
+
+static int64_t lane_blocks(const kernel *k, const int64_t *sizes) {
+  return k->lane_axis < 0 ? 1 : (sizes[k->lane_axis] + k->lane_block - 1) / k->lane_block;
+}
+
+static int64_t scratch_bytes(const codegen_bytes *scratch, const int64_t *sizes) {
+  int64_t bytes = scratch->constant;
+  for (int i = 0; i < scratch->terms.count; i++) {
+    int64_t term = scratch->terms.items[i].coefficient;
+    for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
+      if (axis_in(scratch->terms.items[i].axes, axis)) term *= sizes[axis];
+    }
+    bytes += term;
+  }
+  return (bytes + 127) / 128 * 128;
+}
+
+typedef struct call {
+  gpu_launch *l;
+  const codegen_gpu_kernel *k;
+  int64_t parts;
+  unsigned char *parameter;
+  rec_gpu_slot *slots;
+} call;
+
+static int64_t copies_of(const call *c, const codegen_slot *slot) {
+  const kernel *k = c->k->base.kernel;
+  const int64_t *sizes = c->l->t->run.axis_sizes;
+  int64_t copies = slot->per_batch ? 1 : c->l->t->entries;
+  if (!slot->time) copies *= c->parts;
+  for (int i = 0; i < k->grid_count; i++) {
+    if (axis_in(slot->summed, k->grid_axes[i])) copies *= sizes[k->grid_axes[i]];
+  }
+  if (k->lane_axis >= 0 && axis_in(slot->summed, k->lane_axis)) copies *= lane_blocks(k, sizes);
+  return copies;
+}
+
+static void fill_slot(call *c, int i, kernel_kind kind) {
+  gpu_launch *l = c->l;
+  const codegen_slot *slot = &c->k->base.slots.items[i];
+  rec_gpu_slot *s = &c->slots[i];
+  reference_run *run = &l->t->run;
+  int64_t numbers, step;
+  reference_tensor *tensor = tensor_of(l->t, slot, &numbers);
+  int64_t entries = slot->time ? run->batch * run->time : slot->per_batch ? l->t->entries : 1;
+  step = entries ? numbers / entries : 0;
+  s->time_stride = slot->time ? step : 0;
+  s->batch_stride = !slot->per_batch ? 0
+                    : !slot->time    ? step
+                    : l->cu_seqlens  ? 0
+                                     : step * run->time;
+  s->copy_stride = numbers;
+  bool absent = l->bare && (slot->role == TILE_STATE || slot->role == TILE_D_NEXT_STATE);
+  if (kind == KERNEL_STATES && slot->written) absent = true;
+  if (absent) return;
+  int stored = stored_as(l->lib->dtype, slot);
+  if (slot->written) {
+    int64_t all = numbers * (slot->accumulated ? copies_of(c, slot) : 1);
+    s->data = arena_alloc(l->a, (size_t)(all + 4) * 4);
+    memset(s->data, 0xFF, (size_t)(all + 4) * 4);
+  } else {
+    s->data = to_kernel(l->a, tensor->data, numbers, stored);
+  }
+}
+
+static void run_function_of(call *c, int64_t items, int number, int threads,
+                            const void *parameter) {
+  gpu_launch *l = c->l;
+  void **table = dlsym(l->lib->handle, "kernel_table");
+  assert_non_null(table);
+  gpu_function *function;
+  run_function *run;
+  memcpy(&function, &table[number], sizeof function);
+  memcpy(&run, &table[l->lib->object->kernels.count + 1], sizeof run);
+  simt_launch launch = {.kernel = c->k->symbol,
+                        .function = function,
+                        .parameters = parameter,
+                        .blocks = items < l->blocks ? items : l->blocks,
+                        .threads = threads,
+                        .shared_bytes = c->k->shared_bytes,
+                        .seed = l->seed};
+  char message[SIMT_MESSAGE] = "";
+  if (run(&launch, 0, launch.blocks, &l->counts, message) != SIMT_DONE) fail_msg("%s", message);
+}
+
+// rec_gpu_sum brings the copies together, dense.
+static void sum_copies(call *c, int i, void *to, int64_t numbers) {
+  const codegen_slot *slot = &c->k->base.slots.items[i];
+  rec_gpu_sums *sums = arena_alloc(c->l->a, sizeof *sums);
+  *sums = (rec_gpu_sums){.count = 1};
+  sums->tasks[0] = (rec_gpu_sum_task){.from = c->slots[i].data,
+                                      .to = to,
+                                      .copies = copies_of(c, slot),
+                                      .copy_stride = numbers,
+                                      .entries = 1,
+                                      .steps = 1,
+                                      .numbers = numbers};
+  run_function_of(c, 2, c->l->lib->object->kernels.count, REC_GPU_SUM_THREADS, sums);
+}
+
+static void read_back(call *c, int i) {
+  const codegen_slot *slot = &c->k->base.slots.items[i];
+  int64_t numbers;
+  reference_tensor *tensor = tensor_of(c->l->t, slot, &numbers);
+  if (!slot->written || !c->slots[i].data || !numbers) return;
+  void *data = c->slots[i].data;
+  if (slot->accumulated) {
+    data = arena_alloc(c->l->a, (size_t)(numbers + 4) * 4);
+    sum_copies(c, i, data, numbers);
+  }
+  from_kernel(data, tensor->data, numbers, stored_as(c->l->lib->dtype, slot));
+}
+
+static int64_t items_of(const call *c) {
+  const kernel *k = c->k->base.kernel;
+  const int64_t *sizes = c->l->t->run.axis_sizes;
+  int64_t items = c->l->t->entries * c->parts * lane_blocks(k, sizes);
+  for (int i = 0; i < k->grid_count; i++) items *= sizes[k->grid_axes[i]];
+  return items;
+}
+
+static void fill_frame(call *c) {
+  gpu_launch *l = c->l;
+  reference_run *run = &l->t->run;
+  int64_t chunk = c->k->base.kernel->chunk,
+          scratch = scratch_bytes(&c->k->base.scratch, run->axis_sizes);
+  rec_gpu_frame *frame = (void *)c->parameter;
+  *frame = (rec_gpu_frame){
+      .entries = l->t->entries,
+      .time = run->time,
+      .cu_seqlens = l->cu_seqlens,
+      .blocks = items_of(c),
+      .parts = c->parts,
+      .part_steps = ((run->time + c->parts - 1) / c->parts + chunk - 1) / chunk * chunk};
+  if (c->k->base.reads_saved || c->k->base.writes_saved) {
+    frame->saved = l->saved;
+    frame->saved_chunk_stride = l->saved_elements;
+    frame->saved_entry_stride = l->saved_elements * (run->time / chunk + 1);
+  }
+  frame->scratch_stride = scratch;
+  frame->scratch = aligned_alloc(128, (size_t)(scratch * l->blocks + 128));
+  memset(frame->scratch, 0xFF, (size_t)(scratch * l->blocks + 128));
+}
+
+void gpu_launch_kernel(gpu_launch *l, kernel_kind kind) {
+  call c = {.l = l};
+  int number = 0;
+  for (int i = 0; i < l->lib->object->kernels.count; i++) {
+    if (l->lib->object->kernels.items[i].base.kernel->kind == kind)
+      c.k = &l->lib->object->kernels.items[i], number = i;
+  }
+  assert_non_null(c.k);
+  c.parts = c.k->base.time_splits ? 2 : 1;
+  c.parameter = arena_alloc(l->a, (size_t)c.k->parameter_bytes);
+  int64_t axes = l->t->recurrence->body.axes.count;
+  c.slots = (void *)(c.parameter + sizeof(rec_gpu_frame) + 8 * (size_t)axes);
+  memcpy(c.parameter + sizeof(rec_gpu_frame), l->t->run.axis_sizes, 8 * (size_t)axes);
+  for (int i = 0; i < c.k->base.slots.count; i++) fill_slot(&c, i, kind);
+  fill_frame(&c);
+  run_function_of(&c, items_of(&c), number, c.k->threads, c.parameter);
+  free(((rec_gpu_frame *)(void *)c.parameter)->scratch);
+  for (int i = 0; i < c.k->base.slots.count; i++) read_back(&c, i);
+}

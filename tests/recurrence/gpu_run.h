@@ -1,0 +1,37 @@
+// GPU kernels compiled for the executor and run on the tensors of a trial, without the runtime.
+#ifndef REC_TESTS_RECURRENCE_GPU_RUN_H
+#define REC_TESTS_RECURRENCE_GPU_RUN_H
+
+#include "compiler/codegen/target.h"
+#include "runtime/simt/simt.h"
+#include "tests/recurrence/fixture.h"
+
+typedef struct gpu_library {
+  void *handle;
+  codegen_gpu_object *object;
+  number_type dtype;
+} gpu_library;
+
+// Compiles, links and loads the kernels; ends the test with a message if that fails.
+gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels, number_type dtype);
+
+// One trial on the executor: tensors are read from and written to `t`.
+typedef struct gpu_launch {
+  arena *a;
+  const gpu_library *lib;
+  trial *t;
+  const int32_t *cu_seqlens;
+  bool bare;   // without initial states and without cotangents of final ones
+  int blocks;  // of the grid
+  uint64_t seed;
+  int64_t saved_elements;
+  void *saved;
+  simt_counts counts;
+} gpu_launch;
+
+gpu_launch gpu_launch_new(arena *a, const gpu_library *lib, trial *t, bool bare);
+void gpu_launch_forget_saved(gpu_launch *l);
+// Runs the kernel and sums what it left in copies; a fault ends the test with its message.
+void gpu_launch_kernel(gpu_launch *l, kernel_kind kind);
+
+#endif

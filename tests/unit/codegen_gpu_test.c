@@ -1,0 +1,109 @@
+// GPU kernels on the executor against the reference interpreter: values and all gradients in f32, initial states and
+// cotangents absent or there, packed sequences, step and chunk form.
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compiler/base/arena.h"
+#include "tests/recurrence/gpu_run.h"
+#include "tests/recurrence/kernel_programs.h"
+#include "tests/recurrence/kernel_run.h"
+
+static const double allowed = 3e-5;
+
+static void same_numbers(const recurrence *r, trial *t) {
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    for (int64_t n = 0; n < t->tensor_numbers[i]; n++) {
+      if (t->run.tensors[i].data) t->run.tensors[i].data[n] = (float)t->run.tensors[i].data[n];
+    }
+  }
+}
+
+static void without_states(const recurrence *r, trial *t) {
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
+    t->run.tensors[i].data = t->run.d_final_states[i].data = NULL;
+  }
+  for (int i = 0; i < r->body.lags.count; i++)
+    t->run.lags[i].data = t->run.d_final_lags[i].data = NULL;
+}
+
+typedef struct shape {
+  int64_t batch, time;
+  const int32_t *cu_seqlens;
+  int64_t sequences;
+  bool bare;
+} shape;
+
+static void compare(const recurrence *r, const gpu_library *lib, shape s, const char *what) {
+  arena *a = arena_new();
+  trial t = trial_new(a, r, s.batch, s.time, s.cu_seqlens, s.sequences, 5);
+  trial u = trial_new(a, r, s.batch, s.time, s.cu_seqlens, s.sequences, 5);
+  if (s.bare) without_states(r, &t);
+  same_numbers(r, &t);
+  assert_true(reference_execute(r, &t.run, true));
+  gpu_launch l = gpu_launch_new(a, lib, &u, s.bare);
+  l.cu_seqlens = s.cu_seqlens;
+  gpu_launch_kernel(&l, KERNEL_FORWARD);
+  gpu_launch_kernel(&l, KERNEL_BACKWARD);
+  assert_equal_runs(&t, &u, allowed, what);
+  gpu_launch_forget_saved(&l);
+  l.seed = 2;
+  gpu_launch_kernel(&l, KERNEL_STATES);
+  gpu_launch_kernel(&l, KERNEL_BACKWARD);
+  assert_equal_runs(&t, &u, allowed, arena_printf(a, "%s, states made again", what));
+  if (s.time == 1 && !s.cu_seqlens) {
+    gpu_launch_kernel(&l, KERNEL_STEP);
+    assert_equal_runs(&t, &u, allowed, arena_printf(a, "%s, step", what));
+  }
+  arena_free(a);
+}
+
+static void compare_program(int number, schedule_form form) {
+  const char *only = getenv("ONLY");
+  if (only && !strstr(kernel_programs[number].name, only)) return;
+  static const int32_t sequences[] = {0, 0, 5, 22, 22, 23, 40};
+  static const shape shapes[] = {{2, 0, NULL, 0, false}, {2, 1, NULL, 0, false},
+                                 {1, 1, NULL, 0, true},  {2, 37, NULL, 0, false},
+                                 {1, 70, NULL, 0, true}, {1, 40, sequences, 6, false}};
+  fixture f = fixture_open();
+  recurrence *r = fixture_analyse(&f, kernel_programs[number].source);
+  schedule_options options = {.gpu = true, .form = form};
+  recurrence_kernels *kernels = schedule_recurrence(f.memory, r, options);
+  gpu_library lib = gpu_library_load(f.memory, kernels, NUMBER_F32);
+  printf("%-16s %s\n", kernel_programs[number].name, kernels->form);
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    const char *what =
+        arena_printf(f.memory, "%s, %s, T = %d%s%s", kernel_programs[number].name, kernels->form,
+                     (int)shapes[i].time, shapes[i].bare ? ", bare" : "",
+                     shapes[i].cu_seqlens ? ", packed" : "");
+    compare(r, &lib, shapes[i], what);
+  }
+  dlclose(lib.handle);
+  fixture_close(&f);
+}
+
+static void kernels_agree_with_the_reference(void **state) {
+  (void)state;
+  for (int i = 0; i < kernel_program_count; i++) compare_program(i, FORM_CHOSEN);
+}
+
+static void kernels_in_step_form_agree_with_the_reference(void **state) {
+  (void)state;
+  for (int i = 0; i < kernel_program_count; i++) compare_program(i, FORM_STEP);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kernels_agree_with_the_reference),
+      cmocka_unit_test(kernels_in_step_form_agree_with_the_reference),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
