@@ -1,5 +1,5 @@
 // GPU kernels on the executor against the reference interpreter: values and all gradients in f32, initial states and
-// cotangents absent or there, packed sequences, step and chunk form.
+// cotangents absent or there, packed sequences, step and chunk form. 20 seconds.
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
