@@ -16,6 +16,7 @@
 #endif
 
 #ifdef FIBER_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -89,6 +90,9 @@ __asm__(
 
 void fiber_start(fiber *f, void *stack, size_t size, char *top, void (*entry)(void)) {
   void **words = (void **)(void *)top;
+#ifdef FIBER_ASAN
+  __asan_unpoison_memory_region(stack, size); /* frames of a fiber that was given up */
+#endif
 #if defined(__x86_64__)
   *--words = NULL; /* where a return address would be: the stack is aligned as after a call */
 #endif

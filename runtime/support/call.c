@@ -23,24 +23,15 @@ static void *read_pointer(const call *c, int32_t field) {
   return value;
 }
 
-static const char *name_of(const call *c) { return table_text(c->table, c->table->name_at); }
-
 static double size_operation(int32_t op, double left, double right) {
   switch (op) {
-    case REC_SIZE_ADD:
-      return left + right;
-    case REC_SIZE_SUB:
-      return left - right;
-    case REC_SIZE_MUL:
-      return left * right;
-    case REC_SIZE_DIV:
-      return left / right;
-    case REC_SIZE_MIN:
-      return left < right ? left : right;
-    case REC_SIZE_MAX:
-      return left > right ? left : right;
-    default:
-      return pow(left, right);
+    case REC_SIZE_ADD: return left + right;
+    case REC_SIZE_SUB: return left - right;
+    case REC_SIZE_MUL: return left * right;
+    case REC_SIZE_DIV: return left / right;
+    case REC_SIZE_MIN: return left < right ? left : right;
+    case REC_SIZE_MAX: return left > right ? left : right;
+    default: return pow(left, right);
   }
 }
 
@@ -70,7 +61,7 @@ static rec_status read_axis(call *c, int index) {
   if (axis->size != REC_RUNTIME_SIZE) {
     if (given != 0 && given != axis->size)
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s_%s: expected %s = %lld, its compile-time size, found %lld", name_of(c),
+                      "%s_%s: expected %s = %lld, its compile-time size, found %lld", call_name(c),
                       c->entry, name, (long long)axis->size, (long long)given);
     given = axis->size;
   } else if (axis->expression_count > 0) {
@@ -79,21 +70,21 @@ static rec_status read_axis(call *c, int index) {
     if (!(computed >= 1 && computed <= (double)NUMBERS_MAX) || computed != floor(computed))
       return rec_fail(REC_ERROR_ARGUMENT,
                       "%s_%s: expected a whole size of at least 1 for %s = %s, found %g",
-                      name_of(c), c->entry, name, text, computed);
+                      call_name(c), c->entry, name, text, computed);
     if (given != 0 && given != (int64_t)computed)
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %s = %lld, found %lld", name_of(c),
-                      c->entry, name, text, (long long)computed, (long long)given);
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected %s = %s = %lld, found %lld",
+                      call_name(c), c->entry, name, text, (long long)computed, (long long)given);
     given = (int64_t)computed;
   }
   if (given < 1)
     return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected a size of at least 1 for axis %s, found %lld", name_of(c),
+                    "%s_%s: expected a size of at least 1 for axis %s, found %lld", call_name(c),
                     c->entry, name, (long long)given);
   if (given < axis->least)
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected a size of at least %d for axis %s, whose entry %d is read, "
                     "found %lld",
-                    name_of(c), c->entry, axis->least, name, axis->least - 1, (long long)given);
+                    call_name(c), c->entry, axis->least, name, axis->least - 1, (long long)given);
   c->axis_size[index] = given;
   return REC_OK;
 }
@@ -128,15 +119,16 @@ static rec_status check_totals(const call *c) {
       return rec_fail(
           REC_ERROR_ARGUMENT,
           "%s_%s: expected sizes that fit in memory, found %s%s of more than 2^56 numbers",
-          name_of(c), c->entry, table_text(c->table, memory->name_at),
+          call_name(c), c->entry, table_text(c->table, memory->name_at),
           table_text(c->table, memory->shape_at));
   }
   for (int kind = 0; kind < REC_KERNEL_COUNT; kind++)
-    if (!count_fits(c, &c->table->kernels[kind].scratch))
+    if (!count_fits(c, &c->table->kernels[kind].scratch) ||
+        !count_fits(c, &c->table->gpu_kernels[kind].base.scratch))
       return rec_fail(REC_ERROR_ARGUMENT,
                       "%s_%s: expected sizes that fit in memory, found ones whose intermediate "
                       "values take more than 2^56 bytes",
-                      name_of(c), c->entry);
+                      call_name(c), c->entry);
   return REC_OK;
 }
 
@@ -147,20 +139,22 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry,
   c->entry = entry;
   c->arguments = arguments;
   if (!arguments)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected arguments, found NULL", name_of(c), entry);
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected arguments, found NULL", call_name(c),
+                    entry);
   uint64_t size;
   memcpy(&size, arguments, sizeof size);
   if (size < (uint64_t)table->arguments_size)
     return rec_fail(REC_ERROR_ABI,
                     "%s_%s: expected arguments of at least %d bytes, found size = %llu; set it to "
                     "sizeof(%s_arguments)",
-                    name_of(c), entry, table->arguments_size, (unsigned long long)size, name_of(c));
+                    call_name(c), entry, table->arguments_size, (unsigned long long)size,
+                    call_name(c));
   c->batch = read_size(c, table->batch_field);
   c->time = read_size(c, table->time_field);
   if (c->batch < 0 || c->time < 0)
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected batch and time of at least 0, found batch = %lld, time = %lld",
-                    name_of(c), entry, (long long)c->batch, (long long)c->time);
+                    call_name(c), entry, (long long)c->batch, (long long)c->time);
   c->whole_time = c->time;
   c->sequences = read_size(c, table->sequences_field);
   c->cu_seqlens = read_pointer(c, table->cu_seqlens_field);
@@ -169,7 +163,7 @@ rec_status call_read_sizes(call *c, const rec_table *table, const char *entry,
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected batch = 1 and sequences of at least 0 with packed sequences, "
                     "found batch = %lld, sequences = %lld",
-                    name_of(c), entry, (long long)c->batch, (long long)c->sequences);
+                    call_name(c), entry, (long long)c->batch, (long long)c->sequences);
   for (int i = 0; i < table->axis_count; i++) {
     rec_status status = read_axis(c, i);
     if (status != REC_OK) return status;
@@ -182,16 +176,16 @@ rec_status call_read_sequences(call *c) {
   if (!c->packed) return REC_OK;
   if (!offsets)
     return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected cu_seqlens with sequences = %lld, found NULL", name_of(c),
+                    "%s_%s: expected cu_seqlens with sequences = %lld, found NULL", call_name(c),
                     c->entry, (long long)c->sequences);
   if (offsets[0] != 0)
     return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected cu_seqlens to start at 0, found %d",
-                    name_of(c), c->entry, offsets[0]);
+                    call_name(c), c->entry, offsets[0]);
   for (int64_t i = 0; i < c->sequences; i++) {
     int64_t length = (int64_t)offsets[i + 1] - offsets[i];
     if (length < 0)
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s_%s: expected cu_seqlens that never fall, found %d after %d", name_of(c),
+                      "%s_%s: expected cu_seqlens that never fall, found %d after %d", call_name(c),
                       c->entry, offsets[i + 1], offsets[i]);
     if (length <= c->longest) continue;
     c->longest = length;
@@ -199,40 +193,69 @@ rec_status call_read_sequences(call *c) {
   }
   if (offsets[c->sequences] != c->time)
     return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_%s: expected cu_seqlens to end at time = %lld, found %d", name_of(c),
+                    "%s_%s: expected cu_seqlens to end at time = %lld, found %d", call_name(c),
                     c->entry, (long long)c->time, offsets[c->sequences]);
   return REC_OK;
 }
 
 rec_status call_read_launch(call *c, const rec_launch *launch) {
   if (!launch)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a rec_launch, found NULL", name_of(c),
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a rec_launch, found NULL", call_name(c),
                     c->entry);
   if (launch->size < sizeof *launch)
     return rec_fail(REC_ERROR_ABI,
                     "%s_%s: expected a rec_launch of at least %zu bytes, found size = %llu; set it "
                     "to sizeof(rec_launch)",
-                    name_of(c), c->entry, sizeof *launch, (unsigned long long)launch->size);
+                    call_name(c), c->entry, sizeof *launch, (unsigned long long)launch->size);
   if (launch->abi_major != REC_ABI_MAJOR)
     return rec_fail(REC_ERROR_ABI, "%s_%s: expected ABI %d.x, found %u.%u in rec_launch",
-                    name_of(c), c->entry, REC_ABI_MAJOR, launch->abi_major, launch->abi_minor);
-  if (launch->device_kind != REC_DEVICE_HOST)
-    return rec_fail(
-        REC_ERROR_DEVICE,
-        "%s_%s: expected device_kind REC_DEVICE_HOST, found %d; this library holds host code only",
-        name_of(c), c->entry, launch->device_kind);
+                    call_name(c), c->entry, REC_ABI_MAJOR, launch->abi_major, launch->abi_minor);
   if (launch->threads < 0)
     return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected threads of at least 0, found %lld",
-                    name_of(c), c->entry, (long long)launch->threads);
+                    call_name(c), c->entry, (long long)launch->threads);
   if (launch->workspace_bytes < 0 || launch->saved_bytes < 0)
     return rec_fail(
         REC_ERROR_ARGUMENT,
         "%s_%s: expected workspace_bytes and saved_bytes of at least 0, found %lld and %lld",
-        name_of(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
+        call_name(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
   c->launch = launch;
   rec_status status = rec_cpu_clone(&c->clone);
   if (status != REC_OK || launch->parallel_for) return status;
   return rec_cpu_threads(launch->threads, &c->threads);
+}
+
+rec_status call_check_buffer(const call *c, const char *what, const void *data, int64_t bytes,
+                             int64_t needed) {
+  if (needed == 0) return REC_OK;
+  if (!data || bytes < needed)
+    return rec_fail(REC_ERROR_WORKSPACE,
+                    "%s_%s: expected %s of at least %lld bytes, found %s%lld; ask %s_sizes",
+                    call_name(c), c->entry, what, (long long)needed, data ? "" : "NULL, ",
+                    (long long)bytes, call_name(c));
+  if ((uintptr_t)data % REC_ALIGNMENT != 0)
+    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s aligned to %d bytes, found address %p",
+                    call_name(c), c->entry, what, REC_ALIGNMENT, data);
+  return REC_OK;
+}
+
+void call_flatten(call *c, const rec_table_kernel *forward) {
+  bool carries = !forward->time_splits;
+  if (!c->packed || call_entries(c) == 0 || c->time == 0 || (carries && c->sequences > 1)) return;
+  c->packed = false;
+  c->sequences = 0;
+  c->cu_seqlens = NULL;
+}
+
+bool call_lacks_grid_axis(const call *c, const rec_table_kernel *kernel,
+                          const rec_table_memory *memory) {
+  const int32_t *grid = table_at(c->table, kernel->grid_at),
+                *axes = table_at(c->table, memory->axes_at);
+  for (int i = 0; i < kernel->grid_count; i++) {
+    bool found = false;
+    for (int k = 0; k < memory->axis_count; k++) found |= axes[k] == grid[i];
+    if (!found) return true;
+  }
+  return false;
 }
 
 void *call_data(const call *c, const rec_table_memory *memory) {
@@ -287,7 +310,7 @@ static rec_status check_strides(const call *c, const rec_table_memory *memory, b
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_%s: expected strides of at least %lld (or 0: dense) for %s%s, found batch "
                     "stride %lld, time stride %lld",
-                    name_of(c), c->entry, (long long)least, name, shape, (long long)batch_stride,
+                    call_name(c), c->entry, (long long)least, name, shape, (long long)batch_stride,
                     (long long)time_stride);
   return REC_OK;
 }
@@ -301,12 +324,12 @@ rec_status call_check_memories(const call *c, bool backward) {
                *shape = table_text(c->table, memory->shape_at);
     const void *data = call_data(c, memory);
     if (!data && (use == REC_READ || use == REC_WRITE))
-      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected data for %s%s, found NULL", name_of(c),
+      return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected data for %s%s, found NULL", call_name(c),
                       c->entry, name, shape);
     int bytes = (int)table_bytes(c->table, memory);
     if ((uintptr_t)data % (uintptr_t)bytes != 0)
       return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s_%s: expected %s%s aligned to %d bytes, found address %p", name_of(c),
+                      "%s_%s: expected %s%s aligned to %d bytes, found address %p", call_name(c),
                       c->entry, name, shape, bytes, data);
     if (!memory->token || !data) continue;
     rec_status status = check_strides(c, memory, use == REC_WRITE || use == REC_WRITE_OPTIONAL);

@@ -53,6 +53,12 @@ static inline int64_t table_bytes(const rec_table *table, const rec_table_memory
 static inline int64_t call_entries(const call *c) {
   return c->packed ? c->sequences : c->batch;
 }
+static inline bool call_is_empty(const call *c) {
+  return call_entries(c) == 0 || c->time == 0;
+}
+static inline const char *call_name(const call *c) {
+  return table_text(c->table, c->table->name_at);
+}
 static inline bool call_runs_alone(const call *c, int64_t steps) {
   return c->alone > 0 && steps >= c->alone;
 }
@@ -74,6 +80,19 @@ rec_status call_read_launch(call *call, const rec_launch *launch);
 
 /* Checks the pointers and strides that the call uses. */
 rec_status call_check_memories(const call *call, bool backward);
+
+/* Checks a buffer that the caller allocated for the call. */
+rec_status call_check_buffer(const call *call, const char *what, const void *data, int64_t bytes,
+                             int64_t needed);
+
+/* Packed sequences without boundaries that matter become one batch entry: a single one, or those of a
+ * recurrence that carries nothing. */
+void call_flatten(call *call, const rec_table_kernel *forward);
+
+/* An initial state that lacks a grid axis is read by many instances, one of which writes the final
+ * state. */
+bool call_lacks_grid_axis(const call *call, const rec_table_kernel *kernel,
+                          const rec_table_memory *memory);
 
 void *call_data(const call *call, const rec_table_memory *memory);
 /* Numbers of one entry: one step, one state, one parameter. */

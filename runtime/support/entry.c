@@ -8,11 +8,13 @@
  * A long sequence that is a single instance is cut in time instead (split.c). Packed sequences are
  * like batch entries of different lengths; those without steps are handed through at the end, long
  * ones that nothing else shares out run by themselves (alone.c). */
+#include <stddef.h>
 #include <string.h>
 
 #include "alone.h"
 #include "cpu.h"
 #include "error.h"
+#include "gpu.h"
 #include "promise.h"
 
 /* What a call needs beside its kernels' stages. */
@@ -28,38 +30,12 @@ static const rec_table_kernel *kernel_of(const call *c, int kind) {
   return &c->table->kernels[kind];
 }
 
-static bool is_empty(const call *c) { return call_entries(c) == 0 || c->time == 0; }
-
-/* Packed sequences without boundaries that matter are one batch entry: a single one, or those of a
- * recurrence that carries nothing. */
-static void flatten(call *c) {
-  bool carries = !kernel_of(c, REC_KERNEL_FORWARD)->time_splits;
-  if (!c->packed || is_empty(c) || (carries && c->sequences > 1)) return;
-  c->packed = false;
-  c->sequences = 0;
-  c->cu_seqlens = NULL;
-}
-
-/* An initial state that lacks a grid axis is read by many instances, one of which writes the final
- * state: if both are one memory, the instances read a copy. */
-static bool lacks_grid_axis(const call *c, const rec_table_kernel *kernel,
-                            const rec_table_memory *memory) {
-  const int32_t *grid = table_at(c->table, kernel->grid_at),
-                *axes = table_at(c->table, memory->axes_at);
-  for (int i = 0; i < kernel->grid_count; i++) {
-    bool found = false;
-    for (int k = 0; k < memory->axis_count; k++) found |= axes[k] == grid[i];
-    if (!found) return true;
-  }
-  return false;
-}
-
 static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
   int64_t bytes = stage_pointers_bytes(c);
   for (int i = 0; i < c->table->memory_count; i++) {
     const rec_table_memory *final = table_memory(c->table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
-    if (lacks_grid_axis(c, kernel, final))
+    if (call_lacks_grid_axis(c, kernel, final))
       bytes += round_up(call_total(c, final) * c->table->number_bytes, REC_ALIGNMENT);
   }
   return bytes;
@@ -67,7 +43,7 @@ static int64_t replaced_bytes(const call *c, const rec_table_kernel *kernel) {
 
 /* How the kernels' work is cut. */
 static void plan(call *c) {
-  flatten(c);
+  call_flatten(c, kernel_of(c, REC_KERNEL_FORWARD));
   split_plan(c);
   alone_plan(c);
 }
@@ -85,7 +61,7 @@ static needs needs_of(const call *c, int kind) {
 }
 
 static int64_t workspace_of(const call *c, int kind, bool recompute) {
-  if (is_empty(c)) return 0;
+  if (call_is_empty(c)) return 0;
   needs n = needs_of(c, kind);
   if (c->parts) {
     bool backward = kind == REC_KERNEL_BACKWARD;
@@ -100,8 +76,27 @@ static int64_t workspace_of(const call *c, int kind, bool recompute) {
 
 /* Promises about states are verified before the call itself, with the same workspace. */
 static int64_t workspace_of_forward(const call *c, int kind) {
-  if (is_empty(c)) return 0;
+  if (call_is_empty(c)) return 0;
   return larger(workspace_of(c, kind, false), promise_bytes(c));
+}
+
+/* Callers compiled before device_kind was added mean the host. */
+static int32_t device_kind_of(const rec_sizes *sizes) {
+  size_t needed = offsetof(rec_sizes, device_kind) + sizeof sizes->device_kind;
+  return sizes->size < needed ? REC_DEVICE_HOST : sizes->device_kind;
+}
+
+static void host_sizes(call *c, rec_sizes *sizes) {
+  call one = *c;
+  one.time = smaller(c->time, c->packed ? c->sequences : 1);
+  sizes->workspace_step = workspace_of_forward(&one, REC_KERNEL_STEP);
+  if (!call_is_empty(c)) plan(c);
+  sizes->saved = call_is_empty(c) ? 0 : needs_of(c, REC_KERNEL_BACKWARD).saved;
+  sizes->workspace_forward = workspace_of_forward(c, REC_KERNEL_FORWARD);
+  sizes->workspace_backward = workspace_of(c, REC_KERNEL_BACKWARD, false);
+  sizes->workspace_backward_recompute = workspace_of(c, REC_KERNEL_BACKWARD, true);
+  sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
+                            larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
 }
 
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
@@ -111,40 +106,23 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   const char *name = table_text(table, table->name_at);
   if (!sizes)
     return rec_fail(REC_ERROR_ARGUMENT, "%s_sizes: expected a rec_sizes, found NULL", name);
-  if (sizes->size < sizeof *sizes)
+  const size_t least = offsetof(rec_sizes, device_kind);
+  if (sizes->size < least)
     return rec_fail(REC_ERROR_ABI,
                     "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set "
                     "it to sizeof(rec_sizes)",
-                    name, sizeof *sizes, (unsigned long long)sizes->size);
-  call one = c;
-  one.time = smaller(c.time, c.packed ? c.sequences : 1);
-  sizes->workspace_step = workspace_of_forward(&one, REC_KERNEL_STEP);
-  if (!is_empty(&c)) plan(&c);
-  sizes->saved = is_empty(&c) ? 0 : needs_of(&c, REC_KERNEL_BACKWARD).saved;
-  sizes->workspace_forward = workspace_of_forward(&c, REC_KERNEL_FORWARD);
-  sizes->workspace_backward = workspace_of(&c, REC_KERNEL_BACKWARD, false);
-  sizes->workspace_backward_recompute = workspace_of(&c, REC_KERNEL_BACKWARD, true);
-  sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
-                            larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
-  return REC_OK;
+                    name, least, (unsigned long long)sizes->size);
+  int32_t kind = device_kind_of(sizes);
+  if (kind == REC_DEVICE_HOST) {
+    host_sizes(&c, sizes);
+    return REC_OK;
+  }
+  const gpu_device *device;
+  status = gpu_device_find(&c, kind, &device);
+  return status == REC_OK ? gpu_sizes(&c, device, sizes) : status;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
-
-static rec_status check_buffer(const call *c, const char *what, const void *data, int64_t bytes,
-                               int64_t needed) {
-  const char *name = table_text(c->table, c->table->name_at);
-  if (needed == 0) return REC_OK;
-  if (!data || bytes < needed)
-    return rec_fail(REC_ERROR_WORKSPACE,
-                    "%s_%s: expected %s of at least %lld bytes, found %s%lld; ask %s_sizes", name,
-                    c->entry, what, (long long)needed, data ? "" : "NULL, ", (long long)bytes,
-                    name);
-  if ((uintptr_t)data % REC_ALIGNMENT != 0)
-    return rec_fail(REC_ERROR_WORKSPACE, "%s_%s: expected %s aligned to %d bytes, found address %p",
-                    name, c->entry, what, REC_ALIGNMENT, data);
-  return REC_OK;
-}
 
 /* The best clone that was compiled and that the processor runs. */
 static rec_status choose_clone(call *c, int kind) {
@@ -224,7 +202,7 @@ static void replace_states(call *c, const rec_table_kernel *kernel, char *worksp
     const rec_table_memory *final = table_memory(c->table, i);
     if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
     const void *initial = call_data(c, table_memory(c->table, final->copy_from));
-    if (!initial || initial != call_data(c, final) || !lacks_grid_axis(c, kernel, final)) continue;
+    if (!initial || initial != call_data(c, final) || !call_lacks_grid_axis(c, kernel, final)) continue;
     int64_t bytes = call_total(c, final) * c->table->number_bytes;
     memcpy(workspace, initial, (size_t)bytes);
     replaced[final->copy_from] = workspace;
@@ -259,15 +237,24 @@ static void run_backward_kernels(call *c, stage_saved saved, bool recompute, cha
   stage_run(c, kernel_of(c, REC_KERNEL_BACKWARD), saved, STAGE_ALL, NULL, workspace);
 }
 
+static rec_status run_on_gpu(const call *c, int kind) {
+  const gpu_device *device;
+  rec_status status = gpu_device_find(c, c->launch->device_kind, &device);
+  if (status == REC_OK && kind == REC_KERNEL_STEP) status = check_step(c);
+  if (status == REC_OK) status = call_check_memories(c, kind == REC_KERNEL_BACKWARD);
+  return status == REC_OK ? gpu_run(c, device, kind) : status;
+}
+
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
                        int kind, const char *entry) {
   call c;
   rec_status status = read_call(&c, table, entry, arguments, launch);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return run_on_gpu(&c, kind);
   if (status == REC_OK && kind == REC_KERNEL_STEP) status = check_step(&c);
   if (status == REC_OK) status = call_check_memories(&c, false);
   if (status == REC_OK) status = promise_check_operands(&c, false);
   if (status != REC_OK) return status;
-  if (is_empty(&c)) {
+  if (call_is_empty(&c)) {
     run_empty(&c, false);
     return REC_OK;
   }
@@ -276,12 +263,12 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
   const call whole = c; /* with the sequences as the caller counts them */
   if (kind == REC_KERNEL_FORWARD) plan(&c);
   needs n = needs_of(&c, kind);
-  status = check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
+  status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                         workspace_of_forward(&c, kind));
   if (status != REC_OK) return status;
   stage_saved saved = {0};
   if (kernel_of(&c, kind)->writes_saved && launch->saved) {
-    status = check_buffer(&c, "saved", launch->saved, launch->saved_bytes, n.saved);
+    status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, n.saved);
     if (status != REC_OK) return status;
     saved = (stage_saved){launch->saved, n.chunks * n.chunk_numbers, n.chunk_numbers};
   }
@@ -305,10 +292,12 @@ int rec_step_entry(const rec_table *table, const void *arguments, const rec_laun
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
   call c;
   rec_status status = read_call(&c, table, "backward", arguments, launch);
+  if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
+    return run_on_gpu(&c, REC_KERNEL_BACKWARD);
   if (status == REC_OK) status = call_check_memories(&c, true);
   if (status == REC_OK) status = promise_check_operands(&c, true);
   if (status != REC_OK) return status;
-  if (is_empty(&c)) {
+  if (call_is_empty(&c)) {
     run_empty(&c, true);
     return REC_OK;
   }
@@ -318,10 +307,10 @@ int rec_backward_entry(const rec_table *table, const void *arguments, const rec_
   needs n = needs_of(&c, REC_KERNEL_BACKWARD);
   bool recompute = n.saved > 0 && !launch->saved;
   if (n.saved > 0 && launch->saved) {
-    status = check_buffer(&c, "saved", launch->saved, launch->saved_bytes, n.saved);
+    status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, n.saved);
     if (status != REC_OK) return status;
   }
-  status = check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
+  status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                         workspace_of(&c, REC_KERNEL_BACKWARD, recompute));
   if (status != REC_OK) return status;
   stage_saved saved = {launch->saved, n.chunks * n.chunk_numbers, n.chunk_numbers};

@@ -46,7 +46,7 @@ typedef struct rec_launch {
   uint32_t abi_major, abi_minor;  /* REC_ABI_MAJOR, REC_ABI_MINOR */
   int32_t device_kind;            /* REC_DEVICE_HOST, .. */
   int32_t device_number;
-  void *stream;                   /* CUDA: a CUstream. Host: NULL */
+  void *stream;                   /* CUDA: a CUstream. Others: NULL */
   int64_t threads;                /* host: 0 takes REC_NUM_THREADS, or else every processor */
   rec_parallel_for parallel_for;  /* host: runs the tasks; NULL: the library's own threads */
   void *parallel_context;         /* the first argument of parallel_for */
@@ -65,6 +65,8 @@ typedef struct rec_sizes {
   int64_t workspace_step;
   int64_t workspace_backward;            /* with `saved` */
   int64_t workspace_backward_recompute;  /* without */
+  int32_t device_kind;            /* set by the caller: REC_DEVICE_HOST, ..; read if `size` says it is there */
+  int32_t unused;
 } rec_sizes;
 
 #ifdef __cplusplus

@@ -9,6 +9,7 @@
 
 #include "frame.h"
 #include "launch.h"
+#include "runtime/simt/simt.h"
 
 #define REC_AXES_MAX 48
 #define REC_CLONES 3           /* x86-64-v2, -v3, -v4 */
@@ -83,6 +84,15 @@ typedef struct rec_table_kernel {
   int32_t reads_saved, writes_saved, time_splits, unused;
 } rec_table_kernel;
 
+/* The same for GPUs (gpu_frame.h). `scratch` is that of a thread block. */
+typedef struct rec_table_gpu_kernel {
+  rec_table_kernel base;       /* no functions */
+  void (*simt)(const void *parameter); /* for the executor; NULL: not compiled */
+  int32_t symbol_at;           /* 0: not made */
+  int32_t why_not_at;
+  int32_t threads, shared_bytes, parameter_bytes, unused;
+} rec_table_gpu_kernel;
+
 enum {
   REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD,
   REC_KERNEL_CARRY,            /* no functions where time cannot be cut */
@@ -99,6 +109,12 @@ typedef struct rec_table {
   int32_t chunk;               /* steps between saved states */
   rec_table_count saved;       /* numbers of one saved state */
   rec_table_kernel kernels[REC_KERNEL_COUNT];
+  /* GPUs: chunk 0 where the library holds no code for them. */
+  int32_t gpu_chunk, unused;
+  rec_table_gpu_kernel gpu_kernels[REC_KERNEL_COUNT];
+  /* The executor, and rec_gpu_sum for it; NULL: not in the library. */
+  simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
+  void (*simt_sum)(const void *parameter);
 } rec_table;
 
 /* The entry points behind NAME_forward, .. of every recurrence (thunks add the table). Their names

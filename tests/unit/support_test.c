@@ -18,6 +18,8 @@
 #include "runtime/support/entry.c"
 #include "runtime/support/error.c"
 #include "runtime/support/fail.c"
+#include "runtime/support/gpu.c"
+#include "runtime/support/gpu_simt.c"
 #include "runtime/support/narrow.c"
 #include "runtime/support/pool.c"
 #include "runtime/support/promise.c"
@@ -789,8 +791,11 @@ static void mistakes_are_named(void **state) {
   refused(f, good, wrong, REC_ERROR_ABI, "f_forward: expected ABI 1.x, found 7.0 in rec_launch");
   wrong = launch, wrong.device_kind = REC_DEVICE_CUDA;
   refused(f, good, wrong, REC_ERROR_DEVICE,
-          "f_forward: expected device_kind REC_DEVICE_HOST, found 1; this library holds host code "
-          "only");
+          "f_forward: expected device_kind REC_DEVICE_HOST or REC_DEVICE_SIMT, found 1");
+  wrong = launch, wrong.device_kind = REC_DEVICE_SIMT;
+  refused(f, good, wrong, REC_ERROR_DEVICE,
+          "f_forward: expected a library with code for the executor, found none; compile it with "
+          "--target simt");
   wrong = launch, wrong.workspace_bytes = 8;
   assert_int_equal(rec_forward_entry((rec_table *)(void *)f->table, &good, &wrong),
                    REC_ERROR_WORKSPACE);

@@ -1,0 +1,381 @@
+/* Lays out a call on a GPU and starts its kernels (gpu.h).
+ *
+ *   workspace:  [chunk-start states]  [copies of results that items add to]  [initial states]  [scratch of every block]
+ */
+#include "gpu.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "stage.h"
+
+enum {
+  ITEMS_WANTED = 512, /* where time may be cut: enough for any device */
+  GPU_PART_STEPS = 64,
+  SCRATCH_ALIGNMENT = 256
+};
+
+/* How the work of one kernel is cut. */
+typedef struct gpu_pass {
+  const call *call;
+  const gpu_device *device;
+  const rec_table_gpu_kernel *kernel;
+  int64_t entries, lane_blocks, instances, parts, part_steps, items, blocks;
+  int64_t scratch_bytes; /* of a thread block */
+} gpu_pass;
+
+/* Where the chunk-start states are. */
+typedef struct gpu_saved {
+  void *data; /* NULL: not wanted */
+  int64_t entry_stride, chunk_stride, bytes;
+} gpu_saved;
+
+static const rec_table_gpu_kernel *gpu_kernel_of(const call *c, int kind) {
+  return &c->table->gpu_kernels[kind];
+}
+
+/* ---- the cut --------------------------------------------------------------------------------- */
+
+static gpu_pass plan_pass(const call *c, const gpu_device *device,
+                          const rec_table_gpu_kernel *kernel) {
+  const rec_table_kernel *base = &kernel->base;
+  const int32_t *grid = table_at(c->table, base->grid_at);
+  gpu_pass p = {.call = c, .device = device, .kernel = kernel, .entries = call_entries(c)};
+  p.lane_blocks = p.instances = p.parts = 1;
+  p.part_steps = c->time;
+  for (int i = 0; i < base->grid_count; i++)
+    if (grid[i] != base->lane_axis) p.instances *= c->axis_size[grid[i]];
+  if (base->lane_axis >= 0)
+    p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
+  p.instances *= p.lane_blocks;
+  if (base->time_splits && !c->packed) {
+    int64_t wanted = larger(1, ITEMS_WANTED / larger(1, p.entries * p.instances));
+    p.part_steps = larger(GPU_PART_STEPS, (c->time + wanted - 1) / wanted);
+    p.part_steps = round_up(p.part_steps, c->table->gpu_chunk);
+    p.parts = (c->time + p.part_steps - 1) / p.part_steps;
+  }
+  p.items = p.entries * p.parts * p.instances;
+  p.blocks = smaller(p.items, device->blocks);
+  p.scratch_bytes = round_up(call_count(c, &base->scratch, 1), SCRATCH_ALIGNMENT);
+  return p;
+}
+
+/* Copies of a result that items add to, as gpu_frame.h numbers them. */
+static int64_t copies_of(const gpu_pass *p, const rec_table_slot *slot) {
+  const rec_table_kernel *base = &p->kernel->base;
+  const int32_t *grid = table_at(p->call->table, base->grid_at);
+  const rec_table_memory *memory = table_memory(p->call->table, slot->memory);
+  int64_t copies = (memory->per_batch ? 1 : p->entries) * (memory->token ? 1 : p->parts);
+  for (int i = 0; i < base->grid_count; i++) {
+    if (!(slot->summed >> grid[i] & 1)) continue;
+    copies *= grid[i] == base->lane_axis ? p->lane_blocks : p->call->axis_size[grid[i]];
+  }
+  return copies;
+}
+
+/* A single copy is the result itself, unless that is narrower. */
+static bool has_copies(const gpu_pass *p, const rec_table_slot *slot) {
+  if (!slot->accumulated) return false;
+  return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER ||
+         copies_of(p, slot) > 1;
+}
+
+static int64_t gpu_copies_bytes(const gpu_pass *p, const rec_table_slot *slot) {
+  int64_t numbers = call_total(p->call, table_memory(p->call->table, slot->memory));
+  return round_up(numbers * copies_of(p, slot) * (int64_t)sizeof(float), REC_ALIGNMENT);
+}
+
+/* An initial state that several instances read and one of them overwrites: they read a copy. */
+static bool is_overwritten(const gpu_pass *p, const rec_table_memory *memory) {
+  const rec_table *table = p->call->table;
+  for (int i = 0; i < table->memory_count; i++) {
+    const rec_table_memory *final = table_memory(table, i);
+    if (final->forward_use != REC_WRITE_OPTIONAL || final->copy_from < 0) continue;
+    if (table_memory(table, final->copy_from) == memory)
+      return call_lacks_grid_axis(p->call, &p->kernel->base, memory);
+  }
+  return false;
+}
+
+static int64_t initial_bytes(const gpu_pass *p, const rec_table_slot *slot) {
+  const rec_table_memory *memory = table_memory(p->call->table, slot->memory);
+  if (slot->written || !stage_is_state(memory) || !is_overwritten(p, memory)) return 0;
+  return round_up(call_total(p->call, memory) * (int64_t)sizeof(float), REC_ALIGNMENT);
+}
+
+/* As if every result were wanted. */
+static int64_t pass_bytes(const gpu_pass *p) {
+  int64_t bytes = SCRATCH_ALIGNMENT + p->blocks * p->scratch_bytes;
+  for (int i = 0; i < p->kernel->base.slot_count; i++) {
+    const rec_table_slot *slot = table_slot(p->call->table, &p->kernel->base, i);
+    bytes += initial_bytes(p, slot);
+    if (has_copies(p, slot)) bytes += gpu_copies_bytes(p, slot);
+  }
+  return bytes;
+}
+
+static gpu_saved gpu_saved_of(const call *c) {
+  gpu_saved s = {0};
+  if (!gpu_kernel_of(c, REC_KERNEL_BACKWARD)->base.reads_saved) return s;
+  int64_t line = REC_ALIGNMENT / (int64_t)sizeof(float), chunk = c->table->gpu_chunk;
+  int64_t chunks = c->packed ? c->time / chunk + c->sequences : (c->time + chunk - 1) / chunk;
+  s.chunk_stride = round_up(call_count(c, &c->table->saved, 0), line);
+  s.entry_stride = c->packed ? 0 : chunks * s.chunk_stride;
+  s.bytes = c->batch * chunks * s.chunk_stride * (int64_t)sizeof(float);
+  return s;
+}
+
+static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, bool recompute) {
+  if (call_is_empty(c) || !gpu_kernel_of(c, kind)->symbol_at) return 0;
+  gpu_pass pass = plan_pass(c, device, gpu_kernel_of(c, kind));
+  int64_t bytes = pass_bytes(&pass), saved = gpu_saved_of(c).bytes;
+  if (!recompute || saved == 0) return bytes;
+  pass = plan_pass(c, device, gpu_kernel_of(c, REC_KERNEL_STATES));
+  return saved + larger(bytes, pass_bytes(&pass));
+}
+
+rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes *sizes) {
+  call c = *call_read, one = c;
+  one.time = smaller(c.time, c.packed ? c.sequences : 1);
+  call_flatten(&c, &gpu_kernel_of(&c, REC_KERNEL_FORWARD)->base);
+  sizes->workspace_step = gpu_workspace(&one, device, REC_KERNEL_STEP, false);
+  sizes->saved = call_is_empty(&c) ? 0 : gpu_saved_of(&c).bytes;
+  sizes->workspace_forward = gpu_workspace(&c, device, REC_KERNEL_FORWARD, false);
+  sizes->workspace_backward = gpu_workspace(&c, device, REC_KERNEL_BACKWARD, false);
+  sizes->workspace_backward_recompute = gpu_workspace(&c, device, REC_KERNEL_BACKWARD, true);
+  sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
+                            larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
+  return REC_OK;
+}
+
+/* ---- one kernel ------------------------------------------------------------------------------ */
+
+/* The bytes of the parameter, and what stands behind its pointers. */
+typedef struct gpu_parameter {
+  _Alignas(8) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
+  int64_t size;
+  simt_region regions[GPU_SLOTS_MAX + 3];
+  int region_count;
+} gpu_parameter;
+
+static void add_region(gpu_parameter *x, const char *name, void *data, int64_t bytes,
+                       bool writable) {
+  if (data && bytes > 0) x->regions[x->region_count++] = (simt_region){name, data, bytes, writable};
+}
+
+/* From the first number to behind the last one. */
+static int64_t extent_bytes(const call *c, const rec_table_memory *memory, rec_slot s) {
+  if (call_total(c, memory) == 0) return 0;
+  int64_t numbers = call_numbers(c, memory);
+  if (memory->token) numbers += (c->batch - 1) * s.batch_stride + (c->time - 1) * s.time_stride;
+  if (!memory->token && memory->per_batch) numbers *= call_entries(c);
+  return numbers * table_bytes(c->table, memory);
+}
+
+static char *take(char **free_memory, int64_t bytes) {
+  char *taken = *free_memory;
+  *free_memory += bytes;
+  return taken;
+}
+
+/* Copies in place of the result; they are summed by `sum`. */
+static rec_gpu_slot place_copies(const gpu_pass *p, const rec_table_slot *slot, rec_slot result,
+                                 char *copies, rec_gpu_sum_task *sum) {
+  const call *c = p->call;
+  const rec_table_memory *memory = table_memory(c->table, slot->memory);
+  int64_t numbers = call_numbers(c, memory), steps = memory->token ? c->time : 1,
+          entries = !memory->per_batch ? 1
+                    : memory->token    ? c->batch
+                                       : call_entries(c);
+  *sum = (rec_gpu_sum_task){.from = (const float *)(const void *)copies,
+                            .to = result.data,
+                            .copies = copies_of(p, slot),
+                            .copy_stride = call_total(c, memory),
+                            .entries = entries,
+                            .from_entry_stride = steps * numbers,
+                            .to_entry_stride = result.batch_stride,
+                            .steps = steps,
+                            .from_step_stride = numbers,
+                            .to_step_stride = result.time_stride,
+                            .numbers = numbers,
+                            .stored = memory->stored};
+  return (rec_gpu_slot){.data = copies,
+                        .batch_stride = memory->per_batch ? steps * numbers : 0,
+                        .time_stride = memory->token ? numbers : 0,
+                        .copy_stride = sum->copy_stride};
+}
+
+typedef struct pass_run {
+  const gpu_pass *pass;
+  bool saved_only; /* no other results are wanted */
+  char *free_memory;
+  gpu_parameter parameter;
+  rec_gpu_sum_task sums[GPU_SLOTS_MAX];
+  int sum_count;
+} pass_run;
+
+static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gpu_slot *placed) {
+  const gpu_pass *p = r->pass;
+  const call *c = p->call;
+  const rec_table_memory *memory = table_memory(c->table, slot->memory);
+  const char *name = table_text(c->table, memory->name_at);
+  rec_slot s = call_slot(c, memory);
+  if (slot->written && r->saved_only) s.data = NULL;
+  int64_t bytes = extent_bytes(c, memory, s);
+  *placed = (rec_gpu_slot){s.data, s.batch_stride, s.time_stride, 0};
+  if (has_copies(p, slot)) {
+    bytes = gpu_copies_bytes(p, slot);
+    char *copies = take(&r->free_memory, bytes);
+    if (s.data) *placed = place_copies(p, slot, s, copies, &r->sums[r->sum_count++]);
+  } else if (initial_bytes(p, slot) > 0) {
+    char *initial = take(&r->free_memory, initial_bytes(p, slot));
+    if (s.data) placed->data = initial;
+    rec_status status = s.data ? p->device->copy(c, initial, s.data, bytes) : REC_OK;
+    if (status != REC_OK) return status;
+  }
+  if (c->packed && memory->token) placed->batch_stride = 0;
+  add_region(&r->parameter, name, placed->data, bytes, slot->written);
+  return REC_OK;
+}
+
+static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
+  const gpu_pass *p = r->pass;
+  const call *c = p->call;
+  const rec_table_kernel *base = &p->kernel->base;
+  gpu_parameter *x = &r->parameter;
+  rec_gpu_frame frame = {.entries = p->entries,
+                         .time = c->time,
+                         .cu_seqlens = c->packed ? c->cu_seqlens : NULL,
+                         .blocks = p->items,
+                         .parts = p->parts,
+                         .part_steps = p->part_steps,
+                         .saved = saved.data,
+                         .saved_entry_stride = saved.entry_stride,
+                         .saved_chunk_stride = saved.chunk_stride,
+                         .scratch_stride = p->scratch_bytes};
+  int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
+  x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
+  if (x->size != p->kernel->parameter_bytes)
+    return rec_fail(REC_ERROR_INTERNAL, "%s_%s: a kernel of %d bytes of parameters, found %lld",
+                    call_name(c), c->entry, p->kernel->parameter_bytes, (long long)x->size);
+  for (int i = 0; i < base->slot_count; i++) {
+    rec_gpu_slot placed;
+    rec_status status = place_gpu_slot(r, table_slot(c->table, base, i), &placed);
+    if (status != REC_OK) return status;
+    memcpy(x->bytes + slots_at + (int64_t)sizeof placed * i, &placed, sizeof placed);
+  }
+  uintptr_t past = (uintptr_t)r->free_memory % SCRATCH_ALIGNMENT;
+  frame.scratch = r->free_memory + (past ? SCRATCH_ALIGNMENT - past : 0);
+  memcpy(x->bytes, &frame, sizeof frame);
+  memcpy(x->bytes + sizeof frame, c->axis_size, sizeof(int64_t) * (size_t)c->table->axis_count);
+  add_region(x, "scratch", frame.scratch, p->blocks * p->scratch_bytes, true);
+  add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved);
+  if (c->packed) add_region(x, "cu_seqlens", (void *)c->cu_seqlens, 4 * (c->sequences + 1), false);
+  return REC_OK;
+}
+
+/* Sums the copies of a pass, in order. */
+static rec_status run_sums(pass_run *r) {
+  rec_gpu_sums sums;
+  simt_region regions[2 * REC_GPU_SUM_TASKS];
+  const call *c = r->pass->call;
+  for (int first = 0; first < r->sum_count; first += REC_GPU_SUM_TASKS) {
+    int64_t most = 0;
+    int count = 0;
+    sums.count = smaller(REC_GPU_SUM_TASKS, r->sum_count - first);
+    memset(sums.tasks, 0, sizeof sums.tasks);
+    for (int i = 0; i < sums.count; i++) {
+      const rec_gpu_sum_task *t = &r->sums[first + i];
+      sums.tasks[i] = *t;
+      most = larger(most, t->entries * t->steps * t->numbers);
+      int64_t last = (t->entries - 1) * t->to_entry_stride + (t->steps - 1) * t->to_step_stride;
+      regions[count++] =
+          (simt_region){"copies", (void *)t->from, 4 * t->copies * t->copy_stride, false};
+      regions[count++] = (simt_region){
+          "a sum", t->to, (last + t->numbers) * (t->stored == REC_STORED_NUMBER ? 4 : 2), true};
+    }
+    gpu_launch launch = {.name = "rec_gpu_sum",
+                         .threads = REC_GPU_SUM_THREADS,
+                         .parameter = &sums,
+                         .parameter_bytes = sizeof sums,
+                         .regions = regions,
+                         .region_count = count};
+    launch.blocks =
+        smaller((most + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS, r->pass->device->blocks);
+    rec_status status = r->pass->device->launch(c, &launch);
+    if (status != REC_OK) return status;
+  }
+  return REC_OK;
+}
+
+static rec_status run_kernel(const call *c, const gpu_device *device, int kind, gpu_saved saved,
+                             bool saved_only, char *workspace) {
+  const rec_table_gpu_kernel *kernel = gpu_kernel_of(c, kind);
+  gpu_pass pass = plan_pass(c, device, kernel);
+  pass_run r = {.pass = &pass, .saved_only = saved_only, .free_memory = workspace};
+  rec_status status = fill_parameter(&r, saved);
+  if (status != REC_OK) return status;
+  gpu_launch launch = {.name = table_text(c->table, kernel->symbol_at),
+                       .kernel = kernel,
+                       .blocks = pass.blocks,
+                       .threads = kernel->threads,
+                       .shared_bytes = kernel->shared_bytes,
+                       .parameter = r.parameter.bytes,
+                       .parameter_bytes = r.parameter.size,
+                       .regions = r.parameter.regions,
+                       .region_count = r.parameter.region_count};
+  status = device->launch(c, &launch);
+  return status == REC_OK ? run_sums(&r) : status;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Without steps, final states are the initial ones; gradients are zero or what came in. */
+static rec_status run_without_steps(const call *c, const gpu_device *device, bool backward) {
+  rec_status status = REC_OK;
+  for (int i = 0; i < c->table->memory_count && status == REC_OK; i++) {
+    const rec_table_memory *memory = table_memory(c->table, i);
+    int32_t use = backward ? memory->backward_use : memory->forward_use;
+    int64_t bytes = call_total(c, memory) * table_bytes(c->table, memory);
+    void *to = call_data(c, memory);
+    if ((use != REC_WRITE && use != REC_WRITE_OPTIONAL) || !to || bytes == 0) continue;
+    const void *from =
+        memory->copy_from >= 0 ? call_data(c, table_memory(c->table, memory->copy_from)) : NULL;
+    status = from ? device->copy(c, to, from, bytes) : device->clear(c, to, bytes);
+  }
+  return status;
+}
+
+static rec_status check_made(const call *c, int kind) {
+  const rec_table_gpu_kernel *kernel = gpu_kernel_of(c, kind);
+  if (kernel->symbol_at) return REC_OK;
+  return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: not made for GPUs: %s", call_name(c), c->entry,
+                  kernel->why_not_at ? table_text(c->table, kernel->why_not_at) : "no such kernel");
+}
+
+rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
+  call c = *call_read;
+  const rec_launch *launch = c.launch;
+  bool backward = kind == REC_KERNEL_BACKWARD;
+  if (call_is_empty(&c)) return run_without_steps(&c, device, backward);
+  if (kind != REC_KERNEL_STEP) call_flatten(&c, &gpu_kernel_of(&c, REC_KERNEL_FORWARD)->base);
+  gpu_saved saved = gpu_saved_of(&c);
+  bool recompute = backward && saved.bytes > 0 && !launch->saved;
+  rec_status status = check_made(&c, kind);
+  if (status == REC_OK && recompute) status = check_made(&c, REC_KERNEL_STATES);
+  if (status == REC_OK)
+    status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
+                               gpu_workspace(&c, device, kind, recompute));
+  bool keeps = gpu_kernel_of(&c, kind)->base.writes_saved || (backward && !recompute);
+  if (status == REC_OK && keeps && launch->saved)
+    status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, saved.bytes);
+  if (status != REC_OK) return status;
+  char *workspace = launch->workspace;
+  saved.data = keeps ? launch->saved : NULL;
+  if (recompute) {
+    saved.data = workspace;
+    workspace += saved.bytes;
+    status = run_kernel(&c, device, REC_KERNEL_STATES, saved, true, workspace);
+  }
+  return status == REC_OK ? run_kernel(&c, device, kind, saved, false, workspace) : status;
+}

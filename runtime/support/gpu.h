@@ -1,0 +1,49 @@
+/* Calls on a GPU: what is laid out in the workspace, and which kernels are started in which order. Where they run is behind
+ * a few functions: the executor (gpu_simt.c), a CUDA device.
+ *
+ *   forward, step:  the kernel, a sum of copies where several work items add to one result
+ *   backward:       STATES without `saved`, BACKWARD, the sum
+ *
+ * Everything depends on sizes alone; nothing waits for the device.
+ */
+#ifndef REC_SUPPORT_GPU_H
+#define REC_SUPPORT_GPU_H
+
+#include "call.h"
+#include "gpu_frame.h"
+#include "runtime/simt/simt.h"
+
+enum { GPU_SLOTS_MAX = REC_GPU_PARAMETER_BYTES / sizeof(rec_gpu_slot) };
+
+/* One kernel to be started. */
+typedef struct gpu_launch {
+  const char *name;
+  const rec_table_gpu_kernel *kernel; /* NULL: rec_gpu_sum */
+  int64_t blocks;
+  int threads, shared_bytes;
+  const void *parameter;
+  int64_t parameter_bytes;
+  const simt_region *regions; /* what it may touch */
+  int region_count;
+} gpu_launch;
+
+typedef struct gpu_device {
+  /* How many thread blocks the device runs at one time, about: no more are started, each takes several work items. */
+  int64_t blocks;
+  rec_status (*launch)(const call *call, const gpu_launch *launch);
+  rec_status (*clear)(const call *call, void *at, int64_t bytes);
+  rec_status (*copy)(const call *call, void *to, const void *from, int64_t bytes);
+} gpu_device;
+
+extern const gpu_device gpu_simt_device;
+
+/* The device of a kind, if the library holds code for it; else a message. */
+rec_status gpu_device_find(const call *call, int32_t kind, const gpu_device **device);
+
+/* Bytes of workspace and `saved` on a device. */
+rec_status gpu_sizes(const call *call, const gpu_device *device, rec_sizes *sizes);
+
+/* Runs a call whose arguments were checked: REC_KERNEL_FORWARD, _STEP or _BACKWARD. */
+rec_status gpu_run(const call *call, const gpu_device *device, int kind);
+
+#endif

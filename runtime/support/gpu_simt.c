@@ -1,0 +1,126 @@
+/* The device of the executor: kernels run on threads of the host, memory is the host's. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "gpu.h"
+#include "pool.h"
+#include "simt_options.h"
+
+/* Few, so that blocks take several work items. */
+enum { SIMT_BLOCKS = 6 };
+
+typedef struct simt_task {
+  const rec_table *table;
+  simt_launch launch;
+  simt_counts *counts;
+  simt_answer answers[SIMT_BLOCKS];
+  char messages[SIMT_BLOCKS][SIMT_MESSAGE];
+} simt_task;
+
+static void run_block(void *argument, int64_t block) {
+  simt_task *t = argument;
+  t->answers[block] =
+      t->table->simt_run(&t->launch, block, block + 1, t->counts, t->messages[block]);
+}
+
+static void run_blocks(const call *c, simt_task *t) {
+  int64_t count = t->launch.blocks;
+  if (t->counts) {
+    for (int64_t i = 0; i < count; i++) run_block(t, i);
+  } else if (c->launch->parallel_for) {
+    c->launch->parallel_for(c->launch->parallel_context, count, run_block, t);
+  } else {
+    rec_pool_run(c->threads, count, run_block, t);
+  }
+}
+
+/* The first block that failed, whatever the order they ran in. */
+static rec_status answer_of(const call *c, const simt_task *t) {
+  const char *name = table_text(c->table, c->table->name_at);
+  for (int64_t i = 0; i < t->launch.blocks; i++) {
+    if (t->answers[i] == SIMT_NO_MEMORY)
+      return rec_fail(REC_ERROR_MEMORY, "%s_%s: no memory for the threads of a block", name,
+                      c->entry);
+    if (t->answers[i] == SIMT_FAULT)
+      return rec_fail(REC_ERROR_INTERNAL, "%s_%s: %s", name, c->entry, t->messages[i]);
+  }
+  return REC_OK;
+}
+
+/* Room for the sectors of all regions, read and written. */
+static bool open_stamps(const simt_launch *l, simt_stamps *s, int64_t *first) {
+  int64_t sectors = 0;
+  for (int i = 0; i < l->region_count; i++) {
+    first[i] = sectors;
+    sectors += l->regions[i].bytes / SIMT_SECTOR + 2;
+  }
+  *s = (simt_stamps){.read = calloc((size_t)sectors + 1, sizeof *s->read),
+                     .written = calloc((size_t)sectors + 1, sizeof *s->written),
+                     .first = first};
+  return s->read && s->written;
+}
+
+static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
+  rec_simt_options *options = c->launch->stream;
+  simt_stamps stamps = {0};
+  int64_t first[2 * GPU_SLOTS_MAX];
+  simt_task t = {.table = c->table,
+                 .launch = {.kernel = launch->name,
+                            .function = launch->kernel ? launch->kernel->simt : c->table->simt_sum,
+                            .parameters = launch->parameter,
+                            .blocks = launch->blocks,
+                            .threads = launch->threads,
+                            .shared_bytes = launch->shared_bytes,
+                            .regions = launch->regions,
+                            .region_count = launch->region_count}};
+  if (options) {
+    t.launch.seed = options->seed;
+    t.counts = options->counts;
+    options->launches++;
+  }
+  bool opened = !t.counts || open_stamps(&t.launch, &stamps, first);
+  if (t.counts) t.launch.stamps = &stamps;
+  if (opened) run_blocks(c, &t);
+  free(stamps.read);
+  free(stamps.written);
+  if (!opened) return rec_fail(REC_ERROR_MEMORY, "no memory to count what a kernel reads");
+  return answer_of(c, &t);
+}
+
+static rec_status clear_on_host(const call *c, void *at, int64_t bytes) {
+  (void)c;
+  memset(at, 0, (size_t)bytes);
+  return REC_OK;
+}
+
+static rec_status copy_on_host(const call *c, void *to, const void *from, int64_t bytes) {
+  (void)c;
+  memmove(to, from, (size_t)bytes);
+  return REC_OK;
+}
+
+const gpu_device gpu_simt_device = {SIMT_BLOCKS, launch_on_host, clear_on_host, copy_on_host};
+
+rec_status gpu_device_find(const call *c, int32_t kind, const gpu_device **device) {
+  const char *name = table_text(c->table, c->table->name_at);
+  if (kind != REC_DEVICE_SIMT)
+    return rec_fail(REC_ERROR_DEVICE,
+                    "%s_%s: expected device_kind REC_DEVICE_HOST or REC_DEVICE_SIMT, found %d",
+                    name, c->entry, kind);
+  if (!c->table->simt_run)
+    return rec_fail(REC_ERROR_DEVICE,
+                    "%s_%s: expected a library with code for the executor, found none; compile it "
+                    "with --target simt",
+                    name, c->entry);
+  for (int i = 0; i < c->table->memory_count; i++) {
+    if (table_memory(c->table, i)->promised)
+      return rec_fail(REC_ERROR_UNSUPPORTED,
+                      "%s_%s: expected device_kind REC_DEVICE_HOST, which verifies promised "
+                      "ranges (recc --check), found %d",
+                      name, c->entry, kind);
+  }
+  *device = &gpu_simt_device;
+  return REC_OK;
+}
