@@ -182,6 +182,7 @@ static bool lay_out(compilation *c) {
   library->level = c->options->level;
   library->chunk = c->options->chunk;
   library->form = c->options->form;
+  library->gpu_targets = gpu_targets(c);
   library->check = c->options->check;
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++)
@@ -197,6 +198,7 @@ static bool lay_out(compilation *c) {
     vec_push(c->memory, &library->recurrences,
              (artifact_recurrence){
                  .abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i),
+                 .gpu_kernels = c->gpu_kernels.count ? c->gpu_kernels.items[i] : NULL,
                  .check = c->options->check});
   }
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
@@ -229,7 +231,7 @@ static bool link_library(compilation *c) {
   bool shared = dot && strcmp(dot, ".so") == 0;
   const char *header =
       arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
-  c->failure = artifact_write(c->memory, &c->library, c->object, path, header);
+  c->failure = artifact_write(c->memory, &c->library, c->object, c->gpu_object, path, header);
   return c->failure == NULL;
 }
 

@@ -22,12 +22,17 @@ typedef struct rec_host_session {
 
 rec_status rec_host_open(const rec_recurrence *recurrence, const rec_call *call,
                          const rec_run_options *options, rec_host_session *session);
+// One run of a library's code for a kind of device whose memory is the host's.
+rec_status rec_library_run(const rec_recurrence *recurrence, const rec_call *call,
+                           const rec_run_options *options, int32_t device_kind);
 rec_status rec_host_forward(const rec_host_session *session);
 rec_status rec_host_backward(const rec_host_session *session);
 rec_status rec_host_step(const rec_host_session *session);
 void rec_host_close(rec_host_session *session);
 
 rec_status rec_host_run(const rec_recurrence *recurrence, const rec_call *call,
+                        const rec_run_options *options);
+rec_status rec_simt_run(const rec_recurrence *recurrence, const rec_call *call,
                         const rec_run_options *options);
 rec_status rec_reference_run(const rec_recurrence *recurrence, const rec_call *call,
                              const rec_run_options *options);

@@ -56,7 +56,7 @@ void rec_host_close(rec_host_session *s) {
 
 static rec_status prepare(const rec_recurrence *r, const rec_call *call,
                           const rec_run_options *options, rec_host_session *s) {
-  rec_sizes sizes = {.size = sizeof sizes};
+  rec_sizes sizes = {.size = sizeof sizes, .device_kind = s->launch.device_kind};
   s->arguments = calloc(1, (size_t)r->arguments_size + 1);
   if (!s->arguments) return rec_no_memory();
   fill_arguments(r, call, s->arguments);
@@ -69,22 +69,29 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call,
   return allocate(sizes.saved, &s->launch.saved);
 }
 
-rec_status rec_host_open(const rec_recurrence *r, const rec_call *call,
-                         const rec_run_options *options, rec_host_session *s) {
+static rec_status open_on(const rec_recurrence *r, const rec_call *call,
+                          const rec_run_options *options, int32_t device_kind,
+                          rec_host_session *s) {
   *s = (rec_host_session){.recurrence = r,
                           .launch = {.size = sizeof s->launch,
                                      .abi_major = REC_ABI_MAJOR,
                                      .abi_minor = REC_ABI_MINOR,
-                                     .device_kind = REC_DEVICE_HOST,
+                                     .device_kind = device_kind,
+                                     .stream = options->simt,
                                      .threads = options->threads}};
   if (!r->forward) {
     return rec_fail(REC_ERROR_DEVICE,
-                    "%s: expected a compiled library for the device `host`, found source text",
-                    r->signature.name);
+                    "%s: expected a compiled library for the device `%s`, found source text",
+                    r->signature.name, device_kind == REC_DEVICE_HOST ? "host" : "simt");
   }
   rec_status status = prepare(r, call, options, s);
   if (status) rec_host_close(s);
   return status;
+}
+
+rec_status rec_host_open(const rec_recurrence *r, const rec_call *call,
+                         const rec_run_options *options, rec_host_session *s) {
+  return open_on(r, call, options, REC_DEVICE_HOST, s);
 }
 
 rec_status rec_host_forward(const rec_host_session *s) {
@@ -99,13 +106,18 @@ rec_status rec_host_step(const rec_host_session *s) {
   return check(s->recurrence, s->recurrence->step(s->arguments, &s->launch));
 }
 
-rec_status rec_host_run(const rec_recurrence *r, const rec_call *call,
-                        const rec_run_options *options) {
+rec_status rec_library_run(const rec_recurrence *r, const rec_call *call,
+                           const rec_run_options *options, int32_t device_kind) {
   rec_host_session s;
-  rec_status status = rec_host_open(r, call, options, &s);
+  rec_status status = open_on(r, call, options, device_kind, &s);
   if (status) return status;
   status = options->step ? rec_host_step(&s) : rec_host_forward(&s);
   if (!status && options->backward) status = rec_host_backward(&s);
   rec_host_close(&s);
   return status;
+}
+
+rec_status rec_host_run(const rec_recurrence *r, const rec_call *call,
+                        const rec_run_options *options) {
+  return rec_library_run(r, call, options, REC_DEVICE_HOST);
 }

@@ -35,6 +35,14 @@ void rec_module_close(rec_module *module) {
 }
 
 const char *rec_module_manifest(const rec_module *module) { return module->manifest; }
+
+bool rec_module_has_target(const rec_module *module, const char *target) {
+  const cJSON *word;
+  cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(module->json, "targets")) {
+    if (cJSON_IsString(word) && strcmp(word->valuestring, target) == 0) return true;
+  }
+  return false;
+}
 int rec_module_count(const rec_module *module) { return module->count; }
 
 const rec_recurrence *rec_module_recurrence(const rec_module *module, int index) {

@@ -60,6 +60,9 @@ struct rec_module {
 // Does the source that the module carries know a recurrence of this name, its own or an imported one?
 bool rec_module_knows(rec_module *module, const char *name);
 
+// Does the library hold code for a target ("x86-64-v3", "simt")?
+bool rec_module_has_target(const rec_module *module, const char *target);
+
 // Memory that lives as long as the module; NULL if memory is short.
 void *rec_module_allocate(rec_module *module, size_t size);
 

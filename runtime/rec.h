@@ -143,10 +143,11 @@ const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence);
 int64_t rec_variable_numbers(const rec_signature *signature, int variable,
                              const int64_t *axis_sizes);
 
-// Where a recurrence runs. Every device works with every module.
+// Where a recurrence runs. Every device works with every module, but `simt`, which runs the GPU code of libraries that
+// were compiled with --target simt.
 typedef struct rec_device rec_device;
-const rec_device *rec_device_find(const char *name);  // "host", "reference"; NULL: no such device
-const char *rec_device_names(void);                   // "host, reference"
+const rec_device *rec_device_find(const char *name);  // "host", "reference", "simt"; NULL: no such device
+const char *rec_device_names(void);                   // "host, reference, simt"
 // The element types a device computes in, and so those of a call's buffers.
 rec_dtype rec_device_type(const rec_device *device, rec_dtype compiled);
 
@@ -167,6 +168,7 @@ typedef struct rec_run_options {
   bool step;        // token by token through the single-step form; forward only
   bool recompute;   // backward gets nothing from forward
   int64_t threads;  // 0: as many as there are processors
+  void *simt;       // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
 } rec_run_options;
 
 rec_status rec_run(const rec_recurrence *recurrence, const rec_device *device, const rec_call *call,

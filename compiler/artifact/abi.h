@@ -55,7 +55,7 @@
  *   "hash": "16 hexadecimal digits", of sources, options and rec's version
  *   "dtype": "f32", "f64", "bf16" or "f16", of tokens: inputs, outputs and their gradients; with
  *                                bf16 and f16 params, states and lag buffers are f32
- *   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"]
+ *   "targets": ["x86-64-v2", "x86-64-v3", "x86-64-v4"], with "simt" the executor's code
  *   "optimisation": 0..3         "chunk": 0, or the --chunk asked for
  *   "form": "chosen", or the --form asked for
  *   "check": bool                whether promised ranges are verified (--check)
@@ -135,6 +135,7 @@ typedef struct abi_recurrence {
 typedef struct artifact_recurrence {
   const abi_recurrence *abi;
   const recurrence_kernels *kernels;
+  const recurrence_kernels *gpu_kernels;  /* NULL: none */
   const char *report;            /* text of --emit=report */
   bool check;                    /* --check: promised ranges are verified */
 } artifact_recurrence;
@@ -145,6 +146,7 @@ typedef struct artifact {
   int level;                     /* -O */
   int chunk;                     /* --chunk, 0: chosen */
   schedule_form form;            /* --form */
+  unsigned gpu_targets;          /* --target: bits 1 << GPU_SM_80, .. */
   bool check;                    /* --check */
   const char *from;              /* --from: "recurrence", or NULL: a program */
   VEC(const char *) defines;     /* the -D of the command line, as written */
@@ -178,10 +180,11 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented);
  * points. */
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
 
-/* Links the compiled object with the support code and writes the library and its header, each whole
- * or not at all. NULL, or one line that says what went wrong. */
+/* Links the compiled objects (`gpu`: NULL without a GPU target) with the support code and writes the
+ * library and its header, each whole or not at all. NULL, or one line that says what went wrong. */
 const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,
-                           const char *library_path, const char *header_path);
+                           const codegen_gpu_object *gpu, const char *library_path,
+                           const char *header_path);
 
 /* What a manifest says about the making of its library. */
 typedef struct artifact_text {

@@ -27,17 +27,21 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
                           .size = (int64_t)strlen(manifest) + 1,
                           .exported = true});
   static const char *const entries[] = {"forward", "backward", "step", "sizes"};
+  codegen_gpu_options gpu_options = {.dtype = options.dtype, .targets = library->gpu_targets};
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
-    VEC(codegen_kernel) described = {0};
+    artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1};
     for (int k = 0; k < r->kernels->kernels.count; k++) {
       vec_push(a, &kernels, &r->kernels->kernels.items[k]);
-      vec_push(a, &described, codegen_describe(a, &r->kernels->kernels.items[k], options));
+      vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
     }
+    for (int k = 0; r->gpu_kernels && k < r->gpu_kernels->kernels.count; k++)
+      vec_push(a, &described.gpu,
+               codegen_gpu_describe(a, &r->gpu_kernels->kernels.items[k], gpu_options));
     /* A dot keeps the name apart from those of entry points. */
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
     vec_push(a, &blobs,
-             artifact_table(a, r, described.items, described.count, library->dtype, table));
+             artifact_table(a, r, &described, library->dtype, table));
     for (size_t e = 0; e < sizeof entries / sizeof *entries; e++)
       vec_push(a, &thunks,
                (codegen_thunk){arena_printf(a, "%s_%s", r->abi->symbol, entries[e]),
@@ -77,13 +81,23 @@ static const char *link_in_memory(arena *a, const link_object *objects, int coun
   return error;
 }
 
+static link_object embedded_object(const char *name) {
+  const embedded_file *file = embedded_find(embedded_support, name);
+  if (!file) ICE("artifact", "the object %s is not embedded", name);
+  return (link_object){name, file->data, file->size};
+}
+
 const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,
-                           const char *library_path, const char *header_path) {
-  const embedded_file *support = embedded_find(embedded_support, "support");
-  if (!support) ICE("artifact", "the support object is not embedded");
+                           const codegen_gpu_object *gpu, const char *library_path,
+                           const char *header_path) {
   VEC(link_object) objects = {0};
   for (int i = 0; i < object->parts.count; i++) vec_push(a, &objects, object->parts.items[i]);
-  vec_push(a, &objects, (link_object){"support", support->data, support->size});
+  vec_push(a, &objects, embedded_object("support"));
+  for (int i = 0; gpu && i < gpu->images.count; i++) {
+    if (gpu->images.items[i].target != GPU_SIMT) continue;
+    vec_push(a, &objects, gpu->images.items[i].object);
+    vec_push(a, &objects, embedded_object("simt"));
+  }
   const char *slash = strrchr(library_path, '/');
   const unsigned char *bytes = NULL;
   size_t size = 0;

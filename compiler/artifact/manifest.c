@@ -174,9 +174,10 @@ static const char *hash_text(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   const char *options =
-      arena_printf(a, "%s %s %s O%d chunk %d %s%s", REC_VERSION, ABI_TEXT,
+      arena_printf(a, "%s %s %s O%d chunk %d %s%s gpu %u", REC_VERSION, ABI_TEXT,
                    number_type_text(library->dtype), library->level, library->chunk,
-                   schedule_form_text(library->form), library->check ? " check" : "");
+                   schedule_form_text(library->form), library->check ? " check" : "",
+                   library->gpu_targets);
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
@@ -195,6 +196,8 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
+  if (library->gpu_targets >> GPU_SIMT & 1)
+    cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(GPU_SIMT)));
   add(json, "targets", targets);
   add_number(json, "optimisation", library->level);
   add_number(json, "chunk", library->chunk);

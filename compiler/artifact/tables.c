@@ -1,12 +1,13 @@
 /* Writes the table of a recurrence that the support code reads (runtime/support/library.h).
  *
- *   abi_recurrence, codegen_kernel[4]  ->  rec_table, then what its positions point to, as one
+ *   abi_recurrence, codegen_kernel[5], codegen_gpu_kernel[4]  ->  rec_table, then what its positions point to, as one
  *     block of bytes
  *
  * Only the addresses of the kernels are relocated; everything else counts bytes from the block's
  * start. */
 #include "compiler/artifact/tables.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
@@ -285,8 +286,44 @@ static codegen_bytes saved_numbers(arena *a, const abi_recurrence *abi) {
   return count;
 }
 
-codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codegen_kernel *compiled,
-                            int count, number_type dtype, const char *symbol) {
+static void add_address(table_builder *b, size_t offset, const char *symbol) {
+  vec_push(b->arena, &b->addresses, (codegen_address){(int64_t)offset, symbol});
+}
+
+static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *described,
+                                    bool simt, size_t row_at) {
+  rec_table_gpu_kernel row = {.base = kernel_row(b, &described->base, (int32_t)row_at),
+                              .threads = described->threads,
+                              .shared_bytes = described->shared_bytes,
+                              .parameter_bytes = described->parameter_bytes};
+  if (described->why_not) row.why_not_at = put_text(b, described->why_not);
+  if (!described->symbol) return row;
+  row.symbol_at = put_text(b, described->symbol);
+  if (simt) add_address(b, row_at + offsetof(rec_table_gpu_kernel, simt), described->symbol);
+  return row;
+}
+
+static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kernels *kernels) {
+  for (int i = 0; i < kernels->gpu.count; i++) {
+    const codegen_gpu_kernel *k = &kernels->gpu.items[i];
+    int kind = kernel_position(k->base.kernel->kind);
+    size_t row_at = offsetof(rec_table, gpu_kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
+    table->gpu_kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
+    table->gpu_chunk = k->base.chunk;
+  }
+  if (!kernels->simt) return;
+  add_address(b, offsetof(rec_table, simt_run), "simt_run");
+  add_address(b, offsetof(rec_table, simt_sum), "rec_gpu_sum");
+}
+
+static int by_offset(const void *x, const void *y) {
+  int64_t a = ((const codegen_address *)x)->offset, b = ((const codegen_address *)y)->offset;
+  return (a > b) - (a < b);
+}
+
+codegen_blob artifact_table(arena *a, const artifact_recurrence *r,
+                            const artifact_kernels *kernels, number_type dtype,
+                            const char *symbol) {
   const abi_recurrence *abi = r->abi;
   table_builder b = {.arena = a, .abi = abi};
   rec_table table = {.number_bytes = dtype == NUMBER_F64 ? 8 : 4,
@@ -309,12 +346,15 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const codege
   table.memories_at = put(&b, memories.items, sizeof *memories.items * (size_t)memories.count);
   codegen_bytes saved = saved_numbers(a, abi);
   table.saved = count_row(&b, &saved);
-  for (int i = 0; i < count; i++) {
-    int kind = kernel_position(compiled[i].kernel->kind);
+  for (int i = 0; i < kernels->host.count; i++) {
+    const codegen_kernel *compiled = &kernels->host.items[i];
+    int kind = kernel_position(compiled->kernel->kind);
     int32_t row_at =
         (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
-    table.kernels[kind] = kernel_row(&b, &compiled[i], row_at);
+    table.kernels[kind] = kernel_row(&b, compiled, row_at);
   }
+  add_gpu_rows(&b, &table, kernels);
+  qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);
   memcpy(b.bytes.items, &table, sizeof table);
   return (codegen_blob){.symbol = symbol,
                         .bytes = b.bytes.items,

@@ -5,8 +5,14 @@
 #include "compiler/artifact/abi.h"
 #include "compiler/syntax/syntax.h"
 
+typedef struct artifact_kernels {
+  VEC(codegen_kernel) host;
+  VEC(codegen_gpu_kernel) gpu;
+  bool simt;                     /* the GPU kernels are there for the executor, too */
+} artifact_kernels;
+
 codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence,
-                            const codegen_kernel *compiled, int count, number_type dtype,
+                            const artifact_kernels *kernels, number_type dtype,
                             const char *symbol);
 
 #endif

@@ -16,10 +16,11 @@ const char apply_usage[] =
     "\n"
     "  --backward          read cotangents d.y (and d.hT.S), write gradients d.x, d.A_log, d.h0.S, "
     "..\n"
-    "  --device D          host (default) or reference, the double-precision step-by-step "
-    "interpreter\n"
+    "  --device D          host (default); reference, the double-precision step-by-step "
+    "interpreter;\n"
+    "                      simt, the GPU's code run and checked on the CPU\n"
     "  --step              feed the single-step form token by token\n"
-    "  --threads N         threads of the host (default: one for each processor)\n"
+    "  --threads N         threads of host and simt (default: one for each processor)\n"
     "  --recompute         backward keeps nothing from forward\n"
     "  -D axis=size        sizes, as in recc\n"
     "  --dtype f32|f64|bf16|f16    element type of tokens, as in recc\n"
@@ -104,6 +105,7 @@ static int apply(words *w, apply_request *a) {
     return usage_error(w, "expected a device among %s, found `%s`", rec_device_names(),
                        a->device_name);
   a->module.reference = strcmp(a->device_name, "reference") == 0;
+  if (strcmp(a->device_name, "simt") == 0) a->module.target = a->device_name;
   rec_module *module;
   status = open_module(&a->module, &module);
   if (status) return status;

@@ -57,6 +57,7 @@ typedef struct module_request {
   const char **defines;  // -D
   int define_count;
   const char *dtype;        // NULL: not asked for
+  const char *target;       // code that the library must hold beside the host's: "simt"; or NULL
   const char **recc_words;  // further words for recc
   int recc_word_count;
   bool run_time_defines;  // -D may also size the run-time axes of a library

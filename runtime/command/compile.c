@@ -94,7 +94,7 @@ static int compile_into(const compilation *c, const char *library) {
     fprintf(stderr, "rec %s: cannot tell where recc lies\n", request->command);
     return EXIT_USAGE;
   }
-  int most = 12 + 2 * request->define_count + request->recc_word_count, count = 0;
+  int most = 14 + 2 * request->define_count + request->recc_word_count, count = 0;
   const char **list = calloc((size_t)most, sizeof *list);
   if (!list) return EXIT_USAGE;
   list[count++] = recc;
@@ -107,6 +107,8 @@ static int compile_into(const compilation *c, const char *library) {
   if (c->exported) list[count++] = c->exported;
   if (request->dtype) list[count++] = "--dtype";
   if (request->dtype) list[count++] = request->dtype;
+  if (request->target) list[count++] = "--target";
+  if (request->target) list[count++] = request->target;
   for (int i = 0; i < request->define_count; i++) {
     list[count++] = "-D";
     list[count++] = request->defines[i];
@@ -196,6 +198,8 @@ int open_module(const module_request *request, rec_module **module) {
     status = report_failure(request->command);
   bool otherwise = (request->define_count && !request->run_time_defines) || request->dtype ||
                    request->recc_word_count;
+  if (status == 0 && !source && request->target)
+    otherwise |= !rec_module_has_target(*module, request->target);
   if (status == 0 && !source && otherwise) status = compile_again(request, false, module);
   bool lacks = status == 0 && request->name && !rec_module_find(*module, request->name);
   if (lacks && rec_module_knows(*module, request->name))

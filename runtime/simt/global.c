@@ -9,12 +9,20 @@ static bool is_inside(const simt_region *r, const void *at, int64_t bytes) {
   return offset >= 0 && offset <= r->bytes - bytes;
 }
 
-static int find_region(simt_block *b, const void *at, int64_t bytes) {
+/* A final state may take the place of the initial one: what is written lies in a region that may be written, if one is
+ * there. */
+static int find_region(simt_block *b, const void *at, int64_t bytes, bool write) {
   const simt_launch *l = b->launch;
-  if (is_inside(&l->regions[b->last_region], at, bytes)) return b->last_region;
-  for (int i = 0; i < l->region_count; i++)
-    if (is_inside(&l->regions[i], at, bytes)) return b->last_region = i;
-  return -1;
+  const simt_region *last = &l->regions[b->last_region];
+  if (is_inside(last, at, bytes) && (last->writable || !write)) return b->last_region;
+  int found = -1;
+  for (int i = 0; i < l->region_count; i++) {
+    if (!is_inside(&l->regions[i], at, bytes)) continue;
+    found = i;
+    if (l->regions[i].writable || !write) break;
+  }
+  if (found >= 0) b->last_region = found;
+  return found;
 }
 
 /* An address outside is told by what lies next below it. */
@@ -51,7 +59,7 @@ static void count_sectors(const simt_block *b, const simt_region *r, const void 
 
 static void check_region(simt_block *b, const void *at, int32_t bytes, bool write) {
   const char *does = write ? "writes" : "reads";
-  int index = find_region(b, at, bytes);
+  int index = find_region(b, at, bytes, write);
   if (index < 0) report_outside(b, at, bytes, does);
   const simt_region *r = &b->launch->regions[index];
   if (write && !r->writable) simt_fail("writes to %s, which is read only", r->name);

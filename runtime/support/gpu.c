@@ -43,8 +43,7 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device,
   gpu_pass p = {.call = c, .device = device, .kernel = kernel, .entries = call_entries(c)};
   p.lane_blocks = p.instances = p.parts = 1;
   p.part_steps = c->time;
-  for (int i = 0; i < base->grid_count; i++)
-    if (grid[i] != base->lane_axis) p.instances *= c->axis_size[grid[i]];
+  for (int i = 0; i < base->grid_count; i++) p.instances *= c->axis_size[grid[i]];
   if (base->lane_axis >= 0)
     p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
   p.instances *= p.lane_blocks;
@@ -66,11 +65,10 @@ static int64_t copies_of(const gpu_pass *p, const rec_table_slot *slot) {
   const int32_t *grid = table_at(p->call->table, base->grid_at);
   const rec_table_memory *memory = table_memory(p->call->table, slot->memory);
   int64_t copies = (memory->per_batch ? 1 : p->entries) * (memory->token ? 1 : p->parts);
-  for (int i = 0; i < base->grid_count; i++) {
-    if (!(slot->summed >> grid[i] & 1)) continue;
-    copies *= grid[i] == base->lane_axis ? p->lane_blocks : p->call->axis_size[grid[i]];
-  }
-  return copies;
+  for (int i = 0; i < base->grid_count; i++)
+    if (slot->summed >> grid[i] & 1) copies *= p->call->axis_size[grid[i]];
+  bool lanes = base->lane_axis >= 0 && (slot->summed >> base->lane_axis & 1);
+  return lanes ? copies * p->lane_blocks : copies;
 }
 
 /* A single copy is the result itself, unless that is narrower. */

@@ -15,25 +15,29 @@ typedef struct simt_task {
   const rec_table *table;
   simt_launch launch;
   simt_counts *counts;
+  _Atomic int64_t next; /* block */
   simt_answer answers[SIMT_BLOCKS];
   char messages[SIMT_BLOCKS][SIMT_MESSAGE];
 } simt_task;
 
-static void run_block(void *argument, int64_t block) {
+/* Takes blocks until there are none: a lane that is never begun is no loss. */
+static void run_lane_of_blocks(void *argument, int64_t lane) {
+  (void)lane;
   simt_task *t = argument;
-  t->answers[block] =
-      t->table->simt_run(&t->launch, block, block + 1, t->counts, t->messages[block]);
+  for (;;) {
+    int64_t i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
+    if (i >= t->launch.blocks) return;
+    t->answers[i] = t->table->simt_run(&t->launch, i, i + 1, t->counts, t->messages[i]);
+  }
 }
 
 static void run_blocks(const call *c, simt_task *t) {
-  int64_t count = t->launch.blocks;
-  if (t->counts) {
-    for (int64_t i = 0; i < count; i++) run_block(t, i);
-  } else if (c->launch->parallel_for) {
-    c->launch->parallel_for(c->launch->parallel_context, count, run_block, t);
-  } else {
-    rec_pool_run(c->threads, count, run_block, t);
-  }
+  if (t->counts)
+    run_lane_of_blocks(t, 0);
+  else if (c->launch->parallel_for)
+    c->launch->parallel_for(c->launch->parallel_context, t->launch.blocks, run_lane_of_blocks, t);
+  else
+    rec_pool_run(c->threads, t->launch.blocks, run_lane_of_blocks, t);
 }
 
 /* The first block that failed, whatever the order they ran in. */

@@ -239,8 +239,10 @@ static int set_up(void **state) {
                       back ? BACKWARD_SLOTS : FORWARD_SLOTS);
   }
   recurrence_kernels described = {.chunk = CHUNK};
-  codegen_blob blob =
-      artifact_table(a, &(artifact_recurrence){.abi = f->abi, .kernels = &described}, all, 4, false, "f.table");
+  artifact_kernels made = {0};
+  for (int i = 0; i < 4; i++) vec_push(a, &made.host, all[i]);
+  codegen_blob blob = artifact_table(
+      a, &(artifact_recurrence){.abi = f->abi, .kernels = &described}, &made, NUMBER_F32, "f.table");
   f->table = arena_alloc(a, (size_t)blob.size);
   memcpy(f->table, blob.bytes, (size_t)blob.size);
   for (int i = 0; i < blob.address_count; i++) {
