@@ -174,10 +174,10 @@ static const char *hash_text(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   const char *options =
-      arena_printf(a, "%s %s %s O%d chunk %d %s%s gpu %u", REC_VERSION, ABI_TEXT,
+      arena_printf(a, "%s %s %s O%d chunk %d %s%s%s", REC_VERSION, ABI_TEXT,
                    number_type_text(library->dtype), library->level, library->chunk,
                    schedule_form_text(library->form), library->check ? " check" : "",
-                   library->gpu_targets);
+                   library->gpu_targets ? arena_printf(a, " gpu %x", library->gpu_targets) : "");
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)
     XXH64_update(&state, library->defines.items[i], strlen(library->defines.items[i]) + 1);
