@@ -585,10 +585,11 @@ static void plan_results(planner *q) {
 
 /* A sum over an axis that is cut into instances or lanes adds up one entry: the value is partial, keeps the axis here, and
  * is summed where it is stored. */
-static tile_program *copy_program(arena *a, const mapping *m, const tile_program *program) {
+static tile_program *copy_program(arena *a, const mapping *m, const tile_program *whole) {
+  axis_set cut = m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0);
+  const tile_program *program = tile_uncut(a, whole, cut);
   tile_program *copy = tile_program_like(a, program->name, program);
   tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
-  axis_set cut = m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0);
   for (int i = 0; i < program->values.count; i++) {
     tile_value v = program->values.items[i];
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];

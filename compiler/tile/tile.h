@@ -208,6 +208,10 @@ tile_program *tile_finish(arena *a, const tile_program *program);
 /* Keeps only the results whose role is in the set of bits (1 << role), and what they need, arguments too. */
 tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles);
 
+/* The program of a kernel that cuts no other axes than these: sums over the rest are whole, no value is partial over it.
+ * Arguments and results stay. */
+tile_program *tile_uncut(arena *a, const tile_program *program, axis_set cut);
+
 /* Drops values that no result needs; the arguments stay. */
 tile_program *tile_drop_unused(arena *a, const tile_program *program);
 

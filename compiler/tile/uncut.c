@@ -1,0 +1,48 @@
+// For a kernel that leaves some grid axes whole: what only counts the first of their instances counts nothing there.
+//
+//   %3 [V] = eq 0 (index V)
+//   %4 [t,V] = select %3 %2 0         ->   %2
+//   %5 [t] = sum %4 over V
+//
+// Reverse mode adds such sums where a value that is not partial over V meets one that is (autodiff.c).
+#include "compiler/tile/tile.h"
+
+// The axis whose entry 0 this condition asks for, or -1.
+static int first_of(const tile_program *p, tile_id condition) {
+  const tile_value *v = &p->values.items[condition];
+  for (int k = 0; v->op == TILE_EQUAL && k < 2; k++) {
+    const tile_value *index = &p->values.items[v->args[k]];
+    if (index->op == TILE_INDEX && tile_is_number(p, v->args[1 - k], 0)) return index->index;
+  }
+  return -1;
+}
+
+// The value that a sum over `axes` of a value counts once; NO_TILE if it is no such sum.
+static tile_id counted_once(const tile_program *p, tile_id id, axis_set axes, int *axis) {
+  const tile_value *v = &p->values.items[id];
+  if (v->op != TILE_SELECT || !tile_is_number(p, v->args[2], 0)) return NO_TILE;
+  *axis = first_of(p, v->args[0]);
+  if (*axis < 0 || !axis_in(axes, *axis)) return NO_TILE;
+  return axis_in(p->values.items[v->args[1]].axes, *axis) ? NO_TILE : v->args[1];
+}
+
+tile_program *tile_uncut(arena *a, const tile_program *program, axis_set cut) {
+  tile_program *p = tile_program_like(a, program->name, program);
+  tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
+  for (int i = 0; i < program->values.count; i++) {
+    tile_value v = program->values.items[i];
+    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    int axis;
+    tile_id once = v.op == TILE_SUM ? counted_once(p, v.args[0], v.over & ~cut, &axis) : NO_TILE;
+    if (once != NO_TILE) {
+      image[i] = tile_reduce(p, TILE_SUM, once, v.over & ~axis_bit(axis));
+    } else {
+      image[i] = tile_append_exact(p, v);
+    }
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    tile_result result = program->results.items[i];
+    tile_add_result(p, result.place, image[result.value]);
+  }
+  return tile_drop_unused(a, p);
+}
