@@ -177,7 +177,7 @@ enum { ROUNDS_MAX = 8 };  // every round makes sums smaller; what is left after 
 tile_program *tile_simplify(arena *a, const tile_program *program) {
   tile_program *p = rebuild(a, program);
   for (int round = 1; round < ROUNDS_MAX; round++) {
-    tile_program *q = rebuild(a, tile_sink_slices(a, p));
+    tile_program *q = rebuild(a, tile_sink_slices(a, tile_swap_sums(a, p)));
     bool done = same_program(p, q);
     p = q;
     if (done) break;

@@ -55,16 +55,20 @@ static tile_id rewrite(sinker *s, tile_id id) {
   return tile_append_exact(s->to, v);
 }
 
-tile_program *tile_sink_slices(arena *a, const tile_program *program) {
+int *tile_count_uses(arena *a, const tile_program *program) {
   int *uses = ARENA_ARRAY(a, int, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
     const tile_value *v = &program->values.items[i];
     for (int k = 0; k < tile_arity(v->op); k++) uses[v->args[k]]++;
   }
   for (int i = 0; i < program->results.count; i++) uses[program->results.items[i].value]++;
+  return uses;
+}
+
+tile_program *tile_sink_slices(arena *a, const tile_program *program) {
   sinker s = {.from = program,
               .to = tile_program_like(a, program->name, program),
-              .uses = uses,
+              .uses = tile_count_uses(a, program),
               .image = ARENA_ARRAY(a, tile_id, program->values.count)};
   for (int i = 0; i < program->values.count; i++) s.image[i] = rewrite(&s, i);
   for (int i = 0; i < program->results.count; i++) {
