@@ -145,6 +145,8 @@ bool parameter_find_path(arena *memory, const graph_model *model, const graph_pa
                          const char *path, int *parameter, int *part);
 /* Is `path` the parameter's own, inside its layer or whole, with or without `.weight`? */
 bool parameter_named(arena *memory, const graph_parameter *p, const char *path);
+/* A weight, zero at first, for each state of the layers first .. last - 1 that has none yet. */
+void parameters_learn_states(graph_builder *b, graph_model *model, int first, int last);
 /* Errors for weights that nothing starts. */
 void parameters_check(graph_builder *b, const graph_model *model);
 

@@ -40,7 +40,8 @@ typedef enum parameter_kind {
   PARAMETER_NORM,
   PARAMETER_CONVOLUTION,
   PARAMETER_CONVOLUTION_BIAS,
-  PARAMETER_OWN /* `param` of a recurrence, layer or model */
+  PARAMETER_OWN,  /* `param` of a recurrence, layer or model */
+  PARAMETER_STATE /* what a state may start from: initial_state learned */
 } parameter_kind;
 
 typedef struct graph_parameter {
@@ -81,6 +82,7 @@ typedef struct graph_state {
   int axis_count;
   const char *axes[TYPED_MAX_AXES];
   int64_t sizes[TYPED_MAX_AXES];
+  int learned; /* the parameter that sequences may start from, or NONE */
 } graph_state;
 
 typedef enum graph_op_kind { GRAPH_EMBED, GRAPH_LINEAR, GRAPH_CALL, GRAPH_LOSS } graph_op_kind;
@@ -149,15 +151,28 @@ typedef enum intervention_kind {
   START_STATE_PASSING,
   START_RANDOM_NOISE, /* N(0, number^2) for every entry */
   START_FITTED_NOISE, /* N(mean, variance) of each head of the final states before */
+  START_LEARNED,      /* a weight of the model */
+  START_KIND_COUNT
 } intervention_kind;
 
 /* As the language and the manifest write it. */
 const char *intervention_name(intervention_kind kind);
 
+/* A number that goes from the first step of an entry to its last in a straight line. */
+typedef struct graph_ramp {
+  double from, to;
+} graph_ramp;
+
+/* A constant times ramps. */
+typedef struct graph_weight {
+  double constant;
+  VEC(graph_ramp) ramps;
+} graph_weight;
+
 typedef struct graph_choice {
-  double weight; /* of a mix; all weights of an entry sum to 1 */
+  graph_weight weight; /* of a mix; all weights of an entry sum to 1 */
   intervention_kind kind;
-  double number; /* RANDOM_NOISE: the standard deviation; FITTED_NOISE: beta; else 0 */
+  graph_ramp number; /* RANDOM_NOISE: the standard deviation; FITTED_NOISE: beta; else 0 */
 } graph_choice;
 
 /* What sequences start from, in steps from .. to - 1, in the layers first_layer .. last_layer - 1.
@@ -166,6 +181,7 @@ typedef struct graph_intervention {
   int64_t from, to;
   int first_layer, last_layer;
   VEC(graph_choice) choices;
+  const ast_names *per; /* axes of a state with statistics of their own; NULL: all but two */
 } graph_intervention;
 
 /* What a generated task reads and asks for. */

@@ -11,62 +11,116 @@
 #include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
-static bool read_kind(train_settings *k, const ast_expr *e, double share, graph_intervention *to);
+static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
+                      graph_intervention *to);
 
 const char *intervention_name(intervention_kind kind) {
   static const char *const names[] = {[START_ZERO] = "zero",
                                       [START_STATE_PASSING] = "state_passing",
                                       [START_RANDOM_NOISE] = "random_noise",
-                                      [START_FITTED_NOISE] = "fitted_noise"};
+                                      [START_FITTED_NOISE] = "fitted_noise",
+                                      [START_LEARNED] = "learned"};
   return names[kind];
 }
 
-static void add_choice(train_settings *k, graph_intervention *to, graph_choice added) {
-  if (added.weight <= 0) return;
-  for (int i = 0; i < to->choices.count; i++) {
-    graph_choice *c = &to->choices.items[i];
-    if (c->kind == added.kind && c->number == added.number) {
-      c->weight += added.weight;
-      return;
-    }
-  }
-  vec_push(k->b->arena, &to->choices, added);
-}
+/* ---- numbers and weights --------------------------------------------------------------------- */
 
-static bool read_mix(train_settings *k, const ast_expr *e, double share, graph_intervention *to) {
-  double sum = 0;
-  for (int i = 0; i < e->mix.entries.count; i++) {
-    const ast_mix_entry *entry = &e->mix.entries.items[i];
-    double weight;
-    if (!setting_number(k, entry->weight, "a weight", &weight) ||
-        !setting_in_range(k, entry->weight, "a weight of mix", weight, 0, 1) ||
-        !read_kind(k, entry->kind, share * weight, to))
-      return false;
-    sum += weight;
+static graph_ramp level(double number) { return (graph_ramp){number, number}; }
+
+/* A number, or ramp(from -> to). */
+static bool read_ramp(train_settings *k, const ast_expr *e, const char *what, double low,
+                      double high, graph_ramp *r) {
+  if (!e) return true;
+  if (strcmp(setting_callee(e), "ramp") != 0 || e->kind != AST_CALL) {
+    if (!setting_optional(k, e, what, low, high, &r->from)) return false;
+    r->to = r->from;
+    return true;
   }
-  if (fabs(sum - 1) < 1e-6) return true;
-  diag_error(k->b->diag, e->span, "expected weights of mix that sum to 1, found a sum of %g", sum);
+  const ast_args *args = &e->call.args;
+  if (args->count == 1 && args->items[0].kind == AST_ARG_ARROW)
+    return setting_optional(k, args->items[0].value, what, low, high, &r->from) &&
+           setting_optional(k, args->items[0].to, what, low, high, &r->to);
+  diag_error(k->b->diag, e->span, "expected two numbers, as in ramp(0 -> 0.1), found '%s'",
+             expr_to_text(k->b->arena, e));
   return false;
 }
 
-static bool read_state_passing(train_settings *k, const ast_expr *e, double share,
+static graph_weight times(train_settings *k, graph_weight share, graph_ramp r) {
+  graph_weight product = {.constant = share.constant};
+  for (int i = 0; i < share.ramps.count; i++)
+    vec_push(k->b->arena, &product.ramps, share.ramps.items[i]);
+  if (r.from == r.to)
+    product.constant *= r.from;
+  else
+    vec_push(k->b->arena, &product.ramps, r);
+  return product;
+}
+
+static void add_choice(train_settings *k, graph_intervention *to, graph_weight weight,
+                       intervention_kind kind, graph_ramp number) {
+  if (weight.constant <= 0) return;
+  for (int i = 0; i < to->choices.count; i++) {
+    graph_choice *c = &to->choices.items[i];
+    bool same = c->kind == kind && c->number.from == number.from && c->number.to == number.to;
+    if (!same || c->weight.ramps.count || weight.ramps.count) continue;
+    c->weight.constant += weight.constant;
+    return;
+  }
+  vec_push(k->b->arena, &to->choices, (graph_choice){weight, kind, number});
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+static bool read_mix(train_settings *k, const ast_expr *e, graph_weight share,
+                     graph_intervention *to) {
+  graph_ramp sum = {0};
+  for (int i = 0; i < e->mix.entries.count; i++) {
+    const ast_mix_entry *entry = &e->mix.entries.items[i];
+    graph_ramp weight = {0};
+    if (!read_ramp(k, entry->weight, "a weight of mix", 0, 1, &weight) ||
+        !read_kind(k, entry->kind, times(k, share, weight), to))
+      return false;
+    sum.from += weight.from, sum.to += weight.to;
+  }
+  double wrong = fabs(sum.from - 1) < 1e-6 ? sum.to : sum.from;
+  if (fabs(wrong - 1) < 1e-6) return true;
+  diag_error(k->b->diag, e->span, "expected weights of mix that sum to 1, found a sum of %g",
+             wrong);
+  return false;
+}
+
+static bool read_plain(train_settings *k, const ast_expr *e, graph_weight share,
+                       graph_intervention *to, intervention_kind kind) {
+  add_choice(k, to, share, kind, level(0));
+  return setting_arguments(k, e, &(setting_call){0}, false);
+}
+
+static bool read_learned(train_settings *k, const ast_expr *e, graph_weight share,
+                         graph_intervention *to) {
+  parameters_learn_states(k->b, &k->b->result->models.items[k->train->model], to->first_layer,
+                          to->last_layer);
+  return read_plain(k, e, share, to, START_LEARNED);
+}
+
+static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weight share,
                                graph_intervention *to) {
   static const char *const names[] = {"dropout"};
   setting_call call = {.names = names, .count = 1};
-  double dropout = 0;
+  graph_ramp dropout = {0};
   if (!setting_arguments(k, e, &call, false) ||
-      !setting_optional(k, call.values[0], "dropout", 0, 1, &dropout))
+      !read_ramp(k, call.values[0], "dropout", 0, 1, &dropout))
     return false;
-  add_choice(k, to, (graph_choice){share * (1 - dropout), START_STATE_PASSING, 0});
-  add_choice(k, to, (graph_choice){share * dropout, START_ZERO, 0});
+  graph_ramp kept = {1 - dropout.from, 1 - dropout.to};
+  add_choice(k, to, times(k, share, kept), START_STATE_PASSING, level(0));
+  add_choice(k, to, times(k, share, dropout), START_ZERO, level(0));
   return true;
 }
 
-static bool read_random_noise(train_settings *k, const ast_expr *e, double share,
+static bool read_random_noise(train_settings *k, const ast_expr *e, graph_weight share,
                               graph_intervention *to) {
   static const char *const names[] = {"sigma"};
   setting_call call = {.names = names, .count = 1};
-  double sigma = 0;
+  graph_ramp sigma = {0};
   if (!setting_arguments(k, e, &call, true)) return false;
   const ast_expr *number = call.positional ? call.positional : call.values[0];
   if (!number || (call.positional && call.values[0])) {
@@ -75,57 +129,96 @@ static bool read_random_noise(train_settings *k, const ast_expr *e, double share
                expr_to_text(k->b->arena, e));
     return false;
   }
-  if (!setting_optional(k, number, "sigma", 0, 1e6, &sigma)) return false;
-  add_choice(k, to, (graph_choice){share, START_RANDOM_NOISE, sigma});
+  if (!read_ramp(k, number, "sigma", 0, 1e6, &sigma)) return false;
+  add_choice(k, to, share, START_RANDOM_NOISE, sigma);
+  return true;
+}
+
+static bool equal_names(const ast_names *a, const ast_names *b) {
+  bool equal = (a == NULL) == (b == NULL) && (!a || a->count == b->count);
+  for (int i = 0; equal && a && i < a->count; i++) equal = a->items[i].text == b->items[i].text;
+  return equal;
+}
+
+/* Some state of the layers must have each of the axes. */
+static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *to) {
+  const graph_model *model = &k->b->result->models.items[k->train->model];
+  const ast_names *per = e ? &e->axes.names : NULL;
+  if (e && e->kind != AST_AXES) {
+    diag_error(k->b->diag, e->span, "expected axes in brackets, as in per = [H], found '%s'",
+               expr_to_text(k->b->arena, e));
+    return false;
+  }
+  for (int i = 0; per && i < per->count; i++) {
+    bool found = false;
+    for (int n = 0; n < model->states.count; n++)
+      for (int axis = 0; axis < model->states.items[n].axis_count; axis++)
+        found |= !strcmp(model->states.items[n].axes[axis], per->items[i].text);
+    if (found) continue;
+    diag_error(k->b->diag, per->items[i].span,
+               "expected an axis of a state of the model, found '%s'", per->items[i].text);
+    return false;
+  }
+  bool before = false;
+  for (int i = 0; i < to->choices.count; i++)
+    before |= to->choices.items[i].kind == START_FITTED_NOISE;
+  if (before && !equal_names(to->per, per)) {
+    diag_error(k->b->diag, e ? e->span : to->per->items[0].span,
+               "expected the same axes for all fitted_noise of a mix, found others");
+    return false;
+  }
+  to->per = per;
   return true;
 }
 
 /* A state has one mean and one variance a head, so a mix has one beta. */
-static bool read_fitted_noise(train_settings *k, const ast_expr *e, double share,
+static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight share,
                               graph_intervention *to) {
-  static const char *const names[] = {"beta"};
-  setting_call call = {.names = names, .count = 1};
-  double beta = 0.1;
+  static const char *const names[] = {"beta", "per"};
+  setting_call call = {.names = names, .count = 2};
+  graph_ramp beta = {0.1, 0.1};
   if (!setting_arguments(k, e, &call, false) ||
-      !setting_optional(k, call.values[0], "beta", 0, 1, &beta))
+      !read_ramp(k, call.values[0], "beta", 0, 1, &beta) || !read_per(k, call.values[1], to))
     return false;
   for (int i = 0; i < to->choices.count; i++) {
     const graph_choice *c = &to->choices.items[i];
-    if (c->kind != START_FITTED_NOISE || c->number == beta) continue;
+    if (c->kind != START_FITTED_NOISE || (c->number.from == beta.from && c->number.to == beta.to))
+      continue;
     diag_error(k->b->diag, e->span,
-               "expected one beta for all fitted_noise of a mix, found %g and %g", c->number, beta);
+               "expected one beta for all fitted_noise of a mix, found %g and %g", c->number.from,
+               beta.from);
     return false;
   }
-  add_choice(k, to, (graph_choice){share, START_FITTED_NOISE, beta});
+  add_choice(k, to, share, START_FITTED_NOISE, beta);
   return true;
 }
 
-static bool read_kind(train_settings *k, const ast_expr *e, double share, graph_intervention *to) {
-  static const char *const later[] = {"tbtt", "learned"};
+static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
+                      graph_intervention *to) {
   const char *name = setting_callee(e);
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
-  if (!strcmp(name, "zero"))
-    return add_choice(k, to, (graph_choice){share, START_ZERO, 0}),
-           setting_arguments(k, e, &(setting_call){0}, false);
+  if (!strcmp(name, "zero")) return read_plain(k, e, share, to, START_ZERO);
+  if (!strcmp(name, "learned")) return read_learned(k, e, share, to);
   if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
   if (!strcmp(name, "random_noise")) return read_random_noise(k, e, share, to);
   if (!strcmp(name, "fitted_noise")) return read_fitted_noise(k, e, share, to);
-  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-    if (!strcmp(name, later[i])) {
-      diag_error(
-          k->b->diag, e->span,
-          "expected zero, state_passing, random_noise, fitted_noise or mix, found '%s', which this "
-          "version does not have yet",
-          name);
-      return false;
-    }
-  diag_error(k->b->diag, e->span,
-             "expected zero, state_passing(dropout = p), random_noise(sigma), fitted_noise or mix "
-             "{ .. }, found "
-             "'%s'",
-             expr_to_text(k->b->arena, e));
+  if (!strcmp(name, "tbtt")) {
+    diag_error(k->b->diag, e->span,
+               "expected zero, state_passing, random_noise, fitted_noise, learned or mix, found "
+               "'%s', which this version does not have yet",
+               name);
+    return false;
+  }
+  diag_error(
+      k->b->diag, e->span,
+      "expected zero, state_passing(dropout = p), random_noise(sigma), fitted_noise, learned "
+      "or mix { .. }, found "
+      "'%s'",
+      expr_to_text(k->b->arena, e));
   return false;
 }
+
+/* ---- entries --------------------------------------------------------------------------------- */
 
 static bool read_edge(train_settings *k, const ast_expr *e, int64_t *edge) {
   if (e->kind == AST_NAME && !strcmp(e->name.text, "steps")) return *edge = k->train->steps, true;
@@ -208,8 +301,26 @@ static bool read_entry(train_settings *k, const ast_setting *s, int i, int depth
       return false;
     *expected = made.last_layer;
   }
-  if (!read_kind(k, entry->kind, 1, &made)) return false;
+  if (!read_kind(k, entry->kind, (graph_weight){.constant = 1}, &made)) return false;
   vec_push(k->b->arena, &t->interventions, made);
+  return true;
+}
+
+/* The statistics of a state are kept from entry to entry, so its axes are the same in all of them. */
+static bool one_per(train_settings *k, const ast_setting *s) {
+  const graph_intervention *first = NULL;
+  for (int i = 0; i < s->entries.count && s->entries.items[0].from; i++) {
+    const graph_intervention *v = &k->train->interventions.items[i];
+    bool fitted = false;
+    for (int n = 0; n < v->choices.count; n++)
+      fitted |= v->choices.items[n].kind == START_FITTED_NOISE;
+    if (fitted && first && !equal_names(first->per, v->per)) {
+      diag_error(k->b->diag, s->entries.items[i].span,
+                 "expected the same axes for all fitted_noise of a block, found others");
+      return false;
+    }
+    if (fitted) first = v;
+  }
   return true;
 }
 
@@ -222,13 +333,13 @@ bool read_initial_state(train_settings *k) {
     for (int i = 0; i < s->entries.count; i++)
       if (!read_entry(k, s, i, model_depth(&k->b->result->models.items[t->model]), &expected))
         return false;
-    if (s->entries.count) return true;
+    if (s->entries.count) return one_per(k, s);
     diag_error(k->b->diag, s->span, "expected a kind of initial_state, found none");
     return false;
   }
-  if (s ? !read_kind(k, s->value, 1, &all)
-        : (add_choice(k, &all, (graph_choice){1, START_ZERO, 0}), false))
-    return false;
+  graph_weight whole = {.constant = 1};
+  if (s && !read_kind(k, s->value, whole, &all)) return false;
+  if (!s) add_choice(k, &all, whole, START_ZERO, level(0));
   vec_push(k->b->arena, &t->interventions, all);
   return true;
 }

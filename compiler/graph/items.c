@@ -214,7 +214,8 @@ int state_add(graph_builder *b, const char *name, int repeat_index, const typed_
                        .lag = depth > 0,
                        .complex = complex,
                        .repeat_index = repeat_index,
-                       .axis_count = order.count};
+                       .axis_count = order.count,
+                       .learned = NONE};
   for (int number = 2, i = 0; i < b->model->states.count; i++)
     if (!strcmp(b->model->states.items[i].name, state.name)) {
       state.name = arena_printf(b->arena, "%s.%d", name, number++);

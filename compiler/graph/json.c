@@ -120,7 +120,8 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
                                       [PARAMETER_NORM] = "norm",
                                       [PARAMETER_CONVOLUTION] = "convolution",
                                       [PARAMETER_CONVOLUTION_BIAS] = "bias",
-                                      [PARAMETER_OWN] = "own"};
+                                      [PARAMETER_OWN] = "own",
+                                      [PARAMETER_STATE] = "state"};
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", w->name);
   cJSON_AddStringToObject(object, "kind", kinds[w->kind]);
@@ -145,6 +146,8 @@ static cJSON *state_json(const graph_state *s) {
   add_whole(object, "elements", s->elements);
   cJSON_AddBoolToObject(object, "lag", s->lag);
   add_whole(object, "layer", s->repeat_index);
+  add_whole(object, "learned", s->learned);
+  cJSON_AddBoolToObject(object, "complex", s->complex);
   /* Element e belongs to head e / head_elements mod heads; heads are all axes but the last two, and
    * the depth of a tail stands before them. */
   int64_t head_elements = s->complex ? 2 : 1;
@@ -230,6 +233,21 @@ static cJSON *model_json(arena *memory, const graph_model *model) {
 
 /* ---- the schedule table ---------------------------------------------------------------------- */
 
+static cJSON *ramp_json(graph_ramp r) {
+  return cJSON_CreateDoubleArray((double[]){r.from, r.to}, 2);
+}
+
+static cJSON *choice_json(const graph_choice *c) {
+  cJSON *object = cJSON_CreateObject();
+  cJSON_AddStringToObject(object, "kind", intervention_name(c->kind));
+  cJSON_AddNumberToObject(object, "weight", c->weight.constant);
+  cJSON *ramps = add(object, "ramps", cJSON_CreateArray());
+  for (int i = 0; i < c->weight.ramps.count; i++)
+    cJSON_AddItemToArray(ramps, ramp_json(c->weight.ramps.items[i]));
+  add(object, "number", ramp_json(c->number));
+  return object;
+}
+
 static cJSON *intervention_json(const graph_intervention *v) {
   cJSON *object = cJSON_CreateObject();
   add_whole(object, "from", v->from);
@@ -237,13 +255,11 @@ static cJSON *intervention_json(const graph_intervention *v) {
   add_whole(object, "first_layer", v->first_layer);
   add_whole(object, "last_layer", v->last_layer);
   cJSON *choices = add(object, "mix", cJSON_CreateArray());
-  for (int i = 0; i < v->choices.count; i++) {
-    const graph_choice *c = &v->choices.items[i];
-    cJSON *choice = named_list(intervention_name(c->kind));
-    cJSON_AddItemToArray(choice, cJSON_CreateNumber(c->weight));
-    cJSON_AddItemToArray(choice, cJSON_CreateNumber(c->number));
-    cJSON_AddItemToArray(choices, choice);
-  }
+  for (int i = 0; i < v->choices.count; i++)
+    cJSON_AddItemToArray(choices, choice_json(&v->choices.items[i]));
+  cJSON *per = v->per ? add(object, "per", cJSON_CreateArray()) : NULL;
+  for (int i = 0; per && i < v->per->count; i++)
+    cJSON_AddItemToArray(per, cJSON_CreateString(v->per->items[i].text));
   return object;
 }
 

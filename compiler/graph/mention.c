@@ -60,6 +60,7 @@ bool expr_mentions(const ast_expr *e, const char *name) {
       return any_expr(&e->tuple.items, name);
     case AST_REPEAT:
       return in_repeat(e, name);
+    case AST_AXES:
     case AST_MIX:
       return false;
   }

@@ -247,7 +247,7 @@ static void apply_entry(init_run *run, const ast_init_entry *entry, int first, i
   bool found = false;
   for (int i = 0; i < run->model->parameters.count; i++) {
     graph_parameter *p = &run->model->parameters.items[i];
-    if (p->owner->name.text != run->item->init.target.text) continue;
+    if (!p->owner || p->owner->name.text != run->item->init.target.text) continue;
     for (int k = 0; k < p->parts.count; k++) {
       graph_part *part = &p->parts.items[k];
       if (!path_means(b->arena, p, part, path)) continue;
@@ -315,6 +315,35 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
   for (int i = 0; i < run.item->init.entries.count; i++)
     apply_entry(&run, &run.item->init.entries.items[i], first, last);
   return diag_error_count(b->diag) == errors;
+}
+
+static void learn_state(graph_builder *b, graph_model *model, graph_state *s) {
+  graph_parameter made = {.kind = PARAMETER_STATE,
+                          .name = arena_printf(b->arena, "h0.%s", s->name),
+                          .elements = s->elements,
+                          .prefix = "",
+                          .repeat_index = s->repeat_index,
+                          .span = model->span};
+  made.local = made.name;
+  int64_t rest = s->elements;
+  for (int i = 0; i < s->axis_count; i++) rest /= s->sizes[i];
+  if (s->complex) rest /= 2;
+  if (s->lag) made.shape[made.rank++] = rest; /* its depth */
+  for (int i = 0; i < s->axis_count; i++) made.shape[made.rank++] = s->sizes[i];
+  if (s->complex) made.shape[made.rank++] = 2;
+  const typed_start *zero = start_number(b->arena, 0);
+  vec_push(b->arena, &made.parts,
+           (graph_part){.count = s->elements, .by_default = zero, .start = zero});
+  s->learned = model->parameters.count;
+  vec_push(b->arena, &model->parameters, made);
+}
+
+void parameters_learn_states(graph_builder *b, graph_model *model, int first, int last) {
+  for (int i = 0; i < model->states.count; i++) {
+    graph_state *s = &model->states.items[i];
+    bool inside = last == INT32_MAX || (s->repeat_index >= first && s->repeat_index < last);
+    if (inside && s->learned == NONE) learn_state(b, model, s);
+  }
 }
 
 void parameters_check(graph_builder *b, const graph_model *model) {

@@ -143,6 +143,11 @@ static void put_model(text *t, const graph_program *program, const graph_model *
   }
 }
 
+static void put_ramp(text *t, graph_ramp r) {
+  put(t, "%g", r.from);
+  if (r.to != r.from) put(t, "->%g", r.to);
+}
+
 /* What a block has beyond the usual. */
 static void put_recipe(text *t, const graph_model *model, const graph_train *train) {
   for (int i = 0; i < train->no_decay.count; i++)
@@ -188,9 +193,17 @@ static void put_train(text *t, const graph_program *program, const graph_train *
     if (v->last_layer != INT32_MAX) put(t, " layers %d..%d", v->first_layer, v->last_layer);
     for (int k = 0; k < v->choices.count; k++) {
       const graph_choice *c = &v->choices.items[k];
-      put(t, "%s %g %s", k ? "," : ":", c->weight, intervention_name(c->kind));
-      if (c->kind == START_RANDOM_NOISE || c->kind == START_FITTED_NOISE) put(t, "(%g)", c->number);
+      put(t, "%s %g", k ? "," : ":", c->weight.constant);
+      for (int n = 0; n < c->weight.ramps.count; n++)
+        put(t, " "), put_ramp(t, c->weight.ramps.items[n]);
+      put(t, " %s", intervention_name(c->kind));
+      if (c->kind == START_RANDOM_NOISE || c->kind == START_FITTED_NOISE)
+        put(t, "("), put_ramp(t, c->number), put(t, ")");
     }
+    if (v->per) put(t, " per [");
+    for (int k = 0; v->per && k < v->per->count; k++)
+      put(t, "%s%s", k ? "," : "", v->per->items[k].text);
+    if (v->per) put(t, "]");
     put(t, "\n");
   }
 }

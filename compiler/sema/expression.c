@@ -423,6 +423,7 @@ static sema_operand refuse_construct(const sema_scope *scope, const ast_expr *e)
       hint = "; it occurs in layers and models only";
       break;
     case AST_MIX: found = "mix"; break;
+    case AST_AXES: found = "axes in brackets"; break;
     case AST_PATH:
       found = "a path";
       hint = "; paths name weights, in an init only";

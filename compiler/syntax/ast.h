@@ -41,6 +41,7 @@ typedef enum ast_expr_kind {
   AST_RENAME,   // e{N -> M}
   AST_TUPLE,    // (a, b)
   AST_REPEAT,   // repeat depth (x = x0) { ... }
+  AST_AXES,     // [H, K]: only after `name =` in an argument; may be empty
   AST_MIX,      // mix { 0.9: state_passing, 0.1: zero }: only as a setting's value or a kind
 } ast_expr_kind;
 
@@ -163,6 +164,9 @@ struct ast_expr {
     struct {
       ast_mix_entries entries;  // at least one
     } mix;
+    struct {
+      ast_names names;
+    } axes;
   };
 };
 

@@ -444,6 +444,12 @@ ast_expr *call_expr(builder *b, const token *callee, axes_list *axes, ast_args *
   return e;
 }
 
+ast_expr *axes_expr(builder *b, const token *open, ast_names *names, const token *end) {
+  ast_expr *e = new_expr(b, AST_AXES, span_to(open->span, end));
+  if (names) e->axes.names = *names;
+  return e;
+}
+
 ast_expr *indexed_expr(builder *b, const token *name, axes_list *axes) {
   ast_expr *e = new_expr(b, AST_INDEXED, extended(name->span, axes->end));
   e->indexed.name = name_of(name);

@@ -94,6 +94,8 @@ ast_expr *binary_expr(builder *b, ast_binary_op op, ast_expr *left, const token 
                       ast_expr *right);
 ast_expr *call_expr(builder *b, const token *callee, axes_list *axes, ast_args *args,
                     const token *end);
+// `names`: NULL if there are none.
+ast_expr *axes_expr(builder *b, const token *open, ast_names *names, const token *end);
 ast_expr *indexed_expr(builder *b, const token *name, axes_list *axes);
 ast_expr *lag_expr(builder *b, const token *name, const token *time, const token *steps,
                    const token *end);

@@ -214,6 +214,14 @@ static void put_bare(text *t, const ast_expr *e) {
       put(t, ")");
       break;
     case AST_REPEAT: put_repeat(t, e); break;
+    case AST_AXES:
+      put(t, "[");
+      for (int i = 0; i < e->axes.names.count; i++) {
+        if (i) put(t, ",");
+        put(t, e->axes.names.items[i].text);
+      }
+      put(t, "]");
+      break;
     case AST_MIX: put_mix(t, e); break;
   }
 }

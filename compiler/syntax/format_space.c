@@ -84,7 +84,7 @@ int spaces_before(const parse *p, int index, place where) {
   if (before == TK_LC || kind == TK_RC) return 1;
   if (before == TK_LP || before == TK_LB || kind == TK_RP || kind == TK_RB) return 0;
   if (kind == TK_LP) return before_parenthesis(p, index, where);
-  if (kind == TK_LB) return before == TK_IN ? 1 : 0;
+  if (kind == TK_LB) return before == TK_IN || before == TK_ASSIGN ? 1 : 0;
   if (kind == TK_LC) return bracket_kind_at(all, index) == BRACKET_RENAME ? 0 : 1;
   if (kind == TK_COLON) return where.in_train ? 0 : 1;
   if (is_prefix(p, index - 1, where)) return 0;

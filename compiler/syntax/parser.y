@@ -267,6 +267,8 @@ arg_list(R) ::= arg_list(L) COMMA arg(A).     { R = args_add(b, L, A); }
 %type arg { ast_arg }
 arg(R) ::= expr(E).                           { R = arg_positional(b, E); }
 arg(R) ::= NAME(N) ASSIGN expr(E).            { R = arg_named(b, N, E); }
+arg(R) ::= NAME(N) ASSIGN LB(O) names(L) RB(E). { R = arg_named(b, N, axes_expr(b, O, L, E)); }
+arg(R) ::= NAME(N) ASSIGN LB(O) RB(E).        { R = arg_named(b, N, axes_expr(b, O, NULL, E)); }
 arg(R) ::= expr(F) ARROW expr(T).             { R = arg_pair(b, AST_ARG_ARROW, F, T); }
 arg(R) ::= expr(F) DOTDOT expr(T).            { R = arg_pair(b, AST_ARG_RANGE, F, T); }
 

@@ -169,6 +169,10 @@ static void print_leaf(printer *p, const ast_expr *e) {
       fprintf(p->out, "indexed %s", e->indexed.name.text);
       print_axes(p->out, &e->indexed.axes);
       break;
+    case AST_AXES:
+      fputs("axes", p->out);
+      print_axes(p->out, &e->axes.names);
+      break;
     case AST_LAG: fprintf(p->out, "lag %s %s", e->lag.name.text, e->lag.steps->number.text); break;
     default: break;
   }

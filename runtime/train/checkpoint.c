@@ -68,15 +68,19 @@ static void add_fitted(tensor_list *list, const trainer *t) {
     if (!t->fitted_valid[i]) continue;
     int64_t *shape = list->shapes[list->count];
     char *name = list->names[list->count];
-    shape[0] = 2, shape[1] = s->heads;
+    shape[0] = 2, shape[1] = t->groups[i].count;
     snprintf(name, sizeof *list->names, "fitted.%s", s->name);
-    list->tensors[list->count++] = (rec_tensor){name,
-                                                REC_F64,
-                                                2,
-                                                shape,
-                                                t->fitted + 2 * s->head_place,
-                                                (size_t)(2 * s->heads) * sizeof(double)};
+    list->tensors[list->count++] = (rec_tensor){
+        name, REC_F64, 2, shape, t->groups[i].mean, (size_t)(2 * shape[1]) * sizeof(double)};
   }
+}
+
+// How many tokens the carried states have behind them, by state and row.
+static void add_ages(tensor_list *list, const trainer *t) {
+  int64_t *shape = list->shapes[list->count], states = t->of.model->state_count;
+  shape[0] = states, shape[1] = t->block->batch;
+  list->tensors[list->count++] = (rec_tensor){
+      "age", REC_F64, 2, shape, t->age, (size_t)(states * t->block->batch) * sizeof(double)};
 }
 
 // Sixteen digits that tell this model in this block from any other.
@@ -105,7 +109,7 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
                                    {"rec.characters", t->characters}};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
-  if (!open_list(&list, 3 * t->of.model->parameter_count + 2 * t->of.model->state_count) ||
+  if (!open_list(&list, 3 * t->of.model->parameter_count + 2 * t->of.model->state_count + 1) ||
       !program_hash(&t->of, t->block, program)) {
     close_list(&list);
     return rec_no_memory();
@@ -113,7 +117,7 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   add_parameters(&list, "", &t->of, t->weights);
   add_parameters(&list, "optimizer.m.", &t->of, t->moment1);
   add_parameters(&list, "optimizer.v.", &t->of, t->moment2);
-  if (t->carried && t->carried_valid) add_states(&list, t);
+  if (t->carried && t->carried_valid) add_states(&list, t), add_ages(&list, t);
   add_fitted(&list, t);
   int metadata_count = sizeof metadata / sizeof *metadata - !t->characters;
   rec_status status = rec_file_write(path, list.tensors, list.count, metadata, metadata_count);
@@ -183,13 +187,23 @@ static rec_status read_fitted(const rec_file *file, trainer *t) {
     const rec_tensor *tensor = rec_file_find(file, name);
     t->fitted_valid[i] = tensor != NULL;
     if (!tensor) continue;
-    if (tensor->dtype != REC_F64 || rec_tensor_elements(tensor) != 2 * s->heads)
+    if (tensor->dtype != REC_F64 || rec_tensor_elements(tensor) != 2 * t->groups[i].count)
       return rec_fail(REC_ERROR_FORMAT,
                       "%s: expected %lld numbers of type f64 in '%s', found %lld of type %s",
-                      rec_file_path(file), (long long)(2 * s->heads), name,
+                      rec_file_path(file), (long long)(2 * t->groups[i].count), name,
                       (long long)rec_tensor_elements(tensor), rec_dtype_name(tensor->dtype));
-    memcpy(t->fitted + 2 * s->head_place, tensor->data, (size_t)(2 * s->heads) * sizeof(double));
+    memcpy(t->groups[i].mean, tensor->data, (size_t)(2 * t->groups[i].count) * sizeof(double));
   }
+  return REC_OK;
+}
+
+static rec_status read_ages(const rec_file *file, trainer *t) {
+  const rec_tensor *tensor = rec_file_find(file, "age");
+  int64_t count = t->of.model->state_count * t->block->batch;
+  if (!tensor || tensor->dtype != REC_F64 || rec_tensor_elements(tensor) != count)
+    return rec_fail(REC_ERROR_FORMAT, "%s: expected %lld numbers of type f64 in 'age', found %s",
+                    rec_file_path(file), (long long)count, tensor ? "others" : "none");
+  memcpy(t->age, tensor->data, (size_t)count * sizeof(double));
   return REC_OK;
 }
 
@@ -228,6 +242,7 @@ static rec_status load(trainer *t, const rec_file *file) {
   if (!status) status = read_parameters(file, "optimizer.v.", &t->of, t->moment2);
   t->carried_valid = carried && !strcmp(carried, "yes");
   if (!status && t->carried && t->carried_valid) status = read_states(file, t);
+  if (!status && t->carried && t->carried_valid) status = read_ages(file, t);
   if (!status) status = read_fitted(file, t);
   if (!t->carried) t->carried_valid = t->step > 0;
   return status;

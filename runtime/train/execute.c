@@ -295,8 +295,12 @@ static rec_status forward(const run *r, int number) {
 static void bind_gradients(const run *r, const model_step *step, call_memory *m) {
   const model_op *op = &r->x->model->ops[step->op];
   const rec_signature *s = r->x->kernels[op->kernel].signature;
-  int in = 0, out = 0;
+  int in = 0, out = 0, state = 0;
   for (int i = 0; i < s->variable_count; i++) {
+    bool carried = s->variables[i].kind == REC_STATE || s->variables[i].kind == REC_LAG;
+    int number = carried ? op->states[state++] : 0;
+    if (carried && r->s->d_before && r->s->before[number])
+      m->gradient[i].data = r->s->d_before[number];
     if (s->variables[i].kind == REC_INPUT) m->gradient[i] = kernel_rows(r, step->d_in[in++]);
     if (s->variables[i].kind == REC_OUTPUT) m->gradient[i] = kernel_rows(r, step->d_out[out++]);
     if (m->use_of[i] >= 0)

@@ -66,6 +66,7 @@ typedef struct shard {
   void *const *before;               // by state: [batch][elements], or NULL for zero
   void *const *after;                // by state: written, or NULL
   const float *weights;              // of the targets, [batch][time]; NULL: 1
+  void *const *d_before;  // by state: written by backward, or NULL; all NULL where `before` is
 } shard;
 
 // Forward alone, one token by the single-step forms: the logits after the last token of each sequence,

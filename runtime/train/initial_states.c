@@ -1,70 +1,205 @@
-// What the sequences of a batch start from.
+// What the sequences of a batch start from, and what it ended with.
+//
+//   0..10: zero   10..60: mix { 0.9: state_passing, 0.1: learned }
+//   step 12, row 3: a draw of 0.95  ->  the weights h0.* for all its states, of age 0
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/noise.h"
 #include "runtime/train/random.h"
 #include "runtime/train/trainer_parts.h"
 
-static const intervention *intervention_of(const train_block *block, const model_state *state,
-                                           int64_t step, int *place) {
+// ---- memory -------------------------------------------------------------------------------------
+
+static bool block_draws(const train_block *block, start_kind_of_state kind) {
+  for (int i = 0; i < block->intervention_count; i++)
+    for (int k = 0; k < block->interventions[i].choice_count; k++)
+      if (block->interventions[i].choices[k].kind == kind) return true;
+  return false;
+}
+
+static bool rules(const intervention *v, const model_state *state) {
+  return v->last_layer == INT32_MAX ||
+         (state->layer >= v->first_layer && state->layer < v->last_layer);
+}
+
+// The axes that tell groups apart: those of `per` that the state has, or the heads.
+static noise_groups groups_of(const train_block *block, const model_state *state) {
+  noise_groups heads = {
+      .axis_count = 1, .axes = {{state->heads, state->head_elements}}, .count = state->heads};
   for (int i = 0; i < block->intervention_count; i++) {
     const intervention *v = &block->interventions[i];
-    bool all = v->last_layer == INT32_MAX;
-    if (step < v->from || step >= v->to ||
-        (!all && (state->layer < v->first_layer || state->layer >= v->last_layer)))
-      continue;
+    if (!rules(v, state) || !v->has_per) continue;
+    noise_groups g = {.count = 1};
+    for (int a = 0; a < state->axis_count; a++)
+      for (int n = 0; n < v->per_count; n++) {
+        const state_axis *axis = &state->axes[a];
+        if (strcmp(v->per[n], axis->name) != 0 || g.axis_count == MOST_NOISE_AXES) continue;
+        g.axes[g.axis_count++] = (noise_axis){axis->size, axis->stride};
+        g.count *= axis->size;
+        break;
+      }
+    return g;
+  }
+  return heads;
+}
+
+static bool make_groups(trainer *t) {
+  const train_model *m = t->of.model;
+  int64_t total = 0;
+  t->groups = calloc((size_t)m->state_count + 1, sizeof *t->groups);
+  if (!t->groups) return false;
+  for (int i = 0; i < m->state_count; i++)
+    total += (t->groups[i] = groups_of(t->block, &m->states[i])).count;
+  t->fitted = calloc(2 * (size_t)total + 1, sizeof *t->fitted);
+  t->in->fit_room = calloc(2 * (size_t)total + 1, sizeof *t->in->fit_room);
+  t->fitted_valid = calloc((size_t)m->state_count + 1, sizeof *t->fitted_valid);
+  if (!t->fitted || !t->in->fit_room || !t->fitted_valid) return false;
+  total = 0;
+  for (int i = 0; i < m->state_count; i++) {
+    noise_groups *g = &t->groups[i];
+    g->mean = t->fitted + 2 * total;
+    g->variance = g->mean + g->count;
+    total += g->count;
+  }
+  return true;
+}
+
+// Layers are numbered as their first states come; what stands outside the repeat is one of them.
+static bool make_layers(trainer *t) {
+  const train_model *m = t->of.model;
+  size_t count = (size_t)m->state_count + 1;
+  t->layer_of = calloc(count, sizeof *t->layer_of);
+  t->norms_before = calloc(count, sizeof *t->norms_before);
+  t->norms_after = calloc(count, sizeof *t->norms_after);
+  if (!t->layer_of || !t->norms_before || !t->norms_after) return false;
+  for (int i = 0; i < m->state_count; i++) {
+    int same = 0;
+    while (same < i && m->states[same].layer != m->states[i].layer) same++;
+    t->layer_of[i] = same < i ? t->layer_of[same] : t->layer_count++;
+  }
+  return true;
+}
+
+bool initial_states_new(trainer *t) {
+  const train_model *m = t->of.model;
+  trainer_internals *in = t->in;
+  size_t states = (size_t)m->state_count + 1;
+  int64_t batch = t->block->batch, size = t->of.n->element_size;
+  in->before_of = calloc((size_t)t->shard_count * states, sizeof *in->before_of);
+  in->after_of = calloc((size_t)t->shard_count * states, sizeof *in->after_of);
+  in->drawn = calloc(states * (size_t)batch, sizeof *in->drawn);
+  in->noise = calloc(states, sizeof *in->noise);
+  in->squares_of = calloc(states, sizeof *in->squares_of);
+  t->age = calloc(states * (size_t)batch, sizeof *t->age);
+  if (!in->before_of || !in->after_of || !in->drawn || !in->noise || !in->squares_of || !t->age ||
+      !make_groups(t) || !make_layers(t))
+    return false;
+  in->draws = trainer_stream("initial states ", t->block);
+  for (int i = 0; i < m->state_count; i++) {
+    char what[512];
+    snprintf(what, sizeof what, "initial noise %s ", m->states[i].name);
+    in->noise[i] = trainer_stream(what, t->block);
+  }
+  bool other = false;
+  for (int k = 0; k < START_KINDS; k++)
+    if (k != FROM_ZERO) other |= block_draws(t->block, (start_kind_of_state)k);
+  in->learns = block_draws(t->block, FROM_LEARNED);
+  if (!other) return true;
+  t->carried = trainer_zeroed(m->state_elements * batch, size);
+  in->before = trainer_zeroed(m->state_elements * batch, size);
+  t->memory.states = m->state_elements * batch * size * 2;
+  return t->carried && in->before;
+}
+
+void initial_states_free(trainer *t) {
+  trainer_internals *in = t->in;
+  free(in->before);
+  free(in->before_of);
+  free(in->after_of);
+  free(in->drawn);
+  free(in->noise);
+  free(in->squares_of);
+  free(in->fit_room);
+  free(t->carried);
+  free(t->age);
+  free(t->groups);
+  free(t->fitted);
+  free(t->fitted_valid);
+  free(t->layer_of);
+  free(t->norms_before);
+  free(t->norms_after);
+}
+
+// ---- draws --------------------------------------------------------------------------------------
+
+static const intervention *intervention_of(const trainer *t, const model_state *state, int *place) {
+  for (int i = 0; i < t->block->intervention_count; i++) {
+    const intervention *v = &t->block->interventions[i];
+    if (t->step < v->from || t->step >= v->to || !rules(v, state)) continue;
     *place = i;
     return v;
   }
   return NULL;
 }
 
+static double at_step(const number_ramp *r, const intervention *v, int64_t step) {
+  if (r->from == r->to || v->to - v->from < 2) return r->from;
+  return r->from + (r->to - r->from) * (double)(step - v->from) / (double)(v->to - 1 - v->from);
+}
+
+static double weight_of(const state_choice *c, const intervention *v, int64_t step) {
+  double weight = c->weight;
+  for (int i = 0; i < c->ramp_count; i++) weight *= at_step(&c->ramps[i], v, step);
+  return weight;
+}
+
 // What sequence `sequence` starts from: one draw for all states that one intervention rules.
-static const state_choice *draw(const trainer *t, const intervention *v, int place,
-                                int64_t sequence) {
+static drawn_start draw(const trainer *t, const intervention *v, int place, int64_t sequence) {
   enum { INTERVENTIONS = 256 };
-  static const state_choice zero = {FROM_ZERO, 1, 0};
+  const drawn_start zero = {FROM_ZERO, 0};
   uint64_t position =
       ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) * INTERVENTIONS +
       (uint64_t)place;
   double u = random_uniform(t->block->seed, t->in->draws, position);
   for (int i = 0; v && i < v->choice_count; i++) {
     const state_choice *c = &v->choices[i];
-    bool last = c->kind == FROM_LAST_BATCH,
-         nothing_yet = (last || c->kind == FROM_FITTED_NOISE) && !t->carried_valid;
+    double weight = weight_of(c, v, t->step);
+    if (u >= weight && i + 1 < v->choice_count) {
+      u -= weight;
+      continue;
+    }
+    bool last = c->kind == FROM_LAST_BATCH, of_a_batch = last || c->kind == FROM_FITTED_NOISE;
+    if (of_a_batch && !t->carried_valid) return zero;
     if (last && train_data_begins(t->in->data, (uint64_t)(t->step * t->block->batch + sequence)))
-      nothing_yet = true;
-    if (u < c->weight || i + 1 == v->choice_count) return nothing_yet ? &zero : c;
-    u -= c->weight;
+      return zero;
+    return (drawn_start){c->kind, at_step(&c->number, v, t->step)};
   }
-  return &zero;
+  return zero;
 }
 
 // Draws for all sequences of a state; true if one of them starts elsewhere than at zero.
 static bool draw_state(trainer *t, int number, int64_t counts[START_KINDS]) {
   int place = 0;
-  const intervention *v = intervention_of(t->block, &t->of.model->states[number], t->step, &place);
+  const intervention *v = intervention_of(t, &t->of.model->states[number], &place);
   bool other = false;
   for (int64_t b = 0; b < t->block->batch; b++) {
-    const state_choice *c = draw(t, v, place, b);
-    t->in->drawn[number * t->block->batch + b] = c;
-    counts[c->kind]++;
-    if (c->kind != FROM_ZERO) other = true;
+    drawn_start start = draw(t, v, place, b);
+    t->in->drawn[number * t->block->batch + b] = start;
+    counts[start.kind]++;
+    if (start.kind != FROM_ZERO) other = true;
+    if (start.kind != FROM_LAST_BATCH) t->age[number * t->block->batch + b] = 0;
   }
   return other;
 }
+
+// ---- filling ------------------------------------------------------------------------------------
 
 static char *state_of(const trainer *t, void *block, int number, int64_t sequence) {
   const model_state *s = &t->of.model->states[number];
   return (char *)block +
          (s->place * t->block->batch + sequence * s->elements) * t->of.n->element_size;
-}
-
-static noise_heads heads_of(const trainer *t, int number) {
-  const model_state *s = &t->of.model->states[number];
-  double *mean = t->fitted + 2 * s->head_place;
-  return (noise_heads){s->heads, s->head_elements, mean, mean + s->heads};
 }
 
 // A task of the pool: fits the noise of a state to what the last batch ended with, if the state is
@@ -74,12 +209,13 @@ static void fit_state(void *context, int number, int worker) {
   (void)worker;
   const model_state *state = &t->of.model->states[number];
   int place = 0;
-  const intervention *v = intervention_of(t->block, state, t->step, &place);
+  const intervention *v = intervention_of(t, state, &place);
   for (int i = 0; v && i < v->choice_count; i++) {
     if (v->choices[i].kind != FROM_FITTED_NOISE) continue;
-    noise_heads heads = heads_of(t, number);
-    noise_fit(t->of.n, state_of(t, t->carried, number, 0), t->block->batch, state->elements,
-              v->choices[i].number, !t->fitted_valid[number], &heads);
+    double beta = at_step(&v->choices[i].number, v, t->step);
+    noise_fit(t->of.n, state_of(t, t->carried, number, 0), t->block->batch, state->elements, beta,
+              !t->fitted_valid[number], t->in->fit_room + (t->groups[number].mean - t->fitted),
+              &t->groups[number]);
     t->fitted_valid[number] = true;
     return;  // a mix has one beta
   }
@@ -91,41 +227,70 @@ static void fill_sequence(void *context, int sequence, int worker) {
   (void)worker;
   for (int i = 0; i < t->of.model->state_count; i++) {
     const model_state *state = &t->of.model->states[i];
-    const state_choice *c = t->in->drawn[i * t->block->batch + sequence];
+    const drawn_start *start = &t->in->drawn[i * t->block->batch + sequence];
     char *before = state_of(t, t->in->before, i, sequence);
     size_t size = (size_t)(state->elements * t->of.n->element_size);
     const noise_source source = {
         t->of.n, t->block->seed, t->in->noise[i],
         ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) *
             (uint64_t)state->elements};
-    switch (c->kind) {
+    switch (start->kind) {
       case FROM_LAST_BATCH: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
-      case FROM_NOISE: noise_random(&source, c->number, state->elements, before); break;
-      case FROM_FITTED_NOISE: {
-        noise_heads heads = heads_of(t, i);
-        noise_fitted(&source, &heads, state->elements, before);
+      case FROM_NOISE: noise_random(&source, start->number, state->elements, before); break;
+      case FROM_FITTED_NOISE: noise_fitted(&source, &t->groups[i], state->elements, before); break;
+      case FROM_LEARNED:
+        memcpy(before, trainer_parameter(t, t->weights, state->learned), size);
         break;
-      }
       case FROM_ZERO:
       case START_KINDS: memset(before, 0, size); break;
     }
   }
 }
 
-// The norm of all states of a sequence, as the root of the mean of its square over the batch.
-static double norm_of_states(const trainer *t, void *block) {
-  const train_model *m = t->of.model;
+// ---- what is reported ---------------------------------------------------------------------------
+
+static void square_state(void *context, int number, int worker) {
+  trainer *t = context;
+  (void)worker;
+  t->in->squares_of[number] =
+      t->of.n->square_sum(state_of(t, t->in->measured, number, 0),
+                          t->of.model->states[number].elements * t->block->batch);
+}
+
+// The norm of all states of a sequence, as the root of the mean of its square over the batch; by
+// layer and all together.
+static double norm_of_states(trainer *t, void *block, double *by_layer) {
+  double sum = 0, batch = (double)t->block->batch;
+  t->in->measured = block;
+  train_pool_run(t->pool, t->of.model->state_count, square_state, t);
+  memset(by_layer, 0, (size_t)t->layer_count * sizeof *by_layer);
+  for (int i = 0; i < t->of.model->state_count; i++) {
+    by_layer[t->layer_of[i]] += t->in->squares_of[i];
+    sum += t->in->squares_of[i];
+  }
+  for (int i = 0; i < t->layer_count; i++) by_layer[i] = sqrt(by_layer[i] / batch);
+  return sqrt(sum / batch);
+}
+
+// Tokens since zero, noise or learned states that the carried ones have behind them.
+static void measure_age(const trainer *t, step_report *report) {
+  int64_t count = t->of.model->state_count * t->block->batch, carried = 0;
   double sum = 0;
-  for (int i = 0; i < m->state_count; i++)
-    sum += t->of.n->square_sum(state_of(t, block, i, 0), m->states[i].elements * t->block->batch);
-  return sqrt(sum / (double)t->block->batch);
+  report->oldest = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (t->in->drawn[i].kind != FROM_LAST_BATCH) continue;
+    carried++;
+    sum += t->age[i];
+    if (t->age[i] > report->oldest) report->oldest = t->age[i];
+  }
+  report->age = carried ? sum / (double)carried : 0;
 }
 
 void initial_states_fill(trainer *t, step_report *report) {
   const train_model *m = t->of.model;
   int64_t counts[START_KINDS] = {0};
   double all = (double)(t->block->batch * m->state_count);
-  report->norm_before = report->norm_after = 0;
+  report->norm_before = report->norm_after = report->age = report->oldest = 0;
   for (int k = 0; k < START_KINDS; k++) report->drawn[k] = k == FROM_ZERO;
   if (!t->carried || !m->state_count) return;
   if (t->carried_valid) train_pool_run(t->pool, m->state_count, fit_state, t);
@@ -140,10 +305,13 @@ void initial_states_fill(trainer *t, step_report *report) {
   }
   train_pool_run(t->pool, (int)t->block->batch, fill_sequence, t);
   for (int k = 0; k < START_KINDS; k++) report->drawn[k] = (double)counts[k] / all;
-  report->norm_before = norm_of_states(t, t->in->before);
+  report->norm_before = norm_of_states(t, t->in->before, t->norms_before);
+  measure_age(t, report);
 }
 
 void initial_states_done(trainer *t, step_report *report) {
-  if (t->carried) report->norm_after = norm_of_states(t, t->carried);
+  if (t->carried) report->norm_after = norm_of_states(t, t->carried, t->norms_after);
+  for (int64_t i = 0; i < t->of.model->state_count * t->block->batch; i++)
+    t->age[i] += (double)t->block->context;
   t->carried_valid = true;
 }

@@ -73,6 +73,12 @@ static rec_status open_log(loop *l) {
   return status;
 }
 
+static void write_layers(const loop *l, const char *name, const double *norms) {
+  fprintf(l->log, ",\"%s\":[", name);
+  for (int i = 0; i < l->t->layer_count; i++) fprintf(l->log, "%s%.9g", i ? "," : "", norms[i]);
+  fprintf(l->log, "]");
+}
+
 static void write_log(loop *l, const step_report *r, double seconds) {
   const train_block *b = l->t->block;
   fprintf(l->log,
@@ -87,8 +93,12 @@ static void write_log(loop *l, const step_report *r, double seconds) {
     if (r->drawn[k] > 0)
       fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", start_kind_names[k], r->drawn[k]);
   fprintf(l->log, "}");
-  if (l->t->carried)
+  if (l->t->carried) {
     fprintf(l->log, ",\"h0_norm\":%.9g,\"hT_norm\":%.9g", r->norm_before, r->norm_after);
+    write_layers(l, "h0_norms", l->t->norms_before);
+    write_layers(l, "hT_norms", l->t->norms_after);
+    fprintf(l->log, ",\"age\":%.9g,\"oldest\":%.9g", r->age, r->oldest);
+  }
   fprintf(l->log, "}\n");
 }
 

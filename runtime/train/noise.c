@@ -1,6 +1,7 @@
 #include "runtime/train/noise.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "runtime/train/random.h"
 
@@ -10,35 +11,44 @@ void noise_random(const noise_source *source, double sigma, int64_t count, void 
         to, i, sigma * random_normal(source->seed, source->stream, source->first + (uint64_t)i));
 }
 
-void noise_fitted(const noise_source *source, const noise_heads *h, int64_t count, void *to) {
+int64_t noise_group(const noise_groups *g, int64_t element) {
+  int64_t group = 0;
+  for (int i = 0; i < g->axis_count; i++)
+    group = group * g->axes[i].size + element / g->axes[i].stride % g->axes[i].size;
+  return group;
+}
+
+void noise_fitted(const noise_source *source, const noise_groups *g, int64_t count, void *to) {
   for (int64_t i = 0; i < count; i++) {
-    int64_t head = i / h->head_elements % h->heads;
+    int64_t group = noise_group(g, i);
     double x = random_normal(source->seed, source->stream, source->first + (uint64_t)i);
-    source->n->store(to, i, h->mean[head] + sqrt(h->variance[head]) * x);
+    source->n->store(to, i, g->mean[group] + sqrt(g->variance[group]) * x);
   }
 }
 
-// The sum of (x - center)^power over a head of all sequences, in their order; power is 1 or 2.
-static double head_sum(const numeric *n, const void *values, int64_t numbers, const noise_heads *h,
-                       int64_t head, double center, int power) {
-  double sum = 0;
-  int64_t stride = h->heads * h->head_elements;
-  for (int64_t first = head * h->head_elements; first < numbers; first += stride)
-    for (int64_t i = 0; i < h->head_elements; i++) {
-      double x = n->load(values, first + i) - center;
-      sum += power == 1 ? x : x * x;
+// Sums of the values (`center` NULL) or of their squared distances from a center, by group, over all
+// sequences in their order.
+static void group_sums(const numeric *n, const void *values, int64_t sequences, int64_t elements,
+                       const noise_groups *g, const double *center, double *sums) {
+  memset(sums, 0, (size_t)g->count * sizeof *sums);
+  for (int64_t s = 0; s < sequences; s++)
+    for (int64_t i = 0; i < elements; i++) {
+      int64_t group = noise_group(g, i);
+      double x = n->load(values, s * elements + i);
+      sums[group] += center ? (x - center[group]) * (x - center[group]) : x;
     }
-  return sum;
 }
 
 void noise_fit(const numeric *n, const void *values, int64_t sequences, int64_t elements,
-               double beta, bool first, noise_heads *h) {
-  int64_t numbers = sequences * elements;  // a whole number of rounds of the heads
-  double count = (double)(numbers / h->heads);
-  for (int64_t head = 0; numbers && head < h->heads; head++) {
-    double mean = head_sum(n, values, numbers, h, head, 0, 1) / count;
-    double variance = head_sum(n, values, numbers, h, head, mean, 2) / count;
-    h->mean[head] = first ? mean : (1 - beta) * mean + beta * h->mean[head];
-    h->variance[head] = first ? variance : (1 - beta) * variance + beta * h->variance[head];
+               double beta, bool first, double *room, noise_groups *g) {
+  double count = (double)(sequences * elements / g->count), *mean = room, *square = room + g->count;
+  if (!sequences || !elements) return;
+  group_sums(n, values, sequences, elements, g, NULL, mean);
+  for (int64_t i = 0; i < g->count; i++) mean[i] /= count;
+  group_sums(n, values, sequences, elements, g, mean, square);
+  for (int64_t i = 0; i < g->count; i++) {
+    double variance = square[i] / count;
+    g->mean[i] = first ? mean[i] : (1 - beta) * mean[i] + beta * g->mean[i];
+    g->variance[i] = first ? variance : (1 - beta) * variance + beta * g->variance[i];
   }
 }

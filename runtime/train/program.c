@@ -160,6 +160,23 @@ static int64_t heads_of(reader *r, const cJSON *object, int64_t elements) {
   return heads;
 }
 
+// Axes and their strides; `unit` numbers are an element, and what is left before the axes is the
+// depth of a tail.
+static void read_axes(reader *r, const cJSON *object, model_state *s) {
+  const cJSON *axes = get(object, "axes");
+  int64_t stride = flag(object, "complex") ? 2 : 1;
+  s->axis_count = cJSON_GetArraySize(axes);
+  if (s->axis_count > MOST_STATE_AXES) wrong(r, "axes"), s->axis_count = 0;
+  for (int i = s->axis_count - 1; i >= 0; i--) {
+    const cJSON *axis = cJSON_GetArrayItem(axes, i), *name = cJSON_GetArrayItem(axis, 0);
+    int64_t size = whole_item(r, cJSON_GetArrayItem(axis, 1), "axes", 1, most_elements);
+    s->axes[i] = (state_axis){cJSON_IsString(name) ? name->valuestring : "", size, stride};
+    if (!rec_multiply(stride, size, &stride) || stride > most_elements)
+      wrong(r, "axes"), stride = 1;
+  }
+  if (s->elements % stride) wrong(r, "axes");
+}
+
 static void read_states(reader *r, const cJSON *object, train_model *m) {
   const cJSON *items, *item;
   model_state *s = list(r, object, "states", sizeof *s, &items, &m->state_count);
@@ -173,7 +190,10 @@ static void read_states(reader *r, const cJSON *object, train_model *m) {
                        .layer = (int)whole(r, item, "layer", -1, ANY_INT),
                        .heads = heads_of(r, item, whole(r, item, "elements", 0, most_elements)),
                        .head_elements = whole(r, item, "head_elements", 1, ANY_INT),
-                       .head_place = m->head_count};
+                       .head_place = m->head_count,
+                       .learned = (int)whole(r, item, "learned", -1, m->parameter_count - 1)};
+    if (s->learned >= 0 && m->parameters[s->learned].elements != s->elements) wrong(r, "learned");
+    read_axes(r, item, s);
     int64_t round;
     if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round)
       wrong(r, "head_elements");
@@ -282,19 +302,38 @@ static void read_model(reader *r, const cJSON *object, int kernel_count, train_m
 // ---- blocks -------------------------------------------------------------------------------------
 
 const char *const start_kind_names[START_KINDS] = {"zero", "state_passing", "random_noise",
-                                                   "fitted_noise"};
+                                                   "fitted_noise", "learned"};
 
-static void read_choice(reader *r, const cJSON *item, state_choice *c) {
-  const cJSON *kind = cJSON_GetArrayItem(item, 0), *weight = cJSON_GetArrayItem(item, 1),
-              *number = cJSON_GetArrayItem(item, 2);
+static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
+  const cJSON *from = cJSON_GetArrayItem(item, 0), *to = cJSON_GetArrayItem(item, 1);
+  if (cJSON_IsNumber(from) && cJSON_IsNumber(to))
+    return (number_ramp){from->valuedouble, to->valuedouble};
+  wrong(r, key);
+  return (number_ramp){0};
+}
+
+static void read_choice(reader *r, const cJSON *object, state_choice *c) {
+  const cJSON *items, *item;
+  const char *kind = text(r, object, "kind", false);
   int place = 0;
-  while (place < START_KINDS &&
-         !(cJSON_IsString(kind) && !strcmp(kind->valuestring, start_kind_names[place])))
-    place++;
-  if (place == START_KINDS || !cJSON_IsNumber(weight) || !cJSON_IsNumber(number))
-    wrong(r, "mix");
-  else
-    *c = (state_choice){(start_kind_of_state)place, weight->valuedouble, number->valuedouble};
+  while (place < START_KINDS && strcmp(kind, start_kind_names[place]) != 0) place++;
+  if (place == START_KINDS) wrong(r, "mix"), place = FROM_ZERO;
+  *c = (state_choice){.kind = (start_kind_of_state)place, .weight = number(r, object, "weight")};
+  c->number = read_ramp(r, get(object, "number"), "number");
+  number_ramp *ramps = list(r, object, "ramps", sizeof *ramps, &items, &c->ramp_count);
+  c->ramps = ramps;
+  if (ramps) cJSON_ArrayForEach(item, items) *ramps++ = read_ramp(r, item, "ramps");
+}
+
+static void read_per(reader *r, const cJSON *object, intervention *v) {
+  const cJSON *items, *item;
+  v->has_per = cJSON_IsArray(get(object, "per"));
+  if (!v->has_per) return;
+  const char **per = list(r, object, "per", sizeof *per, &items, &v->per_count);
+  v->per = per;
+  if (per)
+    cJSON_ArrayForEach(item, items) *per++ =
+        cJSON_IsString(item) ? item->valuestring : (wrong(r, "per"), "");
 }
 
 static void read_intervention(reader *r, const cJSON *object, intervention *v) {
@@ -306,6 +345,7 @@ static void read_intervention(reader *r, const cJSON *object, intervention *v) {
   state_choice *c = list(r, object, "mix", sizeof *c, &items, &v->choice_count);
   v->choices = c;
   if (c) cJSON_ArrayForEach(item, items) read_choice(r, item, c++);
+  read_per(r, object, v);
 }
 
 // Bounded so that no count of tokens overflows.

@@ -29,6 +29,14 @@ typedef struct model_parameter {
   const model_part *parts;
 } model_parameter;
 
+enum { MOST_STATE_AXES = 16 };
+
+// One of the axes of a state: element e stands at e / stride % size along it.
+typedef struct state_axis {
+  const char *name;
+  int64_t size, stride;
+} state_axis;
+
 // Carried from one window to the next. In a block for B sequences its numbers start at place * B,
 // sequence after sequence.
 typedef struct model_state {
@@ -39,6 +47,9 @@ typedef struct model_state {
   int64_t heads;          // all axes but the last two
   int64_t head_elements;  // element e belongs to head e / head_elements % heads
   int64_t head_place;     // of its heads among those of all states
+  int axis_count;
+  state_axis axes[MOST_STATE_AXES];
+  int learned;  // the parameter that sequences may start from, or -1
 } model_state;
 
 typedef struct model_use {
@@ -92,15 +103,23 @@ typedef enum start_kind_of_state {
   FROM_LAST_BATCH,
   FROM_NOISE,
   FROM_FITTED_NOISE,
+  FROM_LEARNED,
   START_KINDS
 } start_kind_of_state;
 
 extern const char *const start_kind_names[START_KINDS];
 
+// A number that goes from the first step of its intervention to the last in a straight line.
+typedef struct number_ramp {
+  double from, to;
+} number_ramp;
+
 typedef struct state_choice {
   start_kind_of_state kind;
-  double weight;
-  double number;  // FROM_NOISE: the standard deviation; FROM_FITTED_NOISE: beta
+  double weight;  // times all ramps
+  int ramp_count;
+  const number_ramp *ramps;
+  number_ramp number;  // FROM_NOISE: the standard deviation; FROM_FITTED_NOISE: beta
 } state_choice;
 
 // What sequences start from, in steps from .. to - 1, for the states of the layers first_layer ..
@@ -110,6 +129,9 @@ typedef struct intervention {
   int first_layer, last_layer;
   int choice_count;
   const state_choice *choices;
+  bool has_per;  // fitted noise has statistics of its own along these axes, else by head
+  int per_count;
+  const char *const *per;
 } intervention;
 
 typedef enum rate_kind {

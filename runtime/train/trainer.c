@@ -25,13 +25,6 @@ static bool weighs(const train_block *block) {
   return block->loss_from > 0 || block->loss_rest != 1 || block->label_count > 0;
 }
 
-static bool keeps_states(const train_block *block) {
-  for (int i = 0; i < block->intervention_count; i++)
-    for (int k = 0; k < block->interventions[i].choice_count; k++)
-      if (block->interventions[i].choices[k].kind != FROM_ZERO) return true;
-  return false;
-}
-
 // ---- memory -------------------------------------------------------------------------------------
 
 // With several parts of a batch their gradients are summed up in a block of its own.
@@ -39,7 +32,7 @@ static int gradient_blocks(const trainer *t) {
   return t->in->part_shards + (t->block->accumulate > 1 ? 1 : 0);
 }
 
-static void *zeroed(int64_t count, int64_t size) {
+void *trainer_zeroed(int64_t count, int64_t size) {
   int64_t bytes;
   if (!rec_multiply(count, size, &bytes)) return NULL;
   bytes = (bytes + REC_ALIGNMENT) / REC_ALIGNMENT * REC_ALIGNMENT;
@@ -75,14 +68,10 @@ static bool allocate(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, tokens = t->block->batch * t->block->context;
-  size_t pointers = (size_t)t->shard_count * (size_t)(m->state_count + 1);
-  bool states = keeps_states(t->block);
-  t->weights = zeroed(m->parameter_elements, size);
-  t->moment1 = zeroed(m->parameter_elements, size);
-  t->moment2 = zeroed(m->parameter_elements, size);
-  in->gradients = zeroed(m->parameter_elements * gradient_blocks(t), size);
-  in->before_of = calloc(pointers, sizeof *in->before_of);
-  in->after_of = calloc(pointers, sizeof *in->after_of);
+  t->weights = trainer_zeroed(m->parameter_elements, size);
+  t->moment1 = trainer_zeroed(m->parameter_elements, size);
+  t->moment2 = trainer_zeroed(m->parameter_elements, size);
+  in->gradients = trainer_zeroed(m->parameter_elements * gradient_blocks(t), size);
   in->tokens = calloc((size_t)tokens, sizeof *in->tokens);
   in->targets = calloc((size_t)tokens, sizeof *in->targets);
   in->losses = calloc((size_t)t->shard_count, sizeof *in->losses);
@@ -91,24 +80,32 @@ static bool allocate(trainer *t) {
   if (t->block->loss_rest != 1) in->answers = calloc((size_t)tokens, 2 * sizeof *in->answers);
   in->answer_room = tokens;
   in->executors = calloc((size_t)train_pool_threads(t->pool), sizeof(executor *));
-  t->fitted = calloc((size_t)(2 * m->head_count) + 1, sizeof *t->fitted);
-  t->fitted_valid = calloc((size_t)m->state_count + 1, sizeof *t->fitted_valid);
-  in->noise = calloc((size_t)m->state_count + 1, sizeof *in->noise);
-  in->drawn = calloc((size_t)(m->state_count * t->block->batch) + 1, sizeof *in->drawn);
-  if (states) {
-    t->carried = zeroed(m->state_elements * t->block->batch, size);
-    in->before = zeroed(m->state_elements * t->block->batch, size);
-  }
   t->memory.weights = m->parameter_elements * size;
   t->memory.gradients = m->parameter_elements * size * gradient_blocks(t);
   t->memory.moments = m->parameter_elements * size * 2;
-  t->memory.states = states ? m->state_elements * t->block->batch * size * 2 : 0;
   t->memory.data = tokens * 4;
-  return t->weights && t->moment1 && t->moment2 && in->gradients && in->before_of && in->after_of &&
-         in->tokens && in->targets && in->losses && in->weight_sums && in->executors &&
+  return t->weights && t->moment1 && t->moment2 && in->gradients && in->tokens && in->targets &&
+         in->losses && in->weight_sums && in->executors &&
          (in->target_weights || !weighs(t->block)) && (in->answers || t->block->loss_rest == 1) &&
-         in->noise && in->drawn && t->fitted && t->fitted_valid &&
-         (!states || (t->carried && in->before)) && make_pieces(t);
+         make_pieces(t) && initial_states_new(t);
+}
+
+// Room for the gradients of the initial states of one shard for each worker.
+static bool make_state_gradients(trainer *t, int workers, int64_t batch) {
+  const train_model *m = t->of.model;
+  trainer_internals *in = t->in;
+  int64_t size = t->of.n->element_size, room = m->state_elements * batch;
+  if (!in->learns) return true;
+  in->d_before = trainer_zeroed(room * workers, size);
+  in->d_before_of = calloc((size_t)workers * (size_t)m->state_count, sizeof *in->d_before_of);
+  if (!in->d_before || !in->d_before_of) return false;
+  for (int w = 0; w < workers; w++)
+    for (int i = 0; i < m->state_count; i++)
+      if (m->states[i].learned >= 0)
+        in->d_before_of[w * m->state_count + i] =
+            in->d_before + (w * room + m->states[i].place * batch) * size;
+  t->memory.states += room * workers * size;
+  return true;
 }
 
 static rec_status make_executors(trainer *t) {
@@ -122,14 +119,15 @@ static rec_status make_executors(trainer *t) {
     status = executor_new(t->of.model, t->of.kernels, t->of.n, batch, t->block->context, true,
                           &t->in->executors[i]);
   t->memory.activations = bytes * workers;
+  if (!status && !make_state_gradients(t, workers, batch)) status = rec_no_memory();
   return status;
 }
 
-static uint64_t named_stream(const char *what, const char *block) {
+uint64_t trainer_stream(const char *what, const train_block *block) {
   char name[1024];
   size_t used = 0;
   for (const char *c = what; *c && used < sizeof name - 1; c++) name[used++] = *c;
-  for (const char *c = block; *c && used < sizeof name - 1; c++) name[used++] = *c;
+  for (const char *c = block->name; *c && used < sizeof name - 1; c++) name[used++] = *c;
   name[used] = 0;
   return random_stream(name);
 }
@@ -148,13 +146,7 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
     trainer_free(t);
     return status;
   }
-  t->in->windows = named_stream("windows ", block->name);
-  t->in->draws = named_stream("initial states ", block->name);
-  for (int i = 0; i < of.model->state_count; i++) {
-    char what[512];
-    snprintf(what, sizeof what, "initial noise %s ", of.model->states[i].name);
-    t->in->noise[i] = named_stream(what, block->name);
-  }
+  t->in->windows = trainer_stream("windows ", block);
   *made = t;
   return REC_OK;
 }
@@ -167,14 +159,12 @@ void trainer_free(trainer *t) {
       executor_free(in->executors[i]);
     free(in->executors);
     free(in->gradients);
-    free(in->before);
-    free(in->before_of);
-    free(in->after_of);
+    initial_states_free(t);
+    free(in->d_before);
+    free(in->d_before_of);
     free(in->tokens);
     free(in->targets);
     free(in->losses);
-    free(in->noise);
-    free(in->drawn);
     free(in->weight_sums);
     free(in->target_weights);
     free(in->answers);
@@ -186,9 +176,6 @@ void trainer_free(trainer *t) {
   free(t->weights);
   free(t->moment1);
   free(t->moment2);
-  free(t->carried);
-  free(t->fitted);
-  free(t->fitted_valid);
   free(t);
 }
 
@@ -208,6 +195,24 @@ static char *gradient_sum(const trainer *t) {
   return gradients_of(t, t->block->accumulate > 1 ? t->in->part_shards : 0);
 }
 
+char *trainer_parameter(const trainer *t, void *block, int parameter) {
+  return (char *)block + t->of.model->parameters[parameter].place * t->of.n->element_size;
+}
+
+// What the initial states of the sequences that start from weights hand on to these.
+static void sum_learned(trainer *t, const shard *s, int64_t first, char *gradients) {
+  const train_model *m = t->of.model;
+  for (int i = 0; i < m->state_count; i++) {
+    const model_state *state = &m->states[i];
+    if (!s->d_before[i] || !s->before[i]) continue;
+    for (int64_t b = 0; b < s->batch; b++)
+      if (t->in->drawn[i * t->block->batch + first + b].kind == FROM_LEARNED)
+        t->of.n->sum_into(trainer_parameter(t, gradients, state->learned),
+                          (char *)s->d_before[i] + b * state->elements * t->of.n->element_size,
+                          state->elements);
+  }
+}
+
 static void run_shard(void *context, int place, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
@@ -221,10 +226,12 @@ static void run_shard(void *context, int place, int worker) {
              .targets = in->targets + first * time,
              .before = in->before_of + number * t->of.model->state_count,
              .after = in->after_of + number * t->of.model->state_count,
-             .weights = in->target_weights ? in->target_weights + first * time : NULL};
+             .weights = in->target_weights ? in->target_weights + first * time : NULL,
+             .d_before = in->learns ? in->d_before_of + worker * t->of.model->state_count : NULL};
   double scale = in->weight_sum > 0 ? 1 / in->weight_sum : 0;
   rec_status status = executor_run(in->executors[worker], t->weights, &s, scale,
                                    gradients_of(t, place), &in->losses[number], NULL);
+  if (!status && in->learns) sum_learned(t, &s, first, gradients_of(t, place));
   int good = REC_OK;
   if (status && atomic_compare_exchange_strong(&in->failed, &good, (int)status))
     strncpy(in->message, rec_message(), sizeof in->message - 1);

@@ -5,6 +5,7 @@
 
 #include "runtime/train/data.h"
 #include "runtime/train/execute.h"
+#include "runtime/train/noise.h"
 #include "runtime/train/pool.h"
 
 // The model of a block with code for its kernels.
@@ -28,8 +29,13 @@ typedef struct trainer {
   void *weights, *moment1, *moment2;
   void *carried;       // states after the last batch; NULL: every sequence of the block starts at 0
   bool carried_valid;  // there was a last batch
-  double *fitted;      // by state (at 2 * head_place): means of its heads, then variances
-  bool *fitted_valid;  // by state
+  noise_groups *groups;  // by state: of fitted noise, with its means and variances
+  double *fitted;        // by state: means of its groups, then variances
+  bool *fitted_valid;    // by state
+  double *age;           // by state and row: tokens that a carried state has behind it
+  int layer_count;       // those that have states
+  int *layer_of;         // by state
+  double *norms_before, *norms_after;  // by layer, of the last step
   const char *characters;  // that the tokens stand for, as train_data has them; NULL: none
   trainer_memory memory;
   struct trainer_internals *in;
@@ -41,6 +47,7 @@ typedef struct step_report {
   double rate;
   double drawn[START_KINDS];       // share of the sequences that started so
   double norm_before, norm_after;  // of a sequence's states, root of the mean of the squares
+  double age, oldest;              // tokens behind the carried states: mean and most
 } step_report;
 
 // Into how many shards a batch is cut: a function of sizes alone.

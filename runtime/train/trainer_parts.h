@@ -11,6 +11,12 @@ typedef struct piece {
   bool decays;
 } piece;
 
+// What one sequence starts from in one state.
+typedef struct drawn_start {
+  start_kind_of_state kind;
+  double number;  // of a state_choice, at this step
+} drawn_start;
+
 typedef struct trainer_internals {
   executor **executors;          // by worker
   char *gradients;               // a block for each shard of a part, and one for the sum
@@ -26,11 +32,17 @@ typedef struct trainer_internals {
   piece *pieces;
   double *squares;  // by piece
   int piece_count;
-  const state_choice **drawn;  // by state and sequence
-  uint64_t windows, draws;     // random streams
-  uint64_t *noise;             // random streams by state
-  int threads_inside;          // of a shard's kernels
-  int part, part_shards;       // of the batch: which one runs, shards in each
+  drawn_start *drawn;       // by state and sequence
+  double *fit_room;         // for the statistics of fitted noise on their way
+  double *squares_of;       // by state
+  void *measured;           // the states whose squares are being summed
+  bool learns;              // some sequences start from weights
+  char *d_before;           // by worker: gradients of the initial states of a shard
+  void **d_before_of;       // by worker and state
+  uint64_t windows, draws;  // random streams
+  uint64_t *noise;          // random streams by state
+  int threads_inside;       // of a shard's kernels
+  int part, part_shards;    // of the batch: which one runs, shards in each
   const train_data *data;
   adamw_step step;
   atomic_int failed;  // the first rec_status that is no REC_OK
@@ -40,6 +52,11 @@ typedef struct trainer_internals {
 // Shard s has the sequences from this of s to this of s + 1.
 int64_t trainer_first_sequence(const trainer *t, int number);
 
+uint64_t trainer_stream(const char *what, const train_block *block);
+void *trainer_zeroed(int64_t count, int64_t size);
+// A parameter in a block of all.
+char *trainer_parameter(const trainer *t, void *block, int parameter);
+
 // ---- batch.c ------------------------------------------------------------------------------------
 
 // The windows of the batch and what their targets weigh.
@@ -47,6 +64,8 @@ void batch_fill(trainer *t);
 
 // ---- initial_states.c ---------------------------------------------------------------------------
 
+bool initial_states_new(trainer *t);
+void initial_states_free(trainer *t);
 // Makes the initial states and points every shard at those of its sequences.
 void initial_states_fill(trainer *t, step_report *report);
 // After the batch: what it ended with.

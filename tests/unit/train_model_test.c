@@ -91,7 +91,7 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
   enum { MOST = 64 };
   reference_tensor tensors[MOST] = {0}, finals[MOST] = {0}, d_tensors[MOST] = {0},
                    d_initial[MOST] = {0}, lags[MOST] = {0}, final_lags[MOST] = {0},
-                   none[MOST] = {0};
+                   d_lags[MOST] = {0}, none[MOST] = {0};
   int64_t sizes[TYPED_MAX_AXES];
   double *dense[MOST] = {0}, *d_dense[MOST] = {0};
   for (int i = 0; i < s->axis_count; i++) sizes[i] = s->axes[i].size;
@@ -110,11 +110,13 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
       tensors[i].data = call->value[i].data;
       if (kind == REC_PARAM) d_tensors[i].data = call->gradient[i].data;
       if (kind == REC_STATE && !backward) finals[i].data = call->final[i];
+      if (kind == REC_STATE && backward) d_initial[i].data = call->gradient[i].data;
     }
   }
   for (int i = 0; i < body->lags.count; i++) {
     lags[i].data = call->value[body->tensors.count + i].data;
     if (!backward) final_lags[i].data = call->final[body->tensors.count + i];
+    if (backward) d_lags[i].data = call->gradient[body->tensors.count + i].data;
   }
   reference_run run = {.batch = call->batch,
                        .time = call->time,
@@ -127,7 +129,7 @@ static rec_status reference_run_call(const train_kernel *kernel, const kernel_ca
                        .d_final_states = none,
                        .d_final_lags = none,
                        .d_initial_states = d_initial,
-                       .d_initial_lags = none};
+                       .d_initial_lags = d_lags};
   bool good = reference_execute(k->recurrence, &run, backward);
   for (int i = 0; i < body->tensors.count; i++) {
     if (!backward && s->variables[i].kind == REC_OUTPUT)
@@ -156,6 +158,7 @@ typedef struct fixture {
   const train_model *model;
   train_kernel kernels[32];
   double *parameters, *gradients;
+  void **d_before;  // NULL: not wanted
 } fixture;
 
 static void open_fixture(fixture *f, const char *path) {
@@ -238,7 +241,8 @@ static double loss_of(fixture *f, executor *x, const window *w, void **before, v
              .tokens = w->tokens,
              .targets = w->targets,
              .before = before,
-             .after = nowhere};
+             .after = nowhere,
+             .d_before = f->d_before};
   double loss;
   assert_int_equal(executor_run(x, f->parameters, &s, 1, gradients, &loss, NULL), REC_OK);
   return loss;
@@ -270,31 +274,54 @@ static double slope(const slope_run *r, double *value, double step) {
   return (above - below) / (2 * step);
 }
 
+static double expected_slope(const slope_run *r, double *value, double found) {
+  double expected = slope(r, value, 1e-5);
+  // Where the loss bends much, two steps cancel the error of one.
+  return fabs(expected - found) > 1e-7 * (1 + fabs(expected))
+             ? (4 * expected - slope(r, value, 2e-5)) / 3
+             : expected;
+}
+
+static void check_state_gradients(const slope_run *r, void *const *d_before) {
+  const train_model *m = r->f->model;
+  for (int i = 0; i < m->state_count; i++) {
+    int64_t count = m->states[i].elements * BATCH, stride = count / 7 + 1;
+    for (int64_t k = 0; k < count; k += stride) {
+      double found = ((const double *)d_before[i])[k],
+             expected = expected_slope(r, (double *)r->before[i] + k, found);
+      if (fabs(expected - found) > 1e-7 * (1 + fabs(expected)))
+        fail_msg("%s[%lld]: expected %.12g, found %.12g", m->states[i].name, (long long)k, expected,
+                 found);
+    }
+  }
+}
+
 static void check_gradients(const char *path) {
   fixture f;
   executor *x;
   open_fixture(&f, path);
   spread_weights(&f);
   window w = random_window(f.model);
-  void **before = state_blocks(f.model, true);
+  void **before = state_blocks(f.model, true), **d_before = state_blocks(f.model, false);
   assert_int_equal(executor_new(f.model, f.kernels, &numeric_f64, BATCH, TIME, true, &x), REC_OK);
+  f.d_before = d_before;
   loss_of(&f, x, &w, before, f.gradients);
+  f.d_before = NULL;
   const slope_run run = {&f, x, &w, before};
   for (int i = 0; i < f.model->parameter_count; i++) {
     const model_parameter *p = &f.model->parameters[i];
     int64_t stride = p->elements / 7 + 1;
     for (int64_t k = 0; k < p->elements; k += stride) {
       double *value = f.parameters + p->place + k, found = f.gradients[p->place + k];
-      double expected = slope(&run, value, 1e-5);
-      // Where the loss bends much, two steps cancel the error of one.
-      if (fabs(expected - found) > 1e-7 * (1 + fabs(expected)))
-        expected = (4 * expected - slope(&run, value, 2e-5)) / 3;
+      double expected = expected_slope(&run, value, found);
       if (fabs(expected - found) > 1e-7 * (1 + fabs(expected)))
         fail_msg("%s[%lld]: expected %.12g, found %.12g", p->name, (long long)k, expected, found);
     }
   }
+  check_state_gradients(&run, d_before);
   executor_free(x);
   free_states(before);
+  free_states(d_before);
   close_fixture(&f);
 }
 
@@ -319,9 +346,9 @@ static void gradients_of_odd_shapes(void **state) {
 }
 
 // Every layer of the standard library, two of them in a model.
-static const char *const standard_layers[] = {
-    "std-mamba1", "std-mamba2", "std-gla", "std-rwkv6",          "std-rwkv7",
-    "std-s4d",    "std-lru",    "std-gated_deltanet"};
+static const char *const standard_layers[] = {"std-mamba1", "std-mamba2",        "std-gla",
+                                              "std-rwkv6",  "std-rwkv7",         "std-s4d",
+                                              "std-lru",    "std-gated_deltanet"};
 enum { STANDARD_LAYERS = sizeof standard_layers / sizeof *standard_layers };
 
 static void gradients_of_the_standard_library(void **state) {
@@ -359,8 +386,18 @@ static void check_compiled(const char *name) {
   assert_int_equal(executor_new(f.model, f.kernels, &numeric_f64, BATCH, TIME, true, &x), REC_OK);
   assert_int_equal(executor_new(f.model, kernels, &numeric_f64, BATCH, TIME, true, &compiled),
                    REC_OK);
+  void **d_expected = state_blocks(f.model, false), **d_found = state_blocks(f.model, false);
+  f.d_before = d_expected;
   double expected = loss_of(&f, x, &w, before, f.gradients);
+  f.d_before = d_found;
   double found = loss_of(&f, compiled, &w, before, gradients);
+  for (int i = 0; i < f.model->state_count; i++)
+    for (int64_t k = 0; k < f.model->states[i].elements * BATCH; k++) {
+      double e = ((double *)d_expected[i])[k], g = ((double *)d_found[i])[k];
+      if (fabs(e - g) > 1e-9 * (1 + fabs(e)))
+        fail_msg("%s: %s: gradient %lld: expected %.12g, found %.12g", name,
+                 f.model->states[i].name, (long long)k, e, g);
+    }
   assert_true(fabs(expected - found) < 1e-10 * fabs(expected));
   for (int64_t i = 0; i < f.model->parameter_elements; i++)
     if (fabs(f.gradients[i] - gradients[i]) > 1e-9 * (1 + fabs(f.gradients[i])))
@@ -368,6 +405,8 @@ static void check_compiled(const char *name) {
                gradients[i]);
   free(gradients);
   free_states(before);
+  free_states(d_expected);
+  free_states(d_found);
   executor_free(x);
   executor_free(compiled);
   rec_module_close(module);
@@ -396,13 +435,13 @@ static void carried_states_continue_the_window(void **state) {
        *nowhere[MOST_STATES] = {0};
   float whole[BATCH * TIME], part[BATCH];
   double loss;
-  shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL};
+  shard all = {BATCH, TIME, 1, w.tokens, w.targets, nowhere, nowhere, NULL, NULL};
   assert_int_equal(executor_run(x, f.parameters, &all, 1, NULL, &loss, whole), REC_OK);
   for (int t = 0; t < TIME; t++) {
     uint16_t tokens[BATCH], targets[BATCH];
     for (int b = 0; b < BATCH; b++)
       tokens[b] = w.tokens[b * TIME + t], targets[b] = w.targets[b * TIME + t];
-    shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2], NULL};
+    shard one = {BATCH, 1, 1, tokens, targets, states[t % 2], states[(t + 1) % 2], NULL, NULL};
     assert_int_equal(executor_run(x, f.parameters, &one, 1, NULL, &loss, part), REC_OK);
     for (int b = 0; b < BATCH; b++) assert_true(fabs(part[b] - whole[b * TIME + t]) < 1e-5);
   }

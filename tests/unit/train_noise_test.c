@@ -54,19 +54,34 @@ static void draws_depend_on_their_position_alone(void **state) {
 // Two sequences of a tail with depth 2 of three heads of two elements: by hand.
 static void statistics_are_those_of_each_head(void **state) {
   (void)state;
-  double values[24], mean[3], variance[3];
+  double values[24], room[6], mean[3], variance[3];
   for (int i = 0; i < 24; i++) values[i] = 100 * (i / 2 % 3) + (i % 2 ? 1 : -1) * (1 + i / 12);
-  noise_heads heads = {3, 2, mean, variance};
-  noise_fit(&numeric_f64, values, 2, 12, 0.1, true, &heads);
+  noise_groups heads = {1, {{3, 2}}, 3, mean, variance};
+  noise_fit(&numeric_f64, values, 2, 12, 0.1, true, room, &heads);
   for (int h = 0; h < 3; h++) {
     assert_true(fabs(mean[h] - 100 * h) < 1e-12);
     assert_true(fabs(variance[h] - (1 + 4) / 2.0) < 1e-12);
   }
   for (int i = 0; i < 24; i++) values[i] = 10 + (i % 2 ? 2 : -2);
-  noise_fit(&numeric_f64, values, 2, 12, 0.1, false, &heads);
+  noise_fit(&numeric_f64, values, 2, 12, 0.1, false, room, &heads);
   for (int h = 0; h < 3; h++) {
     assert_true(fabs(mean[h] - (0.9 * 10 + 0.1 * 100 * h)) < 1e-12);
     assert_true(fabs(variance[h] - (0.9 * 4 + 0.1 * 2.5)) < 1e-12);
+  }
+}
+
+// Of [2,3,4] the first and the last axis tell groups apart: [a,b,c] is of group 4 a + c.
+static void groups_are_along_the_axes_asked_for(void **state) {
+  (void)state;
+  double values[48], room[16], mean[8], variance[8];
+  noise_groups groups = {2, {{2, 12}, {4, 1}}, 8, mean, variance};
+  for (int i = 0; i < 48; i++)
+    values[i] = 10 * (i % 24 / 12) + i % 4 + 100 * (i / 4 % 3 - 1) * (i < 24 ? 1 : 2);
+  noise_fit(&numeric_f64, values, 2, 24, 0.1, true, room, &groups);
+  for (int g = 0; g < 8; g++) {
+    assert_int_equal(noise_group(&groups, g / 4 * 12 + 4 + g % 4), g);
+    assert_true(fabs(mean[g] - (10 * (g / 4) + g % 4)) < 1e-12);
+    assert_true(fabs(variance[g] - 1e4 * (2 + 8) / 6) < 1e-9);
   }
 }
 
@@ -74,7 +89,7 @@ static void fitted_noise_has_the_statistics_of_its_head(void **state) {
   (void)state;
   static double values[COUNT], head[COUNT / 2];
   double mean[2] = {-1, 3}, variance[2] = {0.25, 4}, found_mean, found_variance;
-  const noise_heads heads = {2, 5, mean, variance};
+  const noise_groups heads = {1, {{2, 5}}, 2, mean, variance};
   noise_source source = {&numeric_f64, 7, random_stream("h"), 0};
   noise_fitted(&source, &heads, COUNT, values);
   for (int h = 0; h < 2; h++) {
@@ -89,6 +104,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_noise_has_its_deviation),
       cmocka_unit_test(statistics_are_those_of_each_head),
+      cmocka_unit_test(groups_are_along_the_axes_asked_for),
       cmocka_unit_test(fitted_noise_has_the_statistics_of_its_head),
       cmocka_unit_test(draws_depend_on_their_position_alone),
   };
