@@ -152,6 +152,7 @@ typedef enum intervention_kind {
   START_RANDOM_NOISE, /* N(0, number^2) for every entry */
   START_FITTED_NOISE, /* N(mean, variance) of each head of the final states before */
   START_LEARNED,      /* a weight of the model */
+  START_TBTT,         /* as STATE_PASSING, and the data are consecutive pieces */
   START_KIND_COUNT
 } intervention_kind;
 

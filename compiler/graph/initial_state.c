@@ -19,7 +19,8 @@ const char *intervention_name(intervention_kind kind) {
                                       [START_STATE_PASSING] = "state_passing",
                                       [START_RANDOM_NOISE] = "random_noise",
                                       [START_FITTED_NOISE] = "fitted_noise",
-                                      [START_LEARNED] = "learned"};
+                                      [START_LEARNED] = "learned",
+                                      [START_TBTT] = "tbtt"};
   return names[kind];
 }
 
@@ -93,6 +94,31 @@ static bool read_plain(train_settings *k, const ast_expr *e, graph_weight share,
                        graph_intervention *to, intervention_kind kind) {
   add_choice(k, to, share, kind, level(0));
   return setting_arguments(k, e, &(setting_call){0}, false);
+}
+
+/* What a batch ends with belongs to the next one if the data are read on. */
+static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share,
+                      graph_intervention *to) {
+  const ast_expr *data = k->settings[DATA]->value;
+  if (k->train->task.rules) {
+    diag_error(k->b->diag, e->span,
+               "expected tbtt beside a text or tokens, which go on from batch to batch, found the "
+               "task %s",
+               k->train->task.rules->name);
+    return false;
+  }
+  for (int i = 0; data->kind == AST_CALL && i < data->call.args.count; i++) {
+    const ast_arg *arg = &data->call.args.items[i];
+    if (arg->kind != AST_ARG_NAMED || strcmp(arg->name.text, "order") != 0 ||
+        k->train->source.streaming)
+      continue;
+    diag_error(k->b->diag, e->span,
+               "expected tbtt beside order = streaming, found order = shuffled");
+    diag_note(k->b->diag, arg->span, "the order");
+    return false;
+  }
+  k->train->source.streaming = true;
+  return read_plain(k, e, share, to, START_TBTT);
 }
 
 static bool read_learned(train_settings *k, const ast_expr *e, graph_weight share,
@@ -202,19 +228,11 @@ static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
   if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
   if (!strcmp(name, "random_noise")) return read_random_noise(k, e, share, to);
   if (!strcmp(name, "fitted_noise")) return read_fitted_noise(k, e, share, to);
-  if (!strcmp(name, "tbtt")) {
-    diag_error(k->b->diag, e->span,
-               "expected zero, state_passing, random_noise, fitted_noise, learned or mix, found "
-               "'%s', which this version does not have yet",
-               name);
-    return false;
-  }
-  diag_error(
-      k->b->diag, e->span,
-      "expected zero, state_passing(dropout = p), random_noise(sigma), fitted_noise, learned "
-      "or mix { .. }, found "
-      "'%s'",
-      expr_to_text(k->b->arena, e));
+  if (!strcmp(name, "tbtt")) return read_tbtt(k, e, share, to);
+  diag_error(k->b->diag, e->span,
+             "expected zero, state_passing(dropout = p), random_noise(sigma), fitted_noise, tbtt, "
+             "learned or mix { .. }, found '%s'",
+             expr_to_text(k->b->arena, e));
   return false;
 }
 

@@ -155,6 +155,10 @@ static double weight_of(const state_choice *c, const intervention *v, int64_t st
   return weight;
 }
 
+static bool is_carried(start_kind_of_state kind) {
+  return kind == FROM_LAST_BATCH || kind == FROM_PIECE_BEFORE;
+}
+
 // What sequence `sequence` starts from: one draw for all states that one intervention rules.
 static drawn_start draw(const trainer *t, const intervention *v, int place, int64_t sequence) {
   enum { INTERVENTIONS = 256 };
@@ -170,9 +174,10 @@ static drawn_start draw(const trainer *t, const intervention *v, int place, int6
       u -= weight;
       continue;
     }
-    bool last = c->kind == FROM_LAST_BATCH, of_a_batch = last || c->kind == FROM_FITTED_NOISE;
+    bool of_a_batch = is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
     if (of_a_batch && !t->carried_valid) return zero;
-    if (last && train_data_begins(t->in->data, (uint64_t)(t->step * t->block->batch + sequence)))
+    if (is_carried(c->kind) &&
+        train_data_begins(t->in->data, (uint64_t)(t->step * t->block->batch + sequence)))
       return zero;
     return (drawn_start){c->kind, at_step(&c->number, v, t->step)};
   }
@@ -189,7 +194,7 @@ static bool draw_state(trainer *t, int number, int64_t counts[START_KINDS]) {
     t->in->drawn[number * t->block->batch + b] = start;
     counts[start.kind]++;
     if (start.kind != FROM_ZERO) other = true;
-    if (start.kind != FROM_LAST_BATCH) t->age[number * t->block->batch + b] = 0;
+    if (!is_carried(start.kind)) t->age[number * t->block->batch + b] = 0;
   }
   return other;
 }
@@ -235,7 +240,8 @@ static void fill_sequence(void *context, int sequence, int worker) {
         ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) *
             (uint64_t)state->elements};
     switch (start->kind) {
-      case FROM_LAST_BATCH: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
+      case FROM_LAST_BATCH:
+      case FROM_PIECE_BEFORE: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
       case FROM_NOISE: noise_random(&source, start->number, state->elements, before); break;
       case FROM_FITTED_NOISE: noise_fitted(&source, &t->groups[i], state->elements, before); break;
       case FROM_LEARNED:
@@ -278,7 +284,7 @@ static void measure_age(const trainer *t, step_report *report) {
   double sum = 0;
   report->oldest = 0;
   for (int64_t i = 0; i < count; i++) {
-    if (t->in->drawn[i].kind != FROM_LAST_BATCH) continue;
+    if (!is_carried(t->in->drawn[i].kind)) continue;
     carried++;
     sum += t->age[i];
     if (t->age[i] > report->oldest) report->oldest = t->age[i];

@@ -87,7 +87,7 @@ static void write_log(loop *l, const step_report *r, double seconds) {
           ",\"tokens_per_second\":%.0f,\"carried\":%.4f",
           l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm,
           l->t->step * b->batch * b->context, (double)(b->batch * b->context) / seconds,
-          r->drawn[FROM_LAST_BATCH]);
+          r->drawn[FROM_LAST_BATCH] + r->drawn[FROM_PIECE_BEFORE]);
   fprintf(l->log, ",\"initial_state\":{");
   for (int k = 0, written = 0; k < START_KINDS; k++)
     if (r->drawn[k] > 0)

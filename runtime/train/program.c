@@ -302,7 +302,7 @@ static void read_model(reader *r, const cJSON *object, int kernel_count, train_m
 // ---- blocks -------------------------------------------------------------------------------------
 
 const char *const start_kind_names[START_KINDS] = {"zero", "state_passing", "random_noise",
-                                                   "fitted_noise", "learned"};
+                                                   "fitted_noise", "learned", "tbtt"};
 
 static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
   const cJSON *from = cJSON_GetArrayItem(item, 0), *to = cJSON_GetArrayItem(item, 1);

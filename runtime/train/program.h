@@ -104,6 +104,7 @@ typedef enum start_kind_of_state {
   FROM_NOISE,
   FROM_FITTED_NOISE,
   FROM_LEARNED,
+  FROM_PIECE_BEFORE,  // as FROM_LAST_BATCH, in a stream
   START_KINDS
 } start_kind_of_state;
 
