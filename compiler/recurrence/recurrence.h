@@ -129,7 +129,7 @@ value_id recurrence_decay_log(arena *arena, typed_body *body, value_id decay);
 void recurrence_bounds(arena *arena, const recurrence *recurrence, value_id value, double *low,
                        double *high);
 
-// ---- the reference interpreter: float64, one step after another --------------------------------
+// ---- the reference interpreter: one step after another -----------------------------------------
 
 // One tensor for the interpreter, float64, row-major, complex as a last axis of 2.
 // Tokens [B,T,axes], params [axes], states [B or sequences, axes],
@@ -144,6 +144,7 @@ typedef struct reference_run {
   const int32_t *cu_seqlens;       // NULL, or sequences + 1 offsets into time (then batch == 1)
   int64_t sequences;               // with cu_seqlens
   const int64_t *axis_sizes;       // one per axis of the body
+  bool single;                     // every number is rounded to float32, see below
   reference_tensor *tensors;       // inputs, params read; outputs written; states: h0 read
   reference_tensor *final_states;  // by tensor: hT written
   reference_tensor *lags;          // by lag: h0 read
@@ -157,7 +158,9 @@ typedef struct reference_run {
 } reference_run;
 
 // Runs forward, and backward if `backward`. Exact reverse mode with derivative rules of its own
-// (not tile/ops.def). Returns false if memory is short.
+// (not tile/ops.def). In double precision; if `single`, the result of every operation and every
+// partial sum is rounded to float32, which makes it a plain float32 loop: what errors of compiled
+// float32 code are measured by. Returns false if memory is short.
 bool reference_execute(const recurrence *recurrence, const reference_run *run, bool backward);
 
 #endif

@@ -75,7 +75,7 @@ static void evaluate(machine *m, node *n, int64_t token) {
   plan *p = &m->plan;
   const typed_value *v = n->value;
   switch (v->op) {
-    case VALUE_NUMBER: n->numbers[0] = v->number; break;
+    case VALUE_NUMBER: n->numbers[0] = kept(p, v->number); break;
     case VALUE_AXIS_SIZE: n->numbers[0] = (double)p->sizes[v->index]; break;
     case VALUE_INDEX: evaluate_index(p, n); break;
     case VALUE_PARAM:
@@ -104,11 +104,12 @@ static void evaluate_all(machine *m, bool invariant, int64_t token) {
 
 // ---- one value: backward ------------------------------------------------------------------------
 
-static void add_to_memory(const place *at, double *data, const double *numbers) {
+static void add_to_memory(const plan *p, const place *at, double *data, const double *numbers) {
   if (!data) return;
   for (int64_t i = 0; i < at->count; i++) {
     int64_t to = mapped(at->memory, i);
-    for (int w = 0; w < at->width; w++) data[to * at->width + w] += numbers[i * at->width + w];
+    for (int w = 0; w < at->width; w++)
+      add_to(p, &data[to * at->width + w], numbers[i * at->width + w]);
   }
 }
 
@@ -120,17 +121,19 @@ static void differentiate(machine *m, node *n, int64_t token) {
     case VALUE_AXIS_SIZE:
     case VALUE_INDEX: break;
     case VALUE_PARAM:
-      add_to_memory(&p->tensors[v->index], data_of(m->run->d_tensors, v->index), n->cotangent);
+      add_to_memory(p, &p->tensors[v->index], data_of(m->run->d_tensors, v->index), n->cotangent);
       break;
     case VALUE_INPUT: {
       const place *at = &p->tensors[v->index];
-      add_to_memory(at, at_element(data_of(m->run->d_tensors, v->index), token, at), n->cotangent);
+      add_to_memory(p, at, at_element(data_of(m->run->d_tensors, v->index), token, at),
+                    n->cotangent);
       break;
     }
     case VALUE_PREVIOUS:
     case VALUE_LAG: {
       double *to = read_carry(p, v, m->d_carry);
-      for (int64_t i = 0; i < n->count * (v->complex ? 2 : 1); i++) to[i] += n->cotangent[i];
+      for (int64_t i = 0; i < n->count * (v->complex ? 2 : 1); i++)
+        add_to(p, &to[i], n->cotangent[i]);
       break;
     }
     default: differentiate_operation(p, n); break;
@@ -165,7 +168,7 @@ static void add_to_assigned(plan *p, const place *at, const double *cotangent, e
   node *assigned = &p->nodes[at->assigned];
   for (int64_t i = 0; i < at->count; i++) {
     const double *d = cotangent + mapped(order, i) * at->width;
-    add_cotangent(assigned, mapped(at->source, i),
+    add_cotangent(p, assigned, mapped(at->source, i),
                   (complex_number){d[0], at->width == 2 ? d[1] : 0});
   }
 }
@@ -251,8 +254,10 @@ static void move_in(const place *at, double *memory, double *numbers) {
 
 static void move_out(const place *at, double *memory, double *numbers) {
   if (!memory) return;
-  memset(memory, 0, (size_t)(at->count * at->width) * sizeof(double));
-  add_to_memory(at, memory, numbers);
+  for (int64_t i = 0; i < at->count; i++) {
+    int64_t to = mapped(at->memory, i);
+    for (int w = 0; w < at->width; w++) memory[to * at->width + w] = numbers[i * at->width + w];
+  }
 }
 
 static void move_one(const carried *c, double *data, int64_t sequence_number, double *carry,
@@ -376,6 +381,7 @@ static void execute(machine *m) {
 bool reference_execute(const recurrence *r, const reference_run *run, bool backward) {
   machine m = {.run = run, .backward = backward, .stride = 1};
   bool enough = plan_make(&m.plan, &r->body, run->axis_sizes, backward) && make_memory(&m);
+  m.plan.single = run->single;
   if (enough) execute(&m);
   plan_free(&m.plan);
   return enough;

@@ -36,13 +36,16 @@ static bool evaluate_arithmetic(const plan *p, node *n) {
   element_map at = n->operand[0], bt = n->operand[1];
   switch (n->value->op) {
     case VALUE_ADD:
-      for (int64_t i = 0; i < n->count; i++) n->numbers[i] = a[mapped(at, i)] + b[mapped(bt, i)];
+      for (int64_t i = 0; i < n->count; i++)
+        n->numbers[i] = kept(p, a[mapped(at, i)] + b[mapped(bt, i)]);
       return true;
     case VALUE_SUB:
-      for (int64_t i = 0; i < n->count; i++) n->numbers[i] = a[mapped(at, i)] - b[mapped(bt, i)];
+      for (int64_t i = 0; i < n->count; i++)
+        n->numbers[i] = kept(p, a[mapped(at, i)] - b[mapped(bt, i)]);
       return true;
     case VALUE_MUL:
-      for (int64_t i = 0; i < n->count; i++) n->numbers[i] = a[mapped(at, i)] * b[mapped(bt, i)];
+      for (int64_t i = 0; i < n->count; i++)
+        n->numbers[i] = kept(p, a[mapped(at, i)] * b[mapped(bt, i)]);
       return true;
     default: return false;
   }
@@ -53,7 +56,7 @@ static void evaluate_real(const plan *p, node *n) {
   for (int64_t i = 0; i < n->count; i++) {
     double x[3];
     gather_real(p, n, i, x);
-    n->numbers[i] = real_value(n->value, x);
+    n->numbers[i] = kept(p, real_value(n->value, x));
   }
 }
 
@@ -63,20 +66,21 @@ static void evaluate_pairs(const plan *p, node *n) {
     gather_complex(p, n, i, x);
     z = complex_value(n->value, x);
     if (n->value->complex) {
-      n->numbers[2 * i] = z.re;
-      n->numbers[2 * i + 1] = z.im;
+      n->numbers[2 * i] = kept(p, z.re);
+      n->numbers[2 * i + 1] = kept(p, z.im);
     } else {
-      n->numbers[i] = z.re;
+      n->numbers[i] = kept(p, z.re);
     }
   }
 }
 
-static void evaluate_sum(const node *operand, node *n) {
+static void evaluate_sum(const plan *p, const node *operand, node *n) {
   int width = n->value->complex ? 2 : 1;
   memset(n->numbers, 0, (size_t)(n->count * width) * sizeof(double));
   for (int64_t i = 0; i < operand->count; i++) {
     int64_t to = mapped(n->result, i);
-    for (int w = 0; w < width; w++) n->numbers[to * width + w] += operand->numbers[i * width + w];
+    for (int w = 0; w < width; w++)
+      add_to(p, &n->numbers[to * width + w], operand->numbers[i * width + w]);
   }
 }
 
@@ -105,7 +109,7 @@ static void copy_elements(const node *operand, node *n) {
 
 void evaluate_operation(const plan *p, node *n) {
   switch (n->value->op) {
-    case VALUE_SUM: evaluate_sum(operand_of(p, n, 0), n); break;
+    case VALUE_SUM: evaluate_sum(p, operand_of(p, n, 0), n); break;
     case VALUE_MAX_OVER:
     case VALUE_MIN_OVER: evaluate_extreme(operand_of(p, n, 0), n); break;
     case VALUE_RENAME:
@@ -122,12 +126,12 @@ void evaluate_operation(const plan *p, node *n) {
 
 // ---- backward -----------------------------------------------------------------------------------
 
-void add_cotangent(node *n, int64_t i, complex_number d) {
+void add_cotangent(const plan *p, node *n, int64_t i, complex_number d) {
   if (n->value->complex) {
-    n->cotangent[2 * i] += d.re;
-    n->cotangent[2 * i + 1] += d.im;
+    add_to(p, &n->cotangent[2 * i], d.re);
+    add_to(p, &n->cotangent[2 * i + 1], d.im);
   } else {
-    n->cotangent[i] += d.re;
+    add_to(p, &n->cotangent[i], d.re);
   }
 }
 
@@ -143,7 +147,7 @@ static void differentiate_pairs(const plan *p, const node *n) {
     gather_complex(p, n, i, x);
     complex_derivative(n->value, x, load_element(n, i), dz, d);
     for (int k = 0; k < value_arity(n->value->op); k++) {
-      add_cotangent(operand_of(p, n, k), mapped(n->operand[k], i), d[k]);
+      add_cotangent(p, operand_of(p, n, k), mapped(n->operand[k], i), d[k]);
     }
   }
 }
@@ -156,16 +160,16 @@ static bool differentiate_arithmetic(const plan *p, const node *n) {
   switch (n->value->op) {
     case VALUE_ADD:
     case VALUE_SUB:
-      for (int64_t i = 0; i < n->count; i++) x->cotangent[mapped(at, i)] += dz[i];
+      for (int64_t i = 0; i < n->count; i++) add_to(p, &x->cotangent[mapped(at, i)], dz[i]);
       for (int64_t i = 0; i < n->count; i++) {
-        y->cotangent[mapped(bt, i)] += n->value->op == VALUE_ADD ? dz[i] : -dz[i];
+        add_to(p, &y->cotangent[mapped(bt, i)], n->value->op == VALUE_ADD ? dz[i] : -dz[i]);
       }
       return true;
     case VALUE_MUL:
       for (int64_t i = 0; i < n->count; i++) {
         if (dz[i] == 0) continue;
-        x->cotangent[mapped(at, i)] += dz[i] * y->numbers[mapped(bt, i)];
-        y->cotangent[mapped(bt, i)] += dz[i] * x->numbers[mapped(at, i)];
+        add_to(p, &x->cotangent[mapped(at, i)], dz[i] * y->numbers[mapped(bt, i)]);
+        add_to(p, &y->cotangent[mapped(bt, i)], dz[i] * x->numbers[mapped(at, i)]);
       }
       return true;
     default: return false;
@@ -180,42 +184,42 @@ static void differentiate_real(const plan *p, const node *n) {
     gather_real(p, n, i, x);
     real_derivative(n->value, x, n->numbers[i], n->cotangent[i], d);
     for (int k = 0; k < value_arity(n->value->op); k++) {
-      operand_of(p, n, k)->cotangent[mapped(n->operand[k], i)] += d[k];
+      add_to(p, &operand_of(p, n, k)->cotangent[mapped(n->operand[k], i)], d[k]);
     }
   }
 }
 
-static void differentiate_sum(node *operand, const node *n) {
+static void differentiate_sum(const plan *p, node *operand, const node *n) {
   int width = n->value->complex ? 2 : 1;
   for (int64_t i = 0; i < operand->count; i++) {
     int64_t from = mapped(n->result, i);
     for (int w = 0; w < width; w++)
-      operand->cotangent[i * width + w] += n->cotangent[from * width + w];
+      add_to(p, &operand->cotangent[i * width + w], n->cotangent[from * width + w]);
   }
 }
 
-static void differentiate_copy(node *operand, const node *n) {
+static void differentiate_copy(const plan *p, node *operand, const node *n) {
   int width = n->value->complex ? 2 : 1;
   for (int64_t i = 0; i < n->count; i++) {
     int64_t to = mapped(n->operand[0], i);
     for (int w = 0; w < width; w++)
-      operand->cotangent[to * width + w] += n->cotangent[i * width + w];
+      add_to(p, &operand->cotangent[to * width + w], n->cotangent[i * width + w]);
   }
 }
 
-static void differentiate_extreme(node *operand, const node *n) {
+static void differentiate_extreme(const plan *p, node *operand, const node *n) {
   for (int64_t i = 0; i < n->count; i++) {
-    if (n->extreme[i] >= 0) operand->cotangent[n->extreme[i]] += n->cotangent[i];
+    if (n->extreme[i] >= 0) add_to(p, &operand->cotangent[n->extreme[i]], n->cotangent[i]);
   }
 }
 
 void differentiate_operation(const plan *p, const node *n) {
   switch (n->value->op) {
-    case VALUE_SUM: differentiate_sum(operand_of(p, n, 0), n); break;
+    case VALUE_SUM: differentiate_sum(p, operand_of(p, n, 0), n); break;
     case VALUE_MAX_OVER:
-    case VALUE_MIN_OVER: differentiate_extreme(operand_of(p, n, 0), n); break;
+    case VALUE_MIN_OVER: differentiate_extreme(p, operand_of(p, n, 0), n); break;
     case VALUE_RENAME:
-    case VALUE_SLICE: differentiate_copy(operand_of(p, n, 0), n); break;
+    case VALUE_SLICE: differentiate_copy(p, operand_of(p, n, 0), n); break;
     default:
       if (n->pairs) {
         differentiate_pairs(p, n);

@@ -44,6 +44,7 @@ typedef struct carried {
 typedef struct plan {
   const typed_body *body;
   const int64_t *sizes;
+  bool single;  // numbers are rounded to float32
   node *nodes;
   place *tensors;      // inputs, params and outputs
   carried *states;     // by tensor

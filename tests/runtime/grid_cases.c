@@ -24,8 +24,7 @@ const grid_case grid_cases[] = {
     {STD("rwkv5", "rwkv5"), KEYS_AND_VALUES, GATES({"time_decay", -6, 2.5, 10, 1})},
     {STD("rwkv6", "rwkv6"), KEYS_AND_VALUES, GATES({"decay", -6, 2.5, 10, 1})},
     {STD("rwkv7", "rwkv7"), KEYS_AND_VALUES, GATES({"decay", -6, 6, 0, 1})},
-    // A quotient whose parts cancel: of y by q nothing is left where one write rules.
-    {STD("mlstm", "mlstm"), KEYS_AND_VALUES, .plain = 10,
+    {STD("mlstm", "mlstm"), KEYS_AND_VALUES,
      GATES({"forget", 6, -30, -1e5, 1}, {"write", 0, 70, 0, 20})},
     {STD("mamba1", "selective_scan"), .sizes = {"N=5"}, .more_sizes = {"N=16"}, .run_time_size = 11,
      GATES({"dt", -6, 4, 0, 1})},
@@ -47,9 +46,7 @@ const grid_case grid_cases[] = {
     {STD("longhorn", "longhorn"), .sizes = {"N=5"}, .more_sizes = {"N=16"}, .run_time_size = 11,
      GATES({"dt", -6, 6, 0, 1})},
     {STD("mingru", "mingru"), .run_time_size = 19, GATES({"gate", -6, 6, 1e5, 1})},
-    // keep (h - c): what is left of two sums where keep vanishes.
-    {STD("minlstm", "minlstm"), .run_time_size = 19, .plain = 1e-2,
-     GATES({"forget", 6, -20, -1e5, 1})},
+    {STD("minlstm", "minlstm"), .run_time_size = 19, GATES({"forget", 6, -20, -1e5, 1})},
     {STD("qrnn", "qrnn"), .run_time_size = 19, GATES({"forget", 6, -20, -1e5, 1})},
     {STD("deltanet", "deltanet"), KEYS_AND_VALUES, GATES({"rate", -6, 6, 0, 1})},
     {STD("gated_deltanet", "gated_deltanet"), KEYS_AND_VALUES, GATES({"gate", -6, 4, 1e5, 1})},
@@ -81,10 +78,9 @@ const grid_case grid_cases[] = {
     {INVENTED("spiral"), KEYS_AND_VALUES,
      GATES({"speed", -6, 4, 1e5, 1}, {"gate", 6, -6, -1e5, 1})},
     {INVENTED("sieve"), KEYS_AND_VALUES,
-     GATES({"forget", 6, -30, -1e5, 1}, {"write", 0, 70, 0, 20}), .plain = 10},
+     GATES({"forget", 6, -30, -1e5, 1}, {"write", 0, 70, 0, 20})},
     {INVENTED("shears"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
-    // S - S[t-1]: what is left of two states where the gate is weak.
-    {INVENTED("gate_posts"), KEYS_AND_VALUES, .plain = 1e-3, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("gate_posts"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("balance"), KEYS_AND_VALUES,
      GATES({"fast", 6, -20, -1e5, 1}, {"slow", 6, -60, -1e5, 1})},
     {INVENTED("swing"), KEYS_AND_VALUES, GATES({"x", 2, 0, 0, 0.5})},

@@ -26,7 +26,6 @@ typedef struct grid_case {
   int run_time_size;
   grid_gate gates[3];
   grid_domain domains[3];
-  double plain;  // error of a plain f32 loop beyond 2e-5 where gradients cancel to nothing
 } grid_case;
 
 extern const grid_case grid_cases[];
