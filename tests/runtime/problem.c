@@ -425,6 +425,17 @@ static double rounding_of(rec_dtype type, double number) {
   return type == REC_F16 ? fmax(0x1p-11 * size, 0x1p-25) : 0;
 }
 
+// How far a result lies from the exact number, beyond the rounding to its type. What f16 cannot hold is infinite there.
+static double distance(rec_dtype type, double expected, double got) {
+  if (expected == got || (isnan(expected) && isnan(got))) return 0;
+  if (type == REC_F16 && isinf(got) && isfinite(expected)) {
+    double least = copysign(65520, got);  // of those that are rounded to infinity
+    got = fabs(expected) > 65520 && expected * got > 0 ? expected : least;
+  }
+  double error = fabs(expected - got);
+  return isnan(error) ? INFINITY : fmax(error - rounding_of(type, expected), 0);
+}
+
 static double compare(const problem *expected, const problem *got, bool backward, bool rounded,
                       double floor, char *where, size_t size) {
   double worst = 0, *e[2], *g[2];
@@ -438,10 +449,8 @@ static double compare(const problem *expected, const problem *got, bool backward
       double least = floor * largest_rms(expected, *prefix[r] == 'd', backward);
       double scale = fmax(fmax(rms(e[r], numbers), least), 1e-30);
       for (int64_t k = 0; k < numbers; k++) {
-        bool same = e[r][k] == g[r][k] || (isnan(e[r][k]) && isnan(g[r][k]));
-        double rounding = rounded ? rounding_of(stored_type(expected, i), e[r][k]) : 0;
-        double error = same ? 0 : fmax(fabs(e[r][k] - g[r][k]) - rounding, 0) / scale;
-        if (isnan(e[r][k] - g[r][k]) && !same) error = INFINITY;
+        rec_dtype type = rounded ? stored_type(expected, i) : REC_F64;
+        double error = distance(type, e[r][k], g[r][k]) / scale;
         if (error <= worst) continue;
         worst = error;
         snprintf(where, size, "%s%s[%lld]: %.9g, expected %.9g", prefix[r],
@@ -485,4 +494,24 @@ double problem_tolerance(const problem *inputs, const problem *exact,
     problem_free(shaken);
   }
   return least + 50 * moved;
+}
+
+static double plain_loop(const problem *inputs, const problem *exact,
+                         const rec_recurrence *recurrence, bool backward, uint64_t shaken) {
+  char where[256];
+  problem *loop = problem_copy(inputs);
+  if (shaken) problem_shake(loop, shaken, 0x1p-24);
+  bool ran = problem_run(loop, recurrence, "reference",
+                         &(rec_run_options){.backward = backward, .single = true});
+  double error = ran ? compare(exact, loop, backward, false, 1e-4, where, sizeof where) : INFINITY;
+  problem_free(loop);
+  return isfinite(error) ? error : 0;
+}
+
+double problem_plain_error(const problem *inputs, const problem *exact,
+                           const rec_recurrence *recurrence, bool backward, int loops) {
+  double worst = 0;
+  for (int i = 0; i < loops; i++)
+    worst = fmax(worst, plain_loop(inputs, exact, recurrence, backward, (uint64_t)i));
+  return worst;
 }
