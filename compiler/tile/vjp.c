@@ -77,16 +77,29 @@ static void vjp_abs(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mul(g, dy, un(g, TILE_SIGN, arg(g, y, 0))), dy);
 }
 
-// y (1 - y); where the forward has the sigmoid of -x, that is 1 - y to the last digit.
+// Is y, the sigmoid of x, needed for x y alone? So silu is written.
+static bool only_scales_its_operand(const gradient *g, tile_id y) {
+  tile_id x = row(g, y)->args[0];
+  for (int i = 0; i < g->forward->results.count; i++) {
+    if (g->forward->results.items[i].value == y) return false;
+  }
+  for (int i = y + 1; i < g->forward->values.count; i++) {
+    const tile_value *user = &g->forward->values.items[i];
+    for (int k = 0; k < tile_arity(user->op); k++) {
+      if (user->args[k] == y && !(user->op == TILE_MUL && user->args[1 - k] == x)) return false;
+    }
+  }
+  return true;
+}
+
+// y (1 - y), where 1 - y is the sigmoid of -x: near 1 the difference has lost its digits, which gates that remember live
+// in. Not so in the derivative of silu, y + x y (1 - y), where it adds little to y.
 static void vjp_sigmoid(gradient *g, tile_id y, tile_id dy) {
-  tile_id rest = bin(g, TILE_SUB, num(g, 1), y);
-  tile_value minus = {.op = TILE_NEG, .args = {arg(g, y, 0)}};
-  const tile_value *x = row(g, arg(g, y, 0));
-  tile_value other = {.op = TILE_SIGMOID};
-  other.args[0] = x->op == TILE_NEG ? x->args[0] : tile_find(g->program, minus);
-  if (other.args[0] != NO_TILE) {
-    tile_id found = tile_find(g->program, other);
-    if (found != NO_TILE && found < g->forward->values.count) rest = found;
+  tile_id x = arg(g, y, 0), rest;
+  if (only_scales_its_operand(g, y)) {
+    rest = bin(g, TILE_SUB, num(g, 1), y);
+  } else {
+    rest = un(g, TILE_SIGMOID, row(g, x)->op == TILE_NEG ? arg(g, x, 0) : un(g, TILE_NEG, x));
   }
   gradient_give(g, y, 0, mul(g, dy, mul(g, y, rest)), dy);
 }
