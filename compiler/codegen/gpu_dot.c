@@ -13,11 +13,9 @@ enum { MOST_BLOCK = 4 };
 
 typedef struct gpu_product {
   const plan_nest *nest;
-  view a, b, c;
-  axis_set a_axes, b_axes, c_axes, summed;
+  const gpu_operands *o;
   int rows, columns; /* of a thread's block */
   row_range range;
-  bool add, minus;
 } gpu_product;
 
 typedef struct sums {
@@ -40,12 +38,12 @@ static void multiply_point(lower *l, const place_in_loops *at, void *data, sums 
   ir a[MOST_BLOCK], b[MOST_BLOCK];
   for (int r = 0; r < p->rows; r++) {
     place_in_loops here = place_of(at, dot->i, s->i[r]);
-    a[r] = view_load(l, &p->a, &here, p->a_axes);
-    if (p->minus) a[r] = real_neg(e, a[r]);
+    a[r] = view_load(l, &p->o->a, &here, p->o->a_axes);
+    if (p->o->minus) a[r] = real_neg(e, a[r]);
   }
   for (int c = 0; c < p->columns; c++) {
     place_in_loops here = place_of(at, dot->j, s->j[c]);
-    b[c] = view_load(l, &p->b, &here, p->b_axes);
+    b[c] = view_load(l, &p->o->b, &here, p->o->b_axes);
   }
   for (int r = 0; r < p->rows; r++) {
     for (int c = 0; c < p->columns; c++) {
@@ -84,7 +82,7 @@ static void store_block(lower *l, const place_in_loops *at, const gpu_product *p
     for (int c = 0; c < p->columns; c++) {
       place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
       here.index[p->nest->dot.j] = s->j[c];
-      view_store(l, &p->c, &here, p->c_axes, load_real(l->e, s->slots[r][c], 0));
+      view_store(l, &p->o->c, &here, p->o->c_axes, load_real(l->e, s->slots[r][c], 0));
     }
   }
 }
@@ -96,7 +94,7 @@ static void start_block(lower *l, const place_in_loops *at, const gpu_product *p
       s->slots[r][c] = stack_slot(e, e->real, "sum");
       place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
       here.index[p->nest->dot.j] = s->j[c];
-      ir start = p->add ? view_load(l, &p->c, &here, p->c_axes) : real_number(e, 0, 0);
+      ir start = p->o->add ? view_load(l, &p->o->c, &here, p->o->c_axes) : real_number(e, 0, 0);
       store_real(e, start, s->slots[r][c]);
     }
   }
@@ -122,7 +120,7 @@ static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *aroun
     s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
   for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
   start_block(l, &at, p, &s);
-  summed_loops(l, &at, p, &s, p->summed);
+  summed_loops(l, &at, p, &s, p->o->summed);
   store_block(l, &at, p, &s);
 }
 
@@ -134,34 +132,45 @@ static row_range range_of(const lower *l, const plan_dot *d) {
   return RANGE_ALL;
 }
 
-static view operand(lower *l, tile_id id, int pack) {
-  return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
-}
-
-void gpu_dot(lower *l, const plan_nest *nest) {
+static void by_threads(lower *l, const plan_nest *nest, const gpu_operands *o) {
   emitter *e = l->e;
-  tile_id id = nest->values.items[0];
   const plan_dot *dot = &nest->dot;
-  const plan_value *pv = &l->p->values[id];
-  gpu_product p = {.nest = nest, .range = range_of(l, dot), .add = pv->into != NO_TILE};
-  p.a = operand(l, dot->a, dot->pack_a);
-  p.b = operand(l, dot->b, dot->pack_b);
-  p.c = lower_buffer(l, p.add ? l->p->values[pv->into].buffer : pv->buffer);
-  if (p.add) {
-    p.c = part_of_sum(l, l->p->values[pv->into].dot, p.c);
-    p.minus = value(l, pv->into)->op == TILE_SUB;
-  }
-  p.a_axes = value(l, dot->a)->axes;
-  p.b_axes = value(l, dot->b)->axes;
-  p.c_axes = value(l, id)->axes;
-  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
-  p.summed = plan_tile_axes(l->m, value(l, id)->over) & ~inner;
+  gpu_product p = {.nest = nest, .o = o, .range = range_of(l, dot)};
   p.rows = block_of(known_size(l, dot->i));
   p.columns = block_of(known_size(l, dot->j));
-  loop_axes around = lower_by_rank(l, nest->axes & ~inner & ~p.summed);
+  loop_axes around = lower_by_rank(l, o->around);
   int64_t blocks = known_size(l, dot->i) / p.rows * (known_size(l, dot->j) / p.columns);
   for (int x = 0; x < around.count; x++) blocks *= known_size(l, around.axes[x]);
   emit_loop loop = loop_begin(e, l->team->thread, integer(e, blocks), l->team->threads, "block");
   one_block(l, &p, loop.index, &around);
   loop_end(e, &loop);
+}
+
+static view operand(lower *l, tile_id id, int pack) {
+  return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
+}
+
+void gpu_dot(lower *l, const plan_nest *nest) {
+  tile_id id = nest->values.items[0];
+  const plan_dot *dot = &nest->dot;
+  const plan_value *pv = &l->p->values[id];
+  gpu_operands o = {.add = pv->into != NO_TILE};
+  o.a = operand(l, dot->a, dot->pack_a);
+  o.b = operand(l, dot->b, dot->pack_b);
+  o.c = lower_buffer(l, o.add ? l->p->values[pv->into].buffer : pv->buffer);
+  if (o.add) {
+    o.c = part_of_sum(l, l->p->values[pv->into].dot, o.c);
+    o.minus = value(l, pv->into)->op == TILE_SUB;
+  }
+  o.a_axes = value(l, dot->a)->axes;
+  o.b_axes = value(l, dot->b)->axes;
+  o.c_axes = value(l, id)->axes;
+  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  o.summed = plan_tile_axes(l->m, value(l, id)->over) & ~inner;
+  o.around = nest->axes & ~inner & ~o.summed;
+  if (gpu_is_mma(l->m, l->p->program, dot)) {
+    gpu_mma(l, nest, &o);
+  } else {
+    by_threads(l, nest, &o);
+  }
 }

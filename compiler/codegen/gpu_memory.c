@@ -11,6 +11,11 @@
 
 static int64_t up(int64_t n) { return (n + 15) / 16 * 16; }
 
+/* Numbers of 32 bits. */
+static int64_t words_of(const plan_buffer *b) {
+  return up(number_is_narrow(b->stored) ? (b->numbers.factor + 1) / 2 : b->numbers.factor);
+}
+
 /* First fit behind the placed buffers that live at the same time, from `base` on. */
 static int64_t first_fit(const part *p, int index, int64_t base, bool on_chip) {
   const plan_buffer *b = &p->p->buffers.items[index];
@@ -20,8 +25,8 @@ static int64_t first_fit(const part *p, int index, int64_t base, bool on_chip) {
     location at = p->buffer_at[k];
     if (at.offset < 0 || at.sized >= 0 || at.on_chip != on_chip) continue;
     if (other->last < b->first || b->last < other->first) continue;
-    int64_t end = at.offset + up(other->numbers.factor);
-    if (at.offset < offset + b->numbers.factor && offset < end) {
+    int64_t end = at.offset + words_of(other);
+    if (at.offset < offset + words_of(b) && offset < end) {
       offset = end;
       k = -1;
     }
@@ -38,7 +43,7 @@ static void place_by_lives(host *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
     if (!is_placed_here(b) || b->numbers.sizes) continue;
-    int64_t numbers = up(b->numbers.factor), offset = first_fit(p, i, chip, true);
+    int64_t numbers = words_of(b), offset = first_fit(p, i, chip, true);
     bool fits = offset + numbers <= h->chip_limit;
     if (!fits) offset = first_fit(p, i, scratch, false);
     p->buffer_at[i] = (location){offset, -1, fits};
@@ -136,7 +141,7 @@ void gpu_stage_rows(host *h, part *p, int argument, ir begin, ir rows) {
   ir present = memory.present;
   memory.present = NULL;
   memory.stride[t] = p->time_stride[argument];
-  view copy = {.base = host_located(h, d->at), .stored = memory.stored};
+  view copy = {.base = host_located(h, d->at), .stored = memory.stored, .alignment = 16};
   copy.stride[t] = integer(e, d->row);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];

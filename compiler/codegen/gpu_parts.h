@@ -19,7 +19,18 @@ int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int
 /* What a reduction comes to over all threads of a block, for each of them. */
 ir team_all(lower *l, tile_op op, ir x);
 
+/* A product of the plan: c (+)= a b, or c -= a b. */
+typedef struct gpu_operands {
+  view a, b, c;
+  axis_set a_axes, b_axes, c_axes;
+  axis_set summed, around; /* beside k; beside i and j */
+  bool add, minus;
+} gpu_operands;
+
 /* gpu_dot.c */
 void gpu_dot(lower *l, const plan_nest *nest);
+/* gpu_mma.c: on tensor cores. */
+bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
+void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands);
 
 #endif

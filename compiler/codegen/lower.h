@@ -14,6 +14,7 @@ typedef struct view {
   ir base;
   ir stride[PLAN_MAX_AXES];
   ir present;    /* i1: false reads zeros; NULL: there */
+  int alignment; /* the base is a multiple of so many numbers; 0: not known */
   bool internal; /* scratch: holds only the lanes at hand, so the lane index does not count */
   number_type stored; /* a 16-bit type: converted on the way; else numbers as they are computed with */
 } view;

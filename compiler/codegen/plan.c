@@ -134,6 +134,10 @@ bool plan_is_inline(tile_op op) {
   }
 }
 
+bool plan_at_hand(const plan *p, tile_id id) {
+  return p->values[id].inlined || plan_is_inline(p->program->values.items[id].op);
+}
+
 bool plan_moves_index(tile_op op) {
   switch (op) {
     case TILE_RENAME:
@@ -332,7 +336,7 @@ static void visit(planner *q, tile_id id) {
   q->p->values[id].needed = true;
   const tile_value *v = value(q, id);
   for (int k = 0; k < tile_arity(v->op); k++) visit(q, v->args[k]);
-  if (!plan_is_inline(v->op)) q->order[q->order_count++] = id;
+  if (!plan_at_hand(q->p, id)) q->order[q->order_count++] = id;
 }
 
 bool plan_is_carried_role(tile_role role) {
@@ -388,7 +392,7 @@ typedef struct need {
 static void add_need(planner *q, tile_id id, bool moved, need *n) {
   const tile_value *v = value(q, id);
   plan_value *pv = &q->p->values[id];
-  if (plan_is_inline(v->op)) {
+  if (plan_at_hand(q->p, id)) {
     for (int k = 0; k < tile_arity(v->op); k++)
       add_need(q, v->args[k], moved || plan_moves_index(v->op), n);
     return;
@@ -419,8 +423,10 @@ static axis_set reduced_axes(const planner *q, tile_id id) {
 /* About the instructions of a value before LLVM's passes, address computation included. */
 static int index_maps_below(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
-  if (!plan_is_inline(v->op) || !tile_arity(v->op)) return 0;
-  return 1 + index_maps_below(q, v->args[0]);
+  if (!plan_at_hand(q->p, id) || !tile_arity(v->op)) return 0;
+  int count = 1;
+  for (int k = 0; k < tile_arity(v->op); k++) count += index_maps_below(q, v->args[k]);
+  return count;
 }
 
 static int instructions_of(const planner *q, tile_id id) {
@@ -492,7 +498,7 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis) {
 /* Memory under the operand: values behind index maps get buffers. */
 static void force_memory(planner *q, tile_id id) {
   const tile_value *v = value(q, id);
-  if (!plan_is_inline(v->op)) {
+  if (!plan_at_hand(q->p, id)) {
     plan_force_buffer(q, id, -1);
     return;
   }
@@ -561,7 +567,7 @@ static void plan_result(planner *q, int index) {
   } else if (where == REGION_PROLOGUE) {
     where = REGION_BODY;
   }
-  if (!plan_is_inline(v->op) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
+  if (!plan_at_hand(q->p, r->value) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
     plan_nest *nest = &q->p->nests.items[pv->nest];
     if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
         !plan_is_reduction(v->op)) {
@@ -571,7 +577,7 @@ static void plan_result(planner *q, int index) {
   }
   plan_nest nest = {
       .kind = NEST_POINTS, .region = where, .axes = pv->tile, .lane = pv->lane, .pack = -1};
-  if (!plan_is_inline(v->op) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
+  if (!plan_at_hand(q->p, r->value) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
     plan_force_buffer(q, r->value, -1);
   vec_push(q->a, &nest.results, index);
   plan_new_nest(q, nest);
@@ -641,6 +647,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   q.sections = tile_sections(a, q.program);
   q.p->values = ARENA_ARRAY(a, plan_value, q.program->values.count);
   describe_values(&q);
+  if (m->kind == MAP_BLOCK) plan_inline_cheap(&q);
   order_values(&q);
   plan_nests(&q);
   plan_results(&q);
@@ -648,6 +655,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   plan_hold_values(&q);
   plan_share_sum_buffers(&q);
   plan_states(&q);
+  plan_narrow_operands(m, q.p);
   plan_find_lives(&q);
   plan_place_buffers(&q);
   return q.p;

@@ -56,6 +56,7 @@ typedef struct plan_buffer {
   bool lane;
   bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
   bool persistent; /* lives through all runs of an instance */
+  number_type stored; /* GPU: a 16-bit type if products alone read it, else f32 */
   int carried;     /* in place of this carried value's memory, or -1 */
   int first, last; /* nests between which it is alive */
   int64_t offset;  /* in the scratch of plan.scratch with the same sizes, in units of their product */
@@ -72,6 +73,7 @@ typedef struct plan_value {
   int start;  /* that begins it: another one for a sum to which a product is added */
   int buffer; /* -1: none */
   int uses;
+  bool inlined;    /* GPU: cheap, computed at each use although it is no leaf and no index map (plan_inline.c) */
   bool zero_above; /* 0 where s > t */
   tile_id into;    /* DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE */
   tile_id dot;     /* ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE */
@@ -147,6 +149,10 @@ bool plan_same_state(const tile_place *x, const tile_place *y);
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
 plan *plan_program(arena *a, const mapping *m, const tile_program *program,
                    const carried_list *carried);
+/* Whether a value is computed at each use. */
+bool plan_at_hand(const plan *p, tile_id id);
+/* plan_narrow.c: what products alone read is stored as they read it. */
+void plan_narrow_operands(const mapping *m, plan *p);
 /* Whether all these axes have compile-time sizes. */
 bool plan_sized(const tile_program *program, axis_set axes);
 /* The axis along which the value at hand lies contiguously in memory, or -1. */

@@ -12,7 +12,7 @@
 static void note_use(planner *q, tile_id id, int nest, bool moved) {
   const tile_value *v = value(q, id);
   plan_value *pv = &q->p->values[id];
-  if (plan_is_inline(v->op)) {
+  if (plan_at_hand(q->p, id)) {
     for (int k = 0; k < tile_arity(v->op); k++)
       note_use(q, v->args[k], nest, moved || plan_moves_index(v->op));
     return;
@@ -28,7 +28,7 @@ static void note_use(planner *q, tile_id id, int nest, bool moved) {
 void plan_hold_values(planner *q) {
   for (int i = 0; i < q->order_count; i++) {
     plan_value *pv = &q->p->values[q->order[i]];
-    if (pv->held == HELD_BUFFER) continue;
+    if (pv->held == HELD_BUFFER || pv->into != NO_TILE) continue;
     pv->held = HELD_NEST;
     if (value(q, q->order[i])->op == TILE_ACCUMULATE) {
       plan_force_buffer(q, q->order[i], -1);
@@ -69,7 +69,7 @@ static bool reads_argument(planner *q, tile_id id, int argument, bool moved, boo
     if (moved) *at_other_point = true;
     return true;
   }
-  if (!plan_is_inline(v->op)) return false;
+  if (!plan_at_hand(q->p, id)) return false;
   bool reads = false;
   for (int k = 0; k < tile_arity(v->op); k++) {
     reads |=
@@ -114,7 +114,7 @@ static bool nest_reads(planner *q, int n, int argument, bool *at_other_point) {
 static bool may_update_in_place(planner *q, const carried_pair *pair) {
   tile_id id = q->program->results.items[pair->result].value;
   const plan_value *pv = &q->p->values[id];
-  if (plan_is_inline(value(q, id)->op) || pv->held != HELD_BUFFER || pv->region != REGION_BODY)
+  if (plan_at_hand(q->p, id) || pv->held != HELD_BUFFER || pv->region != REGION_BODY)
     return false;
   const plan_buffer *b = &q->p->buffers.items[pv->buffer];
   if (b->carried >= 0 || b->persistent) return false;
@@ -211,7 +211,7 @@ static void note_life(plan *p, int buffer, int nest) {
 
 static void live_operand(planner *q, tile_id id, int nest) {
   const tile_value *v = value(q, id);
-  if (plan_is_inline(v->op)) {
+  if (plan_at_hand(q->p, id)) {
     for (int k = 0; k < tile_arity(v->op); k++) live_operand(q, v->args[k], nest);
     return;
   }

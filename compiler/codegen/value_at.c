@@ -181,8 +181,12 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_SPLIT: return split_at(l, at, id);
     case TILE_JOIN: return joined_at(l, at, id);
     case TILE_SHIFT: return shifted_at(l, at, id);
-    default: ICE("codegen", "%%%d (%s) is not at hand", id, tile_op_text(v->op));
+    default: break;
   }
+  if (!l->p->values[id].inlined) ICE("codegen", "%%%d (%s) is not at hand", id, tile_op_text(v->op));
+  ir args[3];
+  for (int k = 0; k < tile_arity(v->op); k++) args[k] = lower_value_at(l, at, v->args[k]);
+  return expr_apply(e, v->op, args);
 }
 
 ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {

@@ -18,7 +18,7 @@ ir lower_extent(emitter *e, const ir *axis_size, extent x) {
 }
 
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
-  view v = {.base = base, .internal = true};
+  view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
   bool each_thread = l->m->kind == MAP_THREADS && !b->stack;
   if (each_thread) v.base = element(l->e, l->e->real, base, l->team->thread);
   for (int i = 0; i < b->axis_count; i++) {
@@ -121,6 +121,9 @@ static view renamed_view(view x, int from, int to) {
 
 static view sliced_view(lower *l, view x, int axis, int entry) {
   ir offset = int_mul(l->e, integer(l->e, entry), x.stride[axis]);
+  int64_t known = 1;
+  int_known(offset, &known);
+  while (x.alignment > 1 && known % x.alignment) x.alignment /= 2;
   x.base = element(l->e, view_type(l->e, &x), x.base, offset);
   x.stride[axis] = NULL;
   return x;

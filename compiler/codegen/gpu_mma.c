@@ -1,0 +1,310 @@
+/* Products on tensor cores: a warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time.
+ *
+ *   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
+ *                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
+ *
+ * Operands enter with 16 bits, sums are f32. Where an operand lies in shared memory with 16 bits and in whole rows of 8, a
+ * warp loads it by ldmatrix, transposed if the other axis is contiguous; else each lane gathers its pairs. Sizes that are no
+ * multiples of 16 read 0 beyond their end.
+ */
+#include "gpu.h"
+#include "gpu_parts.h"
+
+enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_DEPTH = 16, MOST_TILES = 4 };
+
+typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operand_way;
+
+typedef struct mma_operand {
+  view v;
+  axis_set axes;
+  int line; /* the axis that is not summed: i or j */
+  operand_way way;
+} mma_operand;
+
+typedef struct mma {
+  const plan_nest *nest;
+  mma_operand a, b;
+  view c;
+  axis_set c_axes, summed;
+  number_type type;
+  int tiles; /* of columns in a warp's block */
+  bool add, minus;
+  /* at the block at hand */
+  ir first_row, first_column; /* of the block */
+  ir group, pair;             /* lane / 4, lane % 4 */
+  ir lane;
+  ir sums[MOST_TILES][4];
+} mma;
+
+static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
+
+static ir plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
+
+static ir below(lower *l, ir index, int axis) {
+  return LLVMBuildICmp(l->e->b, LLVMIntSLT, index, integer(l->e, size_of(l, axis)), "");
+}
+
+/* ---- operands ---- */
+
+/* Rows of 8 numbers of 16 bits that begin at multiples of 16 bytes, whatever the indices are. */
+static bool in_rows(lower *l, const mma_operand *o, int contiguous) {
+  int64_t stride;
+  if (LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) != GPU_SHARED_MEMORY) return false;
+  if (o->v.alignment < 8 || !number_is_narrow(o->v.stored)) return false;
+  if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1)
+    return false;
+  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
+    if (axis == contiguous || !axis_in(o->axes, axis) || !o->v.stride[axis]) continue;
+    if (axis_in(l->m->instance, axis)) return false;
+    if (!int_known(o->v.stride[axis], &stride) || stride % 8) return false;
+  }
+  return true;
+}
+
+static void choose_way(lower *l, mma_operand *o, int k, int line_tile) {
+  o->way = BY_ELEMENTS;
+  if (size_of(l, o->line) % line_tile || size_of(l, k) % TILE_DEPTH) return;
+  if (in_rows(l, o, k)) o->way = BY_MATRIX;
+  if (in_rows(l, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
+}
+
+/* One number of an operand as 16 bits, 0 outside of the tensor. */
+static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
+                    ir k) {
+  emitter *e = l->e;
+  int depth = p->nest->dot.k;
+  bool whole_lines = size_of(l, o->line) % TILE_ROWS == 0, whole_depth = size_of(l, depth) % TILE_DEPTH == 0;
+  ir inside = NULL;
+  if (!whole_lines) inside = below(l, line, o->line);
+  if (!whole_depth) {
+    ir here = below(l, k, depth);
+    inside = inside ? LLVMBuildAnd(e->b, inside, here, "") : here;
+  }
+  place_in_loops where = *at;
+  where.index[o->line] = inside ? LLVMBuildSelect(e->b, inside, line, integer(e, 0), "") : line;
+  where.index[depth] = inside ? LLVMBuildSelect(e->b, inside, k, integer(e, 0), "") : k;
+  ir x = view_load(l, &o->v, &where, o->axes);
+  return inside ? choose(e, inside, x, real_number(e, 0, 0)) : x;
+}
+
+static ir packed(lower *l, const mma *p, ir low, ir high) {
+  gpu_op op = p->type == NUMBER_BF16 ? GPU_CVT_BF16X2 : GPU_CVT_F16X2;
+  return gpu_call(l->e, op, (ir[]){low, high}, 2);
+}
+
+static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
+                  ir k) {
+  ir low = number_at(l, p, o, at, line, k), high = number_at(l, p, o, at, line, plus(l, k, 1));
+  return packed(l, p, low, high);
+}
+
+/* Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next 8 of k. */
+static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
+  emitter *e = l->e;
+  const mma_operand *o = &p->a;
+  ir row = LLVMBuildURem(e->b, p->lane, integer(e, 8), "");
+  ir matrix = LLVMBuildUDiv(e->b, p->lane, integer(e, 8), "");
+  ir second = int_mul(e, LLVMBuildURem(e->b, matrix, integer(e, 2), ""), integer(e, 8));
+  ir later = int_mul(e, LLVMBuildUDiv(e->b, matrix, integer(e, 2), ""), integer(e, 8));
+  bool transposed = o->way == BY_MATRIX_TRANSPOSED;
+  place_in_loops where = *at;
+  ir line = int_add(e, p->first_row, second), depth = int_add(e, k, later);
+  where.index[o->line] = transposed ? line : int_add(e, line, row);
+  where.index[p->nest->dot.k] = transposed ? int_add(e, depth, row) : depth;
+  ir address = view_address(l, &o->v, &where, o->axes);
+  ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X4_TRANS : GPU_LDMATRIX_X4, &address, 1);
+  for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
+}
+
+/* B: 8 columns, matrices are the first and the next 8 of k. */
+static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k,
+                          ir out[2]) {
+  emitter *e = l->e;
+  const mma_operand *o = &p->b;
+  ir row = LLVMBuildURem(e->b, p->lane, integer(e, 8), "");
+  ir matrix = LLVMBuildUDiv(e->b, p->lane, integer(e, 8), "");
+  ir later = int_mul(e, LLVMBuildURem(e->b, matrix, integer(e, 2), ""), integer(e, 8));
+  bool transposed = o->way == BY_MATRIX_TRANSPOSED;
+  place_in_loops where = *at;
+  ir depth = int_add(e, k, later);
+  where.index[o->line] = transposed ? column : int_add(e, column, row);
+  where.index[p->nest->dot.k] = transposed ? int_add(e, depth, row) : depth;
+  ir address = view_address(l, &o->v, &where, o->axes);
+  ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X2_TRANS : GPU_LDMATRIX_X2, &address, 1);
+  for (unsigned i = 0; i < 2; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
+}
+
+static void load_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
+  emitter *e = l->e;
+  if (p->a.way == BY_ELEMENTS) {
+    ir row = int_add(e, p->first_row, p->group);
+    ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
+    for (int r = 0; r < 4; r++)
+      out[r] = pair_at(l, p, &p->a, at, plus(l, row, r % 2 * 8), plus(l, depth, r / 2 * 8));
+  } else {
+    matrices_of_a(l, p, at, k, out);
+  }
+  for (int r = 0; p->minus && r < 4; r++)
+    out[r] = LLVMBuildXor(e->b, out[r], LLVMConstInt(e->i32, 0x80008000u, 0), "");
+}
+
+static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]) {
+  emitter *e = l->e;
+  ir column = plus(l, p->first_column, tile * TILE_COLUMNS);
+  if (p->b.way != BY_ELEMENTS) {
+    matrices_of_b(l, p, at, column, k, out);
+    return;
+  }
+  column = int_add(e, column, p->group);
+  ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
+  for (int r = 0; r < 2; r++) out[r] = pair_at(l, p, &p->b, at, column, plus(l, depth, r * 8));
+}
+
+/* ---- one block of a warp ---- */
+
+static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
+  emitter *e = l->e;
+  ir args[10];
+  load_a(l, p, at, k, args);
+  gpu_op op = p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16 : GPU_MMA_M16N8K16_F16;
+  for (int tile = 0; tile < p->tiles; tile++) {
+    load_b(l, p, at, tile, k, args + 4);
+    for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[tile][r], 0);
+    ir d = gpu_call(e, op, args, 10);
+    for (unsigned r = 0; r < 4; r++)
+      store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
+  }
+}
+
+/* Where the loop over k begins and ends: a factor that is 0 above the diagonal leaves out whole tiles. */
+static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
+  emitter *e = l->e;
+  const plan_dot *dot = &p->nest->dot;
+  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
+  *begin = integer(e, 0);
+  *end = integer(e, size_of(l, dot->k));
+  ir columns = integer(e, TILE_DEPTH);
+  if (l->p->values[dot->a].zero_above && dot->i == t && dot->k == s)
+    *end = int_min(e, *end, plus(l, p->first_row, TILE_ROWS));
+  if (l->p->values[dot->a].zero_above && dot->i == s && dot->k == t) *begin = p->first_row;
+  if (l->p->values[dot->b].zero_above && dot->j == t && dot->k == s)
+    *end = int_min(e, *end, plus(l, p->first_column, p->tiles * TILE_COLUMNS));
+  if (l->p->values[dot->b].zero_above && dot->j == s && dot->k == t)
+    *begin = int_mul(e, LLVMBuildUDiv(e->b, p->first_column, columns, ""), columns);
+}
+
+static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  ir begin, end;
+  int axis = 0;
+  while (axes && !axis_in(axes, axis)) axis++;
+  if (axes) {
+    emit_loop loop = loop_begin(e, integer(e, 0), l->axis_size[axis], 1, "outer");
+    at->index[axis] = loop.index;
+    summed_loops(l, p, at, axes & ~axis_bit(axis));
+    at->index[axis] = NULL;
+    loop_end(e, &loop);
+    return;
+  }
+  range_of(l, p, &begin, &end);
+  emit_loop loop = loop_begin(e, begin, end, TILE_DEPTH, "k");
+  multiply(l, p, at, loop.index);
+  loop_end(e, &loop);
+}
+
+/* Calls for each number of the result that this lane holds. */
+typedef void sum_function(lower *l, const mma *p, const place_in_loops *at, ir slot);
+
+static void load_sum(lower *l, const mma *p, const place_in_loops *at, ir slot) {
+  store_real(l->e, view_load(l, &p->c, at, p->c_axes), slot);
+}
+
+static void store_sum(lower *l, const mma *p, const place_in_loops *at, ir slot) {
+  view_store(l, &p->c, at, p->c_axes, load_real(l->e, slot, 0));
+}
+
+static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_function *body) {
+  emitter *e = l->e;
+  const plan_dot *dot = &p->nest->dot;
+  bool whole = size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
+  for (int tile = 0; tile < p->tiles; tile++) {
+    for (int r = 0; r < 4; r++) {
+      place_in_loops where = *at;
+      ir row = plus(l, int_add(e, p->first_row, p->group), r / 2 * 8);
+      ir column = plus(l, p->first_column, tile * TILE_COLUMNS + r % 2);
+      column = int_add(e, column, int_mul(e, p->pair, integer(e, 2)));
+      where.index[dot->i] = row;
+      where.index[dot->j] = column;
+      emit_branch branch = {0};
+      if (!whole) {
+        ir inside = LLVMBuildAnd(e->b, below(l, row, dot->i), below(l, column, dot->j), "");
+        branch = branch_begin(e, inside);
+      }
+      body(l, p, &where, p->sums[tile][r]);
+      if (!whole) branch_end(e, &branch);
+    }
+  }
+}
+
+static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks,
+                      const loop_axes *around) {
+  emitter *e = l->e;
+  place_in_loops at = l->outside;
+  ir j = LLVMBuildURem(e->b, index, integer(e, column_blocks), "");
+  ir rest = LLVMBuildUDiv(e->b, index, integer(e, column_blocks), "");
+  ir i = LLVMBuildURem(e->b, rest, integer(e, row_blocks), "");
+  rest = LLVMBuildUDiv(e->b, rest, integer(e, row_blocks), "");
+  for (int x = around->count - 1; x >= 0; x--) {
+    ir size = l->axis_size[around->axes[x]];
+    at.index[around->axes[x]] = LLVMBuildURem(e->b, rest, size, "");
+    rest = LLVMBuildUDiv(e->b, rest, size, "");
+  }
+  p->first_row = int_mul(e, i, integer(e, TILE_ROWS));
+  p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
+  for (int tile = 0; tile < p->tiles; tile++) {
+    for (int r = 0; r < 4; r++) {
+      p->sums[tile][r] = stack_slot(e, e->real, "sum");
+      store_real(e, real_number(e, 0, 0), p->sums[tile][r]);
+    }
+  }
+  if (p->add) each_sum(l, p, &at, load_sum);
+  summed_loops(l, p, &at, p->summed);
+  each_sum(l, p, &at, store_sum);
+}
+
+/* ---- the product ---- */
+
+static int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
+
+bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
+  if (!number_is_narrow(m->dtype)) return false;
+  return plan_axis_size(m, program, dot->k) >= TILE_DEPTH / 2;
+}
+
+void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
+  emitter *e = l->e;
+  const plan_dot *dot = &nest->dot;
+  mma p = {.nest = nest, .type = l->m->dtype, .add = operands->add, .minus = operands->minus};
+  p.a = (mma_operand){.v = operands->a, .axes = operands->a_axes, .line = dot->i};
+  p.b = (mma_operand){.v = operands->b, .axes = operands->b_axes, .line = dot->j};
+  p.c = operands->c;
+  p.c_axes = operands->c_axes;
+  p.summed = operands->summed;
+  choose_way(l, &p.a, dot->k, TILE_ROWS);
+  choose_way(l, &p.b, dot->k, TILE_COLUMNS);
+  loop_axes around = lower_by_rank(l, operands->around);
+  int64_t rows = blocks_up(size_of(l, dot->i), TILE_ROWS), outer = rows;
+  for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);
+  int64_t tiles = blocks_up(size_of(l, dot->j), TILE_COLUMNS);
+  int warps = l->team->threads / GPU_WARP_LANES;
+  p.tiles = MOST_TILES;
+  while (p.tiles > 1 && (outer * blocks_up(tiles, p.tiles) < warps || tiles < p.tiles)) p.tiles /= 2;
+  int64_t columns = blocks_up(tiles, p.tiles);
+  p.lane = LLVMBuildURem(e->b, l->team->thread, integer(e, GPU_WARP_LANES), "");
+  p.group = LLVMBuildUDiv(e->b, p.lane, integer(e, 4), "");
+  p.pair = LLVMBuildURem(e->b, p.lane, integer(e, 4), "");
+  ir warp = LLVMBuildUDiv(e->b, l->team->thread, integer(e, GPU_WARP_LANES), "");
+  emit_loop loop = loop_begin(e, warp, integer(e, outer * columns), warps, "block");
+  one_block(l, &p, loop.index, rows, columns, &around);
+  loop_end(e, &loop);
+}

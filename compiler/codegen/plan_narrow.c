@@ -1,0 +1,68 @@
+/* What products alone read is stored with 16 bits, as they read it.
+ *
+ *   %25 [t,s] = mul %16 %24      read by dot %28 only      ->      a buffer of bf16 with --dtype bf16
+ *
+ * Tensor cores take operands of 16 bits: rounding them where they are made instead of where they are read changes no
+ * number, and halves the memory. Sums that are added to in place, solutions and states stay f32.
+ */
+#include "plan_parts.h"
+
+typedef struct narrowing {
+  const mapping *m;
+  plan *p;
+  bool *wide; /* by buffer */
+} narrowing;
+
+static const tile_value *value_of(const narrowing *n, tile_id id) {
+  return &n->p->program->values.items[id];
+}
+
+static void widen_buffer(narrowing *n, int buffer) {
+  if (buffer >= 0) n->wide[buffer] = true;
+}
+
+/* Every buffer under index maps that is read for `id`. */
+static void widen_below(narrowing *n, tile_id id) {
+  const tile_value *v = value_of(n, id);
+  widen_buffer(n, n->p->values[id].buffer);
+  if (!plan_at_hand(n->p, id)) return;
+  for (int k = 0; k < tile_arity(v->op); k++) widen_below(n, v->args[k]);
+}
+
+static bool is_written_once(const narrowing *n, tile_id id, nest_kind kind) {
+  if (n->p->values[id].dot != NO_TILE) return false;
+  if (kind == NEST_DOT) return n->p->values[id].into == NO_TILE;
+  return kind == NEST_POINTS && value_of(n, id)->op != TILE_ACCUMULATE;
+}
+
+static void read_nest(narrowing *n, const plan_nest *nest) {
+  for (int i = 0; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    const tile_value *v = value_of(n, id);
+    if (!is_written_once(n, id, nest->kind)) {
+      widen_buffer(n, n->p->values[id].buffer);
+      if (n->p->values[id].into != NO_TILE) widen_buffer(n, n->p->values[n->p->values[id].into].buffer);
+    }
+    for (int k = 0; nest->kind != NEST_DOT && k < tile_arity(v->op); k++) widen_below(n, v->args[k]);
+  }
+  for (int i = 0; i < nest->results.count; i++)
+    widen_below(n, n->p->program->results.items[nest->results.items[i]].value);
+  if (nest->kind == NEST_PACK) widen_below(n, nest->packed);
+  if (nest->kind == NEST_SOLVE) widen_buffer(n, nest->dot.pack_a);
+}
+
+void plan_narrow_operands(const mapping *m, plan *p) {
+  if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return;
+  narrowing n = {.m = m, .p = p};
+  n.wide = ARENA_ARRAY(p->program->arena, bool, p->buffers.count);
+  for (int i = 0; i < p->nests.count; i++) read_nest(&n, &p->nests.items[i]);
+  for (int i = 0; i < p->program->results.count; i++) {
+    const tile_result *r = &p->program->results.items[i];
+    if (plan_is_carried_role(r->place.role)) widen_below(&n, r->value);
+  }
+  for (int i = 0; i < p->buffers.count; i++) {
+    plan_buffer *b = &p->buffers.items[i];
+    if (!n.wide[i] && !b->persistent && b->carried < 0 && !b->lane && b->axis_count)
+      b->stored = m->dtype;
+  }
+}
