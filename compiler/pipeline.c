@@ -138,10 +138,10 @@ static bool schedule(compilation *c) {
     vec_push(c->memory, &c->kernels,
              schedule_recurrence(c->memory, c->recurrences.items[i], options));
   if (!gpu_targets(c)) return true;
-  options.gpu = true;
+  codegen_gpu_options gpu = {.dtype = c->options->dtype, .targets = gpu_targets(c)};
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->gpu_kernels,
-             schedule_recurrence(c->memory, c->recurrences.items[i], options));
+             codegen_gpu_schedule(c->memory, c->recurrences.items[i], options, gpu));
   return true;
 }
 

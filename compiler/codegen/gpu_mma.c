@@ -73,7 +73,8 @@ static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in
                     ir k) {
   emitter *e = l->e;
   int depth = p->nest->dot.k;
-  bool whole_lines = size_of(l, o->line) % TILE_ROWS == 0, whole_depth = size_of(l, depth) % TILE_DEPTH == 0;
+  bool whole_lines = size_of(l, o->line) % TILE_ROWS == 0,
+       whole_depth = size_of(l, depth) % TILE_DEPTH == 0;
   ir inside = NULL;
   if (!whole_lines) inside = below(l, line, o->line);
   if (!whole_depth) {
@@ -226,7 +227,8 @@ static void store_sum(lower *l, const mma *p, const place_in_loops *at, ir slot)
 static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_function *body) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
-  bool whole = size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
+  bool whole =
+      size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
   for (int tile = 0; tile < p->tiles; tile++) {
     for (int r = 0; r < 4; r++) {
       place_in_loops where = *at;
@@ -298,7 +300,8 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   int64_t tiles = blocks_up(size_of(l, dot->j), TILE_COLUMNS);
   int warps = l->team->threads / GPU_WARP_LANES;
   p.tiles = MOST_TILES;
-  while (p.tiles > 1 && (outer * blocks_up(tiles, p.tiles) < warps || tiles < p.tiles)) p.tiles /= 2;
+  while (p.tiles > 1 && (outer * blocks_up(tiles, p.tiles) < warps || tiles < p.tiles))
+    p.tiles /= 2;
   int64_t columns = blocks_up(tiles, p.tiles);
   p.lane = LLVMBuildURem(e->b, l->team->thread, integer(e, GPU_WARP_LANES), "");
   p.group = LLVMBuildUDiv(e->b, p.lane, integer(e, 4), "");

@@ -195,7 +195,8 @@ static void place_pads(host *h, part *p) {
     }
     p->pads[i].row = last + 1;
     if (h->m.kind == MAP_BLOCK) {
-      p->pads[i].at = gpu_take(h, (last + 1) * p->program->chunk);
+      int64_t numbers = (last + 1) * p->program->chunk;
+      p->pads[i].at = gpu_take(h, number_is_narrow(h->m.dtype) ? (numbers + 1) / 2 : numbers);
       continue;
     }
     p->pads[i].offset = take(&h->shared_numbers, (last + 1) * p->program->chunk);

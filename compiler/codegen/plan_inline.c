@@ -14,9 +14,9 @@ static const double most_cost = 4;
 
 typedef struct inlining {
   planner *q;
-  int *uses;      /* of values, index maps looked through */
-  bool *kept;     /* read by what needs memory, a result, or of another region */
-  double *cost;   /* of computing it at a use */
+  int *uses;    /* of values, index maps looked through */
+  bool *kept;   /* read by what needs memory, a result, or of another region */
+  double *cost; /* of computing it at a use */
 } inlining;
 
 static bool reads_memory(const planner *q, tile_id user) {

@@ -41,9 +41,11 @@ static void read_nest(narrowing *n, const plan_nest *nest) {
     const tile_value *v = value_of(n, id);
     if (!is_written_once(n, id, nest->kind)) {
       widen_buffer(n, n->p->values[id].buffer);
-      if (n->p->values[id].into != NO_TILE) widen_buffer(n, n->p->values[n->p->values[id].into].buffer);
+      if (n->p->values[id].into != NO_TILE)
+        widen_buffer(n, n->p->values[n->p->values[id].into].buffer);
     }
-    for (int k = 0; nest->kind != NEST_DOT && k < tile_arity(v->op); k++) widen_below(n, v->args[k]);
+    for (int k = 0; nest->kind != NEST_DOT && k < tile_arity(v->op); k++)
+      widen_below(n, v->args[k]);
   }
   for (int i = 0; i < nest->results.count; i++)
     widen_below(n, n->p->program->results.items[nest->results.items[i]].value);

@@ -174,6 +174,11 @@ const char *codegen_gpu_target_name(codegen_gpu_target target); /* "sm_80", .., 
 /* What a kernel's slots, shared memory and symbol will be, without compiling it. */
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *kernel, codegen_gpu_options options);
 
+/* schedule_recurrence for a GPU: of the chunk lengths that products like, the longest whose kernels keep everything on
+ * chip, or the one that puts least outside. */
+recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence, schedule_options schedule,
+                                         codegen_gpu_options options);
+
 /* One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. */
 codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
                                         codegen_gpu_options options);

@@ -344,7 +344,9 @@ static bool try_linear_scan(scheduler *s, tile_program *step, const char **reaso
   double ratio = total(&chunks) / total(&steps);
   *reason =
       arena_printf(s->a, "chunks of %d steps would cost %.2f times as much", chunks.chunk, ratio);
-  if (ratio > 1 && s->options.form != FORM_CHUNK) return false;
+  /* GPU threads that hold small states in registers need no products; for all others products are what there is. */
+  bool products = s->options.gpu ? choose_threads(s, step->grid) < 0 : ratio <= 1;
+  if (!products && s->options.form != FORM_CHUNK) return false;
   chunk_kernels(
       s, program, step, false,
       arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));

@@ -76,7 +76,8 @@ static void compare_program(int number, schedule_form form) {
   fixture f = fixture_open();
   recurrence *r = fixture_analyse(&f, kernel_programs[number].source);
   schedule_options options = {.gpu = true, .form = form};
-  recurrence_kernels *kernels = schedule_recurrence(f.memory, r, options);
+  codegen_gpu_options gpu = {.dtype = NUMBER_F32};
+  recurrence_kernels *kernels = codegen_gpu_schedule(f.memory, r, options, gpu);
   gpu_library lib = gpu_library_load(f.memory, kernels, NUMBER_F32);
   printf("%-16s %s\n", kernel_programs[number].name, kernels->form);
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
