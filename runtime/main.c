@@ -15,6 +15,8 @@ static const command commands[] = {
     {"train", train_usage, "trains the models of a program", command_train},
     {"evaluate", evaluate_usage, "judges trained models", command_evaluate},
     {"generate", generate_usage, "writes text with a trained model", command_generate},
+    {"import", import_usage, "reads a Hugging Face folder", command_import},
+    {"export", export_usage, "writes one", command_export},
     {"info", info_usage, "shows what a compiled library holds", command_info},
     {"fmt", format_usage, "lays out .rec files in the standard way", command_format},
     {NULL, NULL, NULL, NULL},

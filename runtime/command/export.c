@@ -1,0 +1,205 @@
+// rec export: a trained model whose weights have public names as a Hugging Face folder.
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/command/command.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/public.h"
+#include "runtime/train/session.h"
+
+const char export_usage[] =
+    "rec export FILE[:BLOCK] -o DIR\n"
+    "\n"
+    "Writes the model of a train block (default: the last one that is trained) as a Hugging Face "
+    "folder:\n"
+    "model.safetensors and config.json. Its weights must have the names of a public model, as rec "
+    "import writes them.\n"
+    "config.json is that of the import, if there was one.\n"
+    "\n"
+    "  -o DIR            the folder, which may exist\n"
+    "  --as f32|f16|bf16 the type of the numbers (default: f32)\n"
+    "  --like DIR        each tensor in the type that it has in this folder\n"
+    "  --runs DIR        where runs are kept (default: runs)\n";
+
+typedef struct export_request {
+  module_request module;
+  session_options options;
+  const char *block, *folder, *type, *like;
+} export_request;
+
+static int read_words(words *w, export_request *r) {
+  while (w->next < w->count && !w->failed) {
+    const char *word;
+    if (take_value(w, "-o", &r->folder) || take_value(w, "--runs", &r->options.runs) ||
+        take_value(w, "--as", &r->type) || take_value(w, "--like", &r->like) ||
+        take_module_option(w, &r->module))
+      continue;
+    if (w->failed) break;
+    if (!take_word(w, &word)) return usage_error(w, "unknown option `%s`", w->list[w->next]);
+    if (r->module.file) return usage_error(w, "expected one FILE, found also `%s`", word);
+    r->module.file = word;
+  }
+  if (w->failed) return EXIT_USAGE;
+  if (!r->module.file) return usage_error(w, "expected FILE, a compiled library or a .rec file");
+  return r->folder ? 0 : usage_error(w, "expected -o DIR");
+}
+
+// ---- tensors ------------------------------------------------------------------------------------
+
+typedef struct exported {
+  rec_tensor *tensors;
+  int64_t (*shapes)[MOST_PUBLIC_AXES];
+  int count;
+} exported;
+
+static rec_status export_tensor(exported *e, const trained_model *of, const char *weights,
+                                const model_parameter *p, rec_dtype type,
+                                const tensor_folder *like) {
+  const rec_tensor *found = like ? tensor_folder_find(like, p->name) : NULL;
+  int64_t *shape = e->shapes[e->count];
+  rec_tensor *t = &e->tensors[e->count];
+  if (found) type = found->dtype;
+  *t = (rec_tensor){p->name, type, public_shape(of->model, p, shape),
+                    shape,   NULL, (size_t)p->elements * rec_dtype_size(type)};
+  t->data = malloc(t->bytes + 1);
+  if (!t->data) return rec_no_memory();
+  e->count++;
+  return rec_convert(t->data, type, weights + p->place * of->n->element_size, of->dtype,
+                     p->elements);
+}
+
+static rec_status export_tensors(const trained_model *of, const char *weights, rec_dtype type,
+                                 const tensor_folder *like, const char *path) {
+  int count = of->model->parameter_count;
+  exported e = {calloc((size_t)count + 1, sizeof *e.tensors),
+                calloc((size_t)count + 1, sizeof *e.shapes), 0};
+  const rec_metadata metadata[] = {{"format", "pt"}};
+  rec_status status = e.tensors && e.shapes ? REC_OK : rec_no_memory();
+  for (int i = 0; !status && i < count; i++)
+    status = export_tensor(&e, of, weights, &of->model->parameters[i], type, like);
+  if (!status) status = rec_file_write(path, e.tensors, e.count, metadata, 1);
+  for (int i = 0; i < e.count; i++) free(e.tensors[i].data);
+  free(e.tensors);
+  free(e.shapes);
+  return status;
+}
+
+// ---- config -------------------------------------------------------------------------------------
+
+// The config of the import that the block goes back to, or one told from the weights.
+static rec_status find_config(const session *s, const train_block *block, const train_model *m,
+                              cJSON **config) {
+  for (; block; block = block->after ? train_program_block(s->program, block->after) : NULL) {
+    char *folder = session_path(s, NULL, block->name),
+         *path = session_path(s, block->name, "config.json");
+    bool there = folder && path && !access(path, R_OK);
+    rec_status status = there ? folder_read_json(folder, "config.json", config) : REC_OK;
+    free(folder);
+    free(path);
+    if (there) return status;
+  }
+  return public_config(m, config);
+}
+
+static rec_status write_config(const char *path, const cJSON *config) {
+  char *text = cJSON_Print(config);
+  FILE *file = text ? fopen(path, "w") : NULL;
+  bool good = file && fprintf(file, "%s\n", text) > 0;
+  if (file && fclose(file)) good = false;
+  cJSON_free(text);
+  return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+}
+
+// ---- the command --------------------------------------------------------------------------------
+
+// The last block that has ended, or the one that is named, with its weights.
+static rec_status load(const session *s, const char *name, const train_block **block,
+                       void **weights) {
+  const train_program *p = s->program;
+  rec_status status = REC_OK;
+  *block = name ? train_program_block(p, name) : NULL;
+  if (name && !*block)
+    return rec_fail(REC_ERROR_ARGUMENT, "expected a train block of the program, found `%s`", name);
+  for (int i = p->block_count - 1; i >= 0; i--) {
+    if (name && &p->blocks[i] != *block) continue;
+    trained_model of = session_model(s, &p->blocks[i]);
+    *block = &p->blocks[i];
+    *weights = calloc((size_t)of.model->parameter_elements + 1, (size_t)of.n->element_size);
+    status = *weights ? session_load_result(s, *block, *weights) : rec_no_memory();
+    if (!status) return REC_OK;
+    free(*weights);
+    *weights = NULL;
+  }
+  return status ? status : rec_fail(REC_ERROR_ARGUMENT, "expected a train block, found none");
+}
+
+static rec_status write_folder(const session *s, const export_request *r, const train_block *block,
+                               const void *weights) {
+  trained_model of = session_model(s, block);
+  rec_dtype type = REC_F32;
+  cJSON *config = NULL;
+  tensor_folder *like = NULL;
+  char *tensors = NULL, *settings = NULL;
+  if (r->type && (!rec_number_type(r->type, &type) || type == REC_F64))
+    return rec_fail(REC_ERROR_ARGUMENT, "expected --as f32, f16 or bf16, found `%s`", r->type);
+  rec_status status = asprintf(&tensors, "%s/model.safetensors", r->folder) < 0 ||
+                              asprintf(&settings, "%s/config.json", r->folder) < 0
+                          ? rec_no_memory()
+                          : REC_OK;
+  if (!status && r->like) status = tensor_folder_open(r->like, &like);
+  if (!status) status = find_config(s, block, of.model, &config);
+  if (!status && mkdir(r->folder, 0777) && errno != EEXIST)
+    status = rec_fail(REC_ERROR_FILE, "%s: %s", r->folder, strerror(errno));
+  if (!status) status = export_tensors(&of, weights, type, like, tensors);
+  if (!status) status = write_config(settings, config);
+  if (!status)
+    printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder,
+           (long long)of.model->weight_count);
+  cJSON_Delete(config);
+  tensor_folder_close(like);
+  free(tensors);
+  free(settings);
+  return status;
+}
+
+static int export(export_request *r) {
+  rec_module *module = NULL;
+  session *s = NULL;
+  const train_block *block;
+  void *weights = NULL;
+  char *file = strdup(r->module.file), *colon = file ? strrchr(file, ':') : NULL;
+  if (!file) return report_failure("export");
+  if (colon && !strchr(colon, '/')) *colon = 0, r->block = colon + 1;
+  r->module.file = file;
+  size_t length = strlen(file);
+  if (length > 4 && !strcmp(file + length - 4, ".rec"))
+    r->module.recc_words[r->module.recc_word_count++] = "-O0";  // nothing is run
+  int status = open_module(&r->module, &module);
+  if (!status && (session_open(module, &r->options, &s) || load(s, r->block, &block, &weights) ||
+                  write_folder(s, r, block, weights)))
+    status = report_failure("export");
+  free(weights);
+  session_close(s);
+  rec_module_close(module);
+  free(file);
+  return status;
+}
+
+int command_export(int count, char **list) {
+  words w = {.command = "export", .count = count, .list = list};
+  export_request r = {.module = {.command = "export"}};
+  const char **defines = calloc((size_t)count + 1, sizeof *defines),
+             **recc_words = calloc((size_t)count + 2, sizeof *recc_words);
+  r.module.defines = defines;
+  r.module.recc_words = recc_words;
+  int status = defines && recc_words ? read_words(&w, &r) : report_failure("export");
+  if (!status) status = export(&r);
+  free(defines);
+  free(recc_words);
+  return status;
+}

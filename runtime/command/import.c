@@ -1,0 +1,214 @@
+// rec import: a Hugging Face folder becomes a program with a finished run of its own.
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/command/command.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/public.h"
+#include "runtime/train/session.h"
+
+const char import_usage[] =
+    "rec import DIR -o NAME.rec\n"
+    "\n"
+    "Reads a Hugging Face folder of mamba, mamba2, gla, gated_deltanet, rwkv6 or rwkv7: "
+    "config.json "
+    "and the weights\n"
+    "in model.safetensors or pytorch_model.bin, in one file or several. Writes the model as the "
+    "program NAME.rec and\n"
+    "its weights as RUNS/imported, which other train blocks continue. Says which weights do not "
+    "fit.\n"
+    "\n"
+    "  -o NAME.rec       the program\n"
+    "  --runs DIR        where runs are kept (default: runs)\n";
+
+typedef struct import_request {
+  const char *folder, *program;
+  session_options options;
+} import_request;
+
+static int read_words(words *w, import_request *r) {
+  while (w->next < w->count && !w->failed) {
+    const char *word;
+    if (take_value(w, "-o", &r->program) || take_value(w, "--runs", &r->options.runs)) continue;
+    if (w->failed) break;
+    if (!take_word(w, &word)) return usage_error(w, "unknown option `%s`", w->list[w->next]);
+    if (r->folder) return usage_error(w, "expected one DIR, found also `%s`", word);
+    r->folder = word;
+  }
+  if (w->failed) return EXIT_USAGE;
+  if (!r->folder) return usage_error(w, "expected DIR, a folder with config.json and weights");
+  return r->program ? 0 : usage_error(w, "expected -o NAME.rec");
+}
+
+// ---- what fits ----------------------------------------------------------------------------------
+
+typedef struct fitting {
+  const tensor_folder *folder;
+  trained_model of;
+  char *weights;
+  int wrong, extra, taken;
+} fitting;
+
+static bool has_shape(const rec_tensor *t, int rank, const int64_t *shape) {
+  if (t->rank != rank) return false;
+  for (int i = 0; i < rank; i++)
+    if (t->shape[i] != shape[i]) return false;
+  return true;
+}
+
+static void complain(fitting *f, const char *what, const char *name, const char *wanted,
+                     const rec_tensor *found) {
+  char text[256] = "none";
+  if (found) rec_shape_text(text, sizeof text, found->dtype, found->rank, found->shape);
+  fprintf(stderr, "  %-8s %s: expected %s, found %s\n", what, name, wanted, text);
+  f->wrong++;
+}
+
+static rec_status fit(fitting *f, const model_parameter *p) {
+  const rec_tensor *t = tensor_folder_find(f->folder, p->name);
+  int64_t shape[MOST_PUBLIC_AXES];
+  int rank = public_shape(f->of.model, p, shape);
+  char wanted[256];
+  rec_shape_text(wanted, sizeof wanted, REC_F32, rank, shape);
+  if (!t) return complain(f, "missing", p->name, wanted, NULL), REC_OK;
+  if (!has_shape(t, rank, shape)) return complain(f, "shape", p->name, wanted, t), REC_OK;
+  if (!rec_dtype_is_real(t->dtype)) return complain(f, "type", p->name, wanted, t), REC_OK;
+  f->taken++;
+  return rec_convert(f->weights + p->place * f->of.n->element_size, f->of.dtype, t->data, t->dtype,
+                     p->elements);
+}
+
+static bool is_known(const train_model *m, const char *name) {
+  for (int i = 0; i < m->parameter_count; i++)
+    if (!strcmp(m->parameters[i].name, name)) return true;
+  return false;
+}
+
+// The head of a tied model may stand in the file once more.
+static bool is_tied_head(const fitting *f, const rec_tensor *t) {
+  if (strcmp(t->name, "lm_head.weight") != 0) return false;
+  static const char *const tables[] = {"backbone.embeddings.weight", "backbone.embedding.weight",
+                                       "model.embeddings.weight"};
+  for (int i = 0; i < 3; i++) {
+    const rec_tensor *table = tensor_folder_find(f->folder, tables[i]);
+    if (table && table->bytes == t->bytes && !memcmp(table->data, t->data, t->bytes)) return true;
+  }
+  return false;
+}
+
+static void find_extra(fitting *f) {
+  for (int i = 0; i < tensor_folder_count(f->folder); i++) {
+    const rec_tensor *t = tensor_folder_tensor(f->folder, i);
+    if (is_known(f->of.model, t->name) || is_tied_head(f, t)) continue;
+    complain(f, "extra", t->name, "none", t);
+    f->extra++;
+  }
+}
+
+static rec_status fit_all(fitting *f, const char *folder) {
+  const train_model *m = f->of.model;
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < m->parameter_count; i++) status = fit(f, &m->parameters[i]);
+  if (!status) find_extra(f);
+  if (!status && f->wrong)
+    status = rec_fail(REC_ERROR_FORMAT,
+                      "%s: expected the %d weights of %s, found %d of them and %d others; nothing "
+                      "is imported",
+                      folder, m->parameter_count, m->name, f->taken, f->extra);
+  return status;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+static rec_status write_text(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  bool good = file && fputs(text, file) >= 0;
+  if (file && fclose(file)) good = false;
+  return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: cannot be written", path);
+}
+
+// The run of a block that has done all its steps.
+static rec_status write_run(session *s, const train_block *block, const fitting *f,
+                            const char *folder) {
+  trainer *t = NULL;
+  cJSON *config = NULL;
+  char *checkpoint = session_path(s, block->name, "checkpoint.safetensors"),
+       *weights = session_path(s, block->name, "model.safetensors"),
+       *kept = session_path(s, block->name, "config.json"), *text = NULL;
+  rec_status status = checkpoint && weights && kept ? REC_OK : rec_no_memory();
+  if (!status) status = session_make_folder(s, block->name);
+  if (!status) status = trainer_new(f->of, block, 1, &t);
+  if (!status) {
+    memcpy(t->weights, f->weights,
+           (size_t)(f->of.model->parameter_elements * f->of.n->element_size));
+    t->step = block->steps;
+    status = checkpoint_save_weights(&f->of, f->weights, NULL, weights);
+  }
+  if (!status) status = folder_read_json(folder, "config.json", &config);
+  if (!status) {
+    text = cJSON_Print(config);
+    status = text ? write_text(kept, text) : rec_no_memory();
+  }
+  if (!status) status = checkpoint_save(t, checkpoint);
+  if (!status) printf("weights: %s\n", checkpoint);
+  trainer_free(t);
+  cJSON_Delete(config);
+  cJSON_free(text);
+  free(checkpoint);
+  free(weights);
+  free(kept);
+  return status;
+}
+
+static rec_status import_into(session *s, const import_request *r, const tensor_folder *folder) {
+  const train_block *block = train_program_block(s->program, "imported");
+  if (!block) return rec_fail(REC_ERROR_INTERNAL, "no block 'imported' in %s", r->program);
+  fitting f = {.folder = folder, .of = session_model(s, block)};
+  f.weights = calloc((size_t)f.of.model->parameter_elements + 1, (size_t)f.of.n->element_size);
+  rec_status status = f.weights ? fit_all(&f, r->folder) : rec_no_memory();
+  if (!status) {
+    printf("import %s: %s, %lld weights in %d tensors\nprogram: %s\n", r->folder, f.of.model->text,
+           (long long)f.of.model->weight_count, f.taken, r->program);
+    status = write_run(s, block, &f, r->folder);
+  }
+  free(f.weights);
+  return status;
+}
+
+static rec_status write_program(const import_request *r, const tensor_folder *folder) {
+  cJSON *config;
+  char *text = NULL;
+  rec_status status = folder_read_json(r->folder, "config.json", &config);
+  if (!status) status = public_program(config, folder, &text);
+  if (!status) status = write_text(r->program, text);
+  cJSON_Delete(config);
+  free(text);
+  return status;
+}
+
+int command_import(int count, char **list) {
+  words w = {.command = "import", .count = count, .list = list};
+  import_request r = {0};
+  int status = read_words(&w, &r);
+  if (status) return status;
+  const char *defines[1], *recc_words[] = {"-O0"};  // nothing is run
+  module_request request = {.command = "import",
+                            .file = r.program,
+                            .defines = defines,
+                            .recc_words = recc_words,
+                            .recc_word_count = 1};
+  tensor_folder *folder = NULL;
+  rec_module *module = NULL;
+  session *s = NULL;
+  if (tensor_folder_open(r.folder, &folder) || write_program(&r, folder))
+    status = report_failure("import");
+  if (!status) status = open_module(&request, &module);
+  if (!status && (session_open(module, &r.options, &s) || import_into(s, &r, folder)))
+    status = report_failure("import");
+  session_close(s);
+  rec_module_close(module);
+  tensor_folder_close(folder);
+  return status;
+}
