@@ -1,5 +1,6 @@
 // The published recurrences against numbers from a float64 loop that is not ours (tests/golden/README.md): on the
-// interpreter and on the host, in both element types, whole, step by step, split in two calls, with every number of threads.
+// interpreter, on the host and as GPU code on the executor, whole, step by step, split in two calls, with every number of
+// threads.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +140,7 @@ static void run_ways(const trial *t) {
   run_split(t, 1);
   run_split(t, 16);
   run_split(t, 23);
-  if (strcmp(t->device, "host") != 0) return;
+  if (strcmp(t->device, "reference") == 0) return;
   run_whole(t, "recomputed", (rec_run_options){.backward = true, .recompute = true}, NULL);
   run_threads(t);
 }
@@ -194,11 +195,12 @@ static void run_narrow(const golden *g, const rec_module *f32, const char *progr
 static void run_case(const golden *g) {
   char path[512];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/tests/golden/%s.rec", g->program);
-  const char *const f64[] = {"--dtype", "f64", NULL};
-  rec_module *single = compile_file(path, NULL), *both = compile_file(path, f64);
+  const char *const f64[] = {"--dtype", "f64", NULL}, *const simt[] = {"--target", "simt", NULL};
+  rec_module *single = compile_file(path, simt), *both = compile_file(path, f64);
   if (check(single, "%s does not compile", path)) {
     run_device(g, single, "host", "f32", g->tolerance);
     run_device(g, single, "reference", "f64", 1e-9);
+    run_device(g, single, "simt", "f32", g->tolerance);
     run_narrow(g, single, path, "bf16");
     run_narrow(g, single, path, "f16");
   }

@@ -1,0 +1,194 @@
+// The GPU code of every recurrence of the grid, run and checked by the executor, against the interpreter: values and all
+// gradients, with and without what forward keeps, token by token, packed; f32 as on the host, bf16 and f16 at the tolerances
+// of chunked products in 16 bits. Races, addresses, missing waits end a run with a message.
+//
+//   simt_test          f32 for the standard library and the golden programs, bf16 or f16 for a seeded third of them; a length
+//                      of every kind (about 60 seconds of processor time)
+//   simt_test full     every program in f32, bf16 and f16, all lengths (about 6 minutes)
+//   REC_SEED=N         the same draws again; else new ones each run
+//   REC_GRID=NAME      the recurrences whose name contains NAME alone
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "runtime/support/simt_options.h"
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/grid_cases.h"
+#include "tests/runtime/problem.h"
+
+// By kind: next to none, around 16, around a chunk, several chunks.
+static const int64_t lengths[][3] = {{0, 1, 1}, {15, 16, 17}, {64, 65, 64}, {130, 130, 130}};
+enum { KINDS = sizeof lengths / sizeof *lengths };
+
+typedef struct subject {
+  const grid_case *case_;
+  const rec_recurrence *recurrence;
+  const char *type;
+  uint64_t seed;
+  bool full;
+} subject;
+
+static double worst[3];  // f32, bf16, f16
+
+static double least_of(const subject *s) {
+  return strcmp(s->type, "f32") == 0    ? fmax(2e-5, s->case_->plain)
+         : strcmp(s->type, "bf16") == 0 ? 6e-2
+                                        : 7.5e-3;
+}
+
+static void note(const subject *s, double error) {
+  double *w = &worst[strcmp(s->type, "f32") == 0 ? 0 : strcmp(s->type, "bf16") == 0 ? 1 : 2];
+  *w = fmax(*w, error);
+}
+
+static double in_domain(domain d, double x) {
+  switch (d) {
+    case POSITIVE: return fabs(x) + 0.1;
+    case NEGATIVE: return -fabs(x) - 0.05;
+    case UNIT: return 1 / (1 + exp(-x));
+    case SMALL: return 0.3 * x;
+    default: return x;
+  }
+}
+
+static void draw(const subject *s, problem *p, uint64_t seed) {
+  problem_draw(p, seed, 0.7);
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    if (v->kind == REC_OUTPUT || !p->value[i]) continue;
+    for (int d = 0; d < 3; d++) {
+      const grid_domain *named = &s->case_->domains[d];
+      if (!named->name || strcmp(named->name, v->name) != 0) continue;
+      for (int64_t k = 0; k < problem_numbers(p, i); k++)
+        p->value[i][k] = (float)in_domain(named->domain, p->value[i][k]);
+    }
+  }
+  problem_retype(p, p->signature);
+}
+
+static void judge(const subject *s, const problem *inputs, const problem *exact, const char *what,
+                  rec_run_options options) {
+  char where[256];
+  problem *got = problem_copy(inputs);
+  rec_simt_options simt = {.size = sizeof simt, .seed = s->seed};
+  options.simt = &simt;
+  bool ran = problem_run(got, s->recurrence, "simt", &options);
+  const char *name = rec_recurrence_signature(s->recurrence)->name;
+  if (check(ran, "%s %s %s T=%d: %s", name, s->type, what, (int)inputs->time, rec_message())) {
+    double error = problem_compare(exact, got, options.backward, 1e-4, where, sizeof where);
+    double tolerance = least_of(s);
+    if (error > tolerance)
+      tolerance =
+          problem_tolerance(inputs, exact, s->recurrence, tolerance, 1.2e-7, options.backward);
+    check(error <= tolerance, "%s %s %s T=%d: error %.2e > %.2e at %s; again: REC_SEED=%llu", name,
+          s->type, what, (int)inputs->time, error, tolerance, where, (unsigned long long)s->seed);
+    note(s, error);
+  }
+  problem_free(got);
+}
+
+// Takes the inputs.
+static void run_ways(const subject *s, problem *inputs, const char *what, bool steps) {
+  const rec_run_options backward = {.backward = true};
+  problem *exact = problem_copy(inputs);
+  if (check(problem_run(exact, s->recurrence, "reference", &backward), "%s: %s", what,
+            rec_message())) {
+    bool recompute = (s->seed + (uint64_t)inputs->time) % 3 == 0;
+    judge(s, inputs, exact, what, (rec_run_options){.backward = true, .recompute = recompute});
+    if (steps) judge(s, inputs, exact, "token by token", (rec_run_options){.step = true});
+  }
+  problem_free(inputs);
+  problem_free(exact);
+}
+
+static problem *new_packed(const rec_signature *signature, int64_t run_time_size) {
+  static const int32_t offsets[] = {0, 0, 1, 18, 18, 53, 117, 119, 119};
+  enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1 };
+  problem *p = problem_new(signature, 1, offsets[SEQUENCES], run_time_size);
+  p->sequences = SEQUENCES;
+  p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
+  return p;
+}
+
+static void check_threads(const subject *s) {
+  const rec_run_options one = {.backward = true, .threads = 1},
+                        three = {.backward = true, .threads = 3};
+  problem *p = problem_new(rec_recurrence_signature(s->recurrence), 2, 40, s->case_->run_time_size);
+  draw(s, p, s->seed);
+  problem *q = problem_copy(p);
+  bool ran =
+      problem_run(p, s->recurrence, "simt", &one) && problem_run(q, s->recurrence, "simt", &three);
+  check(ran && problem_equal(p, q, true), "%s %s: 3 threads give other bits than one",
+        p->signature->name, s->type);
+  problem_free(p);
+  problem_free(q);
+}
+
+static void run_length(const subject *s, int64_t time, bool steps) {
+  const rec_signature *signature = rec_recurrence_signature(s->recurrence);
+  problem *p = problem_new(signature, time > 100 ? 1 : 2, time, s->case_->run_time_size);
+  draw(s, p, s->seed + (uint64_t)time);
+  run_ways(s, p, "backward", steps);
+}
+
+static void run_subject(const subject *s) {
+  const rec_signature *signature = rec_recurrence_signature(s->recurrence);
+  for (int kind = 0; kind < KINDS; kind++) {
+    for (int i = 0; i < 3; i++) {
+      bool chosen = (s->seed + (uint64_t)kind) % 3 == (uint64_t)i;
+      if (s->full ? i > 0 && lengths[kind][i] == lengths[kind][i - 1] : !chosen) continue;
+      run_length(s, lengths[kind][i], kind == 1);
+    }
+  }
+  problem *packed = new_packed(signature, s->case_->run_time_size);
+  draw(s, packed, s->seed + 1000);
+  run_ways(s, packed, "packed", false);
+  check_threads(s);
+}
+
+static void run_case(const grid_case *c, const char *type, uint64_t seed, bool full) {
+  const char *words[24] = {"--target", "simt", "-O0", "--dtype", type};
+  int count = 5;
+  char path[512];
+  for (int i = 0; i < 6 && c->sizes[i]; i++) {
+    words[count++] = "-D";
+    words[count++] = c->sizes[i];
+  }
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", c->path);
+  rec_module *module = compile_file(path, words);
+  if (check(module, "%s %s does not compile", c->path, type)) {
+    subject s = {c, rec_module_find(module, c->recurrence), type, seed, full};
+    if (check(s.recurrence, "%s: no recurrence %s", c->path, c->recurrence)) run_subject(&s);
+  }
+  rec_module_close(module);
+}
+
+static uint64_t chosen_seed(void) {
+  uint64_t seed = 1;
+  const char *text = getenv("REC_SEED");
+  if (text) return strtoull(text, NULL, 10);
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
+  return seed >> 32;
+}
+
+int main(int count, char **words) {
+  bool full = count > 1 && strcmp(words[1], "full") == 0;
+  const char *only = getenv("REC_GRID");
+  uint64_t seed = chosen_seed();
+  printf("seed %llu\n", (unsigned long long)seed);
+  fflush(stdout);
+  for (int i = 0; i < grid_case_count; i++) {
+    const grid_case *c = &grid_cases[i];
+    bool common = !strncmp(c->path, "stdlib/", 7) || !strncmp(c->path, "tests/golden/", 13);
+    if (only ? !strstr(c->recurrence, only) : !common && !full) continue;
+    run_case(c, "f32", seed, full);
+    bool chosen = (seed + (uint64_t)i) % 3 == 0;
+    if (full || chosen) run_case(c, seed / 3 % 2 && !full ? "f16" : "bf16", seed, full);
+    if (full) run_case(c, "f16", seed, full);
+  }
+  printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1],
+         worst[2]);
+  return checked();
+}

@@ -1,0 +1,109 @@
+// Bytes of global memory that one more token costs, as the executor counts them for the GPU code of four recurrences in bf16, against the
+// least: every input and cotangent read once, every output and gradient written once.
+//
+// Sectors of 32 bytes count once for every block: what a block reads again is on the chip. Printed beside them: bytes as
+// threads ask for them, and sectors that count once for the launch. Kernels and launches of a call are few and fixed.
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/support/simt_options.h"
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/problem.h"
+
+enum { SHORT = 128, LONG = 384, TIME = LONG - SHORT };
+
+typedef struct subject {
+  const char *path, *recurrence, *sizes[6];
+} subject;
+
+static const subject subjects[] = {
+    {"stdlib/mamba2.rec", "ssd", {"G=1", "R=2", "P=64", "N=128"}},
+    {"stdlib/gla.rec", "gla", {"H=2", "K=128", "V=128"}},
+    {"stdlib/rwkv6.rec", "rwkv6", {"H=2", "K=64", "V=64"}},
+    {"stdlib/gated_deltanet.rec", "gated_deltanet", {"H=2", "K=128", "V=128"}},
+};
+
+// Bytes of a token's inputs, or of its outputs.
+static int64_t token_bytes(const problem *p, rec_kind kind) {
+  int64_t numbers = 0;
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    if (p->signature->variables[i].kind == kind)
+      numbers += rec_variable_numbers(p->signature, i, p->axis_sizes);
+  }
+  return numbers * (int64_t)rec_dtype_size(p->signature->token_type);
+}
+
+static simt_counts minus(simt_counts x, const simt_counts *y) {
+  x.read_bytes -= y->read_bytes, x.written_bytes -= y->written_bytes;
+  x.block_read_bytes -= y->block_read_bytes, x.block_written_bytes -= y->block_written_bytes;
+  x.launch_read_bytes -= y->launch_read_bytes, x.launch_written_bytes -= y->launch_written_bytes;
+  x.products -= y->products;
+  return x;
+}
+
+static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_options options,
+                              int64_t *launches) {
+  simt_counts counts = {0};
+  rec_simt_options simt = {.size = sizeof simt, .counts = &counts};
+  options.simt = &simt;
+  problem *p = problem_new(rec_recurrence_signature(r), 1, time, 2);
+  problem_draw(p, 1, 0.1);
+  problem_retype(p, p->signature);
+  check(problem_run(p, r, "simt", &options), "%s: %s", p->signature->name, rec_message());
+  problem_free(p);
+  *launches = simt.launches;
+  return counts;
+}
+
+// Of TIME tokens behind others: states before and after do not count.
+static simt_counts run(const rec_recurrence *r, rec_run_options options, int64_t *launches) {
+  simt_counts before = run_length(r, SHORT, options, launches);
+  return minus(run_length(r, LONG, options, launches), &before);
+}
+
+static void print_row(const char *name, const char *what, const simt_counts *c, int64_t least,
+                      int64_t launches) {
+  double block = (double)(c->block_read_bytes + c->block_written_bytes) / TIME,
+         asked = (double)(c->read_bytes + c->written_bytes) / TIME,
+         once = (double)(c->launch_read_bytes + c->launch_written_bytes) / TIME;
+  printf("%-16s %-20s %8d %9.0f %7.2f %10.0f %9.0f %3d %8d\n", name, what, (int)least, block,
+         block / (double)least, asked, once, (int)launches, (int)c->products);
+}
+
+static void run_subject(const subject *s) {
+  const char *words[24] = {"--target", "simt", "-O0", "--dtype", "bf16"};
+  int count = 5;
+  char path[512];
+  for (int i = 0; i < 6 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", s->path);
+  rec_module *module = compile_file(path, words);
+  if (!check(module, "%s does not compile", s->path)) return;
+  const rec_recurrence *r = rec_module_find(module, s->recurrence);
+  problem *p = problem_new(rec_recurrence_signature(r), 1, 0, 2);
+  int64_t in = token_bytes(p, REC_INPUT), out = token_bytes(p, REC_OUTPUT), launches, both;
+  simt_counts forward = run(r, (rec_run_options){0}, &launches);
+  print_row(s->recurrence, "forward", &forward, in + out, launches);
+  check(launches <= 2, "%s: %d kernels forward", s->recurrence, (int)launches);
+  check(forward.launch_read_bytes >= in * TIME && forward.launch_written_bytes >= out * TIME,
+        "%s: forward reads and writes less than its tensors", s->recurrence);
+  simt_counts whole = run(r, (rec_run_options){.backward = true, .recompute = true}, &both);
+  simt_counts backward = minus(whole, &forward);
+  print_row(s->recurrence, "backward, recomputed", &backward, 2 * in + out, both - launches);
+  check(both - launches <= 3, "%s: %d kernels backward", s->recurrence, (int)(both - launches));
+  check(
+      backward.launch_read_bytes >= (in + out) * TIME && backward.launch_written_bytes >= in * TIME,
+      "%s: backward reads and writes less than its tensors", s->recurrence);
+  whole = run(r, (rec_run_options){.backward = true}, &both);
+  print_row(s->recurrence, "both, states kept", &whole, 3 * in + 2 * out, both);
+  problem_free(p);
+  rec_module_close(module);
+}
+
+int main(int count, char **words) {
+  printf("%-16s %-20s %8s %9s %7s %10s %9s %3s %8s\n", "bytes per token", "", "least", "of blocks",
+         "ratio", "asked for", "once", "", "mma");
+  for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
+    if (count < 2 || strstr(subjects[i].path, words[1])) run_subject(&subjects[i]);
+  }
+  return checked();
+}
