@@ -140,11 +140,14 @@ const typed_start *start_normal(arena *memory, double mean, double deviation);
 /* Applies `init NAME(args)` to the weights of the model in the layers first .. last - 1. */
 bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setting, int first,
                      int last);
-/* What a path means beside the weight `near`, in the same layer instance. */
+/* What a path means beside part `own` of the weight `near`, in the same layer instance: this part, if
+ * it means that too. */
 bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near,
-                         const char *path, int *parameter, int *part);
+                         const graph_part *own, const char *path, int *parameter, int *part);
 /* Is `path` the parameter's own, inside its layer or whole, with or without `.weight`? */
 bool parameter_named(arena *memory, const graph_parameter *p, const char *path);
+/* Instances of the outermost repeats: one more than the greatest. */
+int model_depth(const graph_model *model);
 /* A weight, zero at first, for each state of the layers first .. last - 1 that has none yet. */
 void parameters_learn_states(graph_builder *b, graph_model *model, int first, int last);
 /* Errors for weights that nothing starts. */

@@ -263,17 +263,6 @@ bool setting_layers(train_settings *k, const ast_expr *filter, int *first, int *
   return true;
 }
 
-int model_depth(const graph_model *model) {
-  int depth = 0;
-  for (int i = 0; i < model->states.count; i++)
-    if (model->states.items[i].repeat_index >= depth)
-      depth = model->states.items[i].repeat_index + 1;
-  for (int i = 0; i < model->parameters.count; i++)
-    if (model->parameters.items[i].repeat_index >= depth)
-      depth = model->parameters.items[i].repeat_index + 1;
-  return depth;
-}
-
 /* Entries must follow one another from 0 to `end` in the order written. */
 static bool check_cover(train_settings *k, int64_t from, int64_t to, int64_t expected, int64_t end,
                         span where, const char *what, bool last) {

@@ -13,7 +13,7 @@
  *   "trains": [..], "evaluates": [..]
  *
  * A start is a list: ["uniform", low, high], ["normal", mean, deviation], ["index", stride, size],
- * ["identity", columns], ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers
+ * ["legs_imag", stride, size, size of the matrix], ["identity", columns], ["tap", width], ["weight", parameter, part], ["log", x], .. with numbers
  * as themselves.
  */
 #include <cjson/cJSON.h>
@@ -52,9 +52,9 @@ static cJSON *named_list(const char *name) {
   return list;
 }
 
-static cJSON *index_json(const start_place *p, int axis) {
+static cJSON *index_json(const start_place *p, const char *name, int axis) {
   int64_t stride = 1;
-  cJSON *list = named_list("index");
+  cJSON *list = named_list(name);
   for (int i = axis + 1; i < p->part->axis_count; i++) stride *= p->part->sizes[i];
   cJSON_AddItemToArray(list, whole(stride));
   cJSON_AddItemToArray(list, whole(axis < p->part->axis_count ? p->part->sizes[axis] : 1));
@@ -73,7 +73,7 @@ static cJSON *identity_json(const start_place *p) {
 
 static cJSON *other_json(const start_place *p, const char *path) {
   int parameter = 0, part = 0;
-  if (!parameter_find_path(p->memory, p->model, p->parameter, path, &parameter, &part))
+  if (!parameter_find_path(p->memory, p->model, p->parameter, p->part, path, &parameter, &part))
     ICE("graph", "no weight '%s'", path);
   cJSON *list = named_list("weight");
   cJSON_AddItemToArray(list, whole(parameter));
@@ -90,7 +90,16 @@ static cJSON *step_json(const start_place *p, const typed_start *start, int step
       if (v->op == VALUE_NUMBER) return cJSON_CreateNumber(v->number);
       name = value_op_text(v->op), arity = value_arity(v->op);
       break;
-    case START_INDEX: return index_json(p, v->axis);
+    case START_INDEX: return index_json(p, "index", v->axis);
+    case START_LEGS_IMAG:
+    case START_LEGS_INPUT: {
+      cJSON *legs = index_json(p, v->kind == START_LEGS_IMAG ? "legs_imag" : "legs_input", v->axis);
+      cJSON_AddItemToArray(legs, step_json(p, start, v->args[0]));
+      return legs;
+    }
+    case START_LAYER:
+      return whole(p->parameter->repeat_index == NONE ? 0 : p->parameter->repeat_index);
+    case START_LAYERS: return whole(model_depth(p->model) > 0 ? model_depth(p->model) : 1);
     case START_IDENTITY: return identity_json(p);
     case START_OTHER_DRAW: return other_json(p, v->path);
     case START_UNIFORM: name = "uniform"; break;

@@ -50,7 +50,7 @@ static const typed_start *start_resolve(arena *memory, const typed_body *body, a
     if (v.kind == START_VALUE && v.op == VALUE_AXIS_SIZE)
       v = (start_value){
           .kind = START_VALUE, .op = VALUE_NUMBER, .number = (double)body->axes.items[v.axis].size};
-    if (v.kind == START_INDEX) {
+    if (v.kind == START_INDEX || v.kind == START_LEGS_IMAG || v.kind == START_LEGS_INPUT) {
       int place = 0;
       while (place < order.count && order.axes[place] != v.axis) place++;
       v.axis = place;
@@ -168,7 +168,12 @@ bool parameter_named(arena *memory, const graph_parameter *p, const char *path) 
 }
 
 bool parameter_find_path(arena *memory, const graph_model *model, const graph_parameter *near,
-                         const char *path, int *parameter, int *part) {
+                         const graph_part *own, const char *path, int *parameter, int *part) {
+  if (path_means(memory, near, own, path)) {
+    *parameter = (int)(near - model->parameters.items);
+    *part = (int)(own - near->parts.items);
+    return true;
+  }
   for (int i = 0; i < model->parameters.count; i++) {
     const graph_parameter *p = &model->parameters.items[i];
     if (p->owner != near->owner || strcmp(p->prefix, near->prefix) != 0) continue;
@@ -197,7 +202,8 @@ static bool known_path(void *context, const ast_expr *path) {
   int parameter, part;
   const char *text =
       path->kind == AST_NAME ? path->name.text : path_text(run->b->arena, &path->path.steps);
-  if (!parameter_find_path(run->b->arena, run->model, run->near, text, &parameter, &part)) {
+  if (!parameter_find_path(run->b->arena, run->model, run->near, run->part, text, &parameter,
+                           &part)) {
     if (path->kind == AST_NAME) return false; /* sema knows better what else a name may be */
     diag_error(run->b->diag, path->span, "expected a weight of '%s', found '%s'",
                run->item->init.target.text, text);
@@ -315,6 +321,17 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
   for (int i = 0; i < run.item->init.entries.count; i++)
     apply_entry(&run, &run.item->init.entries.items[i], first, last);
   return diag_error_count(b->diag) == errors;
+}
+
+int model_depth(const graph_model *model) {
+  int depth = 0;
+  for (int i = 0; i < model->states.count; i++)
+    if (model->states.items[i].repeat_index >= depth)
+      depth = model->states.items[i].repeat_index + 1;
+  for (int i = 0; i < model->parameters.count; i++)
+    if (model->parameters.items[i].repeat_index >= depth)
+      depth = model->parameters.items[i].repeat_index + 1;
+  return depth;
 }
 
 static void learn_state(graph_builder *b, graph_model *model, graph_state *s) {

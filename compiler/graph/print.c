@@ -24,10 +24,7 @@ static const char *start_text(arena *memory, const typed_start *start, int step)
   const start_value *v = &start->values.items[step];
   const char *args[3] = {"", "", ""};
   int arity = v->kind == START_VALUE          ? value_arity(v->op)
-              : v->kind == START_INV_SOFTPLUS ? 1
-              : v->kind == START_UNIFORM || v->kind == START_LOGUNIFORM || v->kind == START_NORMAL
-                  ? 2
-                  : 0;
+                                              : start_arity(v);
   for (int i = 0; i < arity; i++) args[i] = start_text(memory, start, v->args[i]);
   const char *list = arity == 1   ? args[0]
                      : arity == 2 ? arena_printf(memory, "%s, %s", args[0], args[1])
@@ -44,6 +41,10 @@ static const char *start_text(arena *memory, const typed_start *start, int step)
     case START_NORMAL: return arena_printf(memory, "normal(%s)", list);
     case START_INV_SOFTPLUS: return arena_printf(memory, "inv_softplus(%s)", list);
     case START_IDENTITY: return "identity";
+    case START_LAYER: return "index(layers)";
+    case START_LAYERS: return "layers";
+    case START_LEGS_IMAG: return arena_printf(memory, "legs_imag(%d, %s)", v->axis, list);
+    case START_LEGS_INPUT: return arena_printf(memory, "legs_input(%d, %s)", v->axis, list);
     case START_OTHER_DRAW: return v->path;
   }
   return "";

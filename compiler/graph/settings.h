@@ -52,7 +52,6 @@ bool setting_optional(train_settings *k, const ast_expr *e, const char *what, do
                       double high, double *x);
 /* layers(a..b) */
 bool setting_layers(train_settings *k, const ast_expr *filter, int *first, int *last);
-int model_depth(const graph_model *model);
 
 /* ---- recipe.c ---- */
 bool read_optimizer(train_settings *k);

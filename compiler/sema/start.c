@@ -12,6 +12,10 @@
 
 enum { WRONG = -1 };
 
+// Where no axis has this name: index[layers] is the layer of a weight, counted from 0, and `layers`
+// how many there are.
+static const char layers_name[] = "layers";
+
 typedef struct parameter {
   const char *name;
   int value;  // position in the list
@@ -116,6 +120,9 @@ static int check_name(start_check *c, const ast_expr *e) {
   if (builtin_find(name, BUILTIN_START) && strcmp(name, "identity") == 0) {
     return append(c, (start_value){.kind = START_IDENTITY});
   }
+  bool path = c->paths && !known && c->paths(c->context, e);
+  if (!known && !path && !c->function && strcmp(name, layers_name) == 0)
+    return append(c, (start_value){.kind = START_LAYERS});
   if (c->paths && !known) return check_draw(c, e, name);
   if (known) {
     known->used = true;
@@ -136,21 +143,61 @@ static int check_name(start_check *c, const ast_expr *e) {
   return WRONG;
 }
 
+// The axis in brackets, one of the weight's own, or WRONG.
+static int check_own_axis(start_check *c, const ast_name *name) {
+  int axis = scope_axis(c->scope, name);
+  if (axis < 0) return WRONG;
+  if (axis_in(c->axes, axis)) return axis;
+  scope_error(c->scope, name->span, "expected an axis of the weight, which has %s, found '%s'",
+              axes_text(c->scope, c->axes), name->text);
+  return WRONG;
+}
+
+// legs_imag[N], legs_imag[N](2 * N): a row of HiPPO-LegS for each entry along the axis.
+static bool is_legs(const start_check *c, const char *name) {
+  return (!strcmp(name, "legs_imag") || !strcmp(name, "legs_input")) && !sema_find(c->file, name);
+}
+
+static int check_legs(start_check *c, const ast_expr *e, const char *name, const ast_names *axes,
+                      const ast_expr *size) {
+  double number = 1, entries = 0;
+  if (axes->count != 1 || c->function) {
+    scope_error(c->scope, e->span, "expected one axis of the weight, as in %s[N], found %s", name,
+                short_text(c->scope->sema, e));
+    return WRONG;
+  }
+  int axis = check_own_axis(c, &axes->items[0]);
+  if (axis == WRONG) return WRONG;
+  int own = check_axis_size(c, axis), all = size ? check(c, size) : own;
+  if (own == WRONG || all == WRONG) return WRONG;
+  bool known = is_number(c, all, &number);
+  if (known && (number != floor(number) || number < 1 || number > 4096 ||
+                (is_number(c, own, &entries) && entries > number))) {
+    scope_error(c->scope, size ? size->span : e->span,
+                "expected a size of HiPPO-LegS from that of the axis to 4096, found %s",
+                number_text(c->scope->sema, number));
+    return WRONG;
+  }
+  return append(c, (start_value){.kind = name[5] == 'i' && name[6] == 'm' ? START_LEGS_IMAG
+                                                                          : START_LEGS_INPUT,
+                                 .axis = axis,
+                                 .args = {all}});
+}
+
 static int check_index(start_check *c, const ast_expr *e) {
   const ast_names *axes = &e->indexed.axes;
+  if (is_legs(c, e->indexed.name.text)) return check_legs(c, e, e->indexed.name.text, axes, NULL);
+  bool layers = axes->count == 1 && strcmp(axes->items[0].text, layers_name) == 0 && !c->function &&
+                !scope_find(c->scope, axes->items[0].text);
+  if (layers && builtin_find(e->indexed.name.text, BUILTIN_INDEX))
+    return append(c, (start_value){.kind = START_LAYER});
   if (!builtin_find(e->indexed.name.text, BUILTIN_INDEX) || axes->count != 1 || c->function) {
     scope_error(c->scope, e->span, "expected a start made of draws, numbers and sizes, found %s",
                 short_text(c->scope->sema, e));
     return WRONG;
   }
-  int axis = scope_axis(c->scope, &axes->items[0]);
-  if (axis < 0) return WRONG;
-  if (!axis_in(c->axes, axis)) {
-    scope_error(c->scope, axes->items[0].span,
-                "expected an axis of the weight, which has %s, found '%s'",
-                axes_text(c->scope, c->axes), axes->items[0].text);
-    return WRONG;
-  }
+  int axis = check_own_axis(c, &axes->items[0]);
+  if (axis == WRONG) return WRONG;
   return append(c, (start_value){.kind = START_INDEX, .axis = axis});
 }
 
@@ -278,6 +325,9 @@ static int check_start_call(start_check *c, const ast_expr *e) {
   const builtin *draw = builtin_find(name, BUILTIN_START);
   const builtin *elementwise = builtin_find(name, BUILTIN_ELEMENTWISE);
   const builtin *reduction = builtin_find(name, BUILTIN_REDUCTION);
+  if (is_legs(c, name) && e->call.args.count == 1 &&
+      e->call.args.items[0].kind == AST_ARG_POSITIONAL)
+    return check_legs(c, e, name, &e->call.axes, e->call.args.items[0].value);
   if (draw) return check_draw_call(c, e, draw);
   if (elementwise) return check_elementwise(c, e, elementwise);
   const typed_name *item = sema_find(c->file, name);

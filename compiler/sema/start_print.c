@@ -3,7 +3,7 @@
 //   1; 16; uniform 0 1; log 2
 //
 // Steps: a number, `size AXIS`, `index AXIS`, `uniform A B`, `loguniform A B`, `normal A B`, `inv_softplus A`,
-// `identity`, `draw PATH`, `ipow A N`, and the elementwise rows of value_ops.def by their text.
+// `identity`, `layer`, `layers`, `legs_imag AXIS A`, `legs_input AXIS A`, `draw PATH`, `ipow A N`, and the elementwise rows of value_ops.def by their text.
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,6 +15,8 @@ int start_arity(const start_value *v) {
     case START_UNIFORM:
     case START_LOGUNIFORM:
     case START_NORMAL: return 2;
+    case START_LEGS_IMAG:
+    case START_LEGS_INPUT:
     case START_INV_SOFTPLUS: return 1;
     default: return 0;
   }
@@ -34,7 +36,11 @@ static const char *step_text(arena *memory, const typed_body *body, const start_
                                       [START_LOGUNIFORM] = "loguniform",
                                       [START_NORMAL] = "normal",
                                       [START_INV_SOFTPLUS] = "inv_softplus",
-                                      [START_IDENTITY] = "identity"};
+                                      [START_IDENTITY] = "identity",
+                                      [START_LAYER] = "layer",
+                                      [START_LAYERS] = "layers",
+                                      [START_LEGS_IMAG] = "legs_imag",
+                                      [START_LEGS_INPUT] = "legs_input"};
   if (v->kind == START_INDEX)
     return arena_printf(memory, "index %s", body->axes.items[v->axis].name);
   if (v->kind == START_OTHER_DRAW) return arena_printf(memory, "draw %s", v->path);
@@ -43,6 +49,8 @@ static const char *step_text(arena *memory, const typed_body *body, const start_
     return arena_printf(memory, "size %s", body->axes.items[v->axis].name);
   }
   const char *text = v->kind == START_VALUE ? value_op_text(v->op) : draws[v->kind];
+  if (v->kind == START_LEGS_IMAG || v->kind == START_LEGS_INPUT)
+    text = arena_printf(memory, "%s %s", text, body->axes.items[v->axis].name);
   for (int i = 0; i < start_arity(v); i++) text = arena_printf(memory, "%s %d", text, v->args[i]);
   if (v->kind == START_VALUE && v->op == VALUE_WHOLE_POWER) {
     text = arena_printf(memory, "%s %d", text, v->exponent);

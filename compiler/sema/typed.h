@@ -62,6 +62,10 @@ typedef enum start_kind {
   START_NORMAL,        /* normal(mean args[0], standard deviation args[1]) */
   START_INV_SOFTPLUS,  /* log(exp(args[0]) - 1) */
   START_IDENTITY,      /* the weight that hands its input through */
+  START_LAYER,         /* the weight's layer, counted from 0 */
+  START_LAYERS,        /* how many layers the model has */
+  START_LEGS_IMAG,     /* HiPPO-LegS of size args[0]: imaginary part of eigenvalue `axis` */
+  START_LEGS_INPUT,    /* the length of its input along that eigenvector */
   START_OTHER_DRAW     /* `path`: the very draw that weight would start with (init only) */
 } start_kind;
 

@@ -4,8 +4,10 @@
 #include "runtime/train/weights.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/legs.h"
 #include "runtime/train/random.h"
 
 typedef struct start_run {
@@ -15,6 +17,8 @@ typedef struct start_run {
   uint64_t seed, stream;
   int64_t element;  // in the part
   const char *unknown;
+  int legs_size;  // of the spectrum that was asked for last
+  double *legs;   // imaginary parts, then inputs
 } start_run;
 
 enum { DRAWS_OF_A_NUMBER = 4096, DEEPEST = 1000 };
@@ -41,9 +45,30 @@ static double other_weight(start_run *r, const cJSON *e, int depth) {
   other.parameter = &r->model->parameters[parameter];
   other.part = &other.parameter->parts[part];
   other.stream = random_stream(other.parameter->name);
+  other.legs = NULL, other.legs_size = 0;
   double x = evaluate(&other, other.part->by_default, depth);
+  free(other.legs);
   if (other.unknown) r->unknown = other.unknown;
   return x;
+}
+
+// Entry `place` of the spectrum of HiPPO-LegS, which is kept for the entries that follow.
+static double legs(start_run *r, bool input, int64_t place, double size) {
+  if (!(size >= 1 && size <= 4096) || place >= (int64_t)size) {
+    r->unknown = "size of HiPPO-LegS";
+    return 0;
+  }
+  if (r->legs_size != (int)size) {
+    double *grown = realloc(r->legs, 2 * (size_t)size * sizeof *grown);
+    if (!grown) {
+      r->unknown = "spectrum, for want of memory";
+      return 0;
+    }
+    r->legs = grown;
+    r->legs_size = (int)size;
+    legs_spectrum(r->legs_size, grown, grown + r->legs_size);
+  }
+  return r->legs[place + (input ? r->legs_size : 0)];
 }
 
 static int64_t at_least_one(double x) { return x >= 1 && x < 1e15 ? (int64_t)x : 1; }
@@ -53,6 +78,10 @@ static double special(start_run *r, const cJSON *e, const char *name, int depth)
   double a = argument(r, e, 1, depth);
   if (!strcmp(name, "index"))
     return (double)(r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)));
+  if (!strncmp(name, "legs_", 5))
+    return legs(r, !strcmp(name, "legs_input"),
+                r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)),
+                argument(r, e, 3, depth));
   if (!strcmp(name, "identity"))
     return r->element / at_least_one(a) == r->element % at_least_one(a);
   if (!strcmp(name, "tap")) return r->element % at_least_one(a) == at_least_one(a) - 1;
@@ -121,8 +150,9 @@ static const struct {
 };
 
 static double evaluate(start_run *r, const cJSON *e, int depth) {
-  static const char *const specials[] = {"weight",       "index",  "identity", "tap",
-                                         "inv_softplus", "normal", "uniform",  "loguniform"};
+  static const char *const specials[] = {"weight",       "index",     "identity", "tap",
+                                         "inv_softplus", "normal",    "uniform",  "loguniform",
+                                         "legs_imag",    "legs_input"};
   if (cJSON_IsNumber(e)) return e->valuedouble;
   const cJSON *head = cJSON_GetArrayItem(e, 0);
   if (!cJSON_IsString(head) || depth > DEEPEST) {
@@ -148,6 +178,19 @@ static double evaluate(start_run *r, const cJSON *e, int depth) {
   return 0;
 }
 
+static rec_status start_part(start_run *r, const numeric *n, void *block) {
+  if (!r->part->start || cJSON_IsNull(r->part->start))
+    return rec_fail(REC_ERROR_ARGUMENT, "expected a start for the weight '%s', found none",
+                    r->parameter->name);
+  for (r->element = 0; r->element < r->part->count; r->element++)
+    n->store(block, r->parameter->place + r->part->first + r->element,
+             evaluate(r, r->part->start, 0));
+  free(r->legs);
+  if (!r->unknown) return REC_OK;
+  return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", r->parameter->name,
+                  r->unknown);
+}
+
 rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n,
                                void *block) {
   for (int i = 0; i < model->parameter_count; i++) {
@@ -158,13 +201,8 @@ rec_status train_weights_start(const train_model *model, uint64_t seed, const nu
                      .part = &p->parts[k],
                      .seed = seed,
                      .stream = random_stream(p->name)};
-      if (!r.part->start || cJSON_IsNull(r.part->start))
-        return rec_fail(REC_ERROR_ARGUMENT, "expected a start for the weight '%s', found none",
-                        p->name);
-      for (r.element = 0; r.element < r.part->count; r.element++)
-        n->store(block, p->place + r.part->first + r.element, evaluate(&r, r.part->start, 0));
-      if (r.unknown)
-        return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", p->name, r.unknown);
+      rec_status status = start_part(&r, n, block);
+      if (status) return status;
     }
   }
   return REC_OK;

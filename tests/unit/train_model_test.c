@@ -16,6 +16,7 @@
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
 #include "runtime/train/execute.h"
+#include "runtime/train/legs.h"
 #include "runtime/train/random.h"
 #include "runtime/train/weights.h"
 
@@ -481,6 +482,27 @@ static void weights_start_as_the_init_says(void **state) {
   close_fixture(&f);
 }
 
+// Layers of three, the spectrum of HiPPO-LegS of sizes 4, 8 and 7.
+static void starts_know_their_layer_and_hippo_legs(void **state) {
+  (void)state;
+  fixture f;
+  double imaginary[8], input[8];
+  open_fixture(&f, REC_SOURCE_DIR "/tests/graph/starts-of-layers-and-legs.rec");
+  assert_true(value_at(&f, "top", 2) == 3);
+  assert_true(value_at(&f, "layers.0.speed", 1) == -6 && value_at(&f, "layers.2.speed", 3) == -1);
+  assert_true(value_at(&f, "layers.1.speed", 0) == 0.5);
+  assert_true(value_at(&f, "w", 1) == 0.5);
+  legs_spectrum(4, imaginary, input);
+  for (int i = 0; i < 4; i++)
+    assert_true(value_at(&f, "layers.1.freq", i) == imaginary[i]);
+  legs_spectrum(8, imaginary, input);
+  for (int i = 0; i < 4; i++)
+    assert_true(fabs(value_at(&f, "layers.2.half", 8 + i) - imaginary[i] / sqrt(2)) < 1e-14);
+  legs_spectrum(7, imaginary, input);
+  for (int i = 0; i < 4; i++) assert_true(value_at(&f, "layers.0.into", i) == input[i]);
+  close_fixture(&f);
+}
+
 // A damaged program is refused, whichever of its numbers is wrong.
 static void damaged_programs_are_refused(void **state) {
   (void)state;
@@ -510,6 +532,7 @@ int main(void) {
       cmocka_unit_test(compiled_models_equal_the_reference),
       cmocka_unit_test(carried_states_continue_the_window),
       cmocka_unit_test(weights_start_as_the_init_says),
+      cmocka_unit_test(starts_know_their_layer_and_hippo_legs),
       cmocka_unit_test(damaged_programs_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
