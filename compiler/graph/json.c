@@ -353,6 +353,7 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   for (int i = 0; i < e->lengths.count; i++)
     cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
   add_whole(object, "remembrance", e->remembrance);
+  add_whole(object, "attention", e->attention);
   cJSON_AddStringToObject(object, "distance", graph_distances[e->distance]);
   return object;
 }

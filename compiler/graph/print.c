@@ -218,6 +218,7 @@ static void put_evaluate(text *t, const graph_evaluate *e) {
   if (e->remembrance)
     put(t, "%s remembrance at %" PRId64 " by %s", e->until || e->state_until ? "," : "",
         e->remembrance, graph_distances[e->distance]);
+  if (e->attention) put(t, " attention of %" PRId64, e->attention);
   put(t, "\n");
 }
 

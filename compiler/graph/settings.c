@@ -337,13 +337,14 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
                       graph_evaluate *to) {
   static const char *const lengths[] = {"until"}, *const memories[] = {"T", "distance"};
   const char *name = setting_callee(task);
-  bool remembers = !strcmp(name, "remembrance");
-  setting_call call = {.names = remembers ? memories : lengths, .count = remembers ? 2 : 1};
+  bool remembers = !strcmp(name, "remembrance"), attends = !strcmp(name, "attention");
+  setting_call call = {.names = remembers || attends ? memories : lengths,
+                       .count = remembers ? 2 : 1};
   train_settings k = {.b = b, .scope = constant_scope(b)};
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
-  if (judged->task.rules) {
+  if (judged->task.rules && !attends) {
     diag_error(b->diag, task->span,
-               "expected accuracy(lengths = N) for '%s', which reads a task, "
+               "expected accuracy(lengths = N) or attention(T = N) for '%s', which reads a task, "
                "found '%s'",
                judged->name, expr_to_text(b->arena, task));
     return false;
@@ -351,11 +352,12 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
   int64_t *length = !strcmp(name, "perplexity")   ? &to->until
                     : !strcmp(name, "state_norm") ? &to->state_until
                     : remembers                   ? &to->remembrance
+                    : attends                     ? &to->attention
                                                   : NULL;
   if (!length || task->kind != AST_CALL) {
     diag_error(b->diag, task->span,
-               "expected perplexity(until = N), state_norm(until = N) or remembrance(T = N), found "
-               "'%s'",
+               "expected perplexity(until = N), state_norm(until = N), remembrance(T = N) or "
+               "attention(T = N), found '%s'",
                expr_to_text(b->arena, task));
     return false;
   }
@@ -369,6 +371,7 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
     return false;
   }
   return sema_whole(k.scope, call.values[0], call.names[0], 2, length) &&
+         (!attends || setting_in_range(&k, call.values[0], "T", (double)*length, 2, 4096)) &&
          (!remembers || read_distance(b, call.values[1], &to->distance));
 }
 

@@ -315,12 +315,16 @@ static void close_evaluation(evaluation *e) {
 
 rec_status session_evaluate(session *s, const evaluate_block *b) {
   evaluation e = {.s = s};
-  if (b->length_count) return session_accuracy(s, b);
-  if (!b->until && !b->state_until && !b->remembrance) return REC_OK;
+  if (b->length_count) {
+    rec_status status = session_accuracy(s, b);
+    if (status) return status;
+  }
+  if (!b->until && !b->state_until && !b->remembrance && !b->attention) return REC_OK;
   rec_status status = open_evaluation(&e, b);
   if (!status && b->until) status = judge_perplexity(&e, b);
   if (!status && b->state_until) status = judge_states(&e, b);
   if (!status && b->remembrance) status = judge_remembrance(&e, b);
+  if (!status && b->attention) status = judge_attention(&e, b);
   close_evaluation(&e);
   return status;
 }

@@ -57,6 +57,8 @@ rec_status evaluation_save(const session *s, const evaluate_block *b, const char
 
 // state_norm(until = N).
 rec_status judge_states(evaluation *e, const evaluate_block *b);
+// attention(T = N).
+rec_status judge_attention(evaluation *e, const evaluate_block *b);
 // remembrance(T = N, distance = ..).
 rec_status judge_remembrance(evaluation *e, const evaluate_block *b);
 // Between two distributions, each given by its logits: from 0 to 1.

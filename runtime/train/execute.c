@@ -386,6 +386,19 @@ rec_status executor_hits(executor *x, const void *parameters, const shard *s, ui
   return status;
 }
 
+rec_status executor_forward(executor *x, const void *parameters, const shard *s) {
+  run r = {.x = x, .s = s, .parameters = parameters, .tokens = s->batch * s->time};
+  return run_forward(&r);
+}
+
+void executor_values(executor *x, const void *parameters, const shard *s, int op,
+                     kernel_memory value[MOST_VARIABLES]) {
+  run r = {.x = x, .s = s, .parameters = parameters, .tokens = s->batch * s->time};
+  call_memory memory = {0};
+  bind_call(&r, op, &memory);
+  memcpy(value, memory.value, sizeof memory.value);
+}
+
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
                         void *gradients, double *loss, float *losses) {
   const train_model *m = x->model;

@@ -76,6 +76,12 @@ rec_status executor_logits(executor *x, const void *parameters, const shard *s, 
 // Forward alone: hits[batch][time] become 1 where the target is the likeliest token, else 0.
 rec_status executor_hits(executor *x, const void *parameters, const shard *s, uint8_t *hits);
 
+// Forward alone, what every operation reads and writes kept until the next run; then the memory of a
+// call's variables: inputs, outputs and parameters.
+rec_status executor_forward(executor *x, const void *parameters, const shard *s);
+void executor_values(executor *x, const void *parameters, const shard *s, int op,
+                     kernel_memory value[MOST_VARIABLES]);
+
 // Forward, and the loss: the sum over all tokens in nats. `losses`: each token's own, or NULL. With
 // gradients != NULL the backward pass of scale * sum follows; the block of gradients is
 // overwritten.

@@ -178,6 +178,7 @@ typedef struct evaluate_block {
   int length_count;            // of accuracy
   const int *lengths;
   int64_t remembrance;  // its T; 0: not asked for
+  int64_t attention;  // its T; 0: not asked for
   distance_kind distance;
 } evaluate_block;
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/train/session.h"
+#include "runtime/train/report.h"
 
 static char *read_text(const char *path) {
   FILE *file = path ? fopen(path, "rb") : NULL;
@@ -23,7 +23,7 @@ static char *read_text(const char *path) {
   return text;
 }
 
-static char *run_text(const session *s, const char *name, const char *file) {
+char *report_text(const session *s, const char *name, const char *file) {
   char *path = session_path(s, name, file), *text = read_text(path);
   free(path);
   return text;
@@ -84,13 +84,13 @@ static void plot_curve(plot *p, const char *name, const char *points) {
 }
 
 // Without gnuplot the pipe breaks; that must not end the process.
-static bool draw(const plot *p) {
+bool report_draw(const char *script, size_t size) {
   struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
   sigaction(SIGPIPE, &ignore, &old);
   FILE *gnuplot = popen("gnuplot 2>/dev/null", "w");
   bool good = gnuplot != NULL;
   if (gnuplot) {
-    fwrite(p->script, 1, p->size, gnuplot);
+    fwrite(script, 1, size, gnuplot);
     good = pclose(gnuplot) == 0;
   }
   sigaction(SIGPIPE, &old, NULL);
@@ -105,7 +105,7 @@ static bool plot_close(plot *p, bool marks) {
             colours[i % COLOUR_COUNT], i);
   fprintf(p->out, "\n");
   fclose(p->out);
-  bool good = p->curves && draw(p);
+  bool good = p->curves && report_draw(p->script, p->size);
   free(p->script);
   return good;
 }
@@ -142,7 +142,7 @@ static bool plot_loss(const session *s, const char *svg) {
   if (!plot_open(&p, svg, "training loss", "step", "bits a byte", false)) return false;
   for (int i = 0; i < s->program->block_count; i++) {
     const train_block *b = &s->program->blocks[i];
-    char *log = run_text(s, b->name, "log.jsonl"),
+    char *log = report_text(s, b->name, "log.jsonl"),
          *points = log ? loss_points(log, first_step_of(s, b), b->steps) : NULL;
     if (points && *points) plot_curve(&p, b->name, points);
     free(points);
@@ -172,7 +172,8 @@ static bool plot_positions(const session *s, const char *svg) {
   if (!plot_open(&p, svg, "bits a byte by position", "position", "bits a byte", true)) return false;
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
-    char *csv = run_text(s, e->name, "perplexity.csv"), *points = csv ? position_points(csv) : NULL;
+    char *csv = report_text(s, e->name, "perplexity.csv"),
+         *points = csv ? position_points(csv) : NULL;
     if (points && *points) {
       plot_curve(&p, e->name, points);
       context = train_program_block(s->program, e->after)->context;
@@ -222,7 +223,7 @@ static bool plot_states(const session *s, const char *svg) {
   if (!plot_open(&p, svg, "norm of the states by position", "position", "norm", true)) return false;
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
-    char *csv = e->state_until ? run_text(s, e->name, "state_norm.csv") : NULL;
+    char *csv = e->state_until ? report_text(s, e->name, "state_norm.csv") : NULL;
     size_t size = csv ? strlen(csv) : 0;
     if (size && csv[size - 1] == '\n') plot_block_states(&p, e->name, csv);
     free(csv);
@@ -237,7 +238,7 @@ static bool plot_remembrance(const session *s, const char *svg) {
     return false;
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
-    char *csv = e->remembrance ? run_text(s, e->name, "remembrance.csv") : NULL,
+    char *csv = e->remembrance ? report_text(s, e->name, "remembrance.csv") : NULL,
          *points = csv ? strchr(csv, '\n') : NULL;
     for (char *at = points; at && *at; at++)
       if (*at == ',') *at = ' ';
@@ -263,7 +264,7 @@ static void put_verdicts(FILE *out, const session *s, const char *const *of) {
     long long reaches, until;
     char extension[16];
     if (!of[i]) continue;
-    char *csv = run_text(s, s->program->evaluates[i].name, "verdict.csv");
+    char *csv = report_text(s, s->program->evaluates[i].name, "verdict.csv");
     const char *line = csv ? strchr(csv, '\n') : NULL;
     if (line &&
         sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
@@ -286,7 +287,7 @@ static void put_ranges(FILE *out, const session *s) {
   }
   fprintf(out, "<table><tr><th>positions</th>");
   for (int i = 0; i < count; i++) {
-    texts[i] = run_text(s, s->program->evaluates[i].name, "ranges.csv");
+    texts[i] = report_text(s, s->program->evaluates[i].name, "ranges.csv");
     lines[i] = texts[i] ? strchr(texts[i], '\n') : NULL;
     if (lines[i]) fprintf(out, "<th>%s</th>", s->program->evaluates[i].name);
   }
@@ -309,6 +310,23 @@ static void put_ranges(FILE *out, const session *s) {
   fprintf(out, "</table>\n");
   for (int i = 0; i < count; i++) free(texts[i]);
   free(texts);
+}
+
+static void put_attention(FILE *out, const session *s) {
+  for (int i = 0; i < s->program->evaluate_count; i++) {
+    const evaluate_block *e = &s->program->evaluates[i];
+    char *svg = e->attention ? session_path(s, e->name, "attention.svg") : NULL;
+    if (svg && report_attention(s, e, svg)) {
+      fprintf(out, "<h2>Attention maps: %s</h2>\n", e->name);
+      fputs(
+          "<p>How the output of a recurrence at i follows its input at j, meaned over heads, and "
+          "how "
+          "its state after i follows that after j.</p>\n",
+          out);
+      put_svg(out, svg);
+    }
+    free(svg);
+  }
 }
 
 static void put_block(FILE *out, const session *s, const train_block *b) {
@@ -363,6 +381,7 @@ static void put_page(FILE *out, const session *s, plots drawn) {
         out);
     put_svg(out, drawn.remembrance);
   }
+  put_attention(out, s);
   if (drawn.loss) {
     fputs("<h2>Training</h2>\n", out);
     put_svg(out, drawn.loss);
