@@ -349,6 +349,7 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *r,
   for (int i = 0; i < kernels->host.count; i++) {
     const codegen_kernel *compiled = &kernels->host.items[i];
     int kind = kernel_position(compiled->kernel->kind);
+    if (kind == REC_KERNEL_BACKWARD) table.kept = count_row(&b, &compiled->kept);
     int32_t row_at =
         (int32_t)(offsetof(rec_table, kernels) + sizeof(rec_table_kernel) * (size_t)kind);
     table.kernels[kind] = kernel_row(&b, compiled, row_at);

@@ -93,6 +93,10 @@ static view memory_view(host *h, tile_role role, const tile_place *place, ir *da
 
 static axis_set state_axes(const tile_place *place) { return host_axes_of_place(place); }
 
+static bool is_kept(const tile_place *place) {
+  return place->role == TILE_STASH || place->role == TILE_KEEP;
+}
+
 static ir elements_ir(host *h, axis_set axes) {
   ir n = integer(h->e, 1);
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
@@ -101,11 +105,17 @@ static ir elements_ir(host *h, axis_set axes) {
   return n;
 }
 
-/* Where the part of a state begins among the saved ones. */
+/* Where a kept value or the part of a state begins in what is saved of a chunk. */
 static ir saved_offset(host *h, const tile_place *place) {
   emitter *e = h->e;
   const typed_body *body = &h->k->recurrence->body;
   ir offset = integer(e, 0);
+  const tile_place *kept;
+  for (int i = 0; (kept = host_kept_value(h->k, i)); i++) {
+    if (is_kept(place) && place->stash == i) return offset;
+    ir n = elements_ir(h, host_axes_of_place(kept));
+    offset = int_add(e, offset, int_mul(e, n, integer(e, h->k->chunk)));
+  }
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
@@ -145,7 +155,9 @@ view host_saved_view(host *h, const tile_place *place, ir chunk) {
   emitter *e = h->e;
   ir offset = int_add(e, saved_chunk(h, chunk), saved_offset(h, place));
   view v = {.base = element(e, e->real, saved_data(h), offset)};
-  axis_set axes = state_axes(place), tile = plan_tile_axes(&h->m, axes);
+  axis_set axes = state_axes(place);
+  if (is_kept(place)) axes |= axis_bit(h->k->program->time_axis);
+  axis_set tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);
   int lane = h->k->lane_axis;
   if (lane >= 0 && axis_in(axes, lane)) {
@@ -403,6 +415,7 @@ static bool rows_are_aligned(const host *h) {
   const typed_body *body = &h->k->recurrence->body;
   int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
   if (h->e->gpu || h->m.lane_axis >= 0 || body->lags.count) return false;
+  if (host_kept_value(h->k, 0) && h->k->chunk % line != 0) return false;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
@@ -415,11 +428,16 @@ static bool rows_are_aligned(const host *h) {
   return true;
 }
 
+/* Whether the caller wants anything saved. */
+ir host_saves(host *h) {
+  return LLVMBuildIsNotNull(h->e->b, saved_data(h), "");
+}
+
 /* Backward reads saved states much later: they pass the caches by. */
 void host_save_states(host *h, part *p, ir chunk) {
   emitter *e = h->e;
   e->streaming = rows_are_aligned(h);
-  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, saved_data(h), ""));
+  emit_branch branch = branch_begin(e, host_saves(h));
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = host_saved_view(h, place, chunk);

@@ -179,7 +179,7 @@ static void place_pads(host *h, part *p) {
   if (p->program->form != TILE_CHUNK) return;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (!place->time) continue;
+    if (!place->time || place->role == TILE_STASH) continue;
     int64_t stride = host_is_complex(h, place) ? 2 : 1, dense = 1, last = 0;
     if (number_is_narrow(h->m.dtype) || h->m.kind == MAP_BLOCK) stride = -1;
     for (int x = place->axis_count - 1; x >= 0; x--) {

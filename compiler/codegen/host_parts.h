@@ -83,6 +83,8 @@ axis_set host_grid_of(const kernel *k);
 axis_set host_axes_of_place(const tile_place *place);
 bool host_reads_states(const tile_program *program);
 int64_t host_parts_of_lag(const typed_lag *lag);
+/* Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if there are fewer. */
+const tile_place *host_kept_value(const kernel *k, int number);
 
 /* host_memory.c */
 bool host_is_long(const kernel *k);
@@ -94,6 +96,7 @@ codegen_bytes host_bytes_of(const host *h);
 /* host_frame.c */
 void host_read_sizes(host *h);
 view host_saved_view(host *h, const tile_place *place, ir chunk);
+ir host_saves(host *h);
 ir host_scratch_at(host *h, ir base, int64_t offset);
 ir host_located(host *h, location at);
 void host_open_part(host *h, part *p);

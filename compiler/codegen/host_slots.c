@@ -1,4 +1,4 @@
-/* Slots: the memory tensors of a kernel, and the layout of saved states.
+/* Slots: the memory tensors of a kernel, and what is saved of a chunk.
  *
  *   arguments x, dt, h (before), results y, h (after)   ->   input x, input dt, state h, output y, next h
  */
@@ -87,21 +87,34 @@ static bool has_states(const recurrence *r) {
   return false;
 }
 
-codegen_kernel host_describe(arena *a, const kernel *k) {
-  codegen_kernel d = {.kernel = k, .chunk = k->chunk};
-  add_slots(a, &d, k->program);
-  bool again = k->kind == KERNEL_BACKWARD && host_reads_states(k->program);
-  if (again && k->recompute) add_slots(a, &d, k->recompute);
-  bool states = has_states(k->recurrence);
-  d.reads_saved = again && states;
-  d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
-  d.time_splits = !states;
-  return d;
-}
-
-/* ---- saved states: [part of state or lag buffer], each with instance axes outside, tile axes, lanes inside ---- */
+/* ---- what is saved of a chunk --------------------------------------------------------------------------------
+ * First the values that the forward keeps, each [instance axes, step, tile axes]; then each part of a state or lag buffer,
+ * with instance axes outside, tile axes, lanes inside. */
 
 int64_t host_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
+
+const tile_place *host_kept_value(const kernel *k, int number) {
+  const tile_program *p = k->program;
+  if (p->form != TILE_CHUNK) return NULL;
+  for (int i = 0; i < p->arguments.count; i++) {
+    const tile_place *place = &p->arguments.items[i];
+    if (place->role == TILE_STASH && place->stash == number) return place;
+  }
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (place->role == TILE_KEEP && place->stash == number) return place;
+  }
+  return NULL;
+}
+
+static codegen_bytes kept_numbers(arena *a, const kernel *k) {
+  codegen_bytes count = {0};
+  const tile_place *kept;
+  for (int i = 0; (kept = host_kept_value(k, i)); i++) {
+    codegen_bytes_add(a, &count, (codegen_bytes_term){k->chunk, host_axes_of_place(kept)});
+  }
+  return count;
+}
 
 static int64_t elements_of(axis_set axes, const int64_t *sizes) {
   int64_t n = 1;
@@ -123,4 +136,16 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
     total += elements_of(lag->axes, axis_sizes) * host_parts_of_lag(lag);
   }
   return total;
+}
+
+codegen_kernel host_describe(arena *a, const kernel *k) {
+  codegen_kernel d = {.kernel = k, .chunk = k->chunk, .kept = kept_numbers(a, k)};
+  add_slots(a, &d, k->program);
+  bool again = k->kind == KERNEL_BACKWARD && host_reads_states(k->program);
+  if (again && k->recompute) add_slots(a, &d, k->recompute);
+  bool states = has_states(k->recurrence);
+  d.reads_saved = again && states;
+  d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
+  d.time_splits = !states;
+  return d;
 }

@@ -251,15 +251,19 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
   l->rows = rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if (place->time && e->gpu) gpu_stage_rows(h, p, i, begin, rows);
-    if (place->time && !e->gpu) set_rows(h, p, i, begin, rows, new_group);
-    if (place->role == TILE_STATE && p->backward)
-      l->arguments[i] = host_saved_view(h, place, chunk);
+    bool saved = (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
+    if (place->time && !saved && e->gpu) gpu_stage_rows(h, p, i, begin, rows);
+    if (place->time && !saved && !e->gpu) set_rows(h, p, i, begin, rows, new_group);
+    if (saved) l->arguments[i] = host_saved_view(h, place, chunk);
   }
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_place *place = &p->program->results.items[i].place;
-    if (!place->time || !p->result_memory[i].base) continue;
     result_target *target = &l->results[i];
+    if (place->role == TILE_KEEP) {
+      target->at = host_saved_view(h, place, chunk);
+      target->active = host_saves(h);
+    }
+    if (!place->time || !p->result_memory[i].base) continue;
     target->at = host_at_time(h, p->result_memory[i], begin, p->result_time_stride[i]);
     target->at.stride[p->program->time_axis] = p->result_time_stride[i];
     target->limit = LLVMBuildSelect(e->b, target->active, rows, integer(e, 0), "");

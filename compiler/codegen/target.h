@@ -59,13 +59,15 @@ typedef struct codegen_kernel {
   codegen_bytes scratch; /* 64-byte aligned memory for one call; the largest of the clones */
   /* Instances of one batch entry: product over kernel.grid_axes of the axis size, times ceil(size of lane_axis /
    * lane_block) if there is a lane axis. Their number in a call is first..last-1; axes in nest order, lane blocks last. */
-  bool reads_saved;  /* frame.saved must hold the chunk-start states (BACKWARD with states) */
+  codegen_bytes kept; /* chunk form: numbers, not bytes, of the state type that are saved of each chunk before its states */
+  bool reads_saved;  /* frame.saved must hold the chunk-start states and these (BACKWARD with states) */
   bool writes_saved; /* frame.saved is written unless NULL */
   bool time_splits;  /* no state: any range of steps may be given to a call of its own */
   int chunk;         /* steps between saved states */
 } codegen_kernel;
 
-/* Elements of the state type that one saved chunk-start state takes (frame.saved_chunk_stride must be at least that). */
+/* Elements of the state type that one saved chunk-start state takes (frame.saved_chunk_stride must be at least that and
+ * codegen_kernel.kept). */
 int64_t codegen_saved_elements(const recurrence *recurrence, const int64_t *axis_sizes);
 
 /* Constant data of the library: bytes, and addresses of symbols stored inside them (8 bytes at each offset). */

@@ -11,7 +11,8 @@
 
 /* An operation that fuses with its neighbours; one more for what goes through memory. */
 static const double cost_of_operation = 1.2, cost_of_product = 0.62;
-static double elements_of(const tile_program *p, axis_set axes) {
+
+double cost_elements(const tile_program *p, axis_set axes) {
   double count = 1;
   for (int i = 0; i < p->axes.count; i++) {
     if (!axis_in(axes, i)) continue;
@@ -25,26 +26,33 @@ static double elements_of(const tile_program *p, axis_set axes) {
 static double fill_of_product(const tile_program *p, const tile_value *v) {
   double most = 1;
   for (int i = 0; i < p->axes.count; i++) {
-    double size = elements_of(p, axis_bit(i));
+    double size = cost_elements(p, axis_bit(i));
     if (axis_in(v->axes, i) && size > most) most = size;
   }
-  double lanes = most < 16 ? most / 16 : 1, depth = elements_of(p, v->over);
+  double lanes = most < 16 ? most / 16 : 1, depth = cost_elements(p, v->over);
   return lanes * depth / (depth + 4);
 }
 
-double cost_of_run(arena *a, const tile_program *p) {
+double *cost_of_values(arena *a, const tile_program *p) {
+  double *costs = ARENA_ARRAY(a, double, p->values.count);
   int64_t *sizes = ARENA_ARRAY(a, int64_t, p->axes.count);
   for (int i = 0; i < p->axes.count; i++) {
     sizes[i] = p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE : p->axes.items[i].size;
   }
   tile_section *section = tile_sections(a, p);
-  double cost = 0;
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
     if (section[i] != TILE_BODY) continue;
     double operations = tile_value_cost(p, i, sizes);
-    cost += v->op == TILE_DOT ? cost_of_product * operations / fill_of_product(p, v)
-                              : cost_of_operation * operations;
+    costs[i] = v->op == TILE_DOT ? cost_of_product * operations / fill_of_product(p, v)
+                                 : cost_of_operation * operations;
   }
+  return costs;
+}
+
+double cost_of_run(arena *a, const tile_program *p) {
+  const double *costs = cost_of_values(a, p);
+  double cost = 0;
+  for (int i = 0; i < p->values.count; i++) cost += costs[i];
   return cost / p->chunk;
 }

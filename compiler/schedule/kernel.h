@@ -14,9 +14,9 @@
 #include "../chunk/chunk.h"
 
 typedef enum kernel_kind {
-  KERNEL_FORWARD,     /* outputs, final states; chunk-start states into `saved` if asked for */
+  KERNEL_FORWARD,     /* outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked for */
   KERNEL_STEP,        /* one step (the step program, time == 1) */
-  KERNEL_STATES,      /* chunk-start states alone, when backward must make them again */
+  KERNEL_STATES,      /* what is saved alone, when backward must make it again */
   KERNEL_BACKWARD,    /* all gradients, chunks in reverse, from chunk-start states */
   KERNEL_CARRY        /* the states alone, without increments; only where time may be cut (chunk_build_carry) */
 } kernel_kind;
@@ -48,6 +48,7 @@ typedef struct recurrence_kernels {
   int chunk;
   const char *form;              /* "step", "chunk", "pointwise", for report and manifest */
   const char *why;               /* one line for the report: what decided */
+  double spared;                 /* of the backward's work, by the values that FORWARD keeps in `saved` (save.h) */
   VEC(schedule_alternative) alternatives;
 } recurrence_kernels;
 

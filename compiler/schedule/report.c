@@ -207,15 +207,17 @@ static void put_backward(const reporter *r, bool states) {
           text_of(r, &bytes));
 }
 
-/* Values that the steps of a chunk hand to the backward of the same chunk, in memory that is used again. */
-static const char *kept_text(const reporter *r, const tile_program *recompute) {
-  amount numbers = {0};
+/* The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry. */
+static const char *kept_names(const reporter *r, const tile_program *program, double factor,
+                              amount *sum) {
   const char *names = "";
   int unnamed = 0;
-  for (int i = 0; i < recompute->results.count; i++) {
-    const tile_result *result = &recompute->results.items[i];
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *result = &program->results.items[i];
     if (result->place.role != TILE_KEEP) continue;
-    add_entries(r->a, &numbers, r->body, recompute->values.items[result->value].axes, 1);
+    axis_set axes = 0;
+    for (int x = 0; x < result->place.axis_count; x++) axes |= axis_bit(result->place.axes[x]);
+    add_entries(r->a, sum, r->body, axes, factor);
     unnamed += !result->place.name;
     if (result->place.name)
       names = arena_printf(r->a, "%s%s%s", names, *names ? ", " : "", result->place.name);
@@ -224,8 +226,25 @@ static const char *kept_text(const reporter *r, const tile_program *recompute) {
     names = arena_printf(r->a, *names ? "%s and %d value%s" : "%s%d value%s", names, unnamed,
                          unnamed == 1 ? "" : "s");
   }
+  return names;
+}
+
+/* Values that the steps of a chunk hand to the backward of the same chunk, in memory that is used again. */
+static const char *kept_text(const reporter *r, const tile_program *recompute) {
+  amount numbers = {0};
+  const char *names = kept_names(r, recompute, 1, &numbers);
   if (!*names) return "";
   return arena_printf(r->a, "; kept meanwhile: %s, %s numbers a step", names, text_of(r, &numbers));
+}
+
+/* Values of the forward that the backward reads in place of computing them (save.h). */
+static void put_saved_values(const reporter *r) {
+  const tile_program *forward = kernel_of(r, KERNEL_FORWARD)->program;
+  amount bytes = {0};
+  const char *names = kept_names(r, forward, state_bytes(r->dtype), &bytes);
+  if (!*names) return;
+  fprintf(r->out, "  saved more  %s: %s bytes a step, which spares %.0f %% of the backward\n", names,
+          text_of(r, &bytes), 100 * r->kernels->spared);
 }
 
 static void put_saved(const reporter *r, bool states) {
@@ -240,6 +259,7 @@ static void put_saved(const reporter *r, bool states) {
   fprintf(r->out, "  state       %s numbers a sequence\n", text_of(r, &numbers));
   fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk,
           text_of(r, &bytes));
+  put_saved_values(r);
 }
 
 static void put_again(const reporter *r, bool states) {

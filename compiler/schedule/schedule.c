@@ -14,6 +14,7 @@
 
 #include "../base/ice.h"
 #include "cost.h"
+#include "save.h"
 
 typedef struct scheduler {
   arena *a;
@@ -155,7 +156,7 @@ static void add_kernel(scheduler *s, kernel_kind kind, const char *suffix, kerne
   vec_push(s->a, &s->out->kernels, k);
 }
 
-static tile_program *checked(const scheduler *s, tile_program *program) {
+static const tile_program *checked(const scheduler *s, const tile_program *program) {
   const char *wrong = program ? tile_verify(s->a, program) : NULL;
   if (wrong) ICE("schedule", "%s: %s", program->name, wrong);
   return program;
@@ -263,14 +264,18 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   s->out->chunk = forward->chunk;
   tile_gradient gradient = differentiated(s, forward), step_gradient;
   axis_set grid = forward->grid & ~partial_axes(s->a, gradient.backward);
-  forward = checked(s, tile_finish(s->a, forward));
-  kernel k = {.chunk = forward->chunk, .program = forward};
-  map_axes(s, &k, chunk_instances(s, grid, pointwise), false);
+  axis_set instances = chunk_instances(s, grid, pointwise);
+  const tile_program *finished = tile_finish(s->a, forward);
+  /* GPUs compute more for each byte */
+  if (!pointwise && !s->options.gpu)
+    s->out->spared = save_values(s->a, &finished, &gradient, instances);
+  kernel k = {.chunk = forward->chunk, .program = checked(s, finished)};
+  map_axes(s, &k, instances, false);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
   add_kernel(s, KERNEL_STEP, "step", step_kernel(s, step, &step_gradient));
-  k.program = pointwise ? forward : gradient.recompute;
+  k.program = pointwise ? finished : checked(s, gradient.recompute);
   add_kernel(s, KERNEL_STATES, "states", k);
-  k.program = gradient.backward;
+  k.program = checked(s, gradient.backward);
   add_kernel(s, KERNEL_BACKWARD, "backward", k);
 }
 
@@ -357,7 +362,8 @@ recurrence_kernels *schedule_recurrence(arena *a, const recurrence *r, schedule_
   scheduler s = {.a = a, .r = r, .options = options};
   s.out = ARENA_NEW(a, recurrence_kernels);
   s.out->recurrence = r;
-  tile_program *step = checked(&s, chunk_build_step(a, r));
+  tile_program *step = chunk_build_step(a, r);
+  checked(&s, step);
   const char *why = "asked for";
   if (options.form == FORM_STEP || !(try_pointwise(&s, step) || try_linear_scan(&s, step, &why))) {
     step_kernels(&s, step, why);

@@ -233,6 +233,13 @@ static states run_forward(const execution *e, tile_machine *m, states *saved) {
   return now;
 }
 
+static bool has_stash(const tile_program *p) {
+  for (int i = 0; i < p->arguments.count; i++) {
+    if (p->arguments.items[i].role == TILE_STASH) return true;
+  }
+  return false;
+}
+
 static void run_backward(const execution *e, machines *m, const states *saved) {
   tile_machine *b = &m->backward, *r = &m->recompute;
   int chunk = b->program->chunk;
@@ -243,11 +250,12 @@ static void run_backward(const execution *e, machines *m, const states *saved) {
   load_arguments(e, r, NULL, NULL, 0, true);
   tile_machine_run(b, TILE_PROLOGUE);
   tile_machine_run(r, TILE_PROLOGUE);
+  bool hands_over = b->program->form == TILE_STEP || has_stash(b->program);
   int64_t runs = (e->sequence.length + chunk - 1) / chunk;
   for (int64_t i = runs - 1; i >= 0; i--) {
     int64_t first = i * chunk;
     b->valid = r->valid = steps_of_run(e, first, chunk);
-    if (b->program->form == TILE_STEP) {
+    if (hands_over) {
       load_arguments(e, r, &saved[i], NULL, first, false);
       tile_machine_run(r, TILE_BODY);
       hand_over_stash(r, b);

@@ -1,11 +1,12 @@
-// Chooses the forward values that the backward of a step is handed, and writes the program that keeps them.
+// Forward values that the backward is handed: chooses those of a step, and writes the programs that keep and read them.
 //
 //   backward:  %4 = exp %3           ->    %0 = argument stash 0
 //              .. mul %9 %4                .. mul %5 %0
 //   recompute: result next S, result keep stash 0 = exp ..
 //
 // Worth keeping is what costs much more than a store and a load: transcendental functions and reductions that follow
-// from inputs or states. Everything else is computed again from the state before the step.
+// from inputs or states. Everything else is computed again from the state before the step. Of a chunk the schedule
+// chooses (schedule/save.c), for there the forward itself must keep them.
 #include "compiler/tile/stash.h"
 
 enum { WORTH_KEEPING = 10 };  // floating-point operations per element
@@ -28,38 +29,40 @@ static tile_place stash_place(const tile_program *p, tile_id id, tile_role role,
   tile_place place = {.role = role, .tensor = -1, .lag = -1, .stash = number, .time = true};
   place.name = p->values.items[id].name;
   for (int i = 0; i < p->axes.count; i++) {
-    if (axis_in(p->values.items[id].axes, i)) place.axes[place.axis_count++] = i;
+    if (axis_in(p->values.items[id].axes, i) && i != p->time_axis) {
+      place.axes[place.axis_count++] = i;
+    }
   }
   return place;
 }
 
-// Forward values to keep: needed by the backward, costly, from the body.
-static bool *choose(arena *a, const tile_program *forward, const tile_program *derived) {
+// Forward values to keep: needed by the backward, costly, from the body. Their stashes are called like them at first.
+static int *choose(arena *a, const tile_program *forward, const tile_program *derived) {
   int count = forward->values.count;
   bool *needed = ARENA_ARRAY(a, bool, derived->values.count);
-  bool *kept = ARENA_ARRAY(a, bool, count);
+  int *numbers = ARENA_ARRAY(a, int, derived->values.count);
+  for (int i = 0; i < derived->values.count; i++) numbers[i] = -1;
   tile_section *sections = tile_sections(a, forward);
   for (int i = 0; i < derived->results.count; i++) needed[derived->results.items[i].value] = true;
   for (int i = derived->values.count - 1; i >= 0; i--) {
     if (!needed[i]) continue;
     if (i < count && sections[i] == TILE_BODY && cost_per_element(forward, i) >= WORTH_KEEPING) {
-      kept[i] = true;
+      numbers[i] = i;
       continue;
     }
     const tile_value *v = &derived->values.items[i];
     for (int k = 0; k < tile_arity(v->op); k++) needed[v->args[k]] = true;
   }
-  return kept;
+  return numbers;
 }
 
-// The backward with its kept values as arguments; stash numbers are values of the forward program at first.
-static tile_program *read_stash(arena *a, const tile_program *forward, const tile_program *derived,
-                                const bool *kept) {
+// The backward with some values as arguments; their stash numbers by value, -1: computed.
+static tile_program *read_stash(arena *a, const tile_program *derived, const int *numbers) {
   tile_program *p = tile_program_like(a, derived->name, derived);
   tile_id *image = ARENA_ARRAY(a, tile_id, derived->values.count);
   for (int i = 0; i < derived->values.count; i++) {
-    if (i < forward->values.count && kept[i]) {
-      image[i] = tile_argument(p, stash_place(forward, i, TILE_STASH, i));
+    if (numbers[i] >= 0) {
+      image[i] = tile_argument(p, stash_place(derived, i, TILE_STASH, numbers[i]));
       continue;
     }
     tile_value v = derived->values.items[i];
@@ -74,20 +77,25 @@ static tile_program *read_stash(arena *a, const tile_program *forward, const til
   return p;
 }
 
+// The same values, with the results of some roles.
+static tile_program *copy_of(arena *a, const tile_program *program, unsigned roles) {
+  tile_program *copy = tile_program_like(a, program->name, program);
+  for (int i = 0; i < program->values.count; i++) {
+    tile_append_exact(copy, program->values.items[i]);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *result = &program->results.items[i];
+    if (roles >> result->place.role & 1) vec_push(a, &copy->results, *result);
+  }
+  return copy;
+}
+
 tile_gradient stash_forward_values(arena *a, const tile_program *forward,
                                    const tile_program *derived) {
-  bool *kept = choose(a, forward, derived);
-  tile_program *backward = read_stash(a, forward, derived, kept);
+  tile_program *backward = read_stash(a, derived, choose(a, forward, derived));
   // What is read after simplification is kept, numbered in order.
   backward = tile_restrict(a, tile_simplify(a, backward), ~0u);
-  tile_program *recompute = tile_program_like(a, forward->name, forward);
-  for (int i = 0; i < forward->values.count; i++) {
-    tile_append_exact(recompute, forward->values.items[i]);
-  }
-  for (int i = 0; i < forward->results.count; i++) {
-    const tile_result *result = &forward->results.items[i];
-    if (result->place.role == TILE_NEXT_STATE) vec_push(a, &recompute->results, *result);
-  }
+  tile_program *recompute = copy_of(a, forward, 1u << TILE_NEXT_STATE);
   int count = 0;
   for (int i = 0; i < backward->arguments.count; i++) {
     tile_place *place = &backward->arguments.items[i];
@@ -100,4 +108,56 @@ tile_gradient stash_forward_values(arena *a, const tile_program *forward,
   return (tile_gradient){.backward = tile_finish(a, backward),
                          .recompute = tile_finish(a, tile_restrict(a, recompute, ~0u)),
                          .stash_count = count};
+}
+
+// ---- chunk form -------------------------------------------------------------------------------------------------------
+
+tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values,
+                                int count) {
+  int *numbers = ARENA_ARRAY(a, int, backward->values.count);
+  for (int i = 0; i < backward->values.count; i++) numbers[i] = -1;
+  for (int i = 0; i < count; i++) numbers[values[i]] = i;
+  return tile_restrict(a, read_stash(a, backward, numbers), ~0u);
+}
+
+tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values,
+                                int count) {
+  tile_program *p = copy_of(a, forward, ~0u);
+  for (int i = 0; i < count; i++) {
+    tile_result result = {stash_place(forward, values[i], TILE_KEEP, i), values[i]};
+    vec_push(a, &p->results, result);
+  }
+  return p;
+}
+
+static int find_argument(const tile_program *p, const tile_place *place) {
+  for (int i = 0; i < p->arguments.count; i++) {
+    const tile_place *x = &p->arguments.items[i];
+    if (x->role == place->role && x->tensor == place->tensor && x->lag == place->lag &&
+        x->slot == place->slot && x->component == place->component && x->stash == place->stash) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *program) {
+  tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
+  for (int i = 0; i < program->values.count; i++) {
+    tile_value v = program->values.items[i];
+    bool found = true;
+    for (int k = 0; k < tile_arity(v.op); k++) {
+      v.args[k] = image[v.args[k]];
+      found = found && v.args[k] != NO_TILE;
+    }
+    if (v.op == TILE_ARGUMENT) v.index = find_argument(in, &program->arguments.items[v.index]);
+    bool swaps = v.op == TILE_ADD || v.op == TILE_MUL || v.op == TILE_DOT;
+    image[i] = found && (v.op != TILE_ARGUMENT || v.index >= 0) ? tile_find(in, v) : NO_TILE;
+    if (image[i] != NO_TILE || !found || !swaps) continue;
+    tile_id first = v.args[0];
+    v.args[0] = v.args[1];
+    v.args[1] = first;
+    image[i] = tile_find(in, v);
+  }
+  return image;
 }

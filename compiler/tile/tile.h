@@ -50,7 +50,8 @@ typedef enum tile_role {
   TILE_INPUT,             /* input `tensor` at these steps */
   TILE_PARAM,             /* parameter `tensor` */
   TILE_STATE,             /* state before the first of these steps (a TENSOR_STATE, or a slot of a lag buffer) */
-  TILE_STASH,             /* value `stash` of the recomputed forward pass at these steps (backward, step form) */
+  TILE_STASH,             /* value `stash` of the forward pass at these steps (backward): step form: of the steps that
+                             were computed again; chunk form: as the forward left it */
   TILE_D_OUTPUT,          /* cotangent of output `tensor` */
   TILE_D_NEXT_STATE,      /* cotangent of the state after these steps */
   /* results */
@@ -224,6 +225,12 @@ typedef struct tile_gradient {
   int stash_count;
 } tile_gradient;
 tile_gradient tile_differentiate(arena *a, const tile_program *forward);
+/* Chunk form: `backward` with these of its values read as stashes 0, 1, .. in place of computed, and `forward` with
+ * the same values (by its own numbers) kept. */
+tile_program *tile_read_stashes(arena *a, const tile_program *backward, const tile_id *values, int count);
+tile_program *tile_keep_stashes(arena *a, const tile_program *forward, const tile_id *values, int count);
+/* By value of `program`: the value of `in` that is computed alike from the same arguments, or NO_TILE. */
+tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *program);
 /* The backward program alone, as people write it: forward values are computed again, exponentials are natural. */
 tile_program *tile_backward(arena *a, const tile_program *forward);
 

@@ -53,7 +53,8 @@ static needs needs_of(const call *c, int kind) {
   if (kind != REC_KERNEL_BACKWARD) n.replaced = replaced_bytes(c, kernel_of(c, kind));
   if (!kernel_of(c, REC_KERNEL_BACKWARD)->reads_saved) return n;
   int64_t line = REC_ALIGNMENT / c->table->number_bytes;
-  n.chunk_numbers = round_up(call_count(c, &c->table->saved, 0), line);
+  n.chunk_numbers =
+      round_up(call_count(c, &c->table->kept, 0) + call_count(c, &c->table->saved, 0), line);
   n.chunks = (c->time + c->table->chunk - 1) / c->table->chunk;
   if (c->packed) n.chunks = c->time / c->table->chunk + c->sequences; /* call_chunks_before */
   n.saved = c->batch * n.chunks * n.chunk_numbers * c->table->number_bytes;

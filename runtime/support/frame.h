@@ -23,7 +23,7 @@ typedef struct rec_frame {
   int64_t batch, time;         /* sizes */
   const int64_t *axis_size;    /* by the recurrence's axis */
   const rec_slot *slots;
-  void *saved;                 /* chunk-start states, [batch][chunk number][states], NULL: not wanted / not there */
+  void *saved;                 /* [batch][chunk number][kept values, chunk-start states], NULL: not wanted / not there */
   int64_t saved_batch_stride;  /* in elements of the state type */
   int64_t saved_chunk_stride;
 } rec_frame;

@@ -108,6 +108,7 @@ typedef struct rec_table {
   int32_t memory_count, memories_at;
   int32_t chunk;               /* steps between saved states */
   rec_table_count saved;       /* numbers of one saved state */
+  rec_table_count kept;        /* host: numbers that the forward keeps of a chunk beside it */
   rec_table_kernel kernels[REC_KERNEL_COUNT];
   /* GPUs: chunk 0 where the library holds no code for them. */
   int32_t gpu_chunk, unused;

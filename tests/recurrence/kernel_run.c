@@ -57,12 +57,29 @@ bool kernel_clone_runs(codegen_clone clone) {
 
 // ---- running kernels on the tensors of a trial ------------------------------------------------------------------------
 
+// The numbers that are saved of a chunk.
+static int64_t saved_elements(const library *lib, const trial *t) {
+  int64_t most = 0;
+  for (int i = 0; i < lib->object->kernels.count; i++) {
+    const codegen_bytes *kept = &lib->object->kernels.items[i].kept;
+    int64_t numbers = 0;
+    for (int k = 0; k < kept->terms.count; k++) {
+      int64_t product = kept->terms.items[k].coefficient;
+      for (int axis = 0; axis < t->recurrence->body.axes.count; axis++) {
+        if (axis_in(kept->terms.items[k].axes, axis)) product *= t->run.axis_sizes[axis];
+      }
+      numbers += product;
+    }
+    if (numbers > most) most = numbers;
+  }
+  return most + codegen_saved_elements(t->recurrence, t->run.axis_sizes);
+}
+
 launch launch_new(arena *a, const library *lib, codegen_clone clone, trial *t, bool f64,
                   bool bare) {
   launch l = {.a = a, .lib = lib, .clone = clone, .t = t, .f64 = f64, .bare = bare};
   int64_t line = REC_SAVED_ALIGNMENT / 4;
-  l.saved_elements =
-      (codegen_saved_elements(t->recurrence, t->run.axis_sizes) + line - 1) / line * line;
+  l.saved_elements = (saved_elements(lib, t) + line - 1) / line * line;
   l.saved = arena_alloc(a, (size_t)(l.saved_elements * 2 * (t->run.time + 1) + line) * 8);
   l.saved = (char *)l.saved + (REC_SAVED_ALIGNMENT - (uintptr_t)l.saved % REC_SAVED_ALIGNMENT);
   return l;
