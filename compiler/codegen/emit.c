@@ -164,21 +164,77 @@ bool int_known(ir x, int64_t *value) {
   return true;
 }
 
-ir int_add(emitter *e, ir x, ir y) { return LLVMBuildNSWAdd(e->b, x, y, ""); }
-ir int_sub(emitter *e, ir x, ir y) { return LLVMBuildNSWSub(e->b, x, y, ""); }
+/* GPU: indices of tiles have 32 bits, steps and strides of tensors 64. Numbers take the width of what they meet. */
+static ir as_wide(emitter *e, ir x, LLVMTypeRef type) {
+  int64_t n;
+  if (int_known(x, &n)) return LLVMConstInt(type, (unsigned long long)n, 1);
+  return LLVMBuildSExt(e->b, x, type, "");
+}
+
+static void same_width(emitter *e, ir *x, ir *y) {
+  LLVMTypeRef tx = LLVMTypeOf(*x), ty = LLVMTypeOf(*y);
+  int64_t n;
+  if (tx == ty) return;
+  bool wide_x = tx == e->i64;
+  if (int_known(*x, &n)) {
+    *x = as_wide(e, *x, ty);
+  } else if (int_known(*y, &n)) {
+    *y = as_wide(e, *y, tx);
+  } else if (wide_x) {
+    *y = as_wide(e, *y, tx);
+  } else {
+    *x = as_wide(e, *x, ty);
+  }
+}
+
+ir int_add(emitter *e, ir x, ir y) {
+  int64_t n;
+  if (e->gpu && int_known(x, &n) && n == 0) return y;
+  if (e->gpu && int_known(y, &n) && n == 0) return x;
+  same_width(e, &x, &y);
+  return LLVMBuildNSWAdd(e->b, x, y, "");
+}
+
+ir int_sub(emitter *e, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildNSWSub(e->b, x, y, "");
+}
+
+ir int_div(emitter *e, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildUDiv(e->b, x, y, "");
+}
+
+ir int_rem(emitter *e, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildURem(e->b, x, y, "");
+}
+
+ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildICmp(e->b, p, x, y, "");
+}
+
+ir int_choose(emitter *e, ir condition, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildSelect(e->b, condition, x, y, "");
+}
 
 ir int_mul(emitter *e, ir x, ir y) {
   int64_t n;
   if (int_known(y, &n) && n == 1) return x;
   if (int_known(x, &n) && n == 1) return y;
+  same_width(e, &x, &y);
   return LLVMBuildNSWMul(e->b, x, y, "");
 }
 
 ir int_min(emitter *e, ir x, ir y) {
+  same_width(e, &x, &y);
   return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
 }
 
 ir int_max(emitter *e, ir x, ir y) {
+  same_width(e, &x, &y);
   return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, x, y, ""), x, y, "");
 }
 
@@ -320,7 +376,21 @@ emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *nam
   return loop_begin_by(e, begin, end, integer(e, step), name);
 }
 
+/* GPU: a loop whose end is known counts in 32 bits. */
+static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
+  int64_t n;
+  if (e->gpu && int_known(*end, &n) && n < INT32_MAX) *end = as_wide(e, *end, e->i32);
+  if (LLVMTypeOf(*begin) != LLVMTypeOf(*end)) {
+    bool narrow = LLVMTypeOf(*end) == e->i32 && int_known(*begin, &n);
+    LLVMTypeRef type = narrow ? e->i32 : e->i64;
+    *begin = LLVMTypeOf(*begin) == type ? *begin : as_wide(e, *begin, type);
+    *end = LLVMTypeOf(*end) == type ? *end : as_wide(e, *end, type);
+  }
+  if (LLVMTypeOf(*step) != LLVMTypeOf(*begin)) *step = as_wide(e, *step, LLVMTypeOf(*begin));
+}
+
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
+  loop_width(e, &begin, &end, &step);
   emit_loop loop = {.step = step};
   LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
   loop.head = new_block(e, name);
@@ -328,7 +398,7 @@ emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name)
   loop.exit = new_block(e, "");
   LLVMBuildBr(e->b, loop.head);
   LLVMPositionBuilderAtEnd(e->b, loop.head);
-  loop.index = LLVMBuildPhi(e->b, e->i64, name);
+  loop.index = LLVMBuildPhi(e->b, LLVMTypeOf(begin), name);
   LLVMAddIncoming(loop.index, &begin, &before, 1);
   ir more = LLVMBuildICmp(e->b, LLVMIntSLT, loop.index, end, "");
   LLVMBuildCondBr(e->b, more, loop.body, loop.exit);

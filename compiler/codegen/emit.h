@@ -63,6 +63,10 @@ ir int_sub(emitter *e, ir x, ir y);
 ir int_mul(emitter *e, ir x, ir y);
 ir int_min(emitter *e, ir x, ir y);
 ir int_max(emitter *e, ir x, ir y);
+ir int_div(emitter *e, ir x, ir y); /* of numbers that are not negative, as int_rem */
+ir int_rem(emitter *e, ir x, ir y);
+ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y);
+ir int_choose(emitter *e, ir condition, ir x, ir y);
 bool int_known(ir x, int64_t *value);
 ir element(emitter *e, LLVMTypeRef type, ir base, ir index);
 ir load_real(emitter *e, ir address, int lanes);

@@ -95,7 +95,7 @@ static void one_item(host *h, ir item) {
   if (h->m.kind == MAP_THREADS) {
     ir size = h->axis_size[lane];
     ir index = int_add(e, int_mul(e, h->lane_part, integer(e, h->k->lane_block)), h->team.thread);
-    h->team.inside = LLVMBuildICmp(e->b, LLVMIntSLT, index, size, "");
+    h->team.inside = int_compare(e, LLVMIntSLT, index, size);
     h->at.index[lane] = int_min(e, index, int_sub(e, size, integer(e, 1)));
   }
   host_whole_instance(h);
@@ -126,6 +126,8 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   char text[16];
   snprintf(text, sizeof text, "%d", threads);
   llvm_attribute(e->m, function, "nvvm.reqntid", text);
+  /* all registers that so many threads can have: without it ptxas leaves room for two blocks, and spills */
+  llvm_attribute(e->m, function, "nvvm.minctasm", "1");
   parameter_attributes(e->context, function, bytes);
   emit_open(e, function);
   return function;
@@ -147,7 +149,7 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   h.frame = LLVMGetParam(function, 0);
   host_read_sizes(&h);
-  h.team.thread = LLVMBuildZExt(e->b, gpu_call(e, GPU_THREAD_X, NULL, 0), e->i64, "");
+  h.team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
   h.chip = gpu_call(e, GPU_SHARED, NULL, 0);
   h.team.sums = host_scratch_at(&h, h.chip, h.sums);
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");

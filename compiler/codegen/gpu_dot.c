@@ -107,14 +107,14 @@ static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *aroun
   int64_t rows = known_size(l, p->nest->dot.i) / p->rows;
   place_in_loops at = l->outside;
   sums s;
-  ir j = LLVMBuildURem(e->b, index, integer(e, columns), "");
-  ir rest = LLVMBuildUDiv(e->b, index, integer(e, columns), "");
-  ir i = LLVMBuildURem(e->b, rest, integer(e, rows), "");
-  rest = LLVMBuildUDiv(e->b, rest, integer(e, rows), "");
+  ir j = int_rem(e, index, integer(e, columns));
+  ir rest = int_div(e, index, integer(e, columns));
+  ir i = int_rem(e, rest, integer(e, rows));
+  rest = int_div(e, rest, integer(e, rows));
   for (int x = around->count - 1; x >= 0; x--) {
     ir size = l->axis_size[around->axes[x]];
-    at.index[around->axes[x]] = LLVMBuildURem(e->b, rest, size, "");
-    rest = LLVMBuildUDiv(e->b, rest, size, "");
+    at.index[around->axes[x]] = int_rem(e, rest, size);
+    rest = int_div(e, rest, size);
   }
   for (int r = 0; r < p->rows; r++)
     s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));

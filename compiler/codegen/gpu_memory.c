@@ -126,7 +126,7 @@ static void stage_row(lower *l, const place_in_loops *at, void *data) {
   ir slot = stack_slot(e, e->real, "row");
   store_real(e, real_number(e, 0, 0), slot);
   emit_branch branch =
-      branch_begin(e, LLVMBuildICmp(e->b, LLVMIntSLT, at->index[d->t], d->rows, ""));
+      branch_begin(e, int_compare(e, LLVMIntSLT, at->index[d->t], d->rows));
   store_real(e, view_load(l, d->from, at, d->axes), slot);
   branch_end(e, &branch);
   view_store(l, d->to, at, d->axes, load_real(e, slot, 0));
@@ -149,7 +149,7 @@ void gpu_stage_rows(host *h, part *p, int argument, ir begin, ir rows) {
   }
   axis_set axes = tile_place_axes(p->program, place);
   stage_data data = {.from = &memory, .to = &copy, .axes = axes, .t = t};
-  data.rows = present ? LLVMBuildSelect(e->b, present, rows, integer(e, 0), "") : rows;
+  data.rows = present ? int_choose(e, present, rows, integer(e, 0)) : rows;
   p->l.outside = h->at;
   lower_points(&p->l, plan_tile_axes(&h->m, axes), false, stage_row, &data);
   p->l.arguments[argument] = copy;

@@ -41,7 +41,7 @@ static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
 static ir plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
 
 static ir below(lower *l, ir index, int axis) {
-  return LLVMBuildICmp(l->e->b, LLVMIntSLT, index, integer(l->e, size_of(l, axis)), "");
+  return int_compare(l->e, LLVMIntSLT, index, integer(l->e, size_of(l, axis)));
 }
 
 /* ---- operands ---- */
@@ -82,8 +82,8 @@ static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in
     inside = inside ? LLVMBuildAnd(e->b, inside, here, "") : here;
   }
   place_in_loops where = *at;
-  where.index[o->line] = inside ? LLVMBuildSelect(e->b, inside, line, integer(e, 0), "") : line;
-  where.index[depth] = inside ? LLVMBuildSelect(e->b, inside, k, integer(e, 0), "") : k;
+  where.index[o->line] = inside ? int_choose(e, inside, line, integer(e, 0)) : line;
+  where.index[depth] = inside ? int_choose(e, inside, k, integer(e, 0)) : k;
   ir x = view_load(l, &o->v, &where, o->axes);
   return inside ? choose(e, inside, x, real_number(e, 0, 0)) : x;
 }
@@ -103,10 +103,10 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
 static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
   const mma_operand *o = &p->a;
-  ir row = LLVMBuildURem(e->b, p->lane, integer(e, 8), "");
-  ir matrix = LLVMBuildUDiv(e->b, p->lane, integer(e, 8), "");
-  ir second = int_mul(e, LLVMBuildURem(e->b, matrix, integer(e, 2), ""), integer(e, 8));
-  ir later = int_mul(e, LLVMBuildUDiv(e->b, matrix, integer(e, 2), ""), integer(e, 8));
+  ir row = int_rem(e, p->lane, integer(e, 8));
+  ir matrix = int_div(e, p->lane, integer(e, 8));
+  ir second = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8));
+  ir later = int_mul(e, int_div(e, matrix, integer(e, 2)), integer(e, 8));
   bool transposed = o->way == BY_MATRIX_TRANSPOSED;
   place_in_loops where = *at;
   ir line = int_add(e, p->first_row, second), depth = int_add(e, k, later);
@@ -122,9 +122,9 @@ static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir c
                           ir out[2]) {
   emitter *e = l->e;
   const mma_operand *o = &p->b;
-  ir row = LLVMBuildURem(e->b, p->lane, integer(e, 8), "");
-  ir matrix = LLVMBuildUDiv(e->b, p->lane, integer(e, 8), "");
-  ir later = int_mul(e, LLVMBuildURem(e->b, matrix, integer(e, 2), ""), integer(e, 8));
+  ir row = int_rem(e, p->lane, integer(e, 8));
+  ir matrix = int_div(e, p->lane, integer(e, 8));
+  ir later = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8));
   bool transposed = o->way == BY_MATRIX_TRANSPOSED;
   place_in_loops where = *at;
   ir depth = int_add(e, k, later);
@@ -191,7 +191,7 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   if (l->p->values[dot->b].zero_above && dot->j == t && dot->k == s)
     *end = int_min(e, *end, plus(l, p->first_column, p->tiles * TILE_COLUMNS));
   if (l->p->values[dot->b].zero_above && dot->j == s && dot->k == t)
-    *begin = int_mul(e, LLVMBuildUDiv(e->b, p->first_column, columns, ""), columns);
+    *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
 }
 
 static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
@@ -252,14 +252,14 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
                       const loop_axes *around) {
   emitter *e = l->e;
   place_in_loops at = l->outside;
-  ir j = LLVMBuildURem(e->b, index, integer(e, column_blocks), "");
-  ir rest = LLVMBuildUDiv(e->b, index, integer(e, column_blocks), "");
-  ir i = LLVMBuildURem(e->b, rest, integer(e, row_blocks), "");
-  rest = LLVMBuildUDiv(e->b, rest, integer(e, row_blocks), "");
+  ir j = int_rem(e, index, integer(e, column_blocks));
+  ir rest = int_div(e, index, integer(e, column_blocks));
+  ir i = int_rem(e, rest, integer(e, row_blocks));
+  rest = int_div(e, rest, integer(e, row_blocks));
   for (int x = around->count - 1; x >= 0; x--) {
     ir size = l->axis_size[around->axes[x]];
-    at.index[around->axes[x]] = LLVMBuildURem(e->b, rest, size, "");
-    rest = LLVMBuildUDiv(e->b, rest, size, "");
+    at.index[around->axes[x]] = int_rem(e, rest, size);
+    rest = int_div(e, rest, size);
   }
   p->first_row = int_mul(e, i, integer(e, TILE_ROWS));
   p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
@@ -303,10 +303,10 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   while (p.tiles > 1 && (outer * blocks_up(tiles, p.tiles) < warps || tiles < p.tiles))
     p.tiles /= 2;
   int64_t columns = blocks_up(tiles, p.tiles);
-  p.lane = LLVMBuildURem(e->b, l->team->thread, integer(e, GPU_WARP_LANES), "");
-  p.group = LLVMBuildUDiv(e->b, p.lane, integer(e, 4), "");
-  p.pair = LLVMBuildURem(e->b, p.lane, integer(e, 4), "");
-  ir warp = LLVMBuildUDiv(e->b, l->team->thread, integer(e, GPU_WARP_LANES), "");
+  p.lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES));
+  p.group = int_div(e, p.lane, integer(e, 4));
+  p.pair = int_rem(e, p.lane, integer(e, 4));
+  ir warp = int_div(e, l->team->thread, integer(e, GPU_WARP_LANES));
   emit_loop loop = loop_begin(e, warp, integer(e, outer * columns), warps, "block");
   one_block(l, &p, loop.index, rows, columns, &around);
   loop_end(e, &loop);

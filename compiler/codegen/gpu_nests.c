@@ -51,7 +51,7 @@ static void one_column(lower *l, const place_in_loops *at, void *data) {
 /* A system of one column alone is one thread's: the others must not read what it has not stored. */
 static void by_first_thread(lower *l, place_in_loops *at, const gpu_system *s) {
   emitter *e = l->e;
-  ir first = LLVMBuildICmp(e->b, LLVMIntEQ, l->team->thread, integer(e, 0), "");
+  ir first = int_compare(e, LLVMIntEQ, l->team->thread, integer(e, 0));
   emit_branch branch = branch_begin(e, first);
   one_column(l, at, (void *)s);
   branch_end(e, &branch);
@@ -116,17 +116,17 @@ static ir warp_sum(emitter *e, ir x) {
 }
 
 static ir lane_number(lower *l) {
-  return LLVMBuildURem(l->e->b, l->team->thread, integer(l->e, GPU_WARP_LANES), "");
+  return int_rem(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
 }
 
 static ir warp_number(lower *l) {
-  return LLVMBuildUDiv(l->e->b, l->team->thread, integer(l->e, GPU_WARP_LANES), "");
+  return int_div(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
 }
 
 /* The first lane of every warp stores what its warp came to. */
 static void store_of_warp(lower *l, ir x, ir row) {
   emitter *e = l->e;
-  ir first = LLVMBuildICmp(e->b, LLVMIntEQ, lane_number(l), integer(e, 0), "");
+  ir first = int_compare(e, LLVMIntEQ, lane_number(l), integer(e, 0));
   emit_branch branch = branch_begin(e, first);
   store_real(e, x, element(e, e->real, l->team->sums, int_add(e, row, warp_number(l))));
   branch_end(e, &branch);
@@ -211,7 +211,7 @@ static void store_sum(lower *l, const plan_nest *nest, int position, const place
 static void sum_here(lower *l, const plan_nest *nest, int position, const place_in_loops *at) {
   emitter *e = l->e;
   gpu_call(e, GPU_BARRIER, NULL, 0);
-  ir first = LLVMBuildICmp(e->b, LLVMIntEQ, l->team->thread, integer(e, 0), "");
+  ir first = int_compare(e, LLVMIntEQ, l->team->thread, integer(e, 0));
   emit_branch branch = branch_begin(e, first);
   store_sum(l, nest, position, at);
   branch_end(e, &branch);
@@ -237,8 +237,8 @@ static void point_among_threads(lower *l, const plan_nest *nest, int position) {
   ir rest = loop.index;
   for (int axis = l->p->program->axes.count - 1; axis >= 0; axis--) {
     if (!axis_in(nest->axes, axis)) continue;
-    at.index[axis] = LLVMBuildURem(e->b, rest, l->axis_size[axis], "");
-    rest = LLVMBuildUDiv(e->b, rest, l->axis_size[axis], "");
+    at.index[axis] = int_rem(e, rest, l->axis_size[axis]);
+    rest = int_div(e, rest, l->axis_size[axis]);
   }
   store_sum(l, nest, position, &at);
   loop_end(e, &loop);

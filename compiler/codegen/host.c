@@ -145,7 +145,7 @@ static void lanes_of_instance(host *h, ir block, const instance_functions *f) {
   emit_loop loop = loop_begin(e, begin, end, h->m.lanes, "lanes");
   if (f->rest) {
     ir full =
-        LLVMBuildICmp(e->b, LLVMIntSLE, int_add(e, loop.index, integer(e, h->m.lanes)), end, "");
+        int_compare(e, LLVMIntSLE, int_add(e, loop.index, integer(e, h->m.lanes)), end);
     emit_branch branch = branch_begin(e, full);
     call_instance(h, f->whole, f->type, loop.index);
     branch_else(e, &branch);
@@ -217,9 +217,9 @@ static void instances_inside(host *h, ir first, ir last) {
   loop = loop_begin(e, first, last, 1, "instance");
   place_instance(h, loop.index, first);
   host_open_instance(h, p);
-  ir new_group = LLVMBuildICmp(e->b, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0), "");
+  ir new_group = int_compare(e, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0));
   new_group =
-      LLVMBuildOr(e->b, new_group, LLVMBuildICmp(e->b, LLVMIntEQ, loop.index, first, ""), "");
+      LLVMBuildOr(e->b, new_group, int_compare(e, LLVMIntEQ, loop.index, first), "");
   host_set_chunk(h, p, chunk, new_group);
   lower_region(&p->l, REGION_PROLOGUE);
   emit_branch branch = branch_begin(e, new_group);

@@ -254,7 +254,7 @@ static ir is_first(host *h, axis_set axes) {
   axis_set cut = host_grid_of(h->k) & axes;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (!axis_in(cut, axis)) continue;
-    ir first = LLVMBuildICmp(e->b, LLVMIntEQ, h->at.index[axis], integer(e, 0), "");
+    ir first = int_compare(e, LLVMIntEQ, h->at.index[axis], integer(e, 0));
     here = LLVMBuildAnd(e->b, here, first, "");
   }
   return here;

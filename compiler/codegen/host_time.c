@@ -184,7 +184,7 @@ static void pad_point(lower *l, const place_in_loops *at, void *data) {
     return;
   }
   emit_branch branch =
-      branch_begin(e, LLVMBuildICmp(e->b, LLVMIntSLT, at->index[d->t], d->rows, ""));
+      branch_begin(e, int_compare(e, LLVMIntSLT, at->index[d->t], d->rows));
   view_store(l, d->to, at, d->axes, view_load(l, d->from, at, d->axes));
   branch_else(e, &branch);
   view_store(l, d->to, at, d->axes, real_number(e, 0, 0));
@@ -228,8 +228,8 @@ static void set_rows(host *h, part *p, int i, ir begin, ir rows, ir new_group) {
   }
   bool narrow = number_is_narrow(memory.stored);
   memory.base = element(e, view_type(e, &memory), memory.base, inside);
-  ir available = present ? LLVMBuildSelect(e->b, present, rows, integer(e, 0), "") : rows;
-  ir padded = LLVMBuildICmp(e->b, LLVMIntSLT, available, integer(e, p->program->chunk), "");
+  ir available = present ? int_choose(e, present, rows, integer(e, 0)) : rows;
+  ir padded = int_compare(e, LLVMIntSLT, available, integer(e, p->program->chunk));
   if (narrow) padded = LLVMConstInt(e->i1, 1, 0);
   axis_set axes = tile_place_axes(p->program, place);
   bool shared = new_group && !axis_in(axes, h->m.shared_axis);
@@ -248,6 +248,7 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
   lower *l = &p->l;
   ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
   ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
+  if (e->gpu) rows = LLVMBuildTrunc(e->b, rows, e->i32, "");
   l->rows = rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
@@ -266,7 +267,7 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
     if (!place->time || !p->result_memory[i].base) continue;
     target->at = host_at_time(h, p->result_memory[i], begin, p->result_time_stride[i]);
     target->at.stride[p->program->time_axis] = p->result_time_stride[i];
-    target->limit = LLVMBuildSelect(e->b, target->active, rows, integer(e, 0), "");
+    target->limit = int_choose(e, target->active, rows, integer(e, 0));
   }
 }
 

@@ -59,7 +59,7 @@ static void store_result(lower *l, const place_in_loops *at, int index) {
     add_or_store(l, target, &where, axes, x);
   } else {
     emit_branch branch =
-        branch_begin(e, LLVMBuildICmp(e->b, LLVMIntSLT, at->index[t], target->limit, ""));
+        branch_begin(e, int_compare(e, LLVMIntSLT, at->index[t], target->limit));
     add_or_store(l, target, &where, axes, x);
     branch_end(e, &branch);
   }
@@ -124,8 +124,8 @@ static void among_threads(lower *l, const loop_axes *axes, place_in_loops *at, n
   ir rest = loop.index;
   for (int i = axes->count - 1; i > 0; i--) {
     ir size = l->axis_size[axes->axes[i]];
-    at->index[axes->axes[i]] = LLVMBuildURem(e->b, rest, size, "");
-    rest = LLVMBuildUDiv(e->b, rest, size, "");
+    at->index[axes->axes[i]] = int_rem(e, rest, size);
+    rest = int_div(e, rest, size);
   }
   at->index[axes->axes[0]] = rest;
   inner(l, at, data);
@@ -141,7 +141,7 @@ void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nes
     among_threads(l, axes, at, inner, data);
   } else {
     /* what all threads need: all compute it, one stores it */
-    l->only = LLVMBuildICmp(l->e->b, LLVMIntEQ, l->team->thread, integer(l->e, 0), "");
+    l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
     inner(l, at, data);
     l->only = NULL;
   }
@@ -159,7 +159,7 @@ static vectors vectors_of(lower *l, int axis) {
   emitter *e = l->e;
   int64_t size = known_size(l, axis), width = l->m->width, whole = size / width * width;
   if (size == TILE_RUNTIME_SIZE) {
-    ir rest = LLVMBuildURem(e->b, l->axis_size[axis], integer(e, width), "");
+    ir rest = int_rem(e, l->axis_size[axis], integer(e, width));
     return (vectors){int_sub(e, l->axis_size[axis], rest), (int)width, true, 0};
   }
   if (size <= 2 * width) whole = 0;
@@ -388,7 +388,7 @@ static void reduce_together(lower *l, points *n) {
     tile_op op = value(l, n->nest->values.items[i])->op;
     if (reduces(op)) store_real(l->e, team_all(l, op, load_real(l->e, n->sums[i], 0)), n->sums[i]);
   }
-  l->only = LLVMBuildICmp(l->e->b, LLVMIntEQ, l->team->thread, integer(l->e, 0), "");
+  l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
   finish_sums(l, &at, n, &(vectors){0});
   l->only = NULL;
 }

@@ -39,7 +39,7 @@ typedef struct result_target {
 
 /* GPU: the threads of a block. */
 typedef struct team {
-  ir thread;   /* i64 */
+  ir thread;   /* i32 */
   int threads;
   bool shares; /* MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis */
   ir inside;   /* MAP_THREADS: this thread has one */

@@ -69,7 +69,7 @@ static ir placed_at(lower *l, const place_in_loops *at, const tile_value *v) {
     ir entry = real_number(e, v->index2, at->lanes);
     here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, v->index), entry);
   } else {
-    here = LLVMBuildICmp(e->b, LLVMIntEQ, at->index[v->index], integer(e, v->index2), "");
+    here = int_compare(e, LLVMIntEQ, at->index[v->index], integer(e, v->index2));
   }
   ir x = lower_value_at(l, &from, v->args[0]);
   if (ir_lanes(x)) here = spread(e, here, ir_lanes(x));
@@ -124,8 +124,8 @@ static ir joined_at(lower *l, const place_in_loops *at, tile_id id) {
   if (lanes && !within_inner(index, at->lanes, inner)) return by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
-  from.index[v->index2] = LLVMBuildUDiv(e->b, index, integer(e, inner), "");
-  from.index[v->index3] = LLVMBuildURem(e->b, index, integer(e, inner), "");
+  from.index[v->index2] = int_div(e, index, integer(e, inner));
+  from.index[v->index3] = int_rem(e, index, integer(e, inner));
   if (lanes) from.vector_axis = v->index3;
   return lower_value_at(l, &from, v->args[0]);
 }
@@ -139,8 +139,8 @@ static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
   from.moved = true;
   ir index = int_sub(e, at->index[v->index], integer(e, v->index2));
   ir inside =
-      LLVMBuildICmp(e->b, LLVMIntULT, index, integer(e, known_size(l, v->index)), "");
-  from.index[v->index] = LLVMBuildSelect(e->b, inside, index, integer(e, 0), "");
+      int_compare(e, LLVMIntULT, index, integer(e, known_size(l, v->index)));
+  from.index[v->index] = int_choose(e, inside, index, integer(e, 0));
   ir x = lower_value_at(l, &from, v->args[0]);
   if (ir_lanes(x)) inside = spread(e, inside, ir_lanes(x));
   return choose(e, inside, x, real_number(e, 0, ir_lanes(x)));

@@ -81,7 +81,7 @@ ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
     address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
     int64_t known;
     bool dense = lanes && int_known(stride, &known) && known == 1;
-    if (lanes && !dense) stride = LLVMBuildSelect(e->b, v->present, stride, integer(e, 0), "");
+    if (lanes && !dense) stride = int_choose(e, v->present, stride, integer(e, 0));
   }
   ir mask = lanes ? mask_for(l, v, at) : NULL;
   if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
