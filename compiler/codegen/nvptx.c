@@ -203,8 +203,7 @@ static const char passes[] =
     "always-inline,globaldce,"
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),"
     "function(loop(loop-rotate,loop-unroll-full),sroa,early-cse<memssa>,"
-    "instcombine<no-verify-fixpoint>,simplifycfg),"
-    "function(loop-mssa(loop-rotate,licm),gvn,instcombine<no-verify-fixpoint>,dse,simplifycfg,dce)";
+    "instcombine<no-verify-fixpoint>,simplifycfg,dse,dce)";
 
 void gpu_optimise(const llvm_module *m) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
