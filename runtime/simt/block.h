@@ -12,6 +12,12 @@ typedef struct shadow_cell {
   uint16_t writer, reader; /* threads; `reader` may be several (shared.c) */
 } shadow_cell;
 
+/* Memory of a block that its threads share. */
+typedef struct shadow {
+  const char *name;
+  shadow_cell *cells; /* one for SHADOW_BYTES */
+} shadow;
+
 /* An asynchronous copy under way: its thread has it until it waits. */
 typedef struct async_copy {
   int64_t group;
@@ -61,7 +67,8 @@ typedef struct simt_block {
   char *stacks;
   size_t stack_size;
   unsigned char *shared;
-  shadow_cell *cells;
+  unsigned char *scratch; /* in global memory, the block's own; NULL: none */
+  shadow shared_shadow, scratch_shadow;
   uint32_t epoch;
   int last_region; /* the region touched last is likely the next one */
   uint64_t random;
@@ -84,11 +91,13 @@ void simt_collect(const collective *c, void *passed);
 /* A collective reads for a lane, perhaps one that does not run. */
 void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment,
                   bool write);
+void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes,
+                  bool write);
 /* Marks bytes as being filled by a copy, and as filled by it. */
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 
-/* A cell for every so many bytes of shared memory: the smallest numbers that threads write side by side. */
+/* A cell for every so many bytes: the smallest numbers that threads write side by side. */
 enum { SHADOW_BYTES = 2 };
 
 /* Copies that the thread has not waited for, when it ends. */

@@ -57,6 +57,18 @@ static void count_sectors(const simt_block *b, const simt_region *r, const void 
   }
 }
 
+/* Scratch belongs to one block, whose threads share it like shared memory. */
+static void check_scratch(simt_block *b, const void *at, int32_t bytes, bool write) {
+  const simt_launch *l = b->launch;
+  int64_t offset = (int64_t)((uintptr_t)at - (uintptr_t)l->scratch),
+          own = offset - b->number * l->scratch_bytes;
+  if (offset < 0 || offset >= l->blocks * l->scratch_bytes) return;
+  if (own < 0 || own > l->scratch_bytes - bytes)
+    simt_fail("%s %d bytes of scratch of block %lld", write ? "writes" : "reads", bytes,
+              (long long)(offset / l->scratch_bytes));
+  shadow_check(b, &b->scratch_shadow, b->running, own, (uint32_t)bytes, write);
+}
+
 static void check_region(simt_block *b, const void *at, int32_t bytes, bool write) {
   const char *does = write ? "writes" : "reads";
   int index = find_region(b, at, bytes, write);
@@ -77,5 +89,6 @@ void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t
     simt_fail("%s %d bytes of global memory at an address that is not a multiple of %d",
               write ? "writes" : "reads", bytes, alignment);
   *(write ? &b->counts.written_bytes : &b->counts.read_bytes) += bytes;
+  if (b->launch->scratch_bytes > 0) check_scratch(b, at, bytes, write != 0);
   if (b->launch->region_count > 0) check_region(b, at, bytes, write != 0);
 }

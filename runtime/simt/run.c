@@ -245,6 +245,10 @@ static void run_block(simt_block *b, int64_t number) {
   b->at_barrier = b->gone = 0;
   b->epoch++;
   if (b->launch->shared_bytes) memset(b->shared, 0xff, (size_t)b->launch->shared_bytes);
+  if (b->launch->scratch_bytes) {
+    b->scratch = (unsigned char *)b->launch->scratch + number * b->launch->scratch_bytes;
+    memset(b->scratch, 0xff, (size_t)b->launch->scratch_bytes);
+  }
   start_threads(b);
   b->turn = (int)(draw(b) % (uint64_t)b->warp_count);
   b->warps[b->turn].rotation = (int)(draw(b) % SIMT_WARP);
@@ -262,9 +266,7 @@ static void *map_pages(size_t bytes) {
 static size_t shared_room(const simt_launch *launch) {
   return ((size_t)launch->shared_bytes + 4095) / 4096 * 4096 + 4096;
 }
-static size_t cells_room(const simt_launch *launch) {
-  return (shared_room(launch) / SHADOW_BYTES) * sizeof(shadow_cell);
-}
+static size_t cells_room(size_t bytes) { return (bytes / SHADOW_BYTES + 2) * sizeof(shadow_cell); }
 
 static size_t stacks_room(const simt_block *b) {
   return STACK_BELOW + b->stack_size * (size_t)b->launch->threads;
@@ -279,8 +281,10 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
   b->warps = calloc((size_t)b->warp_count, sizeof *b->warps);
   b->stacks = map_pages(stacks_room(b));
   b->shared = map_pages(shared_room(launch));
-  b->cells = map_pages(cells_room(launch));
-  return b->threads && b->warps && b->stacks && b->shared && b->cells;
+  b->shared_shadow = (shadow){"shared memory", map_pages(cells_room((size_t)launch->shared_bytes))};
+  b->scratch_shadow = (shadow){"scratch", map_pages(cells_room((size_t)launch->scratch_bytes))};
+  return b->threads && b->warps && b->stacks && b->shared && b->shared_shadow.cells &&
+         b->scratch_shadow.cells;
 }
 
 static void close_block(simt_block *b) {
@@ -289,7 +293,10 @@ static void close_block(simt_block *b) {
   free(b->warps);
   if (b->stacks) munmap(b->stacks, stacks_room(b));
   if (b->shared) munmap(b->shared, shared_room(b->launch));
-  if (b->cells) munmap(b->cells, cells_room(b->launch));
+  if (b->shared_shadow.cells)
+    munmap(b->shared_shadow.cells, cells_room((size_t)b->launch->shared_bytes));
+  if (b->scratch_shadow.cells)
+    munmap(b->scratch_shadow.cells, cells_room((size_t)b->launch->scratch_bytes));
 }
 
 void simt_counts_add(simt_counts *to, const simt_counts *from) {

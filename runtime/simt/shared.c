@@ -1,4 +1,4 @@
-/* Shared memory: bounds, alignment, races.
+/* Memory of a block, shared memory and scratch: bounds, alignment, races.
  *
  *   thread 3 writes bytes 0..3, thread 40 reads bytes 2..3, no barrier between them   ->   a race, in either order
  *
@@ -50,7 +50,8 @@ static void note_write(const simt_block *b, shadow_cell *cell, int thread) {
   cell->writer = (uint16_t)thread;
 }
 
-static _Noreturn void report_read(const shadow_cell *cell, int thread, uint32_t offset) {
+static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int thread,
+                                  int64_t offset) {
   char who[40];
   if (cell->reader == READER_MANY)
     snprintf(who, sizeof who, "threads of several warps");
@@ -58,29 +59,35 @@ static _Noreturn void report_read(const shadow_cell *cell, int thread, uint32_t 
     snprintf(who, sizeof who, "lanes of warp %d", cell->reader - READER_WARP);
   else
     snprintf(who, sizeof who, "thread %d", cell->reader);
-  simt_fail_thread(thread,
-                   "race: writes byte %u of shared memory, which %s read with no barrier between",
-                   offset, who);
+  simt_fail_thread(thread, "race: writes byte %lld of %s, which %s read with no barrier between",
+                   (long long)offset, s->name, who);
 }
 
-static void check_cell(simt_block *b, shadow_cell *cell, int thread, uint32_t offset, bool write) {
+static void check_cell(simt_block *b, const shadow *s, int64_t index, int thread, bool write) {
   const char *does = write ? "writes" : "reads";
+  shadow_cell *cell = &s->cells[index];
+  int64_t offset = index * SHADOW_BYTES;
   if (cell->write_epoch == IN_FLIGHT)
     simt_fail_thread(thread,
-                     "%s byte %u of shared memory while an asynchronous copy of thread %d that it "
-                     "has not waited for fills it",
-                     does, offset, cell->writer);
+                     "%s byte %lld of %s while an asynchronous copy of thread %d that it has not "
+                     "waited for fills it",
+                     does, (long long)offset, s->name, cell->writer);
   if (write_collides(b, cell, thread))
     simt_fail_thread(thread,
-                     "race: %s byte %u of shared memory, which thread %d wrote with no barrier "
-                     "between",
-                     does, offset, cell->writer);
+                     "race: %s byte %lld of %s, which thread %d wrote with no barrier between",
+                     does, (long long)offset, s->name, cell->writer);
   if (!write) {
     note_read(b, cell, thread);
     return;
   }
-  if (read_collides(b, cell, thread)) report_read(cell, thread, offset);
+  if (read_collides(b, cell, thread)) report_read(s, cell, thread, offset);
   note_write(b, cell, thread);
+}
+
+void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes,
+                  bool write) {
+  int64_t end = (offset + bytes + SHADOW_BYTES - 1) / SHADOW_BYTES;
+  for (int64_t i = offset / SHADOW_BYTES; i < end; i++) check_cell(b, s, i, thread, write);
 }
 
 void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uint32_t alignment,
@@ -93,10 +100,7 @@ void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uin
   if (offset % alignment != 0)
     simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u",
                      does, bytes, (long long)offset, alignment);
-  uint32_t first = (uint32_t)offset / SHADOW_BYTES,
-           last = ((uint32_t)offset + bytes + SHADOW_BYTES - 1) / SHADOW_BYTES;
-  for (uint32_t i = first; i < last; i++)
-    check_cell(b, &b->cells[i], thread, i * SHADOW_BYTES, write);
+  shadow_check(b, &b->shared_shadow, thread, offset, bytes, write);
 }
 
 void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write) {
@@ -106,12 +110,12 @@ void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t
 
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes) {
   for (uint32_t i = offset / SHADOW_BYTES; i < (offset + bytes) / SHADOW_BYTES; i++) {
-    b->cells[i].write_epoch = IN_FLIGHT;
-    b->cells[i].writer = (uint16_t)thread;
+    b->shared_shadow.cells[i].write_epoch = IN_FLIGHT;
+    b->shared_shadow.cells[i].writer = (uint16_t)thread;
   }
 }
 
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes) {
   for (uint32_t i = offset / SHADOW_BYTES; i < (offset + bytes) / SHADOW_BYTES; i++)
-    note_write(b, &b->cells[i], thread);
+    note_write(b, &b->shared_shadow.cells[i], thread);
 }

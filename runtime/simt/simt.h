@@ -5,9 +5,9 @@
  * barrier or a warp collective parks it; the last one to arrive does the work for all.
  *
  * What it is strict about, because hardware would only sometimes show it:
- *  - shared memory holds NaNs when a block starts; so does the destination of an asynchronous copy until its thread has
+ *  - shared memory and scratch hold NaNs when a block starts; so does the destination of an asynchronous copy until its thread has
  *    waited for it, and touching it earlier is an error;
- *  - two threads that touch the same bytes of shared memory without a barrier between them, one of them writing, are a
+ *  - two threads that touch the same bytes of them without a barrier between them, one of them writing, are a
  *    race, whatever order they ran in;
  *  - addresses outside of a tensor, misaligned ones, collectives that not every lane of a warp calls, barriers that not
  *    every thread reaches, copies that nobody waits for;
@@ -53,6 +53,8 @@ typedef struct simt_launch {
   int64_t blocks;
   int threads; /* of a block: a multiple of SIMT_WARP */
   int64_t shared_bytes;
+  void *scratch; /* in global memory: that of block 0, those of the others behind it */
+  int64_t scratch_bytes;
   int64_t stack_bytes; /* of a thread; 0: 256 KiB */
   uint64_t seed;
   const simt_region *regions;

@@ -263,7 +263,8 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
     memcpy(x->bytes + slots_at + (int64_t)sizeof placed * i, &placed, sizeof placed);
   }
   uintptr_t past = (uintptr_t)r->free_memory % SCRATCH_ALIGNMENT;
-  frame.scratch = r->free_memory + (past ? SCRATCH_ALIGNMENT - past : 0);
+  if (past) r->free_memory += SCRATCH_ALIGNMENT - past;
+  frame.scratch = r->free_memory;
   memcpy(x->bytes, &frame, sizeof frame);
   memcpy(x->bytes + sizeof frame, c->axis_size, sizeof(int64_t) * (size_t)c->table->axis_count);
   add_region(x, "scratch", frame.scratch, p->blocks * p->scratch_bytes, true);
@@ -320,6 +321,8 @@ static rec_status run_kernel(const call *c, const gpu_device *device, int kind, 
                        .shared_bytes = kernel->shared_bytes,
                        .parameter = r.parameter.bytes,
                        .parameter_bytes = r.parameter.size,
+                       .scratch = r.free_memory,
+                       .scratch_bytes = pass.scratch_bytes,
                        .regions = r.parameter.regions,
                        .region_count = r.parameter.region_count};
   status = device->launch(c, &launch);

@@ -23,6 +23,8 @@ typedef struct gpu_launch {
   int threads, shared_bytes;
   const void *parameter;
   int64_t parameter_bytes;
+  void *scratch;
+  int64_t scratch_bytes;      /* of a block */
   const simt_region *regions; /* what it may touch */
   int region_count;
 } gpu_launch;

@@ -77,6 +77,8 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
                             .blocks = launch->blocks,
                             .threads = launch->threads,
                             .shared_bytes = launch->shared_bytes,
+                            .scratch = launch->scratch,
+                            .scratch_bytes = launch->scratch_bytes,
                             .regions = launch->regions,
                             .region_count = launch->region_count}};
   if (options) {

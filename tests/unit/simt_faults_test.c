@@ -278,6 +278,43 @@ static void test_global_memory(void **state) {
   assert_non_null(strstr(message, "writes to y, which is read only"));
 }
 
+static float scratch_memory[4][64];
+
+static void touch_scratch(int block, int index, int write) {
+  simt_check_global(&scratch_memory[block][index], 4, 4, write);
+}
+static void kernel_scratch_race(const void *parameters) {
+  (void)parameters;
+  touch_scratch(simt_block_x(), simt_thread_x(), 1);
+  touch_scratch(simt_block_x(), simt_thread_x() ^ 1, 0);
+}
+static void kernel_scratch_of_others(const void *parameters) {
+  (void)parameters;
+  touch_scratch(simt_block_x() ^ 1, simt_thread_x(), 0);
+}
+static void kernel_scratch_shared_out(const void *parameters) {
+  (void)parameters;
+  touch_scratch(simt_block_x(), simt_thread_x(), 1);
+  simt_barrier();
+  touch_scratch(simt_block_x(), simt_thread_x() ^ 1, 0);
+}
+
+static void test_scratch(void **state) {
+  (void)state;
+  char message[SIMT_MESSAGE] = "";
+  simt_launch launch = launch_of(kernel_scratch_race, 64, 0);
+  launch.blocks = 4;
+  launch.scratch = scratch_memory;
+  launch.scratch_bytes = sizeof scratch_memory[0];
+  assert_int_equal(simt_run(&launch, 0, 4, NULL, message), SIMT_FAULT);
+  assert_non_null(strstr(message, "of scratch, which thread "));
+  launch.function = kernel_scratch_of_others;
+  assert_int_equal(simt_run(&launch, 2, 4, NULL, message), SIMT_FAULT);
+  assert_non_null(strstr(message, "reads 4 bytes of scratch of block 3"));
+  launch.function = kernel_scratch_shared_out;
+  assert_int_equal(simt_run(&launch, 0, 4, NULL, message), SIMT_DONE);
+}
+
 static void test_counts(void **state) {
   (void)state;
   char message[SIMT_MESSAGE] = "";
@@ -334,10 +371,15 @@ static void test_shared_memory_begins_as_nan(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_races),         cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_divergence),    cmocka_unit_test(test_addresses),
-      cmocka_unit_test(test_global_memory), cmocka_unit_test(test_counts),
-      cmocka_unit_test(test_stack),         cmocka_unit_test(test_shared_memory_begins_as_nan),
+      cmocka_unit_test(test_races),
+      cmocka_unit_test(test_copies),
+      cmocka_unit_test(test_divergence),
+      cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_global_memory),
+      cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_counts),
+      cmocka_unit_test(test_stack),
+      cmocka_unit_test(test_shared_memory_begins_as_nan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
