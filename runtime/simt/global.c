@@ -42,19 +42,34 @@ static _Noreturn void report_outside(const simt_block *b, const void *at, int32_
       (long long)nearest->bytes);
 }
 
-/* Counts the sectors that the block, and the launch, has not touched before. */
-static void count_sectors(const simt_block *b, const simt_region *r, const void *at, int32_t bytes,
-                          uint32_t *stamps, int64_t *of_block, int64_t *of_launch) {
-  int64_t from = (int64_t)((uintptr_t)at / SIMT_SECTOR - (uintptr_t)r->data / SIMT_SECTOR),
-          to = (int64_t)(((uintptr_t)at + (uintptr_t)bytes - 1) / SIMT_SECTOR -
-                         (uintptr_t)r->data / SIMT_SECTOR);
+/* Sectors that nobody has touched before, and those that this block has not. */
+typedef struct new_sectors {
+  int64_t launch, block;
+} new_sectors;
+
+static new_sectors count_sectors(const simt_block *b, const simt_region *r, const void *at,
+                                 int32_t bytes, uint32_t *stamps) {
+  int64_t start = (int64_t)((uintptr_t)r->data / SIMT_SECTOR),
+          from = (int64_t)((uintptr_t)at / SIMT_SECTOR) - start,
+          to = (int64_t)(((uintptr_t)at + (uintptr_t)bytes - 1) / SIMT_SECTOR) - start;
   uint32_t stamp = (uint32_t)b->number + 1;
+  new_sectors found = {0, 0};
   for (int64_t i = from; i <= to; i++) {
-    if (stamps[i] == stamp) continue;
-    *of_block += SIMT_SECTOR;
-    if (stamps[i] == 0) *of_launch += SIMT_SECTOR;
+    found.block += stamps[i] != stamp;
+    found.launch += stamps[i] == 0;
     stamps[i] = stamp;
   }
+  return found;
+}
+
+static void count_access(simt_block *b, int region, const void *at, int32_t bytes, bool write) {
+  const simt_stamps *s = b->launch->stamps;
+  uint32_t *stamps = (write ? s->written : s->read) + s->first[region];
+  new_sectors found = count_sectors(b, &b->launch->regions[region], at, bytes, stamps);
+  simt_counts *c = &b->counts;
+  *(write ? &c->block_written_bytes : &c->block_read_bytes) += SIMT_SECTOR * found.block;
+  *(write ? &c->launch_written_bytes : &c->launch_read_bytes) += SIMT_SECTOR * found.launch;
+  (write ? s->written_bytes : s->read_bytes)[region] += SIMT_SECTOR * found.block;
 }
 
 /* Scratch belongs to one block, whose threads share it like shared memory. */
@@ -75,12 +90,7 @@ static void check_region(simt_block *b, const void *at, int32_t bytes, bool writ
   if (index < 0) report_outside(b, at, bytes, does);
   const simt_region *r = &b->launch->regions[index];
   if (write && !r->writable) simt_fail("writes to %s, which is read only", r->name);
-  const simt_stamps *s = b->launch->stamps;
-  if (!s) return;
-  uint32_t *stamps = (write ? s->written : s->read) + s->first[index];
-  simt_counts *c = &b->counts;
-  count_sectors(b, r, at, bytes, stamps, write ? &c->block_written_bytes : &c->block_read_bytes,
-                write ? &c->launch_written_bytes : &c->launch_read_bytes);
+  if (b->launch->stamps) count_access(b, index, at, bytes, write);
 }
 
 void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t write) {

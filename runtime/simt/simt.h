@@ -40,10 +40,11 @@ typedef struct simt_counts {
   int64_t barriers, collectives, products; /* of blocks; of warps; mma among the collectives */
 } simt_counts;
 
-/* Sectors of a region seen so far: the last block that touched each, plus 1. */
+/* Sectors of the regions, one region behind the other: the last block that touched each, plus 1. */
 typedef struct simt_stamps {
-  uint32_t *read, *written; /* by region, one behind the other */
-  int64_t *first;           /* by region: where its sectors begin */
+  uint32_t *read, *written;
+  int64_t *first;                      /* by region: where its sectors begin */
+  int64_t *read_bytes, *written_bytes; /* by region: added to as block_read_bytes is */
 } simt_stamps;
 
 typedef struct simt_launch {

@@ -53,23 +53,39 @@ static rec_status answer_of(const call *c, const simt_task *t) {
   return REC_OK;
 }
 
-/* Room for the sectors of all regions, read and written. */
-static bool open_stamps(const simt_launch *l, simt_stamps *s, int64_t *first) {
+/* Room for what is counted of all regions. */
+static bool open_stamps(const simt_launch *l, simt_stamps *s) {
   int64_t sectors = 0;
-  for (int i = 0; i < l->region_count; i++) {
-    first[i] = sectors;
+  size_t regions = (size_t)l->region_count + 1;
+  *s = (simt_stamps){.first = calloc(regions, sizeof *s->first),
+                     .read_bytes = calloc(regions, sizeof *s->read_bytes),
+                     .written_bytes = calloc(regions, sizeof *s->written_bytes)};
+  for (int i = 0; s->first && i < l->region_count; i++) {
+    s->first[i] = sectors;
     sectors += l->regions[i].bytes / SIMT_SECTOR + 2;
   }
-  *s = (simt_stamps){.read = calloc((size_t)sectors + 1, sizeof *s->read),
-                     .written = calloc((size_t)sectors + 1, sizeof *s->written),
-                     .first = first};
-  return s->read && s->written;
+  s->read = calloc((size_t)sectors + 1, sizeof *s->read);
+  s->written = calloc((size_t)sectors + 1, sizeof *s->written);
+  return s->read && s->written && s->first && s->read_bytes && s->written_bytes;
+}
+
+static void close_stamps(simt_stamps *s) {
+  free(s->read);
+  free(s->written);
+  free(s->first);
+  free(s->read_bytes);
+  free(s->written_bytes);
+}
+
+static void report_regions(const rec_simt_options *o, const simt_launch *l) {
+  for (int i = 0; o->report && i < l->region_count; i++)
+    o->report(o->context, l->kernel, l->regions[i].name, l->stamps->read_bytes[i],
+              l->stamps->written_bytes[i]);
 }
 
 static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   rec_simt_options *options = c->launch->stream;
   simt_stamps stamps = {0};
-  int64_t first[2 * GPU_SLOTS_MAX];
   simt_task t = {.table = c->table,
                  .launch = {.kernel = launch->name,
                             .function = launch->kernel ? launch->kernel->simt : c->table->simt_sum,
@@ -86,11 +102,11 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
     t.counts = options->counts;
     options->launches++;
   }
-  bool opened = !t.counts || open_stamps(&t.launch, &stamps, first);
-  if (t.counts) t.launch.stamps = &stamps;
+  bool opened = !t.counts || open_stamps(&t.launch, &stamps);
+  if (opened && t.counts) t.launch.stamps = &stamps;
   if (opened) run_blocks(c, &t);
-  free(stamps.read);
-  free(stamps.written);
+  if (t.launch.stamps) report_regions(options, &t.launch);
+  close_stamps(&stamps);
   if (!opened) return rec_fail(REC_ERROR_MEMORY, "no memory to count what a kernel reads");
   return answer_of(c, &t);
 }

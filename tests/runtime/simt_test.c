@@ -163,6 +163,28 @@ static void run_case(const grid_case *c, const char *type, uint64_t seed, bool f
   rec_module_close(module);
 }
 
+// Without states, time is cut into parts that run side by side; what they add to parameters is summed.
+static const char stateless[] =
+    "recurrence mix(H, K = 9) {\n"
+    "  input  x[H,K], g[H]\n"
+    "  param  w[H,K], b[K]\n"
+    "  output y[H,K], z[K]\n\n"
+    "  y = sigmoid(g) * w * x + b\n"
+    "  z = sum[H](w * x * x)\n"
+    "}\n";
+
+static void run_stateless(uint64_t seed) {
+  const char *const words[] = {"--target", "simt", "-O0", NULL};
+  static const grid_case none = {.run_time_size = 3};
+  rec_module *module = compile_text(stateless, words);
+  if (check(module, "mix does not compile")) {
+    subject s = {&none, rec_module_find(module, "mix"), "f32", seed, true};
+    run_length(&s, 1000, false);
+    check_threads(&s);
+  }
+  rec_module_close(module);
+}
+
 static uint64_t chosen_seed(void) {
   uint64_t seed = 1;
   const char *text = getenv("REC_SEED");
@@ -186,6 +208,7 @@ int main(int count, char **words) {
     if (full || chosen) run_case(c, seed / 3 % 2 && !full ? "f16" : "bf16", seed, full);
     if (full) run_case(c, "f16", seed, full);
   }
+  if (!only) run_stateless(seed);
   printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1],
          worst[2]);
   return checked();

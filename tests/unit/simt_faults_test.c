@@ -319,10 +319,10 @@ static void test_counts(void **state) {
   (void)state;
   char message[SIMT_MESSAGE] = "";
   static uint32_t read[64], written[64];
-  int64_t first[] = {0, 32};
+  int64_t first[] = {0, 32}, bytes_read[2] = {0}, bytes_written[2] = {0};
   const simt_region regions[] = {{"y", global_memory, 32 * sizeof(float), true},
                                  {"x", global_memory + 64, 32 * sizeof(float), false}};
-  simt_stamps stamps = {read, written, first};
+  simt_stamps stamps = {read, written, first, bytes_read, bytes_written};
   simt_counts counts = {0};
   simt_launch launch = launch_of(kernel_reads_and_writes, 32, 0);
   launch.regions = regions;
@@ -336,6 +336,9 @@ static void test_counts(void **state) {
       ((uintptr_t)(global_memory + 96) + 31) / 32 - (uintptr_t)(global_memory + 64) / 32;
   assert_int_equal(counts.launch_read_bytes, 32 * sectors);
   assert_int_equal(counts.block_read_bytes, 3 * 32 * sectors);
+  assert_int_equal(bytes_read[1], counts.block_read_bytes);
+  assert_int_equal(bytes_read[0], 0);
+  assert_int_equal(bytes_written[0], counts.block_written_bytes);
 }
 
 static void test_stack(void **state) {
