@@ -243,8 +243,8 @@ static void put_saved_values(const reporter *r) {
   amount bytes = {0};
   const char *names = kept_names(r, forward, state_bytes(r->dtype), &bytes);
   if (!*names) return;
-  fprintf(r->out, "  saved more  %s: %s bytes a step, which spares %.0f %% of the backward\n", names,
-          text_of(r, &bytes), 100 * r->kernels->spared);
+  fprintf(r->out, "  saved more  %s: %s bytes a step, which spares %.0f %% of the backward\n",
+          names, text_of(r, &bytes), 100 * r->kernels->spared);
 }
 
 static void put_saved(const reporter *r, bool states) {
