@@ -151,6 +151,7 @@ static void release_barrier(simt_block *b) {
 void simt_barrier(void) {
   simt_block *b = simt_current;
   const simt_warp *warp = &b->warps[b->running / SIMT_WARP];
+  if (++b->threads[b->running].barriers == b->launch->skipped_barrier) return;
   if (warp->arrived)
     simt_fail("is at a barrier, and thread %d of the same warp in %s",
               b->running / SIMT_WARP * SIMT_WARP + __builtin_ctz(warp->arrived),
@@ -234,7 +235,7 @@ static void start_threads(simt_block *b) {
     fiber_start(&thread->fiber, stack, b->stack_size, stack + b->stack_size - stagger, thread_main);
     thread->state = THREAD_READY;
     thread->copy_count = 0;
-    thread->group = 0;
+    thread->group = thread->barriers = 0;
   }
   for (int w = 0; w < b->warp_count; w++) b->warps[w] = (simt_warp){.ready = UINT32_MAX};
 }

@@ -58,6 +58,8 @@ typedef struct simt_launch {
   int64_t scratch_bytes;
   int64_t stack_bytes; /* of a thread; 0: 256 KiB */
   uint64_t seed;
+  int64_t
+      skipped_barrier; /* a fault for tests: barrier number n of every thread, from 1, is left out; 0: none */
   const simt_region *regions;
   int region_count;
   const simt_stamps

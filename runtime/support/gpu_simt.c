@@ -99,6 +99,7 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
                             .region_count = launch->region_count}};
   if (options) {
     t.launch.seed = options->seed;
+    t.launch.skipped_barrier = options->skipped_barrier;
     t.counts = options->counts;
     options->launches++;
   }

@@ -342,8 +342,8 @@ static void check_narrow_types(void) {
                        {"h0.h", REC_F16, 3, {2, 2, 4}},
                        {"d.y", REC_BF16, 3, {2, 3, 2}}};
   const int64_t y[] = {2, 3, 2}, x[] = {2, 3, 2, 4}, h[] = {2, 2, 4}, two = 2;
-  static const char *const devices[] = {"reference", "host"};
-  for (int i = 0; i < 2; i++) {
+  static const char *const devices[] = {"reference", "host", "simt"};
+  for (int i = 0; i < 3; i++) {
     const char *words[] = {"apply",     source_path,  "small",    "--inputs", input_path,
                            "--outputs", output_path,  "--device", devices[i], "--dtype",
                            "bf16",      "--backward", NULL};
@@ -364,6 +364,37 @@ static void check_narrow_types(void) {
   write_input(bf16, 3);
   refused("other tokens", apply("small", "--dtype", "f16"),
           "IN: `x`: expected F16 [B,T,G,N=4], found BF16 [2,3,2,4]");
+}
+
+// GPU code runs on the executor; a library without it is compiled again.
+static void check_simt(void) {
+  const part doubles[] = {{"x", REC_F64, 4, {2, 3, 2, 4}},
+                          {"dt", REC_F64, 3, {2, 3, 2}},
+                          {"a", REC_F64, 1, {2}},
+                          {"h0.h", REC_F64, 3, {2, 2, 4}},
+                          {"h0.x.lag", REC_F64, 4, {2, 2, 2, 4}}};
+  const char *f64[] = {"apply",     source_path, "small", "--inputs", input_path, "--outputs",
+                       output_path, "--device",  "simt",  "--dtype",  "f64",      NULL};
+  unlink(output_path);
+  write_input(doubles, 5);
+  refused("f64 on a GPU", run_rec(f64),
+          "small: expected a library of f32, bf16 or f16 for the device `simt`, found f64");
+  char library[80], header[80];
+  snprintf(library, sizeof library, "%s/small.so", folder);
+  snprintf(header, sizeof header, "%s/small.h", folder);
+  const char *words[] = {"apply",     library,     "small",    "--inputs", input_path,
+                         "--outputs", output_path, "--device", "simt",     NULL};
+  write_input(NULL, 0);
+  pid_t child;
+  const char *recc[] = {REC_BINARY_DIR "/bin/recc", source_path, NULL};
+  int status = -1;
+  if (posix_spawn(&child, recc[0], NULL, NULL, (char **)recc, environ) ||
+      waitpid(child, &status, 0) != child)
+    abort();
+  check(status == 0, "recc failed");
+  check(run_rec(words) == 0, "a library without GPU code on simt: %s", error_text);
+  check(unlink(output_path) == 0 && unlink(library) == 0 && unlink(header) == 0,
+        "files of a library are missing");
 }
 
 // An output file that stands already is left alone by a run that fails.
@@ -487,6 +518,7 @@ int main(void) {
   check_empty();
   check_types();
   check_narrow_types();
+  check_simt();
   check_old_output();
   check_temporary_folder();
   check_bad_program();

@@ -185,6 +185,41 @@ static void run_stateless(uint64_t seed) {
   rec_module_close(module);
 }
 
+// Leaves out one barrier after another: either the executor finds a race, or nobody needed the barrier and the results are
+// the same to the last bit.
+static void leave_barriers_out(uint64_t seed) {
+  const char *const words[] = {"--target", "simt", "-O0",  "--dtype", "bf16", "-D",
+                               "H=1",      "-D",   "K=24", "-D",      "V=16", NULL};
+  rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/gla.rec", words);
+  if (!check(module, "gla does not compile")) return;
+  const rec_recurrence *r = rec_module_find(module, "gla");
+  problem *inputs = problem_new(rec_recurrence_signature(r), 1, 40, 1);
+  problem_draw(inputs, seed, 0.7);
+  problem_retype(inputs, inputs->signature);
+  int found = 0, left_out = 0;
+  problem *right = problem_copy(inputs);
+  rec_run_options options = {.backward = true};
+  check(problem_run(right, r, "simt", &options), "gla: %s", rec_message());
+  for (int64_t n = 1; n <= 30; n++) {
+    rec_simt_options simt = {.size = sizeof simt, .seed = seed, .skipped_barrier = n};
+    options.simt = &simt;
+    problem *p = problem_copy(inputs);
+    left_out++;
+    if (problem_run(p, r, "simt", &options))
+      check(problem_equal(right, p, true), "gla without barrier %d: wrong, and nothing is reported",
+            (int)n);
+    else
+      found += check(strstr(rec_message(), "race: "), "gla without barrier %d: %s", (int)n,
+                     rec_message());
+    problem_free(p);
+  }
+  printf("barriers left out: %d, races found: %d\n", left_out, found);
+  check(2 * found > left_out, "of %d barriers left out, %d were missed", left_out, found);
+  problem_free(inputs);
+  problem_free(right);
+  rec_module_close(module);
+}
+
 static uint64_t chosen_seed(void) {
   uint64_t seed = 1;
   const char *text = getenv("REC_SEED");
@@ -209,6 +244,7 @@ int main(int count, char **words) {
     if (full) run_case(c, "f16", seed, full);
   }
   if (!only) run_stateless(seed);
+  if (!only) leave_barriers_out(seed);
   printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1],
          worst[2]);
   return checked();
