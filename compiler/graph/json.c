@@ -5,7 +5,7 @@
  *   "models": [{"name", "text", "vocabulary", "row": elements per token, "logits": tensor,
  *     "parameters": [{"name", "kind", "shape", "parts": [{"first", "count", "start"}]}],
  *     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]]}],
- *     "tensors": [[place of the buffer, its row, offset in the row, numbers]]
+ *     "tensors": [[place of the buffer, its row, offset in the row, numbers, name]]
  *     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row",
  *              "use": [[parameter, first]], "states"}],
  *     "backward": [{"of": op, "din", "dout", "add", "add_use"} | {"add": [to, from]} |
@@ -172,12 +172,13 @@ static cJSON *state_json(const graph_state *s) {
   return object;
 }
 
-/* [place of the buffer, numbers of its row, offset in the row, numbers] */
+/* [place of the buffer, numbers of its row, offset in the row, numbers, name] */
 static cJSON *tensor_json(const graph_model *model, const graph_tensor *t) {
   cJSON *list = cJSON_CreateArray();
   const graph_buffer *buffer = &model->buffers.items[t->buffer];
   int64_t numbers[] = {buffer->place, buffer->elements, t->offset, t->elements};
   for (int i = 0; i < 4; i++) cJSON_AddItemToArray(list, whole(numbers[i]));
+  cJSON_AddItemToArray(list, cJSON_CreateString(t->name));
   return list;
 }
 

@@ -1,6 +1,8 @@
 // The operations of a model, one after another, on the rows of the memory plan.
 #include "runtime/train/execute.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -412,4 +414,96 @@ rec_status executor_run(executor *x, const void *parameters, const shard *s, dou
   memset(gradients, 0, (size_t)(m->parameter_elements * x->n->element_size));
   for (int i = 0; !status && i < m->step_count; i++) status = backward(&r, &m->steps[i]);
   return status;
+}
+
+// ---- numbers that are not finite ----------------------------------------------------------------
+
+static bool finite_rows(const numeric *n, rows y) {
+  double sum = 0;
+  for (int64_t i = 0; y.data && i < y.count; i++)
+    sum += n->square_sum((const char *)y.data + i * y.stride * n->element_size, y.width);
+  return isfinite(sum);
+}
+
+// What people know an operation by: a weight or a state of it, else the recurrence.
+static const char *op_name(const run *r, const model_op *op) {
+  const train_model *m = r->x->model;
+  if (op->kind == OP_CALL && op->state_count) return m->states[op->states[0]].name;
+  if (op->use_count) return m->parameters[op->uses[0].parameter].name;
+  return op->kind == OP_CALL ? r->x->kernels[op->kernel].signature->name : "the loss";
+}
+
+// ", after layers.0.in_proj.weight": where an operation without weights and states stands.
+static const char *place_of(const run *r, int number, char text[512]) {
+  const model_op *ops = r->x->model->ops;
+  *text = 0;
+  if (ops[number].use_count || ops[number].state_count) return text;
+  while (number > 0 && !ops[number].use_count && !ops[number].state_count) number--;
+  snprintf(text, 512, ", after %s", op_name(r, &ops[number]));
+  return text;
+}
+
+static bool blame_forward(const run *r, int number, char *text, size_t size) {
+  const train_model *m = r->x->model;
+  const model_op *op = &m->ops[number];
+  char place[512];
+  for (int i = 0; i < op->out_count; i++) {
+    if (finite_rows(r->x->n, rows_of(r, op->out[i]))) continue;
+    snprintf(text, size, "the output '%s' of %s%s", m->tensors[op->out[i]].name, op_name(r, op),
+             place_of(r, number, place));
+    return true;
+  }
+  for (int i = 0; i < op->state_count; i++) {
+    int64_t numbers = m->states[op->states[i]].elements * r->s->batch;
+    const void *after = r->s->after[op->states[i]];
+    if (!after || isfinite(r->x->n->square_sum(after, numbers))) continue;
+    snprintf(text, size, "the state %s", m->states[op->states[i]].name);
+    return true;
+  }
+  return false;
+}
+
+static bool blame_backward(const run *r, const model_step *step, char *text, size_t size) {
+  const train_model *m = r->x->model;
+  if (step->kind != STEP_OF) return false;
+  const model_op *op = &m->ops[step->op];
+  char place[512];
+  for (int i = 0; i < op->use_count; i++) {
+    const model_parameter *p = &m->parameters[op->uses[i].parameter];
+    const char *gradient = r->gradients + p->place * r->x->n->element_size;
+    if (isfinite(r->x->n->square_sum(gradient, p->elements))) continue;
+    snprintf(text, size, "the gradient of the weight %s", p->name);
+    return true;
+  }
+  for (int i = 0; i < step->in_count; i++) {
+    if (finite_rows(r->x->n, optional_rows(r, step->d_in[i]))) continue;
+    snprintf(text, size, "the gradient of '%s', an input of %s%s", m->tensors[op->in[i]].name,
+             op_name(r, op), place_of(r, step->op, place));
+    return true;
+  }
+  return false;
+}
+
+void executor_blame(executor *x, const void *parameters, const shard *s, double scale,
+                    void *gradients, char *text, size_t size) {
+  const train_model *m = x->model;
+  run r = {x, s, parameters, gradients, s->batch * s->time, false};
+  rec_status status = REC_OK;
+  *text = 0;
+  for (int i = 0; !status && i < m->op_count; i++) {
+    status = forward(&r, i);
+    if (!status && blame_forward(&r, i, text, size)) return;
+  }
+  if (status) return;
+  rows logits = rows_of(&r, m->logits);
+  x->n->cross_entropy(logits, s->targets, s->weights, scale, logits, NULL);
+  if (!finite_rows(x->n, logits)) {
+    snprintf(text, size, "the gradient of the logits");
+    return;
+  }
+  memset(gradients, 0, (size_t)(m->parameter_elements * x->n->element_size));
+  for (int i = 0; !status && i < m->step_count; i++) {
+    status = backward(&r, &m->steps[i]);
+    if (!status && blame_backward(&r, &m->steps[i], text, size)) return;
+  }
 }

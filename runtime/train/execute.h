@@ -88,4 +88,9 @@ void executor_values(executor *x, const void *parameters, const shard *s, int op
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
                         void *gradients, double *loss, float *losses);
 
+// The same run again, looked at after each operation: what the first number is that is not finite, as
+// text of at most `size` bytes; "" if all are.
+void executor_blame(executor *x, const void *parameters, const shard *s, double scale,
+                    void *gradients, char *text, size_t size);
+
 #endif

@@ -104,12 +104,33 @@ static void write_log(loop *l, const step_report *r, double seconds) {
 
 // ---- checkpoints --------------------------------------------------------------------------------
 
+// Numbers that are not finite must not replace good ones.
+static rec_status check_weights(const loop *l) {
+  const char *bad = trainer_bad_weight(l->t);
+  if (!bad) return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "train %s: the weight %s is not finite after step %lld; a smaller lr may help",
+                  l->t->block->name, bad, (long long)(l->t->step - 1));
+}
+
 // The log reaches the disk before the checkpoint that counts on its lines.
 static rec_status save(loop *l) {
+  rec_status status = check_weights(l);
+  if (status) return status;
   if (fflush(l->log) || fsync(fileno(l->log)))
     return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   l->last_checkpoint = now();
   return checkpoint_save(l->t, l->checkpoint);
+}
+
+// After a failure: which checkpoint there is.
+static rec_status keep_checkpoint(const loop *l, rec_status status) {
+  int64_t step, steps;
+  char message[2048];
+  snprintf(message, sizeof message, "%s", rec_message());
+  if (access(l->checkpoint, R_OK) || checkpoint_progress(l->checkpoint, &step, &steps))
+    return rec_fail(status, "%s; no checkpoint was written yet", message);
+  return rec_fail(status, "%s; the checkpoint after %lld steps is kept", message, (long long)step);
 }
 
 static bool checkpoint_due(const loop *l) {
@@ -210,9 +231,11 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     announce(&l);
     catch_signals(&l, true);
     status = run_steps(&l);
+    if (!status) status = check_weights(&l);
     if (!status && l.t->step == block->steps)
       status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.characters, l.weights);
     if (!status) status = save(&l);
+    if (status == REC_ERROR_ARGUMENT) status = keep_checkpoint(&l, status);
     catch_signals(&l, false);
   }
   *stopped = asked_to_stop != 0;

@@ -212,7 +212,9 @@ static void read_tensors(reader *r, const cJSON *object, train_model *m) {
     int64_t n[4];
     for (int i = 0; i < 4; i++)
       n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
-    *t++ = (model_tensor){n[0], n[1], n[2], n[3]};
+    const cJSON *name = cJSON_GetArrayItem(item, 4);
+    if (!cJSON_IsString(name)) wrong(r, "tensors");
+    *t++ = (model_tensor){n[0], n[1], n[2], n[3], cJSON_IsString(name) ? name->valuestring : ""};
     if (n[2] + n[3] > n[1] || n[0] + n[1] > m->row) wrong(r, "tensors");
   }
 }
@@ -301,8 +303,8 @@ static void read_model(reader *r, const cJSON *object, int kernel_count, train_m
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-const char *const start_kind_names[START_KINDS] = {"zero", "state_passing", "random_noise",
-                                                   "fitted_noise", "learned", "tbtt"};
+const char *const start_kind_names[START_KINDS] = {"zero",         "state_passing", "random_noise",
+                                                   "fitted_noise", "learned",       "tbtt"};
 
 static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
   const cJSON *from = cJSON_GetArrayItem(item, 0), *to = cJSON_GetArrayItem(item, 1);

@@ -12,6 +12,7 @@ enum { NO_TENSOR = -1 };
 // Part of the rows of a buffer: the row of token i of n starts at place * n + i * stride + offset.
 typedef struct model_tensor {
   int64_t place, stride, offset, elements;
+  const char *name;  // for people
 } model_tensor;
 
 typedef struct model_part {
@@ -178,7 +179,7 @@ typedef struct evaluate_block {
   int length_count;            // of accuracy
   const int *lengths;
   int64_t remembrance;  // its T; 0: not asked for
-  int64_t attention;  // its T; 0: not asked for
+  int64_t attention;    // its T; 0: not asked for
   distance_kind distance;
 } evaluate_block;
 

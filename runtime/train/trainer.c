@@ -213,25 +213,34 @@ static void sum_learned(trainer *t, const shard *s, int64_t first, char *gradien
   }
 }
 
+static shard shard_of(const trainer *t, int number, int worker) {
+  trainer_internals *in = t->in;
+  int64_t first = trainer_first_sequence(t, number), time = t->block->context;
+  return (shard){
+      .batch = trainer_first_sequence(t, number + 1) - first,
+      .time = time,
+      .threads = in->threads_inside,
+      .tokens = in->tokens + first * time,
+      .targets = in->targets + first * time,
+      .before = in->before_of + number * t->of.model->state_count,
+      .after = in->after_of + number * t->of.model->state_count,
+      .weights = in->target_weights ? in->target_weights + first * time : NULL,
+      .d_before = in->learns ? in->d_before_of + worker * t->of.model->state_count : NULL};
+}
+
+static double loss_scale(const trainer *t) {
+  return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0;
+}
+
 static void run_shard(void *context, int place, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
   int number = in->part * in->part_shards + place;
-  int64_t first = trainer_first_sequence(t, number),
-          count = trainer_first_sequence(t, number + 1) - first, time = t->block->context;
-  shard s = {.batch = count,
-             .time = time,
-             .threads = in->threads_inside,
-             .tokens = in->tokens + first * time,
-             .targets = in->targets + first * time,
-             .before = in->before_of + number * t->of.model->state_count,
-             .after = in->after_of + number * t->of.model->state_count,
-             .weights = in->target_weights ? in->target_weights + first * time : NULL,
-             .d_before = in->learns ? in->d_before_of + worker * t->of.model->state_count : NULL};
-  double scale = in->weight_sum > 0 ? 1 / in->weight_sum : 0;
-  rec_status status = executor_run(in->executors[worker], t->weights, &s, scale,
+  shard s = shard_of(t, number, worker);
+  rec_status status = executor_run(in->executors[worker], t->weights, &s, loss_scale(t),
                                    gradients_of(t, place), &in->losses[number], NULL);
-  if (!status && in->learns) sum_learned(t, &s, first, gradients_of(t, place));
+  if (!status && in->learns)
+    sum_learned(t, &s, trainer_first_sequence(t, number), gradients_of(t, place));
   int good = REC_OK;
   if (status && atomic_compare_exchange_strong(&in->failed, &good, (int)status))
     strncpy(in->message, rec_message(), sizeof in->message - 1);
@@ -306,6 +315,41 @@ static rec_status run_batch(trainer *t) {
   return REC_OK;
 }
 
+const char *trainer_bad_weight(const trainer *t) {
+  const train_model *m = t->of.model;
+  for (int i = 0; i < m->parameter_count; i++)
+    if (!isfinite(
+            t->of.n->square_sum(trainer_parameter(t, t->weights, i), m->parameters[i].elements)))
+      return m->parameters[i].name;
+  return NULL;
+}
+
+// The weights, or what the first shard meets that meets one: it is run again step by step.
+static void find_bad_number(trainer *t, char *text, size_t size) {
+  const char *weight = trainer_bad_weight(t);
+  *text = 0;
+  if (weight) snprintf(text, size, "the weight %s", weight);
+  for (int i = 0; !*text && i < t->shard_count; i++) {
+    shard s = shard_of(t, i, 0);
+    executor_blame(t->in->executors[0], t->weights, &s, loss_scale(t), gradients_of(t, 0), text,
+                   size);
+  }
+  if (!*text) snprintf(text, size, "the sum of the gradients");
+}
+
+// -nan is nan to people.
+static double plain(double x) { return isnan(x) ? fabs(x) : x; }
+
+static rec_status not_finite(trainer *t, const step_report *report) {
+  char text[1024];
+  find_bad_number(t, text, sizeof text);
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "train %s: the loss is %g with a gradient of norm %g at step %lld; the first "
+                  "number that is not finite is in %s; a smaller lr may help",
+                  t->block->name, plain(report->loss), plain(report->gradient_norm),
+                  (long long)t->step, text);
+}
+
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report) {
   trainer_internals *in = t->in;
   double loss = 0;
@@ -317,11 +361,7 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   for (int i = 0; i < t->shard_count; i++) loss += in->losses[i];
   report->loss = in->weight_sum > 0 ? loss / in->weight_sum : 0;
   update(t, report);
-  if (!isfinite(report->loss) || !isfinite(report->gradient_norm))
-    return rec_fail(
-        REC_ERROR_ARGUMENT,
-        "train %s: the loss is %g with a gradient of norm %g at step %lld; a smaller lr may help",
-        t->block->name, report->loss, report->gradient_norm, (long long)t->step);
+  if (!isfinite(report->loss) || !isfinite(report->gradient_norm)) return not_finite(t, report);
   train_pool_run(t->pool, in->piece_count, step_piece, t);
   initial_states_done(t, report);
   t->step++;

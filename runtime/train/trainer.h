@@ -58,6 +58,9 @@ void trainer_free(trainer *t);  // NULL is allowed
 
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report);
 
+// The first weight with a number that is not finite; NULL: none.
+const char *trainer_bad_weight(const trainer *t);
+
 double trainer_rate(const train_block *block, int64_t step);
 int64_t trainer_bytes(const trainer_memory *memory);
 
