@@ -217,6 +217,7 @@ static void generate_gpu(compilation *c) {
                                  .targets = gpu_targets(c),
                                  .text = emit && strcmp(emit, "simt") == 0};
   c->gpu_object = codegen_gpu_compile(c->memory, kernels.items, kernels.count, options);
+  artifact_add_images(c->memory, &c->contents, c->gpu_object);
 }
 
 static bool generate(compilation *c) {

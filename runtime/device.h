@@ -16,15 +16,26 @@ struct rec_device {
 // A call made ready to run many times: arguments, workspace and what forward keeps for backward.
 typedef struct rec_host_session {
   const rec_recurrence *recurrence;
+  const struct rec_device_memory *memory;
   char *arguments;
   rec_launch launch;
 } rec_host_session;
 
 rec_status rec_host_open(const rec_recurrence *recurrence, const rec_call *call,
                          const rec_run_options *options, rec_host_session *session);
-// One run of a library's code for a kind of device whose memory is the host's.
+// The memory of a kind of device. `allocate`: at a multiple of REC_ALIGNMENT; NULL for 0 bytes.
+typedef struct rec_device_memory {
+  const char *name;
+  int32_t kind;  // REC_DEVICE_HOST, ..
+  rec_status (*allocate)(int64_t bytes, void **memory);
+  void (*release)(void *memory);
+} rec_device_memory;
+
+extern const rec_device_memory rec_host_memory;
+
+// One run of a library's code on a kind of device. The call's tensors lie in its memory.
 rec_status rec_library_run(const rec_recurrence *recurrence, const rec_call *call,
-                           const rec_run_options *options, int32_t device_kind);
+                           const rec_run_options *options, const rec_device_memory *memory);
 rec_status rec_host_forward(const rec_host_session *session);
 rec_status rec_host_backward(const rec_host_session *session);
 rec_status rec_host_step(const rec_host_session *session);
@@ -33,6 +44,8 @@ void rec_host_close(rec_host_session *session);
 rec_status rec_host_run(const rec_recurrence *recurrence, const rec_call *call,
                         const rec_run_options *options);
 rec_status rec_simt_run(const rec_recurrence *recurrence, const rec_call *call,
+                        const rec_run_options *options);
+rec_status rec_cuda_run(const rec_recurrence *recurrence, const rec_call *call,
                         const rec_run_options *options);
 rec_status rec_reference_run(const rec_recurrence *recurrence, const rec_call *call,
                              const rec_run_options *options);

@@ -37,8 +37,7 @@ static rec_status check(const rec_recurrence *r, int answer) {
   return rec_fail((rec_status)answer, "%s: %s", r->signature.name, r->module->error());
 }
 
-// Memory at a multiple of REC_ALIGNMENT; NULL for none.
-static rec_status allocate(int64_t bytes, void **memory) {
+static rec_status allocate_on_host(int64_t bytes, void **memory) {
   *memory = NULL;
   if (bytes == 0) return REC_OK;
   if (bytes < 0 || bytes > INT64_MAX - REC_ALIGNMENT) return rec_no_memory();
@@ -47,10 +46,13 @@ static rec_status allocate(int64_t bytes, void **memory) {
   return *memory ? REC_OK : rec_no_memory();
 }
 
+const rec_device_memory rec_host_memory = {"host", REC_DEVICE_HOST, allocate_on_host, free};
+
 void rec_host_close(rec_host_session *s) {
+  if (!s->recurrence) return;
   free(s->arguments);
-  free(s->launch.workspace);
-  free(s->launch.saved);
+  s->memory->release(s->launch.workspace);
+  s->memory->release(s->launch.saved);
   *s = (rec_host_session){0};
 }
 
@@ -63,26 +65,27 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call,
   rec_status status = check(r, r->sizes(s->arguments, &sizes));
   if (status) return status;
   s->launch.workspace_bytes = sizes.workspace;
-  status = allocate(sizes.workspace, &s->launch.workspace);
+  status = s->memory->allocate(sizes.workspace, &s->launch.workspace);
   if (status || !options->backward || options->recompute) return status;
   s->launch.saved_bytes = sizes.saved;
-  return allocate(sizes.saved, &s->launch.saved);
+  return s->memory->allocate(sizes.saved, &s->launch.saved);
 }
 
 static rec_status open_on(const rec_recurrence *r, const rec_call *call,
-                          const rec_run_options *options, int32_t device_kind,
+                          const rec_run_options *options, const rec_device_memory *memory,
                           rec_host_session *s) {
   *s = (rec_host_session){.recurrence = r,
+                          .memory = memory,
                           .launch = {.size = sizeof s->launch,
                                      .abi_major = REC_ABI_MAJOR,
                                      .abi_minor = REC_ABI_MINOR,
-                                     .device_kind = device_kind,
+                                     .device_kind = memory->kind,
                                      .stream = options->simt,
                                      .threads = options->threads}};
   if (!r->forward) {
     return rec_fail(REC_ERROR_DEVICE,
                     "%s: expected a compiled library for the device `%s`, found source text",
-                    r->signature.name, device_kind == REC_DEVICE_HOST ? "host" : "simt");
+                    r->signature.name, memory->name);
   }
   rec_status status = prepare(r, call, options, s);
   if (status) rec_host_close(s);
@@ -91,7 +94,7 @@ static rec_status open_on(const rec_recurrence *r, const rec_call *call,
 
 rec_status rec_host_open(const rec_recurrence *r, const rec_call *call,
                          const rec_run_options *options, rec_host_session *s) {
-  return open_on(r, call, options, REC_DEVICE_HOST, s);
+  return open_on(r, call, options, &rec_host_memory, s);
 }
 
 rec_status rec_host_forward(const rec_host_session *s) {
@@ -107,9 +110,9 @@ rec_status rec_host_step(const rec_host_session *s) {
 }
 
 rec_status rec_library_run(const rec_recurrence *r, const rec_call *call,
-                           const rec_run_options *options, int32_t device_kind) {
+                           const rec_run_options *options, const rec_device_memory *memory) {
   rec_host_session s;
-  rec_status status = open_on(r, call, options, device_kind, &s);
+  rec_status status = open_on(r, call, options, memory, &s);
   if (status) return status;
   status = options->step ? rec_host_step(&s) : rec_host_forward(&s);
   if (!status && options->backward) status = rec_host_backward(&s);
@@ -119,5 +122,5 @@ rec_status rec_library_run(const rec_recurrence *r, const rec_call *call,
 
 rec_status rec_host_run(const rec_recurrence *r, const rec_call *call,
                         const rec_run_options *options) {
-  return rec_library_run(r, call, options, REC_DEVICE_HOST);
+  return rec_library_run(r, call, options, &rec_host_memory);
 }

@@ -8,5 +8,8 @@ rec_status rec_simt_run(const rec_recurrence *r, const rec_call *call,
                     "%s: expected a library of f32, bf16 or f16 for the device `simt`, found f64",
                     r->signature.name);
   }
-  return rec_library_run(r, call, options, REC_DEVICE_SIMT);
+  rec_device_memory memory = rec_host_memory;
+  memory.name = "simt";
+  memory.kind = REC_DEVICE_SIMT;
+  return rec_library_run(r, call, options, &memory);
 }

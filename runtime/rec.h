@@ -143,11 +143,11 @@ const rec_signature *rec_recurrence_signature(const rec_recurrence *recurrence);
 int64_t rec_variable_numbers(const rec_signature *signature, int variable,
                              const int64_t *axis_sizes);
 
-// Where a recurrence runs. Every device works with every module, but `simt`, which runs the GPU code of libraries that
-// were compiled with --target simt.
+// Where a recurrence runs. Every device works with every module, but `simt` and `cuda`, which run the GPU code of libraries
+// that were compiled with --target simt, or sm_80 and others.
 typedef struct rec_device rec_device;
-const rec_device *rec_device_find(const char *name);  // "host", "reference", "simt"; NULL: no such device
-const char *rec_device_names(void);                   // "host, reference, simt"
+const rec_device *rec_device_find(const char *name);  // NULL: no such device
+const char *rec_device_names(void);                   // "host, reference, .."
 // The element types a device computes in, and so those of a call's buffers.
 rec_dtype rec_device_type(const rec_device *device, rec_dtype compiled);
 

@@ -11,6 +11,7 @@ static const rec_device devices[] = {
     {"host", REC_DTYPE_COUNT, true, rec_host_run},
     {"reference", REC_F64, false, rec_reference_run},
     {"simt", REC_DTYPE_COUNT, true, rec_simt_run},
+    {"cuda", REC_DTYPE_COUNT, true, rec_cuda_run},
 };
 
 const rec_device *rec_device_find(const char *name) {
@@ -20,7 +21,7 @@ const rec_device *rec_device_find(const char *name) {
   return NULL;
 }
 
-const char *rec_device_names(void) { return "host, reference, simt"; }
+const char *rec_device_names(void) { return "host, reference, simt, cuda"; }
 
 rec_dtype rec_device_type(const rec_device *device, rec_dtype compiled) {
   return device->type == REC_DTYPE_COUNT ? compiled : device->type;

@@ -180,6 +180,9 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented);
  * points. */
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
 
+/* Adds the PTX of a library to what codegen_compile puts into it. */
+void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_object *gpu);
+
 /* Links the compiled objects (`gpu`: NULL without a GPU target) with the support code and writes the
  * library and its header, each whole or not at all. NULL, or one line that says what went wrong. */
 const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,

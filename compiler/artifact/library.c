@@ -15,6 +15,13 @@
 #include "compiler/artifact/tables.h"
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
+#include "runtime/support/library.h"
+
+/* Dots keep names apart from those of entry points. */
+static const char images_symbol[] = "rec.images";
+
+/* Targets that are PTX. */
+static unsigned ptx_targets(unsigned targets) { return targets & ~(1u << GPU_SIMT); }
 
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options) {
   VEC(const kernel *) kernels = {0};
@@ -31,6 +38,7 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1};
+    if (ptx_targets(library->gpu_targets)) described.images = images_symbol;
     for (int k = 0; k < r->kernels->kernels.count; k++) {
       vec_push(a, &kernels, &r->kernels->kernels.items[k]);
       vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
@@ -38,7 +46,6 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
     for (int k = 0; r->gpu_kernels && k < r->gpu_kernels->kernels.count; k++)
       vec_push(a, &described.gpu,
                codegen_gpu_describe(a, &r->gpu_kernels->kernels.items[k], gpu_options));
-    /* A dot keeps the name apart from those of entry points. */
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
     vec_push(a, &blobs,
              artifact_table(a, r, &described, library->dtype, table));
@@ -49,6 +56,38 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
   }
   return (codegen_input){kernels.items, kernels.count, blobs.items,
                          blobs.count,   thunks.items,  thunks.count};
+}
+
+/* rec_gpu_images, and the PTX that it points to. */
+void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_object *gpu) {
+  VEC(codegen_blob) blobs = {0};
+  VEC(rec_gpu_image) images = {0};
+  VEC(codegen_address) addresses = {0};
+  for (int i = 0; i < contents->blob_count; i++) vec_push(a, &blobs, contents->blobs[i]);
+  for (int i = 0; i < gpu->images.count; i++) {
+    const codegen_gpu_image *image = &gpu->images.items[i];
+    if (image->target == GPU_SIMT) continue;
+    const char *symbol =
+        arena_printf(a, "%s.%s", images_symbol, codegen_gpu_target_name(image->target));
+    size_t at = sizeof(rec_gpu_images) + sizeof(rec_gpu_image) * (size_t)images.count;
+    vec_push(a, &addresses,
+             (codegen_address){(int64_t)(at + offsetof(rec_gpu_image, ptx)), symbol});
+    vec_push(a, &images,
+             (rec_gpu_image){.capability = codegen_gpu_capability(image->target),
+                             .exact = codegen_gpu_exact(image->target)});
+    vec_push(a, &blobs,
+             (codegen_blob){symbol, image->text, (int64_t)strlen(image->text) + 1, NULL, 0, false});
+  }
+  if (!images.count) return;
+  size_t bytes = sizeof(rec_gpu_images) + sizeof(rec_gpu_image) * (size_t)images.count;
+  rec_gpu_images *table = arena_alloc(a, bytes);
+  table->count = images.count;
+  memcpy(table->items, images.items, sizeof(rec_gpu_image) * (size_t)images.count);
+  vec_push(a, &blobs,
+           (codegen_blob){images_symbol, table, (int64_t)bytes, addresses.items, addresses.count,
+                          false});
+  contents->blobs = blobs.items;
+  contents->blob_count = blobs.count;
 }
 
 /* Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path

@@ -196,8 +196,9 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)
     cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
-  if (library->gpu_targets >> GPU_SIMT & 1)
-    cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(GPU_SIMT)));
+  for (int target = 0; target < GPU_TARGET_COUNT; target++)
+    if (library->gpu_targets >> target & 1)
+      cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(target)));
   add(json, "targets", targets);
   add_number(json, "optimisation", library->level);
   add_number(json, "chunk", library->chunk);

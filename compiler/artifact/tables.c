@@ -311,6 +311,7 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
     table->gpu_kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
     table->gpu_chunk = k->base.chunk;
   }
+  if (kernels->images) add_address(b, offsetof(rec_table, gpu_images), kernels->images);
   if (!kernels->simt) return;
   add_address(b, offsetof(rec_table, simt_run), "simt_run");
   add_address(b, offsetof(rec_table, simt_sum), "rec_gpu_sum");

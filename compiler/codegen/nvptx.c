@@ -14,18 +14,22 @@
 
 typedef struct nvptx_row {
   const char *name, *cpu, *features;
+  int capability;
+  bool exact;
 } nvptx_row;
 
 /* The lowest PTX version that has what the target needs; drivers of CUDA 12.6 and later take all of them but sm_120's. */
 static const nvptx_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80"},
-    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86"},
-    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86"},
-    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87"},
-    [GPU_SIMT] = {"simt", NULL, NULL},
+    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", 80, false},
+    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86", 90, true},
+    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", 100, true},
+    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", 120, false},
+    [GPU_SIMT] = {"simt", NULL, NULL, 0, false},
 };
 
 const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
+int codegen_gpu_capability(codegen_gpu_target target) { return rows[target].capability; }
+bool codegen_gpu_exact(codegen_gpu_target target) { return rows[target].exact; }
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 

@@ -172,6 +172,8 @@ typedef struct codegen_gpu_object {
 } codegen_gpu_object;
 
 const char *codegen_gpu_target_name(codegen_gpu_target target); /* "sm_80", .., "simt" */
+int codegen_gpu_capability(codegen_gpu_target target);           /* 80: compute capability 8.0 */
+bool codegen_gpu_exact(codegen_gpu_target target);               /* not for later devices */
 
 /* What a kernel's slots, shared memory and symbol will be, without compiling it. */
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *kernel, codegen_gpu_options options);

@@ -18,7 +18,7 @@ const char apply_usage[] =
     "..\n"
     "  --device D          host (default); reference, the double-precision step-by-step "
     "interpreter;\n"
-    "                      simt, the GPU's code run and checked on the CPU\n"
+    "                      simt, the GPU's code run and checked on the CPU; cuda, a GPU\n"
     "  --step              feed the single-step form token by token\n"
     "  --threads N         threads of host and simt (default: one for each processor)\n"
     "  --recompute         backward keeps nothing from forward\n"
@@ -105,7 +105,8 @@ static int apply(words *w, apply_request *a) {
     return usage_error(w, "expected a device among %s, found `%s`", rec_device_names(),
                        a->device_name);
   a->module.reference = strcmp(a->device_name, "reference") == 0;
-  if (strcmp(a->device_name, "simt") == 0) a->module.target = a->device_name;
+  if (strcmp(a->device_name, "simt") == 0) a->module.target = "simt";
+  if (strcmp(a->device_name, "cuda") == 0) a->module.target = "sm_80";
   rec_module *module;
   status = open_module(&a->module, &module);
   if (status) return status;

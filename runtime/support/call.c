@@ -219,6 +219,7 @@ rec_status call_read_launch(call *c, const rec_launch *launch) {
         "%s_%s: expected workspace_bytes and saved_bytes of at least 0, found %lld and %lld",
         call_name(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
   c->launch = launch;
+  c->device_number = launch->device_number;
   rec_status status = rec_cpu_clone(&c->clone);
   if (status != REC_OK || launch->parallel_for) return status;
   return rec_cpu_threads(launch->threads, &c->threads);

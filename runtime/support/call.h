@@ -21,6 +21,7 @@ typedef struct call {
   /* The call is a part of the caller's: of tokens that have whole_time steps, of states. */
   int64_t first_entry, first_step, whole_time, first_state;
   int64_t parts, part_steps;     /* time is cut, parts joined by their states (split.h); 0: no */
+  int32_t device_number;
   /* only with a launch */
   const rec_launch *launch;
   int clone;

@@ -81,10 +81,9 @@ static int64_t workspace_of_forward(const call *c, int kind) {
   return larger(workspace_of(c, kind, false), promise_bytes(c));
 }
 
-/* Callers compiled before device_kind was added mean the host. */
+/* Callers compiled before devices were added mean the host. */
 static int32_t device_kind_of(const rec_sizes *sizes) {
-  size_t needed = offsetof(rec_sizes, device_kind) + sizeof sizes->device_kind;
-  return sizes->size < needed ? REC_DEVICE_HOST : sizes->device_kind;
+  return sizes->size < sizeof *sizes ? REC_DEVICE_HOST : sizes->device_kind;
 }
 
 static void host_sizes(call *c, rec_sizes *sizes) {
@@ -118,9 +117,10 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
     host_sizes(&c, sizes);
     return REC_OK;
   }
-  const gpu_device *device;
+  gpu_device device;
+  c.device_number = sizes->device_number;
   status = gpu_device_find(&c, kind, &device);
-  return status == REC_OK ? gpu_sizes(&c, device, sizes) : status;
+  return status == REC_OK ? gpu_sizes(&c, &device, sizes) : status;
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -174,12 +174,13 @@ static void run_empty_sequences(const call *c, bool backward) {
   }
 }
 
-/* Reads what every call is given but its tensors. */
+/* Reads what every call is given but its tensors. The lengths of packed sequences on a GPU stay there. */
 static rec_status read_call(call *c, const rec_table *table, const char *entry,
                             const void *arguments, const rec_launch *launch) {
   rec_status status = call_read_sizes(c, table, entry, arguments);
-  if (status == REC_OK) status = call_read_sequences(c);
-  return status == REC_OK ? call_read_launch(c, launch) : status;
+  if (status == REC_OK) status = call_read_launch(c, launch);
+  if (status != REC_OK || launch->device_kind == REC_DEVICE_CUDA) return status;
+  return call_read_sequences(c);
 }
 
 static rec_status check_step(const call *c) {
@@ -188,6 +189,11 @@ static rec_status check_step(const call *c) {
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s_step: expected packed sequences of at most 1 step, found one of %lld", name,
                     (long long)c->longest);
+  if (c->packed && c->time > c->sequences)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_step: expected packed sequences of at most 1 step, found %lld steps of %lld "
+                    "sequences",
+                    name, (long long)c->time, (long long)c->sequences);
   if (!c->packed && c->time != 1)
     return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", name,
                     (long long)c->time);
@@ -239,11 +245,11 @@ static void run_backward_kernels(call *c, stage_saved saved, bool recompute, cha
 }
 
 static rec_status run_on_gpu(const call *c, int kind) {
-  const gpu_device *device;
+  gpu_device device;
   rec_status status = gpu_device_find(c, c->launch->device_kind, &device);
   if (status == REC_OK && kind == REC_KERNEL_STEP) status = check_step(c);
   if (status == REC_OK) status = call_check_memories(c, kind == REC_KERNEL_BACKWARD);
-  return status == REC_OK ? gpu_run(c, device, kind) : status;
+  return status == REC_OK ? gpu_run(c, &device, kind) : status;
 }
 
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,

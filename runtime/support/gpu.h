@@ -37,10 +37,10 @@ typedef struct gpu_device {
   rec_status (*copy)(const call *call, void *to, const void *from, int64_t bytes);
 } gpu_device;
 
-extern const gpu_device gpu_simt_device;
-
 /* The device of a kind, if the library holds code for it; else a message. */
-rec_status gpu_device_find(const call *call, int32_t kind, const gpu_device **device);
+rec_status gpu_device_find(const call *call, int32_t kind, gpu_device *device);
+rec_status gpu_simt_device(const call *call, gpu_device *device);
+rec_status gpu_cuda_device(const call *call, gpu_device *device);
 
 /* Bytes of workspace and `saved` on a device. */
 rec_status gpu_sizes(const call *call, const gpu_device *device, rec_sizes *sizes);

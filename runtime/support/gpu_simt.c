@@ -124,26 +124,11 @@ static rec_status copy_on_host(const call *c, void *to, const void *from, int64_
   return REC_OK;
 }
 
-const gpu_device gpu_simt_device = {SIMT_BLOCKS, launch_on_host, clear_on_host, copy_on_host};
-
-rec_status gpu_device_find(const call *c, int32_t kind, const gpu_device **device) {
-  const char *name = table_text(c->table, c->table->name_at);
-  if (kind != REC_DEVICE_SIMT)
-    return rec_fail(REC_ERROR_DEVICE,
-                    "%s_%s: expected device_kind REC_DEVICE_HOST or REC_DEVICE_SIMT, found %d",
-                    name, c->entry, kind);
-  if (!c->table->simt_run)
-    return rec_fail(REC_ERROR_DEVICE,
-                    "%s_%s: expected a library with code for the executor, found none; compile it "
-                    "with --target simt",
-                    name, c->entry);
-  for (int i = 0; i < c->table->memory_count; i++) {
-    if (table_memory(c->table, i)->promised)
-      return rec_fail(REC_ERROR_UNSUPPORTED,
-                      "%s_%s: expected device_kind REC_DEVICE_HOST, which verifies promised "
-                      "ranges (recc --check), found %d",
-                      name, c->entry, kind);
-  }
-  *device = &gpu_simt_device;
-  return REC_OK;
+rec_status gpu_simt_device(const call *c, gpu_device *device) {
+  *device = (gpu_device){SIMT_BLOCKS, launch_on_host, clear_on_host, copy_on_host};
+  if (c->table->simt_run) return REC_OK;
+  return rec_fail(REC_ERROR_DEVICE,
+                  "%s_%s: expected a library with code for the executor, found none; compile it "
+                  "with --target simt",
+                  call_name(c), c->entry);
 }

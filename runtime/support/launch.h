@@ -45,7 +45,7 @@ typedef struct rec_launch {
   uint64_t size;                  /* sizeof(rec_launch) */
   uint32_t abi_major, abi_minor;  /* REC_ABI_MAJOR, REC_ABI_MINOR */
   int32_t device_kind;            /* REC_DEVICE_HOST, .. */
-  int32_t device_number;
+  int32_t device_number;          /* CUDA: where this thread has no current context */
   void *stream;                   /* CUDA: a CUstream. Others: NULL */
   int64_t threads;                /* host: 0 takes REC_NUM_THREADS, or else every processor */
   rec_parallel_for parallel_for;  /* host: runs the tasks; NULL: the library's own threads */
@@ -66,7 +66,7 @@ typedef struct rec_sizes {
   int64_t workspace_backward;            /* with `saved` */
   int64_t workspace_backward_recompute;  /* without */
   int32_t device_kind;            /* set by the caller: REC_DEVICE_HOST, ..; read if `size` says it is there */
-  int32_t unused;
+  int32_t device_number;          /* as in rec_launch */
 } rec_sizes;
 
 #ifdef __cplusplus

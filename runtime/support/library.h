@@ -93,6 +93,18 @@ typedef struct rec_table_gpu_kernel {
   int32_t threads, shared_bytes, parameter_bytes, unused;
 } rec_table_gpu_kernel;
 
+/* The library's code for NVIDIA GPUs, one image for each target. */
+typedef struct rec_gpu_image {
+  int32_t capability;          /* 80: compute capability 8.0 */
+  int32_t exact;               /* not for later ones */
+  const char *ptx;             /* ends with a NUL */
+} rec_gpu_image;
+
+typedef struct rec_gpu_images {
+  int64_t count;               /* at least 1 */
+  rec_gpu_image items[];
+} rec_gpu_images;
+
 enum {
   REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD,
   REC_KERNEL_CARRY,            /* no functions where time cannot be cut */
@@ -116,6 +128,7 @@ typedef struct rec_table {
   /* The executor, and rec_gpu_sum for it; NULL: not in the library. */
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);
+  const rec_gpu_images *gpu_images; /* NULL: none */
 } rec_table;
 
 /* The entry points behind NAME_forward, .. of every recurrence (thunks add the table). Their names

@@ -19,6 +19,7 @@
 #include "runtime/support/error.c"
 #include "runtime/support/fail.c"
 #include "runtime/support/gpu.c"
+#include "runtime/support/gpu_cuda.c"
 #include "runtime/support/gpu_simt.c"
 #include "runtime/support/narrow.c"
 #include "runtime/support/pool.c"
@@ -793,7 +794,7 @@ static void mistakes_are_named(void **state) {
   refused(f, good, wrong, REC_ERROR_ABI, "f_forward: expected ABI 1.x, found 7.0 in rec_launch");
   wrong = launch, wrong.device_kind = REC_DEVICE_CUDA;
   refused(f, good, wrong, REC_ERROR_DEVICE,
-          "f_forward: expected device_kind REC_DEVICE_HOST or REC_DEVICE_SIMT, found 1");
+          "f_forward: expected a library with PTX, found none; compile it with --target sm_80");
   wrong = launch, wrong.device_kind = REC_DEVICE_SIMT;
   refused(f, good, wrong, REC_ERROR_DEVICE,
           "f_forward: expected a library with code for the executor, found none; compile it with "

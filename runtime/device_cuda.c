@@ -1,0 +1,132 @@
+// The device `cuda`: the PTX of a library on a GPU, for `rec apply` and tests. Tensors are copied to the GPU and back.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/device.h"
+#include "runtime/support/cuda_driver.h"
+
+static rec_status allocate_on_cuda(int64_t bytes, void **memory) {
+  const cuda_driver *driver;
+  cuda_pointer there = 0;
+  *memory = NULL;
+  rec_status status = cuda_driver_open(&driver);
+  if (status || bytes == 0) return status;
+  status = cuda_check(driver, driver->allocate(&there, (size_t)bytes), "cuMemAlloc", NULL);
+  *memory = (void *)(uintptr_t)there;
+  return status;
+}
+
+static void release_on_cuda(void *memory) {
+  const cuda_driver *driver;
+  if (memory && cuda_driver_open(&driver) == REC_OK)
+    driver->release((cuda_pointer)(uintptr_t)memory);
+}
+
+static const rec_device_memory cuda_memory = {"cuda", REC_DEVICE_CUDA, allocate_on_cuda,
+                                              release_on_cuda};
+
+// One tensor of the call on the GPU.
+typedef struct cuda_copy {
+  void *host;
+  cuda_pointer there;
+  size_t bytes;
+  bool result;  // is copied back
+} cuda_copy;
+
+typedef struct cuda_run {
+  const cuda_driver *driver;
+  cuda_copy *copies;
+  int count;
+} cuda_run;
+
+static rec_status place(cuda_run *run, void **pointer, size_t bytes, bool result) {
+  if (!*pointer || bytes == 0) return REC_OK;
+  cuda_copy *copy = &run->copies[run->count];
+  *copy = (cuda_copy){.host = *pointer, .bytes = bytes, .result = result};
+  rec_status status =
+      cuda_check(run->driver, run->driver->allocate(&copy->there, bytes), "cuMemAlloc", NULL);
+  if (status) return status;
+  run->count++;
+  *pointer = (void *)(uintptr_t)copy->there;
+  return cuda_check(run->driver, run->driver->upload(copy->there, copy->host, bytes),
+                    "cuMemcpyHtoD", NULL);
+}
+
+// What a call reads and writes; states and gradients have an entry for every sequence.
+static rec_status place_tensors(cuda_run *run, const rec_signature *s, rec_call *call) {
+  rec_status status = REC_OK;
+  for (int i = 0; i < s->variable_count && !status; i++) {
+    const rec_variable *v = &s->variables[i];
+    bool token = v->kind == REC_INPUT || v->kind == REC_OUTPUT;
+    int64_t entries = call->cu_seqlens && !token ? call->sequences : call->batch;
+    if (v->kind == REC_PARAM) entries = 1;
+    if (token) entries *= call->time;
+    size_t bytes = (size_t)(entries * rec_variable_numbers(s, i, call->axis_sizes)) *
+                   rec_dtype_size(token ? s->token_type : s->carried_type);
+    status = place(run, &call->value[i], bytes, v->kind == REC_OUTPUT);
+    if (!status) status = place(run, &call->final[i], bytes, true);
+    if (!status) status = place(run, &call->gradient[i], bytes, v->kind != REC_OUTPUT);
+    if (!status) status = place(run, &call->d_final[i], bytes, false);
+  }
+  if (status || !call->cu_seqlens) return status;
+  void *offsets = (void *)call->cu_seqlens;
+  status = place(run, &offsets, sizeof(int32_t) * ((size_t)call->sequences + 1), false);
+  call->cu_seqlens = offsets;
+  return status;
+}
+
+static rec_status fetch_results(const cuda_run *run) {
+  rec_status status =
+      cuda_check(run->driver, run->driver->context_synchronize(), "cuCtxSynchronize", NULL);
+  for (int i = 0; i < run->count && !status; i++) {
+    const cuda_copy *copy = &run->copies[i];
+    if (!copy->result) continue;
+    status = cuda_check(run->driver, run->driver->download(copy->host, copy->there, copy->bytes),
+                        "cuMemcpyDtoH", NULL);
+  }
+  return status;
+}
+
+static rec_status run_entered(cuda_run *run, const rec_recurrence *r, const rec_call *host_call,
+                              const rec_run_options *options) {
+  size_t count = (size_t)r->signature.variable_count;
+  rec_call call = *host_call;
+  void **tables = malloc(sizeof *tables * (4 * count + 1));
+  run->copies = calloc(4 * count + 1, sizeof *run->copies);
+  rec_status status = tables && run->copies ? REC_OK : rec_no_memory();
+  if (!status) {
+    memcpy(tables, host_call->value, sizeof *tables * count);
+    memcpy(tables + count, host_call->final, sizeof *tables * count);
+    memcpy(tables + 2 * count, host_call->gradient, sizeof *tables * count);
+    memcpy(tables + 3 * count, host_call->d_final, sizeof *tables * count);
+    call.value = tables;
+    call.final = tables + count;
+    call.gradient = tables + 2 * count;
+    call.d_final = tables + 3 * count;
+    status = place_tensors(run, &r->signature, &call);
+  }
+  if (!status) status = rec_library_run(r, &call, options, &cuda_memory);
+  if (!status) status = fetch_results(run);
+  for (int i = 0; i < run->count; i++) run->driver->release(run->copies[i].there);
+  free(run->copies);
+  free(tables);
+  return status;
+}
+
+rec_status rec_cuda_run(const rec_recurrence *r, const rec_call *call,
+                        const rec_run_options *options) {
+  cuda_run run = {0};
+  cuda_context context;
+  int pushed;
+  if (r->signature.carried_type == REC_F64) {
+    return rec_fail(REC_ERROR_UNSUPPORTED,
+                    "%s: expected a library of f32, bf16 or f16 for the device `cuda`, found f64",
+                    r->signature.name);
+  }
+  rec_status status = cuda_driver_open(&run.driver);
+  if (!status) status = cuda_enter(run.driver, 0, &context, &pushed);
+  if (status) return status;
+  status = run_entered(&run, r, call, options);
+  cuda_leave(run.driver, pushed);
+  return status;
+}

@@ -1,0 +1,263 @@
+// A libcuda.so.1 for tests: a CUDA driver whose GPU is the executor (runtime/simt) of the library under test.
+//
+// Its memory is the host's, but only what cuMemAlloc gave is taken for the GPU's. A module is the PTX that was loaded; a kernel
+// must have an .entry in it and is run by the code of the same name that the library has for the executor, found in the
+// library's table of symbols. What is asked of it goes, a line a call, into the file $CUDA_LOG.
+//
+//   CUDA_CAPABILITY   of the device, 90 if not set         CUDA_DEVICES   how many there are, 1
+//   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/simt/simt.h"
+#include "runtime/support/cuda_driver.h"
+
+enum { INVALID_VALUE = 1, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+
+#define EXPORT __attribute__((visibility("default")))
+
+#define PROTOTYPE(name, symbol, parameters) EXPORT cuda_result symbol parameters;
+CUDA_DRIVER_FUNCTIONS(PROTOTYPE)
+
+static int number_of(const char *variable, int otherwise) {
+  const char *text = getenv(variable);
+  return text ? atoi(text) : otherwise;
+}
+
+// Writes a line of the log; what the call answers.
+__attribute__((format(printf, 2, 3))) static int called(const char *call, const char *format, ...) {
+  const char *path = getenv("CUDA_LOG"), *fails = getenv("CUDA_FAIL");
+  FILE *log = path ? fopen(path, "a") : NULL;
+  va_list arguments;
+  va_start(arguments, format);
+  if (log) {
+    fprintf(log, "%s", call);
+    vfprintf(log, format, arguments);
+    fputc('\n', log);
+    fclose(log);
+  }
+  va_end(arguments);
+  return fails && strcmp(fails, call) == 0 ? ILLEGAL_ADDRESS : 0;
+}
+
+// ---- devices and contexts ----
+
+static _Thread_local void *current;
+static int primary;  // its address is the context
+
+EXPORT int cuInit(unsigned flags) {
+  (void)flags;
+  return number_of("CUDA_DEVICES", 1) > 0 ? called("cuInit", " ") : NO_DEVICE;
+}
+EXPORT int cuDriverGetVersion(int *version) {
+  *version = 12060;
+  return 0;
+}
+EXPORT int cuGetErrorName(int result, const char **name) {
+  *name = result == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : result == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : NULL;
+  return 0;
+}
+EXPORT int cuGetErrorString(int result, const char **text) {
+  *text = result == ILLEGAL_ADDRESS ? "an illegal memory access was encountered"
+          : result == NO_DEVICE     ? "no CUDA-capable device is detected"
+                                    : NULL;
+  return 0;
+}
+EXPORT int cuDeviceGetCount(int *count) {
+  *count = number_of("CUDA_DEVICES", 1);
+  return 0;
+}
+EXPORT int cuDeviceGet(int *device, int number) {
+  *device = number;
+  return 0;
+}
+EXPORT int cuDeviceGetName(char *name, int size, int device) {
+  (void)device;
+  snprintf(name, (size_t)size, "the executor");
+  return 0;
+}
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  (void)device;
+  int capability = number_of("CUDA_CAPABILITY", 90);
+  switch (attribute) {
+    case CUDA_MULTIPROCESSORS: *value = 2; return 0;
+    case CUDA_COMPUTE_MAJOR: *value = capability / 10; return 0;
+    case CUDA_COMPUTE_MINOR: *value = capability % 10; return 0;
+    case CUDA_SHARED_BYTES: *value = number_of("CUDA_SHARED", 232448); return 0;
+    default: return INVALID_VALUE;
+  }
+}
+EXPORT int cuCtxGetCurrent(void **context) {
+  *context = current;
+  return 0;
+}
+EXPORT int cuCtxGetDevice(int *device) {
+  *device = 0;
+  return current ? 0 : INVALID_CONTEXT;
+}
+EXPORT int cuCtxGetId(void *context, unsigned long long *number) {
+  *number = 1;
+  return context == &primary ? 0 : INVALID_CONTEXT;
+}
+EXPORT int cuCtxPushCurrent_v2(void *context) {
+  current = context;
+  return 0;
+}
+EXPORT int cuCtxPopCurrent_v2(void **context) {
+  *context = current;
+  current = NULL;
+  return 0;
+}
+EXPORT int cuCtxSynchronize(void) { return called("cuCtxSynchronize", " "); }
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
+  *context = &primary;
+  return called("cuDevicePrimaryCtxRetain", " %d", device);
+}
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode) {
+  static _Thread_local int now;
+  int before = now;
+  now = *mode;
+  *mode = before;
+  return 0;
+}
+
+// ---- memory ----
+
+enum { PIECES = 4096 };
+static struct {
+  char *data;
+  size_t bytes;
+} pieces[PIECES];
+
+static int is_ours(cuda_pointer at, size_t bytes) {
+  for (int i = 0; i < PIECES; i++)
+    if (pieces[i].data && (char *)(uintptr_t)at >= pieces[i].data &&
+        (char *)(uintptr_t)at + bytes <= pieces[i].data + pieces[i].bytes)
+      return 1;
+  return 0;
+}
+
+EXPORT int cuMemAlloc_v2(cuda_pointer *memory, size_t bytes) {
+  int i = 0;
+  while (i < PIECES && pieces[i].data) i++;
+  if (i == PIECES || bytes == 0) return INVALID_VALUE;
+  pieces[i].data = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  pieces[i].bytes = bytes;
+  memset(pieces[i].data, 0xff, bytes);
+  *memory = (cuda_pointer)(uintptr_t)pieces[i].data;
+  return called("cuMemAlloc", " ");
+}
+EXPORT int cuMemFree_v2(cuda_pointer memory) {
+  for (int i = 0; i < PIECES; i++) {
+    if (pieces[i].data != (char *)(uintptr_t)memory) continue;
+    free(pieces[i].data);
+    pieces[i].data = NULL;
+    return 0;
+  }
+  return INVALID_VALUE;
+}
+EXPORT int cuMemcpyHtoD_v2(cuda_pointer to, const void *from, size_t bytes) {
+  if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
+  memcpy((void *)(uintptr_t)to, from, bytes);
+  return 0;
+}
+EXPORT int cuMemcpyDtoH_v2(void *to, cuda_pointer from, size_t bytes) {
+  if (!is_ours(from, bytes)) return ILLEGAL_ADDRESS;
+  memcpy(to, (void *)(uintptr_t)from, bytes);
+  return 0;
+}
+EXPORT int cuMemsetD8Async(cuda_pointer to, unsigned char value, size_t bytes, void *stream) {
+  if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
+  memset((void *)(uintptr_t)to, value, bytes);
+  return called("cuMemsetD8Async", " stream %p", stream);
+}
+EXPORT int cuMemcpyDtoDAsync_v2(cuda_pointer to, cuda_pointer from, size_t bytes, void *stream) {
+  if (!is_ours(to, bytes) || !is_ours(from, bytes)) return ILLEGAL_ADDRESS;
+  memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+  return called("cuMemcpyDtoDAsync", " stream %p", stream);
+}
+
+// ---- modules ----
+
+typedef struct loaded_kernel {
+  const char *name;
+  void (*function)(const void *);
+  simt_answer (*run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
+} loaded_kernel;
+
+EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
+  (void)count, (void)options, (void)values;
+  *module = (void *)(uintptr_t)image;
+  const char *target = strstr(image, ".target ");
+  if (!target) return INVALID_IMAGE;
+  return called("cuModuleLoadDataEx", " %.*s", (int)strcspn(target, "\n,"), target);
+}
+
+// The address of a local symbol of the library that holds the PTX.
+static void *find_symbol(const void *image, const char *name) {
+  Dl_info library;
+  struct stat status;
+  void *found = NULL;
+  if (!dladdr(image, &library)) return NULL;
+  int file = open(library.dli_fname, O_RDONLY | O_CLOEXEC);
+  if (file < 0 || fstat(file, &status) != 0) return NULL;
+  const char *elf = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  if (elf == MAP_FAILED) return NULL;
+  const Elf64_Ehdr *header = (const void *)elf;
+  const Elf64_Shdr *sections = (const void *)(elf + header->e_shoff);
+  for (int s = 0; s < header->e_shnum; s++) {
+    if (sections[s].sh_type != SHT_SYMTAB) continue;
+    const Elf64_Sym *symbols = (const void *)(elf + sections[s].sh_offset);
+    const char *names = elf + sections[sections[s].sh_link].sh_offset;
+    for (size_t i = 0; i < sections[s].sh_size / sizeof *symbols; i++)
+      if (strcmp(names + symbols[i].st_name, name) == 0)
+        found = (char *)library.dli_fbase + symbols[i].st_value;
+  }
+  munmap((void *)elf, (size_t)status.st_size);
+  return found;
+}
+
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
+  char entry[256];
+  snprintf(entry, sizeof entry, ".entry %s(", name);
+  if (!strstr(module, entry)) return NOT_FOUND;
+  loaded_kernel *k = malloc(sizeof *k);
+  k->name = name;
+  *(void **)&k->function = find_symbol(module, name);
+  *(void **)&k->run = find_symbol(module, "simt_run");
+  *function = k;
+  return k->function && k->run ? 0 : NOT_FOUND;
+}
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
+  const loaded_kernel *k = function;
+  return called("cuFuncSetAttribute", " %s %d %d", k->name, attribute, value);
+}
+
+EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                          unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
+                          void **parameters, void **extra) {
+  const loaded_kernel *k = function;
+  char message[SIMT_MESSAGE] = "";
+  int result = called("cuLaunchKernel", " %s grid %u block %u stream %p", k->name, grid_x, block_x, stream);
+  if (result) return result;
+  if (!current || grid_x == 0 || grid_y * grid_z * block_y * block_z != 1 || extra) return INVALID_VALUE;
+  simt_launch launch = {.kernel = k->name,
+                        .function = k->function,
+                        .parameters = parameters[0],
+                        .blocks = grid_x,
+                        .threads = (int)block_x,
+                        .shared_bytes = shared_bytes,
+                        .seed = 1};
+  simt_answer answer = k->run(&launch, 0, grid_x, NULL, message);
+  if (answer != SIMT_DONE) fprintf(stderr, "%s\n", message);
+  return answer == SIMT_DONE ? 0 : ILLEGAL_ADDRESS;
+}
