@@ -173,6 +173,7 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   host h = gpu_host(a, &g.base, k->symbol, options.dtype);
   g.threads = h.team.threads;
   g.shared_bytes = (int)(4 * h.on_chip);
+  g.history_bytes = 4 * h.history;
   g.base.scratch = h.shared_numbers || h.sized.count ? host_bytes_of(&h) : (codegen_bytes){0};
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
     g.why_not = "its tensors and axes take more than 4000 bytes of parameters";

@@ -42,7 +42,7 @@ static void place_by_lives(host *h, part *p) {
   int64_t chip = h->on_chip, scratch = h->shared_numbers;
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
-    if (!is_placed_here(b) || b->numbers.sizes) continue;
+    if (!is_placed_here(b) || b->numbers.sizes || p->buffer_at[i].offset >= 0) continue;
     int64_t numbers = words_of(b), offset = first_fit(p, i, chip, true);
     bool fits = offset + numbers <= h->chip_limit;
     if (!fits) offset = first_fit(p, i, scratch, false);
@@ -52,11 +52,15 @@ static void place_by_lives(host *h, part *p) {
   }
 }
 
-static void place_part(host *h, part *p) {
+static void open_places(host *h, part *p) {
   p->buffer_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
+  for (int i = 0; i < p->p->buffers.count; i++) p->buffer_at[i] = (location){-1, -1, false};
+}
+
+static void place_part(host *h, part *p) {
+  if (!p->buffer_at) open_places(h, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];
-    p->buffer_at[i] = (location){-1, -1, false};
     b->stack = h->m.kind == MAP_THREADS && !b->numbers.sizes;
     if (!is_placed_here(b) || !b->numbers.sizes) continue;
     extent numbers = b->numbers;
@@ -72,6 +76,37 @@ static void place_part(host *h, part *p) {
 void gpu_place(host *h) {
   place_part(h, &h->main);
   if (h->has_again) place_part(h, &h->again);
+}
+
+/* What the prologue makes is read in every run. */
+static void place_prologue(host *h, part *p) {
+  open_places(h, p);
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (is_placed_here(b) && p->p->nests.items[b->first].region == REGION_PROLOGUE)
+      p->buffer_at[i] = gpu_take(h, words_of(b));
+  }
+}
+
+/* Shared memory: cotangents of states and what prologues make; behind them either the rows and buffers of the chunks back,
+ * or states, rows and buffers of the chunks again. */
+void gpu_plan_chunks(host *h) {
+  host_plan_program(h, &h->main, h->k->program, true);
+  host_plan_program(h, &h->again, h->k->recompute, false);
+  gpu_place_sums(h);
+  host_place_carried(h, &h->main);
+  place_prologue(h, &h->main);
+  place_prologue(h, &h->again);
+  int64_t shared = h->on_chip;
+  host_place_pads(h, &h->main);
+  host_place_history(h, &h->main);
+  place_part(h, &h->main);
+  int64_t back = h->on_chip;
+  h->on_chip = shared;
+  host_place_carried(h, &h->again);
+  host_place_pads(h, &h->again);
+  place_part(h, &h->again);
+  if (back > h->on_chip) h->on_chip = back;
 }
 
 static int64_t most_sums(const host *h, const part *p) {
@@ -125,8 +160,7 @@ static void stage_row(lower *l, const place_in_loops *at, void *data) {
   emitter *e = l->e;
   ir slot = stack_slot(e, e->real, "row");
   store_real(e, real_number(e, 0, 0), slot);
-  emit_branch branch =
-      branch_begin(e, int_compare(e, LLVMIntSLT, at->index[d->t], d->rows));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, at->index[d->t], d->rows));
   store_real(e, view_load(l, d->from, at, d->axes), slot);
   branch_end(e, &branch);
   view_store(l, d->to, at, d->axes, load_real(e, slot, 0));

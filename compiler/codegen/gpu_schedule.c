@@ -14,9 +14,11 @@ static int64_t outside(arena *a, const recurrence_kernels *kernels, codegen_gpu_
   for (int i = 0; i < kernels->kernels.count; i++) {
     const kernel *k = &kernels->kernels.items[i];
     if (k->kind != KERNEL_FORWARD && k->kind != KERNEL_BACKWARD) continue;
-    bytes += codegen_gpu_describe(a, k, options).base.scratch.constant;
+    codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
+    if (described.base.scratch.constant > described.history_bytes + 64)
+      bytes += (described.base.scratch.constant - described.history_bytes) / k->program->chunk;
   }
-  return bytes / kernels->chunk;
+  return bytes;
 }
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,

@@ -56,8 +56,7 @@ static void store_as(const sum_task *t, ir sum, ir at) {
   ir to = pointer_of(t, offsetof(rec_gpu_sum_task, to)), stored = NUMBER(t, stored);
   for (int kind = REC_STORED_NUMBER; kind <= REC_STORED_F16; kind++) {
     bool narrow = kind != REC_STORED_NUMBER;
-    emit_branch branch =
-        branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
+    emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
     ir address = element(e, narrow ? e->i16 : e->real, to, at);
     if (narrow) {
       store_narrow(e, types[kind], sum, address, NULL, NULL);

@@ -148,7 +148,7 @@ static location place_persistent(host *h, const plan_buffer *b) {
   return take_extent(h, b->numbers, 1);
 }
 
-static void place_carried(host *h, part *p) {
+void host_place_carried(host *h, part *p) {
   p->carried_at = ARENA_ARRAY(h->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) {
     p->carried_at[c] = place_persistent(h, &p->carried.items[c].memory);
@@ -174,7 +174,7 @@ bool host_is_complex(const host *h, const tile_place *place) {
 
 /* Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
  * they are in memory where they are known. What is stored in 16 bits is always read from a copy, which is dense. */
-static void place_pads(host *h, part *p) {
+void host_place_pads(host *h, part *p) {
   p->pads = ARENA_ARRAY(h->a, pad, p->program->arguments.count);
   if (p->program->form != TILE_CHUNK) return;
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -203,7 +203,10 @@ static void place_pads(host *h, part *p) {
   }
 }
 
-static void place_history(host *h, part *p) {
+/* Rows of what is kept between the states that forward saves: steps, or chunks. */
+static int64_t kept_rows(const host *h) { return h->k->chunk / h->k->program->chunk; }
+
+void host_place_history(host *h, part *p) {
   p->history_at = ARENA_ARRAY(h->a, location, p->program->arguments.count);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
@@ -211,7 +214,11 @@ static void place_history(host *h, part *p) {
     if (!h->has_again || p != &h->main || place->role != TILE_STATE) continue;
     for (int c = 0; c < h->again.carried.count; c++) {
       if (!plan_same_state(&h->again.carried.items[c].place, place)) continue;
-      p->history_at[i] = take_extent(h, h->again.carried.items[c].memory.numbers, h->k->chunk);
+      extent numbers = h->again.carried.items[c].memory.numbers;
+      bool chunks = h->k->program->form == TILE_CHUNK;
+      if (chunks) h->history += numbers.factor * kept_rows(h);
+      p->history_at[i] = chunks ? (location){take(&h->shared_numbers, numbers.factor * kept_rows(h)), -1, false}
+                                : take_extent(h, numbers, kept_rows(h));
     }
     if (p->history_at[i].offset < 0)
       ICE("codegen", "no recomputation of state %s", place->name ? place->name : "?");
@@ -239,22 +246,30 @@ static void place_stashes(host *h) {
   }
 }
 
-static void plan_part(host *h, part *p, const tile_program *program, bool backward) {
+void host_plan_program(host *h, part *p, const tile_program *program, bool backward) {
   p->program = program;
   p->backward = backward;
   p->carried = plan_carried(h->a, &h->m, program, backward);
   p->p = plan_program(h->a, &h->m, program, &p->carried);
-  place_carried(h, p);
-  place_pads(h, p);
+}
+
+static void plan_part(host *h, part *p, const tile_program *program, bool backward) {
+  host_plan_program(h, p, program, backward);
+  host_place_carried(h, p);
+  host_place_pads(h, p);
 }
 
 void host_plan(host *h) {
-  h->has_again = h->k->kind == KERNEL_BACKWARD && h->k->program->form == TILE_STEP &&
-                 host_reads_states(h->k->program);
+  bool reads = h->k->kind == KERNEL_BACKWARD && host_reads_states(h->k->program);
+  h->has_again = reads && h->k->recompute;
+  if (h->has_again && h->k->program->form == TILE_CHUNK) {
+    gpu_plan_chunks(h);
+    return;
+  }
   if (h->has_again) plan_part(h, &h->again, h->k->recompute, false);
   plan_part(h, &h->main, h->k->program, h->k->kind == KERNEL_BACKWARD);
   if (h->m.kind != MAP_LANES) gpu_place_sums(h);
-  place_history(h, &h->main);
+  host_place_history(h, &h->main);
   place_stashes(h);
   if (h->m.kind != MAP_LANES) {
     gpu_place(h);

@@ -57,6 +57,7 @@ typedef struct host {
   team team;
   int64_t on_chip;       /* numbers of shared memory */
   int64_t chip_limit;
+  int64_t history;       /* numbers of scratch for the states before each chunk */
   int64_t sums;          /* where in it results are summed over threads */
   ir chip;               /* shared memory */
   ir entry_step, saved_first; /* where tokens and saved states of the instance begin */
@@ -110,9 +111,15 @@ void host_clear_sums(host *h, part *p);
 
 ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type);
 location gpu_take(host *h, int64_t numbers);
+void host_plan_program(host *h, part *p, const tile_program *program, bool backward);
+void host_place_carried(host *h, part *p);
+void host_place_pads(host *h, part *p);
+void host_place_history(host *h, part *p);
 /* gpu_memory.c */
 void gpu_place(host *h);
 void gpu_place_sums(host *h);
+/* Backward in chunks whose states are made again: forward saves those before every few chunks. */
+void gpu_plan_chunks(host *h);
 /* The numbers of `b` in scratch or shared memory; each thread has its own where threads share nothing. */
 view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before);
 /* The rows of this chunk of an argument in shared memory. */

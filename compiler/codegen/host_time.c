@@ -62,8 +62,9 @@ static void one_step(host *h, part *p, ir t) {
 
 ir host_chunk_count(host *h) {
   emitter *e = h->e;
-  ir up = int_add(e, h->time, integer(e, h->k->chunk - 1));
-  return LLVMBuildSDiv(e->b, up, integer(e, h->k->chunk), "");
+  int chunk = h->k->program->form == TILE_CHUNK ? h->k->program->chunk : h->k->chunk;
+  ir up = int_add(e, h->time, integer(e, chunk - 1));
+  return LLVMBuildSDiv(e->b, up, integer(e, chunk), "");
 }
 
 void host_steps_forward(host *h) {
@@ -276,14 +277,84 @@ ir host_chunk_in_order(host *h, ir index) {
   return int_sub(h->e, int_sub(h->e, host_chunk_count(h), integer(h->e, 1)), index);
 }
 
+/* GPU: forward saves the states before every few chunks. */
+static void save_some_states(host *h, ir chunk) {
+  emitter *e = h->e;
+  int64_t every = h->k->chunk / h->k->program->chunk;
+  if (every == 1) {
+    host_save_states(h, &h->main, chunk);
+    return;
+  }
+  ir rest = int_rem(e, chunk, integer(e, every));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, rest, integer(e, 0)));
+  host_save_states(h, &h->main, int_div(e, chunk, integer(e, every)));
+  branch_end(e, &branch);
+}
+
 void host_chunk_body(host *h, ir chunk) {
-  if (h->described->writes_saved) host_save_states(h, &h->main, chunk);
+  if (h->described->writes_saved) save_some_states(h, chunk);
   lower_region(&h->main.l, REGION_BODY);
   lower_commit(&h->main.l);
 }
 
+/* The states before each chunk of a group, from those that forward saved before the first. */
+static void chunks_again(host *h, ir first, ir chunks) {
+  emitter *e = h->e;
+  part *again = &h->again, *p = &h->main;
+  emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (place->role != TILE_STATE) continue;
+    view row = kept_row(h, state_memory(again, place), p->history_at[i], loop.index, &again->l);
+    for (int c = 0; c < again->carried.count; c++) {
+      if (plan_same_state(&again->carried.items[c].place, place))
+        host_copy_state(h, again, place, &again->l.carried[c], &row);
+    }
+  }
+  ir last = int_add(e, loop.index, integer(e, 1));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, last, chunks));
+  host_set_chunk(h, again, int_add(e, first, loop.index), NULL);
+  lower_region(&again->l, REGION_BODY);
+  lower_commit(&again->l);
+  branch_end(e, &branch);
+  loop_end(e, &loop);
+}
+
+static void chunk_back(host *h, ir first, ir number) {
+  part *p = &h->main;
+  host_set_chunk(h, p, int_add(h->e, first, number), NULL);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (place->role == TILE_STATE)
+      p->l.arguments[i] =
+          kept_row(h, state_memory(&h->again, place), p->history_at[i], number, &p->l);
+  }
+  lower_region(&p->l, REGION_BODY);
+  lower_commit(&p->l);
+}
+
+/* Groups of chunks from the last: states again, then the same chunks back. */
+static void groups_back(host *h) {
+  emitter *e = h->e;
+  ir every = integer(e, h->k->chunk / h->k->program->chunk), count = host_chunk_count(h);
+  ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
+  emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
+  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
+  ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
+  load_saved(h, &h->again, group);
+  chunks_again(h, first, chunks);
+  emit_loop back = loop_begin(e, integer(e, 0), chunks, 1, "back");
+  chunk_back(h, first, int_sub(e, int_sub(e, chunks, integer(e, 1)), back.index));
+  loop_end(e, &back);
+  loop_end(e, &loop);
+}
+
 void host_chunks_inside(host *h) {
   emitter *e = h->e;
+  if (h->has_again) {
+    groups_back(h);
+    return;
+  }
   emit_loop chunks = loop_begin(e, integer(e, 0), host_chunk_count(h), 1, "chunk");
   ir chunk = host_chunk_in_order(h, chunks.index);
   host_set_chunk(h, &h->main, chunk, NULL);

@@ -141,6 +141,7 @@ typedef struct codegen_gpu_kernel {
   int threads;            /* of a block */
   int shared_bytes;       /* dynamic shared memory of a block */
   int parameter_bytes;
+  int64_t history_bytes;  /* of base.scratch: states before each chunk, made again */
 } codegen_gpu_kernel;
 
 typedef enum codegen_gpu_target {

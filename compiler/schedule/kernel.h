@@ -26,7 +26,8 @@ typedef struct kernel {
   const recurrence *recurrence;  /* whose tensors and axes the program's places name */
   const char *symbol;            /* without the clone's suffix */
   const tile_program *program;   /* FORWARD, STEP, STATES: forward program; BACKWARD: backward program */
-  const tile_program *recompute; /* BACKWARD in step form: the steps of one chunk again (tile_gradient) */
+  const tile_program *recompute; /* BACKWARD in step form: the steps of one chunk again (tile_gradient); in chunk form
+                                    the states alone, where fewer are saved than there are chunks */
   int chunk;                     /* steps between saved states, in step form too */
   int grid_count;                /* instances: grid axes in nest order, outermost first */
   int grid_axes[TYPED_MAX_AXES]; /* instance number = ((i0 * size1 + i1) * size2 + ..), lane blocks last */

@@ -256,12 +256,20 @@ static bool has_runtime_tiles(const scheduler *s, const tile_program *program) {
   return runtime_axes(s, ~program->grid);
 }
 
+enum { GPU_KEPT_EVERY = 128 };
+
+/* GPU: chunks are short, and states as large as many steps: some are made again. */
+static int kept_every(const scheduler *s, const tile_program *forward, bool pointwise) {
+  if (!s->options.gpu || pointwise || forward->chunk >= GPU_KEPT_EVERY) return forward->chunk;
+  return GPU_KEPT_EVERY / forward->chunk * forward->chunk;
+}
+
 static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise,
                           const char *why) {
   checked(s, forward);
   s->out->form = pointwise ? "pointwise" : "chunk";
   s->out->why = why;
-  s->out->chunk = forward->chunk;
+  s->out->chunk = kept_every(s, forward, pointwise);
   tile_gradient gradient = differentiated(s, forward), step_gradient;
   axis_set grid = forward->grid & ~partial_axes(s->a, gradient.backward);
   axis_set instances = chunk_instances(s, grid, pointwise);
@@ -269,13 +277,14 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   /* GPUs compute more for each byte */
   if (!pointwise && !s->options.gpu)
     s->out->spared = save_values(s->a, &finished, &gradient, instances);
-  kernel k = {.chunk = forward->chunk, .program = checked(s, finished)};
+  kernel k = {.chunk = s->out->chunk, .program = checked(s, finished)};
   map_axes(s, &k, instances, false);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
   add_kernel(s, KERNEL_STEP, "step", step_kernel(s, step, &step_gradient));
   k.program = pointwise ? finished : checked(s, gradient.recompute);
   add_kernel(s, KERNEL_STATES, "states", k);
   k.program = checked(s, gradient.backward);
+  if (k.chunk > forward->chunk) k.recompute = gradient.recompute;
   add_kernel(s, KERNEL_BACKWARD, "backward", k);
 }
 
