@@ -13,17 +13,19 @@ static const int64_t longest = 1 << 24;
 
 static const char *const letter_names[] = {"length", "shortest", "loss", "alphabet"};
 static const char *const selective_names[] = {"length", "shortest", "loss", "alphabet", "letters"};
+static const char *const babi_names[] = {"length", "shortest", "loss", "task", "facts"};
 static const char *const mqar_names[] = {"length", "shortest", "loss", "alphabet", "pairs"};
 
 /* Symbols beyond the alphabet (delimiter, stop, blank); the least length for each of `count`. The
  * runtime, which draws the sequences, has the same numbers: runtime/train/tasks.c. */
 static const task_rules rules[] = {
-    {"copying", letter_names, 4, 2, 1, 0, 2, 1},
-    {"stack_copying", letter_names, 4, 2, 1, 0, 2, 1},
-    {"sorting", letter_names, 4, 2, 1, 0, 2, 1},
-    {"selective_copying", selective_names, 5, 2, 0, 1, 1, 0},
-    {"mqar", mqar_names, 5, 0, 0, 4, 1, 0},
-    {"passkey", letter_names, 3, 128, 128, 0, 1, 0},
+    {"copying", letter_names, 4, 2, false, 1, 0, 2, 1},
+    {"stack_copying", letter_names, 4, 2, false, 1, 0, 2, 1},
+    {"sorting", letter_names, 4, 2, false, 1, 0, 2, 1},
+    {"selective_copying", selective_names, 5, 2, false, 0, 1, 1, 0},
+    {"mqar", mqar_names, 5, 0, false, 0, 4, 1, 0},
+    {"passkey", letter_names, 3, 128, true, 128, 0, 1, 0},
+    {"babi", babi_names, 5, 128, true, 80, 40, 1, 0},
 };
 
 const task_rules *task_rules_find(const char *name) {
@@ -81,6 +83,19 @@ static bool check_lengths(graph_builder *b, const ast_expr *e, const graph_task 
   return false;
 }
 
+/* Which of bAbI's tasks, and from how many facts. */
+static bool read_babi(graph_builder *b, sema_scope *scope, const ast_expr *e,
+                      const ast_expr *const *values, graph_task *task) {
+  const int64_t most_facts = 64;
+  if (!read_whole(b, scope, e, "task", values[ALPHABET], 1, 20, 1, &task->alphabet)) return false;
+  int64_t least = task->alphabet == 2 ? 2 : 1;
+  if (task->alphabet == 1 || task->alphabet == 2 || task->alphabet == 6)
+    return read_whole(b, scope, e, "facts", values[COUNT], least, most_facts, 4, &task->count);
+  diag_error(b->diag, values[ALPHABET]->span, "expected task = 1, 2 or 6, found %lld",
+             (long long)task->alphabet);
+  return false;
+}
+
 static bool read_sizes(graph_builder *b, sema_scope *scope, const ast_expr *e,
                        const ast_expr *const *values, graph_task *task) {
   const task_rules *r = task->rules;
@@ -91,9 +106,10 @@ static bool read_sizes(graph_builder *b, sema_scope *scope, const ast_expr *e,
       !read_whole(b, scope, e, "shortest", values[SHORTEST], 1, longest, task->length,
                   &task->shortest))
     return false;
-  if (r->name_count > ALPHABET && !read_whole(b, scope, e, "alphabet", values[ALPHABET], 2, symbols,
+  if (r->name_count > ALPHABET && !r->text && !read_whole(b, scope, e, "alphabet", values[ALPHABET], 2, symbols,
                                               mqar ? -1 : 26, &task->alphabet))
     return false;
+  if (r->names == babi_names) return read_babi(b, scope, e, values, task);
   return r->name_count <= COUNT ||
          read_whole(b, scope, e, r->names[COUNT], values[COUNT], 1,
                     mqar ? task->alphabet / 2 - 1 : longest, -1, &task->count);
@@ -122,8 +138,7 @@ bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e,
 bool task_check(graph_builder *b, const graph_train *train, const graph_model *model, span where) {
   const graph_task *t = &train->task;
   const task_rules *r = t->rules;
-  bool words = r->name_count <= ALPHABET;
-  int64_t symbols = r->symbols + (words ? 0 : t->alphabet);
+  int64_t symbols = r->symbols + (r->text ? 0 : t->alphabet);
   int64_t tokens = r->tokens_for_each * t->length + r->tokens_beyond +
                    (r->names == selective_names ? t->count : 0);
   if (symbols > model->vocabulary)

@@ -191,6 +191,7 @@ typedef struct task_rules {
   const char *const *names; /* of its settings */
   int name_count;
   int symbols;               /* beyond the alphabet, if it has one */
+  bool text;                 /* in bytes: no alphabet */
   int least, least_for_each; /* length: least + least_for_each * count */
   int tokens_for_each, tokens_beyond;
 } task_rules;

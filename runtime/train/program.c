@@ -358,11 +358,14 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
   b->task = (train_task){.kind = task_find(text(r, t, "kind", false)),
                          .shortest = whole(r, t, "shortest", 1, MOST_LENGTH),
                          .length = whole(r, t, "length", 1, MOST_LENGTH),
-                         .alphabet = whole(r, t, "alphabet", 2, 65533),
+                         .alphabet = whole(r, t, "alphabet", 1, 65533),
                          .count = whole(r, t, "count", 1, MOST_LENGTH),
                          .all = flag(t, "all")};
   if (b->task.kind == TASK_KINDS) wrong(r, "kind"), b->task.kind = TASK_COPYING;
   if (b->task.kind == TASK_MQAR && b->task.count >= b->task.alphabet / 2) wrong(r, "count");
+  if (b->task.kind == TASK_BABI &&
+      (b->task.count > MOST_BABI_FACTS || b->task.count < (b->task.alphabet == 2 ? 2 : 1)))
+    wrong(r, "count");
 }
 
 // The place of a name in a list of `count`.

@@ -248,6 +248,33 @@ static bool plot_remembrance(const session *s, const char *svg) {
   return plot_close(&p, true);
 }
 
+// The numbers behind `length` in the second column, or the third.
+static bool plot_accuracy(const session *s, const char *svg) {
+  plot p;
+  if (!plot_open(&p, svg, "accuracy by length", "length", "share", true)) return false;
+  fprintf(p.out, "set yrange [-0.02:1.02]\n");
+  for (int i = 0; i < s->program->evaluate_count; i++) {
+    const evaluate_block *e = &s->program->evaluates[i];
+    char *csv = e->length_count ? report_text(s, e->name, "accuracy.csv") : NULL;
+    for (int exact = 0; csv && exact < 2; exact++) {
+      char *points = NULL, name[300];
+      size_t size;
+      double length, share[2];
+      FILE *out = open_memstream(&points, &size);
+      for (const char *line = strchr(csv, '\n'); out && line && line[1];
+           line = strchr(line + 1, '\n'))
+        if (sscanf(line + 1, "%lf,%lf,%lf", &length, &share[0], &share[1]) == 3)
+          fprintf(out, "%.0f %.6f\n", length, share[exact]);
+      if (out) fclose(out);
+      snprintf(name, sizeof name, "%s: %s", e->name, exact ? "sequences" : "answers");
+      if (points && *points) plot_curve(&p, name, points);
+      free(points);
+    }
+    free(csv);
+  }
+  return plot_close(&p, true);
+}
+
 // ---- the page -----------------------------------------------------------------------------------
 
 static void put_svg(FILE *out, const char *path) {
@@ -312,6 +339,46 @@ static void put_ranges(FILE *out, const session *s) {
   free(texts);
 }
 
+// A CSV file of a block as a table.
+static void put_table(FILE *out, const session *s, const evaluate_block *e, const char *file) {
+  char *csv = report_text(s, e->name, file);
+  if (!csv) return;
+  fprintf(out, "<h3>%s</h3>\n<table>", e->name);
+  for (char *line = csv, *end; *line; line = end) {
+    end = strchr(line, '\n');
+    if (!end) break;
+    *end++ = 0;
+    fprintf(out, "<tr>");
+    for (char *cell = line; cell;) {
+      char *comma = strchr(cell, ',');
+      if (comma) *comma = 0;
+      fprintf(out, line == csv ? "<th>%s</th>" : "<td>%s</td>", cell);
+      cell = comma ? comma + 1 : NULL;
+    }
+    fprintf(out, "</tr>\n");
+  }
+  fprintf(out, "</table>\n");
+  free(csv);
+}
+
+static void put_accuracy(FILE *out, const session *s, const char *svg) {
+  bool any = false;
+  for (int i = 0; i < s->program->evaluate_count; i++)
+    any |= s->program->evaluates[i].length_count > 0;
+  if (!any) return;
+  fputs(
+      "<h2>Accuracy</h2>\n<p>The share of answers, and of sequences without a wrong one, by "
+      "length; "
+      "by the depth of what the answer follows from, where it follows from one place.</p>\n",
+      out);
+  if (svg) put_svg(out, svg);
+  for (int i = 0; i < s->program->evaluate_count; i++) {
+    if (!s->program->evaluates[i].length_count) continue;
+    put_table(out, s, &s->program->evaluates[i], "accuracy.csv");
+    put_table(out, s, &s->program->evaluates[i], "accuracy_depth.csv");
+  }
+}
+
 static void put_attention(FILE *out, const session *s) {
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
@@ -340,7 +407,7 @@ static void put_block(FILE *out, const session *s, const train_block *b) {
 
 // Files of the plots; NULL: not drawn.
 typedef struct plots {
-  const char *loss, *positions, *states, *remembrance;
+  const char *loss, *positions, *states, *remembrance, *accuracy;
 } plots;
 
 static void put_page(FILE *out, const session *s, plots drawn) {
@@ -381,6 +448,7 @@ static void put_page(FILE *out, const session *s, plots drawn) {
         out);
     put_svg(out, drawn.remembrance);
   }
+  put_accuracy(out, s, drawn.accuracy);
   put_attention(out, s);
   if (drawn.loss) {
     fputs("<h2>Training</h2>\n", out);
@@ -400,14 +468,17 @@ rec_status session_report(const session *s) {
   char *loss = session_path(s, NULL, "loss.svg"),
        *positions = session_path(s, NULL, "positions.svg"),
        *states = session_path(s, NULL, "states.svg"),
-       *remembrance = session_path(s, NULL, "remembrance.svg");
+       *remembrance = session_path(s, NULL, "remembrance.svg"),
+       *accuracy = session_path(s, NULL, "accuracy.svg");
   char *page = session_path(s, NULL, "report.html");
-  rec_status status = loss && positions && states && remembrance && page ? REC_OK : rec_no_memory();
+  rec_status status =
+      loss && positions && states && remembrance && accuracy && page ? REC_OK : rec_no_memory();
   if (!status) {
     plots drawn = {.loss = plot_loss(s, loss) ? loss : NULL,
                    .positions = plot_positions(s, positions) ? positions : NULL,
                    .states = plot_states(s, states) ? states : NULL,
-                   .remembrance = plot_remembrance(s, remembrance) ? remembrance : NULL};
+                   .remembrance = plot_remembrance(s, remembrance) ? remembrance : NULL,
+                   .accuracy = plot_accuracy(s, accuracy) ? accuracy : NULL};
     FILE *out = fopen(page, "w");
     if (out) put_page(out, s, drawn);
     if (!out || fclose(out)) status = rec_fail(REC_ERROR_FILE, "%s: %s", page, strerror(errno));
@@ -416,6 +487,7 @@ rec_status session_report(const session *s) {
   free(positions);
   free(states);
   free(remembrance);
+  free(accuracy);
   free(page);
   return status;
 }

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "runtime/train/numeric.h"
-#include "runtime/train/random.h"
+#include "runtime/train/tasks_draw.h"
 
 static const char *const names[TASK_KINDS] = {
     [TASK_COPYING] = "copying", [TASK_STACK_COPYING] = "stack_copying",
     [TASK_SORTING] = "sorting", [TASK_SELECTIVE_COPYING] = "selective_copying",
-    [TASK_MQAR] = "mqar",       [TASK_PASSKEY] = "passkey"};
+    [TASK_MQAR] = "mqar",       [TASK_PASSKEY] = "passkey",
+    [TASK_BABI] = "babi"};
 
 task_kind task_find(const char *name) {
   int kind = 0;
@@ -20,38 +21,32 @@ task_kind task_find(const char *name) {
 
 const char *task_name(task_kind kind) { return names[kind]; }
 
+static bool is_text(const train_task *t) { return t->kind == TASK_PASSKEY || t->kind == TASK_BABI; }
+
 int64_t task_vocabulary(const train_task *t) {
-  return t->kind == TASK_PASSKEY ? 128 : t->kind == TASK_MQAR ? t->alphabet : t->alphabet + 2;
+  return is_text(t) ? 128 : t->kind == TASK_MQAR ? t->alphabet : t->alphabet + 2;
 }
 
 int64_t task_least(const train_task *t) {
   return t->kind == TASK_PASSKEY             ? SHORTEST_PASSKEY
+         : t->kind == TASK_BABI              ? SHORTEST_BABI + SHORTEST_BABI_FACT * t->count
          : t->kind == TASK_MQAR              ? 4 * t->count
          : t->kind == TASK_SELECTIVE_COPYING ? t->count
                                              : 1;
 }
 
 int64_t task_tokens(const train_task *t, int64_t length) {
-  return t->kind == TASK_PASSKEY || t->kind == TASK_MQAR ? length
-         : t->kind == TASK_SELECTIVE_COPYING             ? length + t->count
-                                                         : 2 * length + 1;
+  return is_text(t) || t->kind == TASK_MQAR  ? length
+         : t->kind == TASK_SELECTIVE_COPYING ? length + t->count
+                                             : 2 * length + 1;
 }
 
 // ---- draws --------------------------------------------------------------------------------------
-
-// The draws of one sequence: a seed of its own, so that their number may differ from the next one's.
-typedef struct draws {
-  uint64_t seed, stream, next;
-} draws;
 
 static draws draws_of(uint64_t seed, uint64_t stream, uint64_t position) {
   uint32_t bits[4];
   random_bits(seed, stream, position, bits);
   return (draws){(uint64_t)bits[0] << 32 | bits[1], stream, 0};
-}
-
-static int64_t below(draws *d, int64_t limit) {
-  return random_below(d->seed, d->stream, d->next++, limit);
 }
 
 static void swap(uint16_t *a, uint16_t *b) {
@@ -156,7 +151,8 @@ static uint16_t *put_filler(uint16_t *to, int64_t count) {
   return to;
 }
 
-static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *targets) {
+static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *targets,
+                       int64_t *fact) {
   char told[80], answer[16];
   const char *asked = " What is the pass key? The pass key is ";
   int key = (int)below(d, 50000) + 1;
@@ -164,6 +160,7 @@ static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *tar
   snprintf(answer, sizeof answer, "%d.", key);
   int64_t filler = length - (int64_t)(strlen(told) + strlen(asked) + strlen(answer));
   int64_t before = below(d, filler + 1);
+  *fact = before;
   uint16_t *to = put(put_filler(tokens, before), told);
   to = put(put_filler(to, filler - before), asked);
   put(targets + (to - tokens) - 1, answer);
@@ -173,16 +170,18 @@ static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *tar
 // ---- sequences ----------------------------------------------------------------------------------
 
 static uint16_t padding(const train_task *t) {
-  return t->kind == TASK_PASSKEY ? ' ' : t->kind == TASK_MQAR ? 0 : (uint16_t)(t->alphabet + 1);
+  return is_text(t) ? ' ' : t->kind == TASK_MQAR ? 0 : (uint16_t)(t->alphabet + 1);
 }
 
-void task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,
-                   int64_t room, uint16_t *tokens, uint16_t *targets) {
+int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,
+                      int64_t room, uint16_t *tokens, uint16_t *targets) {
   draws d = draws_of(seed, stream, position);
-  int64_t length = t->shortest + below(&d, t->length - t->shortest + 1), used;
+  int64_t length = t->shortest + below(&d, t->length - t->shortest + 1), used, fact = -1;
   for (int64_t i = 0; i < room; i++) targets[i] = NO_TARGET;
   if (t->kind == TASK_PASSKEY)
-    used = passkey(length, &d, tokens, targets);
+    used = passkey(length, &d, tokens, targets, &fact);
+  else if (t->kind == TASK_BABI)
+    used = babi_sequence(t, length, &d, tokens, targets, &fact);
   else if (t->kind == TASK_MQAR)
     used = mqar(t, length, &d, tokens, targets);
   else if (t->kind == TASK_SELECTIVE_COPYING)
@@ -192,4 +191,5 @@ void task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t
   for (int64_t i = used; i < room; i++) tokens[i] = padding(t);
   for (int64_t i = 0; t->all && i + 1 < used; i++)
     if (targets[i] == NO_TARGET) targets[i] = tokens[i + 1];
+  return fact;
 }

@@ -7,6 +7,7 @@
 //   selective_copying _ d _ a | |            letters among blanks; at each | the next letter
 //   mqar              k v l w 7 l 3 k        keys with values; at a key asked for again, its value
 //   passkey           .. The pass key is 17. .. The pass key is 17.    in bytes, amid filler
+//   babi              .. Mary went to the garden. .. Where is Mary? Answer: garden.    the same
 #ifndef REC_TRAIN_TASKS_H
 #define REC_TRAIN_TASKS_H
 
@@ -20,16 +21,22 @@ typedef enum task_kind {
   TASK_SELECTIVE_COPYING,
   TASK_MQAR,
   TASK_PASSKEY,
+  TASK_BABI,
   TASK_KINDS
 } task_kind;
 
-enum { SHORTEST_PASSKEY = 128 };  // bytes: the sentences that are no filler fit
+enum {
+  SHORTEST_PASSKEY = 128,  // bytes: the sentences that are no filler fit
+  MOST_BABI_FACTS = 64,
+  SHORTEST_BABI = 80,  // and of each fact
+  SHORTEST_BABI_FACT = 40
+};
 
 typedef struct train_task {
   task_kind kind;
   int64_t shortest, length;  // lengths are drawn between them, both included
-  int64_t alphabet;          // letters; MQAR: keys and values together; PASSKEY: not read
-  int64_t count;             // SELECTIVE_COPYING: letters; MQAR: pairs; else not read
+  int64_t alphabet;          // letters; MQAR: keys and values together; BABI: the task, 1, 2 or 6
+  int64_t count;             // SELECTIVE_COPYING: letters; MQAR: pairs; BABI: facts; else not read
   bool all;                  // the loss counts every next token, not the answers alone
 } train_task;
 
@@ -43,8 +50,9 @@ int64_t task_least(const train_task *t);
 int64_t task_tokens(const train_task *t, int64_t length);
 
 // Writes one sequence into `room` >= task_tokens(t, t->length) tokens; what follows it is padding.
-// Targets are the answers, NO_TARGET elsewhere.
-void task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,
-                   int64_t room, uint16_t *tokens, uint16_t *targets);
+// Targets are the answers, NO_TARGET elsewhere. Returns where what the answer follows from begins;
+// -1: the task has no such place.
+int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,
+                      int64_t room, uint16_t *tokens, uint16_t *targets);
 
 #endif

@@ -155,7 +155,8 @@ static void pass_key_is_told_once_and_asked_for(void **state) {
 static const train_task each[TASK_KINDS] = {
     {TASK_COPYING, 2, 20, 26, 0, false}, {TASK_STACK_COPYING, 2, 20, 26, 0, false},
     {TASK_SORTING, 2, 20, 26, 0, false}, {TASK_SELECTIVE_COPYING, 20, 40, 26, 8, false},
-    {TASK_MQAR, 40, 80, 64, 8, false},   {TASK_PASSKEY, 130, 200, 0, 0, false}};
+    {TASK_MQAR, 40, 80, 64, 8, false},   {TASK_PASSKEY, 130, 200, 0, 0, false},
+    {TASK_BABI, 250, 290, 2, 4, false}};
 
 static void sequences_follow_from_seed_stream_and_position(void **state) {
   (void)state;
@@ -196,8 +197,84 @@ static void loss_over_all_tokens_adds_the_next_ones(void **state) {
   }
 }
 
+// ---- babi: the answer again, from the text alone ------------------------------------------------
+
+static const char *const babi_people[] = {"Mary ", "John ", "Daniel ", "Sandra "};
+static const char *const babi_things[] = {"apple", "football", "milk"};
+
+// Where the last sentence of a person that contains `words` begins; NULL: nowhere.
+static const char *last_of(const char *text, const char *end, const char *person,
+                           const char *words) {
+  const char *found = NULL;
+  for (const char *at = text; (at = strstr(at, person)) && at < end; at++) {
+    const char *stop = strchr(at, '.'), *there = strstr(at, words);
+    if (there && there < stop) found = at;
+  }
+  return found;
+}
+
+static void expect_place(const char *sentence, const char *answer) {
+  assert_non_null(sentence);
+  const char *place = strstr(sentence, " to the ") + strlen(" to the ");
+  assert_memory_equal(place, answer, strlen(answer));
+}
+
+static void check_babi(const train_task *t, uint64_t position) {
+  char text[ROOM + 1] = "", answer[20] = "";
+  sequence s = draw(t, position);
+  int first = -1;
+  for (int i = 0; i < ROOM; i++) {
+    text[i] = (char)s.tokens[i];
+    if (s.targets[i] != NO_TARGET && first < 0) first = i;
+    if (s.targets[i] != NO_TARGET) answer[i - first] = (char)s.targets[i];
+  }
+  assert_memory_equal(text + first + 1, answer, strlen(answer));
+  const char *question = strstr(text, "Question: ");
+  int64_t fact = task_sequence(t, 7, 9, position, ROOM, s.tokens, s.targets);
+  for (int p = 0; p < 4; p++) {
+    char name[16];
+    snprintf(name, sizeof name, " %.*s", (int)strlen(babi_people[p]) - 1, babi_people[p]);
+    const char *moved = last_of(text, question, babi_people[p], " to the ");
+    if (t->alphabet == 2) {
+      for (int o = 0; o < 3; o++) {
+        const char *got = last_of(text, question, babi_people[p], babi_things[o]);
+        bool later = false;
+        for (int other = 0; other < 4; other++)
+          later |= last_of(text, question, babi_people[other], babi_things[o]) > got;
+        if (!got || later || !strstr(question, babi_things[o])) continue;
+        expect_place(moved, answer);
+        assert_int_equal(moved - text, fact);
+      }
+    } else if (strstr(question, name)) {
+      if (t->alphabet == 1) expect_place(moved, answer);
+      const char *asked = strstr(question, " in the "), *place = strstr(moved, " to the ") + 8;
+      size_t length = strcspn(place, ".");
+      if (t->alphabet == 6)
+        assert_string_equal(answer, !strncmp(asked + 8, place, length) ? "yes." : "no.");
+      assert_int_equal(moved - text, fact);
+    }
+  }
+}
+
+static void babi_answers_follow_from_the_facts(void **state) {
+  (void)state;
+  for (int task = 1; task <= 6; task++) {
+    if (task > 2 && task < 6) continue;
+    train_task t = {
+        .kind = TASK_BABI, .shortest = 240, .length = ROOM, .alphabet = task, .count = 4};
+    int yes = 0;
+    for (uint64_t i = 0; i < SEQUENCES; i++) {
+      check_babi(&t, i);
+      sequence s = draw(&t, i);
+      yes += answers(&s, 0, ROOM) == 4;  // "yes."
+    }
+    if (task == 6) assert_in_range(yes, SEQUENCES / 3, 2 * SEQUENCES / 3);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(babi_answers_follow_from_the_facts),
       cmocka_unit_test(copies_hold_their_answers),
       cmocka_unit_test(selected_letters_are_asked_for_in_order),
       cmocka_unit_test(keys_are_asked_for_once_and_have_their_values),
