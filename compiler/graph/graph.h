@@ -263,6 +263,7 @@ typedef struct graph_evaluate {
   int64_t state_until;      /* state_norm(until = N); 0: not asked for */
   VEC(int64_t) lengths;     /* accuracy(lengths = (N, ..)) */
   int64_t remembrance;      /* remembrance(T = N); 0: not asked for */
+  double tolerance;         /* of perplexity's verdict, in bits */
   int64_t attention;        /* attention(T = N); 0: not asked for */
   int distance;             /* of remembrance: a place in graph_distances */
   const ast_item *item;

@@ -349,6 +349,7 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   cJSON_AddStringToObject(object, "name", e->name);
   cJSON_AddStringToObject(object, "after", e->after);
   add_whole(object, "perplexity", e->until);
+  cJSON_AddNumberToObject(object, "tolerance", e->tolerance);
   add_whole(object, "state_norm", e->state_until);
   cJSON *lengths = add(object, "accuracy", cJSON_CreateArray());
   for (int i = 0; i < e->lengths.count; i++)

@@ -212,6 +212,7 @@ static void put_train(text *t, const graph_program *program, const graph_train *
 static void put_evaluate(text *t, const graph_evaluate *e) {
   put(t, "evaluate %s after %s:", e->name, e->after);
   if (e->until) put(t, " perplexity until %" PRId64, e->until);
+  if (e->until && e->tolerance != 0.05) put(t, " tolerance %g", e->tolerance);
   if (e->state_until) put(t, "%s state_norm until %" PRId64, e->until ? "," : "", e->state_until);
   for (int i = 0; i < e->lengths.count; i++)
     put(t, "%s %" PRId64, i ? "," : " accuracy at lengths", e->lengths.items[i]);

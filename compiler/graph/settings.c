@@ -335,11 +335,11 @@ static bool read_distance(graph_builder *b, const ast_expr *e, int *distance) {
 
 static bool read_task(graph_builder *b, const ast_expr *task, const graph_train *judged,
                       graph_evaluate *to) {
-  static const char *const lengths[] = {"until"}, *const memories[] = {"T", "distance"};
+  static const char *const lengths[] = {"until", "tolerance"}, *const memories[] = {"T", "distance"};
   const char *name = setting_callee(task);
   bool remembers = !strcmp(name, "remembrance"), attends = !strcmp(name, "attention");
   setting_call call = {.names = remembers || attends ? memories : lengths,
-                       .count = remembers ? 2 : 1};
+                       .count = remembers || !strcmp(name, "perplexity") ? 2 : 1};
   train_settings k = {.b = b, .scope = constant_scope(b)};
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
   if (judged->task.rules && !attends) {
@@ -371,13 +371,15 @@ static bool read_task(graph_builder *b, const ast_expr *task, const graph_train 
     return false;
   }
   return sema_whole(k.scope, call.values[0], call.names[0], 2, length) &&
+         (remembers || attends ||
+          setting_optional(&k, call.values[1], "tolerance", 0, 100, &to->tolerance)) &&
          (!attends || setting_in_range(&k, call.values[0], "T", (double)*length, 2, 4096)) &&
          (!remembers || read_distance(b, call.values[1], &to->distance));
 }
 
 static void build_evaluate(graph_builder *b, const ast_item *item) {
   graph_program *p = b->result;
-  graph_evaluate made = {.name = item->name.text, .item = item};
+  graph_evaluate made = {.name = item->name.text, .item = item, .tolerance = 0.05};
   const ast_name *after = &item->evaluate.after;
   for (int i = 0; i < p->evaluates.count; i++)
     if (p->evaluates.items[i].name == made.name)

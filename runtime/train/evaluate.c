@@ -234,9 +234,9 @@ static rec_status write_file(const session *s, const evaluate_block *b, const ch
 
 // ---- the verdict --------------------------------------------------------------------------------
 
-static verdict verdict_of(const by_position *m, int64_t context) {
+static verdict verdict_of(const by_position *m, int64_t context, double tolerance) {
   int64_t bytes;
-  verdict v = verdict_begin(context, mean_bits(m, context / 2, context, &bytes));
+  verdict v = verdict_begin(context, mean_bits(m, context / 2, context, &bytes), tolerance);
   for (int64_t from = context, end; from < m->far_until; from = end) {
     end = 2 * from < m->far_until ? 2 * from : m->far_until;
     verdict_range(&v, end, mean_bits(m, from, end, &bytes));
@@ -251,24 +251,24 @@ static void print_verdict(const verdict *v) {
   printf(
       "   (yes: no range beyond the context above its %.4f bits by %.2f; after arXiv 2507.02782, "
       "definition 3.2)\n",
-      v->at_context, verdict_tolerance);
+      v->at_context, v->tolerance);
   printf(
       "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none "
       "above that at the context; after LongSSM, definition 2.1)\n",
-      verdict_name(v->extension), verdict_tolerance);
+      verdict_name(v->extension), v->tolerance);
 }
 
 // Nothing where nothing beyond the context was read.
 static rec_status judge_length(const evaluation *e, const evaluate_block *b, const by_position *m) {
   char text[256];
   if (m->far_until <= e->block->context) return REC_OK;
-  verdict v = verdict_of(m, e->block->context);
+  verdict v = verdict_of(m, e->block->context, b->tolerance);
   print_verdict(&v);
-  int size = snprintf(text, sizeof text,
-                      "context,bits_per_byte,tolerance,reaches,until,extension\n%" PRId64
-                      ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
-                      v.context, v.at_context, verdict_tolerance, v.reaches, v.until,
-                      verdict_name(v.extension));
+  int size =
+      snprintf(text, sizeof text,
+               "context,bits_per_byte,tolerance,reaches,until,extension\n%" PRId64
+               ",%.6f,%.2f,%" PRId64 ",%" PRId64 ",%s\n",
+               v.context, v.at_context, v.tolerance, v.reaches, v.until, verdict_name(v.extension));
   return evaluation_save(e->s, b, "verdict.csv", text, (size_t)size);
 }
 

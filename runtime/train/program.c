@@ -480,6 +480,7 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
                             .until = whole(r, item, "perplexity", 0, ANY_INT),
                             .state_until = whole(r, item, "state_norm", 0, ANY_INT),
                             .remembrance = whole(r, item, "remembrance", 0, ANY_INT),
+                            .tolerance = number(r, item, "tolerance"),
                             .attention = whole(r, item, "attention", 0, 4096),
                             .distance = read_distance(r, item)};
       e->lengths = int_list(r, item, "accuracy", 1, MOST_LENGTH, &e->length_count);

@@ -180,6 +180,7 @@ typedef struct evaluate_block {
   const int *lengths;
   int64_t remembrance;  // its T; 0: not asked for
   int64_t attention;    // its T; 0: not asked for
+  double tolerance;     // of the verdict of perplexity, in bits
   distance_kind distance;
 } evaluate_block;
 

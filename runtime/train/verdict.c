@@ -4,11 +4,10 @@
 //   2.1 at the context, then 2.0 2.1 2.3     generalises to the end of the second range; no extension
 #include "runtime/train/verdict.h"
 
-const double verdict_tolerance = 0.05;
-
-verdict verdict_begin(int64_t context, double at_context) {
+verdict verdict_begin(int64_t context, double at_context, double tolerance) {
   return (verdict){.context = context,
                    .at_context = at_context,
+                   .tolerance = tolerance,
                    .least = at_context,
                    .reaches = context,
                    .until = context,
@@ -17,9 +16,9 @@ verdict verdict_begin(int64_t context, double at_context) {
 
 // A loss that is no number is above everything.
 void verdict_range(verdict *v, int64_t end, double bits) {
-  if (!(bits <= v->at_context + verdict_tolerance))
+  if (!(bits <= v->at_context + v->tolerance))
     v->extension = NO_EXTENSION;
-  else if (bits > v->least + verdict_tolerance && v->extension == STRONG_EXTENSION)
+  else if (bits > v->least + v->tolerance && v->extension == STRONG_EXTENSION)
     v->extension = WEAK_EXTENSION;
   if (v->extension != NO_EXTENSION) v->reaches = end;
   if (bits < v->least) v->least = bits;

@@ -11,14 +11,14 @@ typedef enum length_extension { STRONG_EXTENSION, WEAK_EXTENSION, NO_EXTENSION }
 
 typedef struct verdict {
   int64_t context;
-  double at_context, least;  // bits
-  int64_t reaches, until;    // positions up to which it length-generalises, and that were read
+  double at_context, least, tolerance;  // bits
+  int64_t reaches, until;  // positions up to which it length-generalises, and that were read
   length_extension extension;
 } verdict;
 
-extern const double verdict_tolerance;  // bits: about twice the sampling error of a range
-
-verdict verdict_begin(int64_t context, double at_context);
+// `tolerance`: what counts as no more, in bits; the papers name none, about twice the sampling error of
+// a range is usual.
+verdict verdict_begin(int64_t context, double at_context, double tolerance);
 // The next range beyond the context, up to position `end`.
 void verdict_range(verdict *v, int64_t end, double bits);
 const char *verdict_name(length_extension extension);

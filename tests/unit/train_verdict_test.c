@@ -11,7 +11,7 @@
 
 // Context 16 with 2 bits there, then ranges to 32, 64, ..
 static verdict judge(int count, const double *bits) {
-  verdict v = verdict_begin(16, 2);
+  verdict v = verdict_begin(16, 2, 0.05);
   for (int i = 0; i < count; i++) verdict_range(&v, (int64_t)32 << i, bits[i]);
   return v;
 }
@@ -60,8 +60,20 @@ static void no_number_fails(void **state) {
   assert_int_equal(v.reaches, 16);
 }
 
+static void the_tolerance_is_asked_for(void **state) {
+  (void)state;
+  verdict strict = verdict_begin(16, 2, 0), generous = verdict_begin(16, 2, 0.5);
+  verdict_range(&strict, 32, 2.01);
+  verdict_range(&generous, 32, 2.49);
+  assert_int_equal(strict.reaches, 16);
+  assert_int_equal(strict.extension, NO_EXTENSION);
+  assert_int_equal(generous.reaches, 32);
+  assert_int_equal(generous.extension, STRONG_EXTENSION);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_tolerance_is_asked_for),
       cmocka_unit_test(falling_losses_are_strong),
       cmocka_unit_test(a_rise_below_the_context_is_weak),
       cmocka_unit_test(losses_within_the_tolerance_do_not_count),
