@@ -23,6 +23,8 @@ static const char usage_text[] =
     "  --target LIST                     of host, sm_80, sm_90a, sm_100a, sm_120, simt, all, none, "
     "with commas\n"
     "                                    between (default: host)\n"
+    "  --tf32                            GPU: products of f32 numbers with 10 bits behind the "
+    "point\n"
     "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, "
     "tile, backward,\n"
     "                                    report, equations, latex, functions, llvm, asm, ptx, simt; into the "
@@ -147,6 +149,8 @@ static int read_option(arena *a, interner *names, compile_options *options, char
       return usage_error("--from=recurrence, --from=tile or --from=manifest", value);
   } else if ((value = value_of(args, count, i, "--export"))) {
     vec_push(a, &options->exported, value);
+  } else if (strcmp(arg, "--tf32") == 0) {
+    options->tf32 = true;
   } else if (strcmp(arg, "--check") == 0) {
     options->check = true;
   } else if (strcmp(arg, "--check-only") == 0) {

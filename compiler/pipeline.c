@@ -138,7 +138,8 @@ static bool schedule(compilation *c) {
     vec_push(c->memory, &c->kernels,
              schedule_recurrence(c->memory, c->recurrences.items[i], options));
   if (!gpu_targets(c)) return true;
-  codegen_gpu_options gpu = {.dtype = c->options->dtype, .targets = gpu_targets(c)};
+  codegen_gpu_options gpu = {
+      .dtype = c->options->dtype, .tf32 = c->options->tf32, .targets = gpu_targets(c)};
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->gpu_kernels,
              codegen_gpu_schedule(c->memory, c->recurrences.items[i], options, gpu));
@@ -183,6 +184,7 @@ static bool lay_out(compilation *c) {
   library->chunk = c->options->chunk;
   library->form = c->options->form;
   library->gpu_targets = gpu_targets(c);
+  library->tf32 = c->options->tf32;
   library->check = c->options->check;
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++)
@@ -214,6 +216,7 @@ static void generate_gpu(compilation *c) {
   }
   const char *emit = c->options->emit;
   codegen_gpu_options options = {.dtype = c->options->dtype,
+                                 .tf32 = c->options->tf32,
                                  .targets = gpu_targets(c),
                                  .text = emit && strcmp(emit, "simt") == 0};
   c->gpu_object = codegen_gpu_compile(c->memory, kernels.items, kernels.count, options);
@@ -221,7 +224,10 @@ static void generate_gpu(compilation *c) {
 }
 
 static bool generate(compilation *c) {
+  const char *emit = c->options->emit;
+  bool gpu_alone = emit && (strcmp(emit, "ptx") == 0 || strcmp(emit, "simt") == 0);
   if (gpu_targets(c)) generate_gpu(c);
+  if (gpu_alone) return true;
   c->object = codegen_compile(c->memory, c->contents, code_options(c));
   return true;
 }

@@ -34,6 +34,7 @@ typedef struct compile_options {
   number_type dtype;
   int chunk;                     /* 0: chosen */
   schedule_form form;            /* --form */
+  bool tf32;                     /* --tf32 */
   unsigned gpu_targets;          /* --target: bits 1 << GPU_SM_80, .. */
   bool check;                    /* --check */
   bool check_only, write_dependencies, time_report;

@@ -146,6 +146,7 @@ typedef struct artifact {
   int level;                     /* -O */
   int chunk;                     /* --chunk, 0: chosen */
   schedule_form form;            /* --form */
+  bool tf32;                     /* --tf32 */
   unsigned gpu_targets;          /* --target: bits 1 << GPU_SM_80, .. */
   bool check;                    /* --check */
   const char *from;              /* --from: "recurrence", or NULL: a program */

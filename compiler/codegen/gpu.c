@@ -133,8 +133,10 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   return function;
 }
 
-static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol, number_type dtype) {
-  host h = host_for(a, k, symbol, CLONE_GPU, dtype);
+static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
+                     codegen_gpu_options options) {
+  host h = host_for(a, k, symbol, CLONE_GPU, options.dtype);
+  h.m.tf32 = options.tf32;
   h.team.shares = h.m.kind == MAP_BLOCK;
   h.team.axis = k->kernel->lane_axis;
   h.team.threads = h.m.kind == MAP_BLOCK ? BLOCK_THREADS : k->kernel->lane_block;
@@ -143,8 +145,8 @@ static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol, numb
   return h;
 }
 
-static void lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
-  host h = gpu_host(e->a, &k->base, k->symbol, e->dtype);
+static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
+  host h = gpu_host(e->a, &k->base, k->symbol, options);
   h.e = e;
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   h.frame = LLVMGetParam(function, 0);
@@ -170,7 +172,7 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k) {
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
   codegen_gpu_kernel g = {.base = host_describe(a, k)};
   g.parameter_bytes = (int)parameter_bytes(&g.base);
-  host h = gpu_host(a, &g.base, k->symbol, options.dtype);
+  host h = gpu_host(a, &g.base, k->symbol, options);
   g.threads = h.team.threads;
   g.shared_bytes = (int)(4 * h.on_chip);
   g.history_bytes = 4 * h.history;
@@ -228,7 +230,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
     const codegen_gpu_kernel *k = &object->kernels.items[i];
     if (!k->symbol || is_lowered(kernels, i)) continue;
     emitter e = emitter_new(a, &m, CLONE_GPU, options.dtype);
-    lower_kernel(&e, k);
+    lower_kernel(&e, k, options);
     emitter_free(&e);
   }
   gpu_sum_kernel(a, &m);

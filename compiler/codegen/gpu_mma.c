@@ -1,4 +1,4 @@
-/* Products on tensor cores: a warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time.
+/* Products on tensor cores: a warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time (tf32: 8).
  *
  *   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
  *                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
@@ -10,7 +10,7 @@
 #include "gpu.h"
 #include "gpu_parts.h"
 
-enum { TILE_ROWS = 16, TILE_COLUMNS = 8, TILE_DEPTH = 16, MOST_TILES = 4 };
+enum { TILE_ROWS = 16, TILE_COLUMNS = 8, MOST_TILES = 4 };
 
 typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operand_way;
 
@@ -26,8 +26,9 @@ typedef struct mma {
   mma_operand a, b;
   view c;
   axis_set c_axes, summed;
-  number_type type;
-  int tiles; /* of columns in a warp's block */
+  number_type type; /* f32: by tf32 */
+  int depth;        /* steps of k in an instruction */
+  int tiles;        /* of columns in a warp's block */
   bool add, minus;
   /* at the block at hand */
   ir first_row, first_column; /* of the block */
@@ -61,9 +62,9 @@ static bool in_rows(lower *l, const mma_operand *o, int contiguous) {
   return true;
 }
 
-static void choose_way(lower *l, mma_operand *o, int k, int line_tile) {
+static void choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile) {
   o->way = BY_ELEMENTS;
-  if (size_of(l, o->line) % line_tile || size_of(l, k) % TILE_DEPTH) return;
+  if (size_of(l, o->line) % line_tile || size_of(l, k) % p->depth) return;
   if (in_rows(l, o, k)) o->way = BY_MATRIX;
   if (in_rows(l, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
 }
@@ -74,7 +75,7 @@ static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in
   emitter *e = l->e;
   int depth = p->nest->dot.k;
   bool whole_lines = size_of(l, o->line) % TILE_ROWS == 0,
-       whole_depth = size_of(l, depth) % TILE_DEPTH == 0;
+       whole_depth = size_of(l, depth) % p->depth == 0;
   ir inside = NULL;
   if (!whole_lines) inside = below(l, line, o->line);
   if (!whole_depth) {
@@ -97,6 +98,21 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
                   ir k) {
   ir low = number_at(l, p, o, at, line, k), high = number_at(l, p, o, at, line, plus(l, k, 1));
   return packed(l, p, low, high);
+}
+
+static bool is_tf32(const mma *p) { return p->type == NUMBER_F32; }
+
+/* Register r of an operand whose line is this one: a pair of 16 bits, or one number of tf32. `part` counts halves of the
+ * instruction's depth. */
+static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
+                      ir line, ir k, int part) {
+  emitter *e = l->e;
+  if (!is_tf32(p)) {
+    ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
+    return pair_at(l, p, o, at, line, plus(l, depth, part * 8));
+  }
+  ir x = number_at(l, p, o, at, line, plus(l, int_add(e, k, p->pair), part * 4));
+  return gpu_call(e, GPU_CVT_TF32, &x, 1);
 }
 
 /* Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next 8 of k. */
@@ -139,14 +155,13 @@ static void load_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir ou
   emitter *e = l->e;
   if (p->a.way == BY_ELEMENTS) {
     ir row = int_add(e, p->first_row, p->group);
-    ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
     for (int r = 0; r < 4; r++)
-      out[r] = pair_at(l, p, &p->a, at, plus(l, row, r % 2 * 8), plus(l, depth, r / 2 * 8));
+      out[r] = register_at(l, p, &p->a, at, plus(l, row, r % 2 * 8), k, r / 2);
   } else {
     matrices_of_a(l, p, at, k, out);
   }
-  for (int r = 0; p->minus && r < 4; r++)
-    out[r] = LLVMBuildXor(e->b, out[r], LLVMConstInt(e->i32, 0x80008000u, 0), "");
+  ir signs = LLVMConstInt(e->i32, is_tf32(p) ? 0x80000000u : 0x80008000u, 0);
+  for (int r = 0; p->minus && r < 4; r++) out[r] = LLVMBuildXor(e->b, out[r], signs, "");
 }
 
 static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]) {
@@ -157,8 +172,7 @@ static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, i
     return;
   }
   column = int_add(e, column, p->group);
-  ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
-  for (int r = 0; r < 2; r++) out[r] = pair_at(l, p, &p->b, at, column, plus(l, depth, r * 8));
+  for (int r = 0; r < 2; r++) out[r] = register_at(l, p, &p->b, at, column, k, r);
 }
 
 /* ---- one block of a warp ---- */
@@ -167,7 +181,9 @@ static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   emitter *e = l->e;
   ir args[10];
   load_a(l, p, at, k, args);
-  gpu_op op = p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16 : GPU_MMA_M16N8K16_F16;
+  gpu_op op = is_tf32(p)               ? GPU_MMA_M16N8K8_TF32
+              : p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16
+                                       : GPU_MMA_M16N8K16_F16;
   for (int tile = 0; tile < p->tiles; tile++) {
     load_b(l, p, at, tile, k, args + 4);
     for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[tile][r], 0);
@@ -184,7 +200,7 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   int t = l->p->program->time_axis, s = l->p->program->pair_axis;
   *begin = integer(e, 0);
   *end = integer(e, size_of(l, dot->k));
-  ir columns = integer(e, TILE_DEPTH);
+  ir columns = integer(e, p->depth);
   if (l->p->values[dot->a].zero_above && dot->i == t && dot->k == s)
     *end = int_min(e, *end, plus(l, p->first_row, TILE_ROWS));
   if (l->p->values[dot->a].zero_above && dot->i == s && dot->k == t) *begin = p->first_row;
@@ -208,7 +224,7 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
     return;
   }
   range_of(l, p, &begin, &end);
-  emit_loop loop = loop_begin(e, begin, end, TILE_DEPTH, "k");
+  emit_loop loop = loop_begin(e, begin, end, p->depth, "k");
   multiply(l, p, at, loop.index);
   loop_end(e, &loop);
 }
@@ -279,21 +295,23 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
 static int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  if (!number_is_narrow(m->dtype)) return false;
-  return plan_axis_size(m, program, dot->k) >= TILE_DEPTH / 2;
+  enum { SHORTEST_DEPTH = 8 };
+  if (!number_is_narrow(m->dtype) && !m->tf32) return false;
+  return plan_axis_size(m, program, dot->k) >= SHORTEST_DEPTH;
 }
 
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   emitter *e = l->e;
   const plan_dot *dot = &nest->dot;
   mma p = {.nest = nest, .type = l->m->dtype, .add = operands->add, .minus = operands->minus};
+  p.depth = number_is_narrow(p.type) ? 16 : 8;
   p.a = (mma_operand){.v = operands->a, .axes = operands->a_axes, .line = dot->i};
   p.b = (mma_operand){.v = operands->b, .axes = operands->b_axes, .line = dot->j};
   p.c = operands->c;
   p.c_axes = operands->c_axes;
   p.summed = operands->summed;
-  choose_way(l, &p.a, dot->k, TILE_ROWS);
-  choose_way(l, &p.b, dot->k, TILE_COLUMNS);
+  choose_way(l, &p, &p.a, dot->k, TILE_ROWS);
+  choose_way(l, &p, &p.b, dot->k, TILE_COLUMNS);
   loop_axes around = lower_by_rank(l, operands->around);
   int64_t rows = blocks_up(size_of(l, dot->i), TILE_ROWS), outer = rows;
   for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);

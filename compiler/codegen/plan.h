@@ -17,6 +17,7 @@ typedef struct mapping {
   const kernel *kernel;
   number_type dtype;
   bool f64;
+  bool tf32;     /* GPU: products of f32 numbers by tf32 */
   int width;     /* elements in a machine vector */
   axis_set instance;
   int lane_axis, lanes; /* -1; else `lanes` entries of it are computed together */

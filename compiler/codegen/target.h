@@ -161,6 +161,7 @@ typedef struct codegen_gpu_image {
 
 typedef struct codegen_gpu_options {
   number_type dtype; /* not NUMBER_F64 */
+  bool tf32;         /* products of f32 numbers with 10 bits behind the point */
   unsigned targets;  /* bits 1 << GPU_.. */
   bool text;
 } codegen_gpu_options;

@@ -46,11 +46,12 @@ static link_object table_object(arena *a, const codegen_gpu_object *object) {
   return codegen_compile(a, input, options)->parts.items[0];
 }
 
-gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels, number_type dtype) {
+gpu_library gpu_library_load(arena *a, const recurrence_kernels *kernels,
+                             codegen_gpu_options options) {
   const kernel **list = ARENA_ARRAY(a, const kernel *, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) list[i] = &kernels->kernels.items[i];
-  codegen_gpu_options options = {.dtype = dtype, .targets = 1u << GPU_SIMT};
-  gpu_library lib = {.dtype = dtype,
+  options.targets = 1u << GPU_SIMT;
+  gpu_library lib = {.dtype = options.dtype,
                      .object = codegen_gpu_compile(a, list, kernels->kernels.count, options)};
   link_object objects[] = {lib.object->images.items[0].object, table_object(a, lib.object),
                            embedded("simt"), embedded("support")};

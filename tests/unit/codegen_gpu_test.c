@@ -16,7 +16,7 @@
 #include "tests/recurrence/kernel_programs.h"
 #include "tests/recurrence/kernel_run.h"
 
-static const double allowed = 3e-5;
+static double allowed = 3e-5;
 
 static void same_numbers(const recurrence *r, trial *t) {
   for (int i = 0; i < r->body.tensors.count; i++) {
@@ -66,7 +66,7 @@ static void compare(const recurrence *r, const gpu_library *lib, shape s, const 
   arena_free(a);
 }
 
-static void compare_program(int number, schedule_form form) {
+static void compare_program(int number, schedule_form form, codegen_gpu_options gpu) {
   const char *only = getenv("ONLY");
   if (only && !strstr(kernel_programs[number].name, only)) return;
   static const int32_t sequences[] = {0, 0, 5, 22, 22, 23, 40};
@@ -76,9 +76,8 @@ static void compare_program(int number, schedule_form form) {
   fixture f = fixture_open();
   recurrence *r = fixture_analyse(&f, kernel_programs[number].source);
   schedule_options options = {.gpu = true, .form = form};
-  codegen_gpu_options gpu = {.dtype = NUMBER_F32};
   recurrence_kernels *kernels = codegen_gpu_schedule(f.memory, r, options, gpu);
-  gpu_library lib = gpu_library_load(f.memory, kernels, NUMBER_F32);
+  gpu_library lib = gpu_library_load(f.memory, kernels, gpu);
   printf("%-16s %s\n", kernel_programs[number].name, kernels->form);
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     const char *what =
@@ -93,17 +92,42 @@ static void compare_program(int number, schedule_form form) {
 
 static void kernels_agree_with_the_reference(void **state) {
   (void)state;
-  for (int i = 0; i < kernel_program_count; i++) compare_program(i, FORM_CHOSEN);
+  for (int i = 0; i < kernel_program_count; i++)
+    compare_program(i, FORM_CHOSEN, (codegen_gpu_options){0});
 }
 
 static void kernels_in_step_form_agree_with_the_reference(void **state) {
   (void)state;
-  for (int i = 0; i < kernel_program_count; i++) compare_program(i, FORM_STEP);
+  for (int i = 0; i < kernel_program_count; i++)
+    compare_program(i, FORM_STEP, (codegen_gpu_options){0});
+}
+
+// Tensor cores: sizes that are whole tiles and sizes that are not. Rounding is that of the numbers' type.
+static void products_on_tensor_cores_agree(void **state) {
+  (void)state;
+  static const char *const names[] = {"large heads", "delta rule", "linear attention",
+                                      "read before"};
+  static const struct {
+    codegen_gpu_options options;
+    double allowed;
+  } kinds[] = {
+      {{.dtype = NUMBER_BF16}, 4e-2}, {{.dtype = NUMBER_F16}, 6e-3}, {{.tf32 = true}, 6e-3}};
+  for (int kind = 0; kind < 3; kind++) {
+    allowed = kinds[kind].allowed;
+    for (int i = 0; i < kernel_program_count; i++) {
+      for (int n = 0; n < 4; n++) {
+        if (strcmp(kernel_programs[i].name, names[n]) == 0)
+          compare_program(i, FORM_CHUNK, kinds[kind].options);
+      }
+    }
+  }
+  allowed = 3e-5;
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(kernels_agree_with_the_reference),
+      cmocka_unit_test(products_on_tensor_cores_agree),
       cmocka_unit_test(kernels_in_step_form_agree_with_the_reference),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
