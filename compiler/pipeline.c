@@ -153,11 +153,28 @@ static codegen_options code_options(const compilation *c) {
                            .text = emit && (strcmp(emit, "llvm") == 0 || strcmp(emit, "asm") == 0)};
 }
 
+static const char *gpu_report_text(compilation *c, int index) {
+  if (!c->gpu_kernels.count) return "";
+  const recurrence_kernels *kernels = c->gpu_kernels.items[index];
+  codegen_gpu_options options = {.dtype = c->options->dtype, .tf32 = c->options->tf32};
+  report_resources resources[2] = {0};
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel_kind kind = kernels->kernels.items[i].kind;
+    if (kind != KERNEL_FORWARD && kind != KERNEL_BACKWARD) continue;
+    codegen_gpu_kernel k =
+        codegen_gpu_describe(c->memory, &kernels->kernels.items[i], options);
+    resources[kind == KERNEL_BACKWARD] =
+        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant};
+  }
+  return schedule_report_gpu(c->memory, kernels, c->options->dtype, resources);
+}
+
 static const char *report_text(compilation *c, int index) {
   const recurrence_kernels *kernels = c->kernels.items[index];
-  return arena_printf(c->memory, "%s%s",
+  return arena_printf(c->memory, "%s%s%s",
                       recurrence_report(c->memory, c->files, c->recurrences.items[index]),
-                      schedule_report(c->memory, kernels, c->options->dtype));
+                      schedule_report(c->memory, kernels, c->options->dtype),
+                      gpu_report_text(c, index));
 }
 
 /* mamba2 for any/path/mamba2.rec */

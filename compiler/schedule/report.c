@@ -175,14 +175,14 @@ static void put_alternatives(const reporter *r) {
   }
 }
 
-static void put_forward(const reporter *r, bool states) {
+static void put_forward(const reporter *r, bool states, const char *device, const char *behind) {
   amount operations = {0}, bytes = {0};
   add_operations(r->a, &operations, kernel_of(r, KERNEL_FORWARD)->program);
   add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, token_bytes(r->dtype));
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
   if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  fprintf(r->out, "  forward     %s operations a step, %s bytes\n", text_of(r, &operations),
-          text_of(r, &bytes));
+  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device, text_of(r, &operations),
+          text_of(r, &bytes), behind);
 }
 
 /* Does the backward read what the steps of a chunk make again? */
@@ -195,7 +195,7 @@ static bool steps_again(const kernel *k) {
   return false;
 }
 
-static void put_backward(const reporter *r, bool states) {
+static void put_backward(const reporter *r, bool states, const char *device, const char *behind) {
   const kernel *k = kernel_of(r, KERNEL_BACKWARD);
   amount operations = {0}, bytes = {0};
   add_operations(r->a, &operations, k->program);
@@ -203,8 +203,8 @@ static void put_backward(const reporter *r, bool states) {
   add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, 2 * token_bytes(r->dtype));
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
   if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  fprintf(r->out, "  backward    %s operations a step, %s bytes\n", text_of(r, &operations),
-          text_of(r, &bytes));
+  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device, text_of(r, &operations),
+          text_of(r, &bytes), behind);
 }
 
 /* The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry. */
@@ -311,11 +311,39 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form,
           kernels->chunk, kernels->why);
   put_alternatives(&r);
-  put_forward(&r, states);
-  put_backward(&r, states);
+  put_forward(&r, states, "forward", "");
+  put_backward(&r, states, "backward", "");
   put_saved(&r, states);
   put_again(&r, states);
   put_axes(&r);
+  fclose(r.out);
+  char *copy = arena_strdup(a, text);
+  free(text);
+  return copy;
+}
+
+static const char *resources_text(const reporter *r, const report_resources *x) {
+  const char *outside = "";
+  if (x->outside_bytes) outside = arena_printf(r->a, ", %lld outside", (long long)x->outside_bytes);
+  return arena_printf(r->a, "; %d threads, %lld bytes on chip%s", x->threads,
+                      (long long)x->shared_bytes, outside);
+}
+
+char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,
+                          const report_resources resources[2]) {
+  char *text = NULL;
+  size_t size = 0;
+  reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
+  r.out = open_memstream(&text, &size);
+  if (!r.out) ICE("report", "no memory");
+  bool states = kernels->recurrence->states.count || r.body->lags.count;
+  const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
+  fprintf(r.out, "  gpu         %s, %d at a time, %d steps between saved states, %s\n",
+          kernels->form, forward->program->chunk, kernels->chunk,
+          forward->lane_axis >= 0 ? "a thread for each entry of the lanes"
+                                  : "a block of threads for each instance");
+  put_forward(&r, states, "  forward", resources_text(&r, &resources[0]));
+  put_backward(&r, states, "  backward", resources_text(&r, &resources[1]));
   fclose(r.out);
   char *copy = arena_strdup(a, text);
   free(text);

@@ -8,4 +8,14 @@
 /* The lines behind recurrence_report. `dtype`: of inputs and outputs. */
 char *schedule_report(arena *arena, const recurrence_kernels *kernels, number_type dtype);
 
+/* What a GPU kernel takes of a multiprocessor. */
+typedef struct report_resources {
+  int threads;
+  int64_t shared_bytes, outside_bytes; /* of a block: on chip, in its scratch */
+} report_resources;
+
+/* Lines for the GPU behind those: the kernels made for it, forward and backward. */
+char *schedule_report_gpu(arena *arena, const recurrence_kernels *kernels, number_type dtype,
+                          const report_resources resources[2]);
+
 #endif
