@@ -175,10 +175,11 @@ static int uses_of_pair(const arranger *r, const part *x, const part *y) {
   return uses > 0 ? uses : 1;
 }
 
-// Cost of forming a pair, for each product that has it: nothing if it is there or does not depend on the run.
+// Cost of forming a pair, for each product that has it: nothing if it does not depend on the run, or is there. What does
+// not depend on it comes first, so that all of it is one factor in the end.
 static double pair_cost(arranger *r, const part *x, const part *y) {
+  if (is_free(r, x->value) && is_free(r, y->value)) return -2;
   if (tile_find(r->to, product_value(x->value, y->value)) != NO_TILE) return -1;
-  if (is_free(r, x->value) && is_free(r, y->value)) return 0;
   axis_set axes = r->to->values.items[x->value].axes | r->to->values.items[y->value].axes;
   return elements(r->to, axes) / uses_of_pair(r, x, y);
 }
