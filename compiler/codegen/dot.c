@@ -221,6 +221,21 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
   ir b = view_address(l, &d->b, at, d->b_axes & ~inner);
   ir c = view_address(l, &d->c, at, d->c_axes & ~inner), c_i = stride_of(l, &d->c, dot->i);
   LLVMTypeRef type;
+  if (d->nest->lane) {
+    dot_sizes sizes = {s.rows, s.columns, s.depth};
+    ir function = dot_lanes_function(e, sizes, l->m->lanes, start, &type);
+    ir args[] = {a,
+                 a_i,
+                 stride_of(l, &d->a, dot->k),
+                 b,
+                 stride_of(l, &d->b, dot->j),
+                 stride_of(l, &d->b, dot->k),
+                 c,
+                 c_i,
+                 stride_of(l, &d->c, dot->j)};
+    LLVMBuildCall2(e->b, type, function, args, 9, "");
+    return;
+  }
   if (dot->along) {
     ir function = dot_along_function(e, s.rows, s.columns, s.depth, start, &type);
     ir args[] = {a, a_i, b, stride_of(l, &d->b, dot->j), c, c_i};

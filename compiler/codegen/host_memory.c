@@ -93,11 +93,13 @@ mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype)
   }
   if (k->lane_axis >= 0) {
     int64_t points = state_points(k);
-    int together = host_is_long(k) ? 1 : points > 32 || points <= 2 ? 4 : 2;
+    bool one = host_is_long(k) || k->program->form == TILE_CHUNK;
+    int together = one ? 1 : points > 32 || points <= 2 ? 4 : 2;
     m.lanes = m.width * together < k->lane_block ? m.width * together : k->lane_block;
   }
   int inner = k->grid_count ? k->grid_axes[k->grid_count - 1] : -1;
-  if (k->program->form == TILE_CHUNK && inner >= 0 && has_shared_work(k, inner)) {
+  bool whole = k->program->form == TILE_CHUNK && m.lane_axis < 0;
+  if (whole && inner >= 0 && has_shared_work(k, inner)) {
     m.chunks_outside = true;
     m.shared_axis = inner;
   }
@@ -173,7 +175,8 @@ bool host_is_complex(const host *h, const tile_place *place) {
 }
 
 /* Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
- * they are in memory where they are known. What is stored in 16 bits is always read from a copy, which is dense. */
+ * they are in memory where they are known. What is stored in 16 bits, or lies in lanes, is always read from a copy, which is
+ * dense. */
 void host_place_pads(host *h, part *p) {
   p->pads = ARENA_ARRAY(h->a, pad, p->program->arguments.count);
   if (p->program->form != TILE_CHUNK) return;
@@ -181,9 +184,12 @@ void host_place_pads(host *h, part *p) {
     const tile_place *place = &p->program->arguments.items[i];
     if (!place->time || place->role == TILE_STASH) continue;
     int64_t stride = host_is_complex(h, place) ? 2 : 1, dense = 1, last = 0;
-    if (number_is_narrow(h->m.dtype) || h->m.kind == MAP_BLOCK) stride = -1;
+    bool lanes = plan_has_lane(&h->m, host_axes_of_place(place));
+    if (number_is_narrow(h->m.dtype) || h->m.kind == MAP_BLOCK || lanes) stride = -1;
+    if (lanes) dense = h->m.lanes, last = dense - 1;
     for (int x = place->axis_count - 1; x >= 0; x--) {
       int axis = place->axes[x];
+      if (axis == h->m.lane_axis) continue;
       int64_t size = p->program->axes.items[axis].size;
       if (!axis_in(h->m.instance, axis)) {
         p->pads[i].stride[axis] = stride > 0 ? stride : dense;

@@ -218,20 +218,24 @@ static void set_rows(host *h, part *p, int i, ir begin, ir rows, ir new_group) {
   ir inside = integer(e, 0);
   view copy = {.base = host_scratch_at(h, h->scratch, d->offset)};
   copy.stride[t] = integer(e, d->row);
+  bool lanes = plan_has_lane(&h->m, host_axes_of_place(place));
+  copy.internal = lanes;
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
-    if (axis_in(h->m.instance, axis)) {
+    if (axis == h->m.lane_axis) {
+      copy.stride[axis] = integer(e, 1);
+    } else if (axis_in(h->m.instance, axis)) {
       inside = int_add(e, inside, int_mul(e, h->at.index[axis], memory.stride[axis]));
       memory.stride[axis] = NULL;
     } else {
       copy.stride[axis] = integer(e, d->stride[axis]);
     }
   }
-  bool narrow = number_is_narrow(memory.stored);
+  bool always = number_is_narrow(memory.stored) || lanes;
   memory.base = element(e, view_type(e, &memory), memory.base, inside);
   ir available = present ? int_choose(e, present, rows, integer(e, 0)) : rows;
   ir padded = int_compare(e, LLVMIntSLT, available, integer(e, p->program->chunk));
-  if (narrow) padded = LLVMConstInt(e->i1, 1, 0);
+  if (always) padded = LLVMConstInt(e->i1, 1, 0);
   axis_set axes = tile_place_axes(p->program, place);
   bool shared = new_group && !axis_in(axes, h->m.shared_axis);
   emit_branch branch =
@@ -239,9 +243,9 @@ static void set_rows(host *h, part *p, int i, ir begin, ir rows, ir new_group) {
   pad_data data = {
       .from = &memory, .to = &copy, .axes = axes & ~h->m.instance, .t = t, .rows = available};
   p->l.outside = h->at;
-  lower_points(&p->l, plan_tile_axes(&h->m, axes), false, pad_point, &data);
+  lower_points(&p->l, plan_tile_axes(&h->m, axes), lanes, pad_point, &data);
   branch_end(e, &branch);
-  p->l.arguments[i] = narrow ? copy : one_of_both(e, padded, &copy, &memory);
+  p->l.arguments[i] = always ? copy : one_of_both(e, padded, &copy, &memory);
 }
 
 void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {

@@ -500,6 +500,10 @@ static void pack_point(lower *l, const place_in_loops *at, void *data) {
 static void lower_pack(lower *l, const plan_nest *nest) {
   pack_data p = {.from = nest->packed, .to = lower_buffer(l, nest->pack)};
   const plan_buffer *b = &l->p->buffers.items[nest->pack];
+  if (nest->lane) {
+    lower_points(l, nest->axes, true, pack_point, &p);
+    return;
+  }
   if (!l->team && lower_transposed(l, nest, b, p.to)) return;
   loop_axes all = {.count = b->axis_count};
   memcpy(all.axes, b->axes, sizeof all.axes);

@@ -109,6 +109,14 @@ void lower_dot(lower *l, const plan_nest *nest);
 ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
                       LLVMTypeRef *type);
 
+typedef struct dot_sizes {
+  int64_t rows, columns, depth;
+} dot_sizes;
+
+/* dot_lanes.c: args are a, its strides of rows and of k, b, its strides of columns and of k, c, its strides of rows and of
+ * columns. */
+ir dot_lanes_function(emitter *e, dot_sizes sizes, int lanes, dot_start start, LLVMTypeRef *type);
+
 /* solve.c */
 void lower_solve(lower *l, const plan_nest *nest);
 

@@ -143,6 +143,7 @@ typedef struct carried_list {
 int64_t plan_axis_size(const mapping *m, const tile_program *program,
                        int axis); /* TILE_RUNTIME_SIZE: at run time */
 axis_set plan_tile_axes(const mapping *m, axis_set axes);
+bool plan_has_lane(const mapping *m, axis_set axes);
 plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
                             int last_axis);
 /* Whether two places name the same state memory. */

@@ -26,7 +26,6 @@ bool plan_is_inline(tile_op op);
 bool plan_moves_index(tile_op op);
 bool plan_is_reduction(tile_op op);
 bool plan_is_carried_role(tile_role role);
-bool plan_has_lane(const mapping *m, axis_set axes);
 int plan_new_buffer(planner *q, plan_buffer b);
 int plan_new_nest(planner *q, plan_nest nest);
 void plan_force_buffer(planner *q, tile_id id, int last_axis);

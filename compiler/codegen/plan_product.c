@@ -41,7 +41,8 @@ bool plan_is_blocked_dot(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT || q->m->kind == MAP_THREADS) return false;
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
-  if (plan_has_lane(q->m, value(q, v->args[0])->axes | value(q, v->args[1])->axes)) return false;
+  bool lane_a = q->p->values[v->args[0]].lane, lane_b = q->p->values[v->args[1]].lane;
+  if (lane_a != lane_b || (lane_a && q->program->form == TILE_STEP)) return false;
   axis_set over = plan_tile_axes(q->m, v->over);
   if (!plan_sized(q->program, a | b)) return false;
   return over && (a & ~b) && (b & ~a) && space_size(q, a | b) >= 256;
@@ -65,8 +66,9 @@ static int pack_operand(planner *q, tile_id id, int last_axis, region r) {
   if (found >= 0) return found;
   plan_value *pv = &q->p->values[id];
   if (pv->region == REGION_SHARED || pv->region == REGION_PROLOGUE) r = pv->region;
-  plan_nest nest = {.kind = NEST_PACK, .region = r, .axes = pv->tile, .packed = id};
-  nest.pack = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, false, last_axis));
+  plan_nest nest = {
+      .kind = NEST_PACK, .region = r, .axes = pv->tile, .lane = pv->lane, .packed = id};
+  nest.pack = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis));
   plan_new_nest(q, nest);
   return nest.pack;
 }
@@ -161,14 +163,44 @@ static way best_way(const planner *q, tile_id id, region r) {
   return best;
 }
 
+/* ---- products of every lane ---- */
+
+/* Is the operand memory in which vectors of lanes lie one after another? Tokens are copied there, parameters and saved
+ * states are not. */
+static bool lies_in_lanes(const planner *q, tile_id id) {
+  if (!plan_viewable(q->m, q->p, id)) return false;
+  while (plan_is_inline(value(q, id)->op) && tile_arity(value(q, id)->op))
+    id = value(q, id)->args[0];
+  if (value(q, id)->op != TILE_ARGUMENT) return true;
+  const tile_place *place = &q->program->arguments.items[value(q, id)->index];
+  return place->time || place->role == TILE_D_NEXT_STATE;
+}
+
+static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
+  const tile_value *v = value(q, id);
+  axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
+  plan_dot *dot = &nest->dot;
+  *dot = (plan_dot){.a = v->args[0], .b = v->args[1], .pack_a = -1, .pack_b = -1};
+  dot->i = largest(q, a & ~b);
+  dot->j = largest(q, b & ~a);
+  dot->k = largest(q, plan_tile_axes(q->m, v->over));
+  if (!lies_in_lanes(q, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
+  if (!lies_in_lanes(q, dot->b)) dot->pack_b = pack_operand(q, dot->b, -1, nest->region);
+}
+
 void plan_product(planner *q, tile_id id, plan_nest *nest) {
+  if (nest->lane) {
+    product_of_lanes(q, id, nest);
+    return;
+  }
   way w = best_way(q, id, nest->region);
   nest->dot = (plan_dot){.a = w.a, .b = w.b, .pack_a = -1, .pack_b = -1, .along = w.along};
   nest->dot.i = w.i, nest->dot.j = w.j, nest->dot.k = w.k;
   if (w.along) return;
   if (!plan_viewable(q->m, q->p, w.a)) nest->dot.pack_a = pack_operand(q, w.a, -1, nest->region);
   bool across = q->m->kind != MAP_BLOCK && contiguous(q, w.b) != w.j;
-  if (across || !plan_viewable(q->m, q->p, w.b)) nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
+  if (across || !plan_viewable(q->m, q->p, w.b))
+    nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
 }
 
 /* ---- triangular systems ---- */
