@@ -290,6 +290,7 @@ static tile_pair read_state(scan *s, const scan_product *read, axis_set over) {
     scan_refuse(s, "a read sums over an axis that the state lacks");
   }
   if (!scan_make_state(s, read->state) || s->reason) return sum;
+  if (s->states[read->state].invariant) return toeplitz_read(s, read, over);
   for (int writer = 0; writer < s->state_count; writer++) {
     const linear *increment = &s->states[writer].increment;
     if (!coupled_reaches(s, read->state, writer)) continue;
@@ -353,6 +354,7 @@ static tile_pair added_at_end(scan *s, int index, int from) {
 
 tile_pair contract_next_state(scan *s, int index) {
   const scan_state *state = &s->states[index];
+  if (state->invariant) return toeplitz_next(s, index);
   tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
   tile_pair total = pair_mul(s->program, decay_total(s, index), phase_of_chunk(s, index));
   tile_pair next = pair_mul(s->program, total, before);

@@ -242,7 +242,7 @@ const scan_axes *level_axes(scan *s, int level) {
   return axes;
 }
 
-static int half_axis(scan *s, bool other) {
+int level_half_axis(scan *s, bool other) {
   int *axis = other ? &s->other_half : &s->half;
   if (*axis < 0) *axis = new_axis(s, other ? "other_half" : "half", 0, 2);
   return *axis;
@@ -254,33 +254,41 @@ static tile_pair on_axes(scan *s, tile_op op, tile_pair x, int index, int index2
 }
 
 // Inner axis of one half, both halves: the steps of a segment twice as long.
-static tile_pair join_halves(scan *s, tile_pair x, int half, int inner, int joined) {
+tile_pair level_join_halves(scan *s, tile_pair x, int half, int inner, int joined) {
   if (inner < 0) return on_axes(s, TILE_RENAME, x, half, joined, 0);
   return on_axes(s, TILE_JOIN, x, joined, half, inner);
 }
 
 tile_pair level_join(scan *s, tile_pair x, int level) {
   int inner = level_axes(s, level)->step, joined = level_axes(s, level + 1)->step;
-  return join_halves(s, x, half_axis(s, false), inner, joined);
+  return level_join_halves(s, x, level_half_axis(s, false), inner, joined);
 }
 
 // Segments to pairs of them.
 tile_pair level_halve(scan *s, tile_pair x, int level) {
   int segment = level_axes(s, level)->segment, pair = level_axes(s, level + 1)->segment;
-  int half = half_axis(s, false);
+  int half = level_half_axis(s, false);
   if (!axis_in(pair_axes(s->program, x), segment)) return x;
   if (pair < 0) return on_axes(s, TILE_RENAME, x, segment, half, 0);
   return on_axes(s, TILE_SPLIT, x, segment, pair, half);
 }
 
+tile_pair level_unhalve(scan *s, tile_pair x, int level) {
+  int segment = level_axes(s, level)->segment, pair = level_axes(s, level + 1)->segment;
+  int half = level_half_axis(s, false);
+  if (pair < 0) return on_axes(s, TILE_RENAME, x, half, segment, 0);
+  return on_axes(s, TILE_JOIN, x, segment, pair, half);
+}
+
 tile_pair level_half(scan *s, tile_pair x, int level, int half) {
   x = level_halve(s, x, level);
-  if (!axis_in(pair_axes(s->program, x), half_axis(s, false))) return x;
-  return on_axes(s, TILE_SLICE, x, half_axis(s, false), half, 0);
+  if (!axis_in(pair_axes(s->program, x), level_half_axis(s, false))) return x;
+  return on_axes(s, TILE_SLICE, x, level_half_axis(s, false), half, 0);
 }
 
 tile_id level_is_half(scan *s, int half) {
-  return tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half_axis(s, false)),
+  return tile_binary(s->program, TILE_EQUAL,
+                     tile_leaf(s->program, TILE_INDEX, level_half_axis(s, false)),
                      tile_number(s->program, half));
 }
 
@@ -314,10 +322,7 @@ tile_pair level_place_rows(scan *s, tile_pair x, int level) {
     if (axes->segment < 0) return x;
     return on_axes(s, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
   }
-  int half = half_axis(s, false), pair = level_axes(s, level + 1)->segment;
-  x = on_axes(s, TILE_PLACE, x, half, 1, 0);
-  x = pair < 0 ? on_axes(s, TILE_RENAME, x, half, axes->segment, 0)
-               : on_axes(s, TILE_JOIN, x, axes->segment, pair, half);
+  x = level_unhalve(s, on_axes(s, TILE_PLACE, x, level_half_axis(s, false), 1, 0), level);
   return level == 0 ? x
                     : on_axes(s, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
 }
@@ -434,7 +439,7 @@ int level_place(int level) { return level < 0 ? -level - 1 : level; }
 
 // The blocks on the diagonal so far, 0 beside them, and the scores of this level below it.
 tile_pair level_assemble(scan *s, int first, const tile_pair *scores) {
-  int half = half_axis(s, false), other = half_axis(s, true), levels = decay_levels(s);
+  int half = level_half_axis(s, false), other = level_half_axis(s, true), levels = decay_levels(s);
   tile_pair zero = pair_real(tile_number(s->program, 0));
   tile_pair all = first < 0 ? scores[level_place(first)] : zero;
   tile_id same = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half),
@@ -447,8 +452,8 @@ tile_pair level_assemble(scan *s, int first, const tile_pair *scores) {
       tile_pair diagonal = pair_where(s->program, same, level_halve(s, all, level), zero);
       below = pair_linear(s->program, TILE_ADD, diagonal, below);
     }
-    all = join_halves(s, below, half, axes->step, next->step);
-    all = join_halves(s, all, other, axes->pair_step, next->pair_step);
+    all = level_join_halves(s, below, half, axes->step, next->step);
+    all = level_join_halves(s, all, other, axes->pair_step, next->pair_step);
   }
   return all;
 }

@@ -183,8 +183,9 @@ static void make_matrices(scan *s, int group) {
   if (!s->reason) find_axes(s, group);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     if (s->states[i].group != group) continue;
-    decay_make(s, i);
+    if (!s->states[i].invariant) decay_make(s, i);
     if (!s->reason) make_increment(s, i);
+    if (!s->reason && s->states[i].invariant) toeplitz_make(s, i);
   }
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     if (s->states[i].group == group) coupled_check(s, i);

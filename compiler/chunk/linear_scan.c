@@ -310,6 +310,14 @@ static void check_states(scan *s) {
     scan_state *state = &s->states[i];
     const char *name = scan_state_name(s, i);
     find_uses(s, i);
+    if (toeplitz_fits(s, i)) {
+      state->invariant = true;
+      state->finds_axes = false;
+      state->keys = state->summed;
+      state->values = 0;
+      matrices++;
+      continue;
+    }
     state->sequence = sequence_fits(s, i, may_be_matrix(state));
     bool alone =
         state->sequence && state->structure->class == STATE_ELEMENTWISE && sequence_is_dense(s, i);
@@ -344,6 +352,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length) {
   s->values.done = NULL;
   grow_arrays(s, s->body->values.count);
   for (int i = 0; i < LEVELS_MAX; i++) s->axes[i] = (scan_axes){-1, -1, -1};
+  for (int i = 0; i <= LEVELS_MAX; i++) s->distances[i] = -1;
   s->state_count = from->states.count;
   s->states = ARENA_ARRAY(a, scan_state, s->state_count);
   s->lag_in_work = ARENA_ARRAY(a, bool, s->body->lags.count);
@@ -367,6 +376,7 @@ static void check_axes(scan *s) {
   for (int i = 0; i < s->state_count; i++) {
     state_class class = s->states[i].structure->class;
     if (class == STATE_LOW_RANK || class == STATE_LINEAR) needed += 4;
+    if (s->states[i].invariant) needed += decay_levels(s) + 1;
   }
   if (tile_axes_left(s->program) < needed) scan_refuse(s, "there are too many axes");
 }

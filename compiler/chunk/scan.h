@@ -13,6 +13,7 @@
 //   coupled.c       states that others add to themselves: masks of pairs of states
 //   low_rank.c      sums over a state that enter its own update: a triangular system
 //   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
+//   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
 //   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
 //
@@ -59,6 +60,8 @@ typedef struct scan_phase {
   tile_id angle, whole, rest;
 } scan_phase;
 
+typedef struct toeplitz toeplitz;
+
 typedef enum scan_progress { UNTOUCHED, IN_WORK, MADE } scan_progress;
 
 typedef struct scan_state {
@@ -76,8 +79,10 @@ typedef struct scan_state {
   value_id log_decay;
   VEC(decay_factor) decay;  // none: the decay is 1
   int block;  // pairs in segments of 2^block steps have one reference; 0: there are none
-  VEC(scan_phase) phases;     // factors of modulus 1, which are not in `decay` (phase.c)
-  linear increment;           // products without a state
+  VEC(scan_phase) phases;  // factors of modulus 1, which are not in `decay` (phase.c)
+  linear increment;        // products without a state
+  bool invariant;          // decay, keys and reads are the same at all steps: toeplitz.c has it all
+  toeplitz *toeplitz;
   VEC(scan_product) sources;  // other states in the update, times numbers
 } scan_state;
 
@@ -111,8 +116,9 @@ typedef struct scan {
   int making;          // the group whose decays and updates are being made; -1: none
   int middle;          // axis of the steps between two others; -1 until it is needed
   scan_axes axes[LEVELS_MAX];
-  int half, other_half;  // axes of the two halves
-  const char *reason;    // why there is no chunk program
+  int half, other_half;           // axes of the two halves
+  int distances[LEVELS_MAX + 1];  // axes of toeplitz.c, by level
+  const char *reason;             // why there is no chunk program
 } scan;
 
 void scan_refuse(scan *s, const char *reason);
@@ -189,6 +195,10 @@ tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side,
 tile_pair level_halve(scan *s, tile_pair x, int level);
 tile_pair level_half(scan *s, tile_pair x, int level, int half);
 tile_pair level_join(scan *s, tile_pair x, int level);
+tile_pair level_unhalve(scan *s, tile_pair x, int level);  // pairs of segments that were halved
+int level_half_axis(scan *s, bool other);
+// The half and the inner axis (-1: none) of a value become the axis `joined`.
+tile_pair level_join_halves(scan *s, tile_pair x, int half, int inner, int joined);
 tile_id level_is_half(scan *s, int half);
 // Back to t: a value at the second halves, 0 at the first.
 tile_pair level_place_rows(scan *s, tile_pair x, int level);
@@ -267,6 +277,14 @@ tile_pair sequence_previous(scan *s, int state);
 tile_pair sequence_next(scan *s, int state);
 // A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
 tile_pair sequence_at_end(scan *s, tile_pair x, int back);
+
+// ---- toeplitz.c ------------------------------------------------------------------------------------------------
+// Are the decay, the keys and the reads of a state the same at all steps?
+bool toeplitz_fits(const scan *s, int state);
+void toeplitz_make(scan *s, int state);
+// sum[over] of a product with the state; the state after the chunk.
+tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over);
+tile_pair toeplitz_next(scan *s, int state);
 
 // ---- semiring.c ------------------------------------------------------------------------------------------------
 // Two operations, of which the second distributes over the first.

@@ -16,8 +16,8 @@ double cost_elements(const tile_program *p, axis_set axes) {
   double count = 1;
   for (int i = 0; i < p->axes.count; i++) {
     if (!axis_in(axes, i)) continue;
-    count *=
-        p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE : (double)p->axes.items[i].size;
+    count *= p->axes.items[i].size == TILE_RUNTIME_SIZE ? COST_USUAL_SIZE
+                                                        : (double)p->axes.items[i].size;
   }
   return count;
 }
@@ -33,6 +33,12 @@ static double fill_of_product(const tile_program *p, const tile_value *v) {
   return lanes * depth / (depth + 4);
 }
 
+/* Both factors have rows of their own, which are loaded once for several products. */
+static bool is_matrix_product(const tile_program *p, const tile_value *v) {
+  axis_set x = p->values.items[v->args[0]].axes, y = p->values.items[v->args[1]].axes;
+  return v->op == TILE_DOT && (x & ~y) && (y & ~x);
+}
+
 double *cost_of_values(arena *a, const tile_program *p) {
   double *costs = ARENA_ARRAY(a, double, p->values.count);
   int64_t *sizes = ARENA_ARRAY(a, int64_t, p->axes.count);
@@ -42,10 +48,11 @@ double *cost_of_values(arena *a, const tile_program *p) {
   tile_section *section = tile_sections(a, p);
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
-    if (section[i] != TILE_BODY) continue;
-    double operations = tile_value_cost(p, i, sizes);
-    costs[i] = v->op == TILE_DOT ? cost_of_product * operations / fill_of_product(p, v)
-                                 : cost_of_operation * operations;
+    bool adds_up = v->op == TILE_ACCUMULATE; /* every time: the sum is loaded and stored */
+    if (section[i] != TILE_BODY && !adds_up) continue;
+    double operations = tile_value_cost(p, i, sizes) * (adds_up ? 3 : 1);
+    costs[i] = is_matrix_product(p, v) ? cost_of_product * operations / fill_of_product(p, v)
+                                       : cost_of_operation * operations;
   }
   return costs;
 }

@@ -264,6 +264,23 @@ static int kept_every(const scheduler *s, const tile_program *forward, bool poin
   return GPU_KEPT_EVERY / forward->chunk * forward->chunk;
 }
 
+/* Does every product that has the axis have it in both factors? Then each entry has products of its own. */
+static bool has_own_products(const tile_program *p, int axis) {
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    if (v->op != TILE_DOT || !axis_in(v->axes, axis)) continue;
+    for (int k = 0; k < 2; k++)
+      if (!axis_in(p->values.items[v->args[k]].axes, axis)) return false;
+  }
+  return true;
+}
+
+/* Products that channels have by themselves are small: many channels lie in the lanes. */
+static bool channels_in_lanes(const scheduler *s, const tile_program *forward, axis_set grid) {
+  int lane = choose_lane(s, grid);
+  return lane >= 0 && has_own_products(forward, lane);
+}
+
 static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise,
                           const char *why) {
   checked(s, forward);
@@ -272,13 +289,14 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   s->out->chunk = kept_every(s, forward, pointwise);
   tile_gradient gradient = differentiated(s, forward), step_gradient;
   axis_set grid = forward->grid & ~partial_axes(s->a, gradient.backward);
-  axis_set instances = chunk_instances(s, grid, pointwise);
+  bool lanes = !pointwise && !s->options.gpu && channels_in_lanes(s, forward, grid);
+  axis_set instances = lanes ? grid : chunk_instances(s, grid, pointwise);
   const tile_program *finished = tile_finish(s->a, forward);
   /* GPUs compute more for each byte */
-  if (!pointwise && !s->options.gpu)
+  if (!pointwise && !lanes && !s->options.gpu)
     s->out->spared = save_values(s->a, &finished, &gradient, instances);
   kernel k = {.chunk = s->out->chunk, .program = checked(s, finished)};
-  map_axes(s, &k, instances, false);
+  map_axes(s, &k, instances, lanes);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
   add_kernel(s, KERNEL_STEP, "step", step_kernel(s, step, &step_gradient));
   k.program = pointwise ? finished : checked(s, gradient.recompute);

@@ -69,6 +69,7 @@ const grid_case grid_cases[] = {
      GATES({"log_dt", -4, 1, 10, 1})},
     {PROGRAM("momentum"), KEYS_AND_VALUES,
      GATES({"eta", 4, -20, -1e5, 1}, {"alpha", 6, -6, 1e5, 1})},
+    {INVENTED("chime"), .sizes = {"N=5"}, .more_sizes = {"N=16"}, .run_time_size = 9},
     {INVENTED("braid"), KEYS_AND_VALUES, GATES({"gate", 4, -20, -1e5, 1})},
     {INVENTED("pendulum"), KEYS_AND_VALUES, GATES({"f", 4, -20, -1e5, 1}, {"g", 1, -20, -1e5, 1})},
     {INVENTED("loom"), KEYS_AND_VALUES, GATES({"row", -6, 4, 1e5, 1}, {"column", 6, -6, -1e5, 1})},
