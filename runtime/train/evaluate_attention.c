@@ -248,31 +248,39 @@ static void run_map(void *context, int number, int worker) {
 
 // ---- the model ----------------------------------------------------------------------------------
 
-// The beginning of the held-out text, or a sequence that no training draws.
-static void read_sequence(attention *a) {
+// The beginning of the held-out text, or of the longest sequence of the task that fits, of one that
+// does not if none does.
+static rec_status read_sequence(attention *a) {
   const train_data *d = &a->e->data;
+  int64_t room = a->time;
+  train_task task = {.kind = TASK_KINDS};
   if (d->task) {
-    train_task task = *d->task;
+    task = *d->task;
     while (task_tokens(&task, task.length) > a->time && task.length > task_least(&task))
       task.length--;
     task.shortest = task.length;
-    task_sequence(&task, a->e->block->seed, random_stream("held-out sequences"), 0, a->time,
-                  a->tokens, a->targets);
-  } else {
-    train_data_held_out(d, 0, a->time, a->tokens, a->targets);
+    if (task_tokens(&task, task.length) > room) room = task_tokens(&task, task.length);
   }
+  a->tokens = calloc((size_t)room, sizeof *a->tokens);
+  a->targets = calloc((size_t)room, sizeof *a->targets);
+  if (!a->tokens || !a->targets) return rec_no_memory();
+  if (d->task)
+    task_sequence(&task, a->e->block->seed, random_stream("held-out sequences"), 0, room, a->tokens,
+                  a->targets);
+  else
+    train_data_held_out(d, 0, a->time, a->tokens, a->targets);
+  return REC_OK;
 }
 
 static rec_status open_attention(attention *a) {
   const trained_model *of = &a->e->of;
-  a->tokens = calloc((size_t)a->time, sizeof *a->tokens);
-  a->targets = calloc((size_t)a->time, sizeof *a->targets);
   a->states = calloc(2 * (size_t)of->model->state_count + 1, sizeof *a->states);
   a->maps = calloc((size_t)of->model->op_count + 1, sizeof *a->maps);
-  if (!a->tokens || !a->targets || !a->states || !a->maps) return rec_no_memory();
+  if (!a->states || !a->maps) return rec_no_memory();
   for (int i = 0; i < of->model->op_count; i++)
     if (find_map(of->model, of->kernels, i, &a->maps[a->count])) a->count++;
-  read_sequence(a);
+  rec_status status = read_sequence(a);
+  if (status) return status;
   a->sequence = (shard){.batch = 1,
                         .time = a->time,
                         .threads = 1,
@@ -280,7 +288,7 @@ static rec_status open_attention(attention *a) {
                         .targets = a->targets,
                         .before = a->states,
                         .after = a->states};
-  rec_status status = executor_new(of->model, of->kernels, of->n, 1, a->time, false, &a->x);
+  status = executor_new(of->model, of->kernels, of->n, 1, a->time, false, &a->x);
   return status ? status : executor_forward(a->x, a->e->weights, &a->sequence);
 }
 
