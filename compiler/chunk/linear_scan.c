@@ -381,6 +381,16 @@ static void check_axes(scan *s) {
   if (tile_axes_left(s->program) < needed) scan_refuse(s, "there are too many axes");
 }
 
+// Rows of a triangular system beyond which f32 loses digits: twice as many double the error, and a plain loop's stays.
+enum { ROWS_MAX = 128 };
+
+static bool is_too_long(const scan *s, int length) {
+  int most = 0;
+  for (int i = 0; i < s->state_count; i++)
+    most = s->groups[i].unknown.count > most ? s->groups[i].unknown.count : most;
+  return length > 1 && length * most > ROWS_MAX;
+}
+
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
                                       const char **reason) {
   scan *s = scan_new(a, from, length);
@@ -389,6 +399,8 @@ tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int leng
   group_find(s);
   lower_declare(s->program, s->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
+  if (!s->reason && is_too_long(s, length))
+    return chunk_build_linear_scan(a, from, length / 2, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     lower_result(s->program, s->body, TILE_NEXT_STATE, s->states[i].tensor,
