@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "compiler/artifact/abi.h"
 
@@ -32,6 +33,20 @@ static const char *text_of(const cJSON *object, const char *key) {
   return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
+/* sm_80,simt: the targets behind the host's. */
+static const char *gpu_targets(arena *a, const cJSON *json) {
+  const char *list = "";
+  const cJSON *word;
+  cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(json, "targets")) {
+    for (int target = 0; cJSON_IsString(word) && target < GPU_TARGET_COUNT; target++) {
+      const char *name = codegen_gpu_target_name((codegen_gpu_target)target);
+      if (strcmp(name, word->valuestring) == 0)
+        list = arena_printf(a, "%s%s%s", list, *list ? "," : "", name);
+    }
+  }
+  return list;
+}
+
 static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   const cJSON *level = cJSON_GetObjectItemCaseSensitive(json, "optimisation"),
               *chunk = cJSON_GetObjectItemCaseSensitive(json, "chunk"),
@@ -43,6 +58,8 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
     vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));
   if (cJSON_IsString(form))
     vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
+  const char *targets = gpu_targets(a, json);
+  if (*targets) vec_push(a, &carried->words, arena_printf(a, "--target=%s", targets));
   if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
     vec_push(a, &carried->words, "--check");
   cJSON_ArrayForEach(define, cJSON_GetObjectItemCaseSensitive(json, "defines")) {
