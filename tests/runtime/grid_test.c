@@ -3,7 +3,7 @@
 // give the values and gradients of the interpreter. Then packed, split anywhere, token by token, with any number of threads.
 //
 //   grid_test          a seeded part: all short lengths, two long ones, two libraries each (about 70 seconds of processor time)
-//   grid_test full     everything (about 15 minutes)
+//   grid_test full     everything (about an hour of processor time)
 //   REC_SEED=N         the part of seed N again (it is printed); else a new one each run
 //   REC_GRID=NAME      the recurrences whose name contains NAME alone
 //
