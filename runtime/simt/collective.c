@@ -129,7 +129,8 @@ static float half_of(const uint32_t *registers, int element, number_of *number) 
   return number(registers[element / 2] >> 16 * (element % 2) & 0xffff);
 }
 
-/* Products are exact or rounded once, sums are formed in f32 one behind the other; hardware may add in another order. */
+/* Products are exact or rounded once, sums are formed in f32 one behind the other; hardware may add in another
+ * order. */
 static void multiply(void *const *lanes, float a[16][16], float b[16][8], int depth) {
   float sum[16][8];
   for (int lane = 0; lane < SIMT_WARP; lane++) {

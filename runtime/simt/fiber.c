@@ -1,6 +1,7 @@
 /* The switch between fibers: what the C calling convention lets a callee keep goes onto the stack, the stack changes.
  *
- * Returning by a jump, not by `ret`: the processor's guess of return addresses is wrong at every switch (20 against 11 ns).
+ * Returning by a jump, not by `ret`: the processor's guess of return addresses is wrong at every switch (20
+ * against 11 ns).
  */
 #include "fiber.h"
 

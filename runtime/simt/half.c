@@ -1,5 +1,5 @@
-/* Conversions of f16 that LLVM calls where the processor has none: compilers bring them along in a library of their own,
- * which ours is not linked with. */
+/* Conversions of f16 that LLVM calls where the processor has none: compilers bring them along in a library of
+ * their own, which ours is not linked with. */
 #include "numeric.h"
 
 __extension__ typedef _Float16 half_number;

@@ -1,8 +1,9 @@
-/* Which element of a matrix a register of a lane holds: one formula for each fragment of the PTX ISA. The generator loads
- * and stores fragments by the same formulas (compiler/codegen/gpu_ops.def); a test checks that each is one to one.
+/* Which element of a matrix a register of a lane holds: one formula for each fragment of the PTX ISA. The
+ * generator loads and stores fragments by the same formulas (compiler/codegen/gpu_ops.def); a test checks that
+ * each is one to one.
  *
- * Registers of 16-bit elements hold two of them: element 2 r is the low half of register r. Titles are those of the PTX
- * ISA, chapter "Warp-level matrix instructions".
+ * Registers of 16-bit elements hold two of them: element 2 r is the low half of register r. Titles are those of
+ * the PTX ISA, chapter "Warp-level matrix instructions".
  */
 #ifndef REC_SIMT_LAYOUT_H
 #define REC_SIMT_LAYOUT_H
@@ -37,7 +38,8 @@ static inline simt_element layout_b_8x8(int lane, int element) {
   return (simt_element){lane % 4 + element * 4, lane / 4};
 }
 
-/* "ldmatrix", .m8n8.b16: 2 elements in a lane of each 8 x 8 matrix; lane 8 m + r gives the address of row r of matrix m. */
+/* "ldmatrix", .m8n8.b16: 2 elements in a lane of each 8 x 8 matrix; lane 8 m + r gives the address of row r of
+ * matrix m. */
 static inline simt_element layout_ldmatrix(int lane, int element) {
   return (simt_element){lane / 4, lane % 4 * 2 + element};
 }

@@ -1,5 +1,5 @@
-/* Conversions and the approximate functions, here without their last bits' error. What is too small for a normal number is
- * 0 where the instruction is .ftz, before and after. */
+/* Conversions and the approximate functions, here without their last bits' error. What is too small for a normal
+ * number is 0 where the instruction is .ftz, before and after. */
 #include "numeric.h"
 
 #include <math.h>

@@ -1,16 +1,17 @@
-/* The SIMT executor: runs the GPU code of a compiled library on the CPU, thread by thread, and checks what a GPU does not.
+/* The SIMT executor: runs the GPU code of a compiled library on the CPU, thread by thread, and checks what a GPU
+ * does not.
  *
  * A kernel is compiled for the CPU from the same LLVM module that becomes PTX; where it says `rec.barrier` or
- * `rec.mma_m16n8k16_bf16`, it calls simt_barrier or simt_mma_m16n8k16_bf16 (ops.h). Every thread of a block is a fiber. A
- * barrier or a warp collective parks it; the last one to arrive does the work for all.
+ * `rec.mma_m16n8k16_bf16`, it calls simt_barrier or simt_mma_m16n8k16_bf16 (ops.h). Every thread of a block is a
+ * fiber. A barrier or a warp collective parks it; the last one to arrive does the work for all.
  *
  * What it is strict about, because hardware would only sometimes show it:
- *  - shared memory and scratch hold NaNs when a block starts; so does the destination of an asynchronous copy until its thread has
- *    waited for it, and touching it earlier is an error;
+ *  - shared memory and scratch hold NaNs when a block starts; so does the destination of an asynchronous copy
+ *    until its thread has waited for it, and touching it earlier is an error;
  *  - two threads that touch the same bytes of them without a barrier between them, one of them writing, are a
  *    race, whatever order they ran in;
- *  - addresses outside of a tensor, misaligned ones, collectives that not every lane of a warp calls, barriers that not
- *    every thread reaches, copies that nobody waits for;
+ *  - addresses outside of a tensor, misaligned ones, collectives that not every lane of a warp calls, barriers
+ *    that not every thread reaches, copies that nobody waits for;
  *  - one warp runs ahead of the others from barrier to barrier, in an order that the seed chooses.
  * It does not model the order in which other threads see writes, proxies, or the speed of anything.
  */
@@ -31,8 +32,8 @@ typedef struct simt_region {
   bool writable;
 } simt_region;
 
-/* What a launch did. Bytes of global memory are counted in three ways: as every thread asked for them; in sectors of 32
- * bytes, each once for every block (what a block keeps on chip is not read again); each once for the launch. */
+/* What a launch did. Bytes of global memory are counted in three ways: as every thread asked for them; in sectors
+ * of 32 bytes, each once for every block (what a block keeps on chip is not read again); each once for the launch. */
 typedef struct simt_counts {
   int64_t read_bytes, written_bytes;
   int64_t block_read_bytes, block_written_bytes;
@@ -68,8 +69,8 @@ typedef struct simt_launch {
 
 typedef enum simt_answer { SIMT_DONE, SIMT_FAULT, SIMT_NO_MEMORY } simt_answer;
 
-/* Runs the blocks first .. last-1 on the calling thread and adds to `counts`. `message` says in one line what is wrong with
- * the kernel. Threads of the host may run different blocks of a launch at one time. */
+/* Runs the blocks first .. last-1 on the calling thread and adds to `counts`. `message` says in one line what is
+ * wrong with the kernel. Threads of the host may run different blocks of a launch at one time. */
 simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts,
                      char message[SIMT_MESSAGE]);
 

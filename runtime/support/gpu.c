@@ -1,6 +1,6 @@
 /* Lays out a call on a GPU and starts its kernels (gpu.h).
  *
- *   workspace:  [chunk-start states]  [copies of results that items add to]  [initial states]  [scratch of every block]
+ *   workspace:  [chunk-start states] [copies of results that items add to] [initial states] [scratch of the blocks]
  */
 #include "gpu.h"
 

@@ -1,8 +1,9 @@
-// The GPU code of every recurrence of the grid, run and checked by the executor, against the interpreter: values and all
-// gradients, with and without what forward keeps, token by token, packed; f32 as on the host, bf16 and f16 at the tolerances
-// of chunked products in 16 bits. Races, addresses, missing waits end a run with a message.
+// The GPU code of every recurrence of the grid, run and checked by the executor, against the interpreter: values
+// and all gradients, with and without what forward keeps, token by token, packed; f32 as on the host, bf16 and f16
+// at the tolerances of chunked products in 16 bits. Races, addresses, missing waits end a run with a message.
 //
-//   simt_test          f32 for the standard library and the golden programs, bf16 or f16 for a seeded third of them; a length
+//   simt_test          f32 for the standard library and the golden programs, bf16 or f16 for a seeded third of
+// them; a length
 //                      of every kind (about 60 seconds of processor time)
 //   simt_test full     every program in f32, bf16 and f16, all lengths (about 6 minutes)
 //   REC_SEED=N         the same draws again; else new ones each run
@@ -185,8 +186,8 @@ static void run_stateless(uint64_t seed) {
   rec_module_close(module);
 }
 
-// Leaves out one barrier after another: either the executor finds a race, or nobody needed the barrier and the results are
-// the same to the last bit.
+// Leaves out one barrier after another: either the executor finds a race, or nobody needed the barrier and the
+// results are the same to the last bit.
 static void leave_barriers_out(uint64_t seed) {
   const char *const words[] = {"--target", "simt", "-O0",  "--dtype", "bf16", "-D",
                                "H=1",      "-D",   "K=24", "-D",      "V=16", NULL};

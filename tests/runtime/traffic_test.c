@@ -1,12 +1,15 @@
-// Bytes of global memory that one more token costs, as the executor counts them for the GPU code of four recurrences in
-// bf16, against the least: every input and cotangent read once, every output and gradient written once.
+// Bytes of global memory that one more token costs, as the executor counts them for the GPU code of four
+// recurrences in bf16, against the least: every input and cotangent read once, every output and gradient written
+// once.
 //
-// Sectors of 32 bytes count once for every block: what a block reads again is on the chip. Printed beside them: bytes as
-// threads ask for them, and sectors that count once for the launch: what blocks that run side by side read is in the second
-// level cache. Of the last, forward moves at most 1.5 times the least; backward, with what it makes again, 2.2 times, but for
-// Mamba-2, whose heads share B and C. Launches of a call are few and fixed. 13 s of processor time.
+// Sectors of 32 bytes count once for every block: what a block reads again is on the chip. Printed beside them:
+// bytes as threads ask for them, and sectors that count once for the launch: what blocks that run side by side
+// read is in the second level cache. Of the last, forward moves at most 1.5 times the least; backward, with what
+// it makes again, 2.2 times, but for Mamba-2, whose heads share B and C. Launches of a call are few and fixed. 13
+// s of processor time.
 //
-//   traffic_test [gla] [tensors]    what lies where, too: bytes of every tensor in a run of 384 tokens with its states
+//   traffic_test [gla] [tensors]    what lies where, too: bytes of every tensor in a run of 384 tokens with its
+// states
 #include <stdio.h>
 #include <string.h>
 

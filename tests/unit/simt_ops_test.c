@@ -1,5 +1,5 @@
-/* The executor's ops against plain computations. Where a register lies in a matrix is derived a second time here, from
- * 8 x 8 blocks instead of the formulas of runtime/simt/layout.h. */
+/* The executor's ops against plain computations. Where a register lies in a matrix is derived a second time here,
+ * from 8 x 8 blocks instead of the formulas of runtime/simt/layout.h. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,8 +32,8 @@ static void run(void (*kernel)(const void *), const void *parameters, int thread
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 
-/* Where element `row`, `column` of a matrix of blocks lies: blocks are numbered down the columns of blocks, a lane has
- * `run` elements of a row of each block, the rows of a block follow each other. */
+/* Where element `row`, `column` of a matrix of blocks lies: blocks are numbered down the columns of blocks, a lane
+ * has `run` elements of a row of each block, the rows of a block follow each other. */
 typedef struct place {
   int lane, element;
 } place;
