@@ -112,29 +112,36 @@ static bool check_axes(scan *s, const scan_product *read, tile_pair scores, axis
 
 // ---- scores --------------------------------------------------------------------------------------------------------
 
-static tile_pair scores_at(scan *s, const scan_product *read, const scan_product *written,
-                           axis_set over, int level) {
+static tile_pair scores_at(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over, int level) {
   const int sides = PHASE_SCALAR | PHASE_KEYS;
   tile_pair q = level_rows(s, turned_reads(s, read, over, sides), level);
   tile_pair k = level_columns(s, turned_keys(s, read, written, over, sides), level);
-  tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_KEYS, level);
-  tile_pair column = level_column_decay(s, read->state, over, DECAY_KEYS, level);
-  tile_pair scores =
-      pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
-  return level < 0 ? block_masked(s, scores, level) : scores;
+  tile_pair scores = pair_real(tile_number(s->program, 0));
+  for (int term = 0; term < level_terms(s, read->state, over, DECAY_KEYS); term++) {
+    tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_KEYS, level, term);
+    tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_KEYS, level, term);
+    tile_pair part =
+        pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
+    scores = pair_linear(s->program, TILE_ADD, scores, part);
+  }
+  if (level >= 0) return scores;
+  return s->states[read->state].joint ? joint_masked(s, read->state, read->previous, scores)
+                                      : block_masked(s, scores, level);
 }
 
-// What a step reads of its own write.
-static tile_pair own_score(scan *s, const scan_product *read, const scan_product *written,
-                           axis_set over) {
-  return pair_dot(s->program, reads_of(s, read, over), keys_of(s, written, over), over);
+// What a step reads of a write in the same step.
+static tile_pair own_score(scan *s, const scan_product *read, int writer,
+                           const scan_product *written, axis_set over) {
+  tile_pair q = reads_of(s, read, over);
+  q = pair_mul(s->program, q, coupled_within_step(s, read->state, writer, over, DECAY_KEYS));
+  return pair_dot(s->program, q, keys_of(s, written, over), over);
 }
 
-static tile_pair on_diagonal(scan *s, tile_pair x) {
-  tile_id same =
-      tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
-                  tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
-  return pair_where(s->program, same, x, pair_real(tile_number(s->program, 0)));
+static tile_pair with_own_scores(scan *s, const scan_product *read, int writer,
+                                 const scan_product *written, axis_set over, tile_pair scores) {
+  tile_pair own = own_score(s, read, writer, written, over);
+  return pair_linear(s->program, TILE_ADD, scores, pair_on_diagonal(s->program, own));
 }
 
 // Without decay. An angle that all keys share turns the scores.
@@ -155,7 +162,7 @@ static tile_pair turned_scores(scan *s, const scan_product *read, const scan_pro
 
 static tile_pair masked(scan *s, int state, int writer, bool previous, bool strict,
                         tile_pair scores) {
-  if (writer != state)
+  if (writer != state || s->states[state].joint)
     return pair_mul(s->program, scores, coupled_mask(s, state, writer, previous));
   if (s->states[state].decay.count == 0) {
     tile_id causal = tile_leaf(s->program, TILE_CAUSAL, strict ? 1 : 0);
@@ -172,37 +179,42 @@ static tile_pair masked_scores(scan *s, const scan_product *read, int writer,
   tile_pair scores = turned_scores(s, read, written, over);
   scores = masked(s, read->state, writer, read->previous, strict, scores);
   if (!apart || !own) return scores;
-  return pair_linear(s->program, TILE_ADD, scores,
-                     on_diagonal(s, own_score(s, read, written, over)));
+  return with_own_scores(s, read, writer, written, over, scores);
 }
 
 // `sides`: DECAY_ALL has the decays of the values as well, and with them one matrix for each of their entries.
-static tile_pair decayed_scores_at(scan *s, const scan_product *read, const scan_product *written,
-                                   axis_set over, int level, decay_side sides) {
-  tile_pair scores = scores_at(s, read, written, over, level);
+static tile_pair decayed_scores_at(scan *s, const scan_product *read, int writer,
+                                   const scan_product *written, axis_set over, int level,
+                                   decay_side sides) {
+  tile_pair scores = scores_at(s, read, writer, written, over, level);
   if (sides != DECAY_ALL || !decay_has_side(s, read->state, over, DECAY_VALUES)) return scores;
-  tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level);
-  tile_pair column = level_column_decay(s, read->state, over, DECAY_VALUES, level);
-  return pair_mul(s->program, scores, pair_mul(s->program, row, column));
+  tile_pair decay = pair_real(tile_number(s->program, 0));
+  for (int term = 0; term < level_terms(s, read->state, over, DECAY_VALUES); term++) {
+    tile_pair row =
+        level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
+    tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_VALUES, level, term);
+    decay = pair_linear(s->program, TILE_ADD, decay, pair_mul(s->program, row, column));
+  }
+  return pair_mul(s->program, scores, decay);
 }
 
-static tile_pair level_scores(scan *s, const scan_product *read, const scan_product *written,
-                              axis_set over, bool own, decay_side sides) {
+static tile_pair level_scores(scan *s, const scan_product *read, int writer,
+                              const scan_product *written, axis_set over, bool own,
+                              decay_side sides) {
   tile_pair scores[LEVELS_MAX];
   int first = level_first(s, read->state);
   for (int level = first; level < decay_levels(s); level = level_next(level)) {
-    scores[level_place(level)] = decayed_scores_at(s, read, written, over, level, sides);
+    scores[level_place(level)] = decayed_scores_at(s, read, writer, written, over, level, sides);
   }
   tile_pair all = level_assemble(s, first, scores);
-  if (read->previous || !own) return all;
-  return pair_linear(s->program, TILE_ADD, all, on_diagonal(s, own_score(s, read, written, over)));
+  return read->previous || !own ? all : with_own_scores(s, read, writer, written, over, all);
 }
 
 static tile_pair scores_of(scan *s, const scan_product *read, int writer,
                            const scan_product *written, axis_set over, bool own, decay_side sides) {
   bool mask = decay_is_mask(&s->states[read->state]);
   tile_pair scores = mask ? masked_scores(s, read, writer, written, over, own)
-                          : level_scores(s, read, written, over, own, sides);
+                          : level_scores(s, read, writer, written, over, own, sides);
   if (sides == DECAY_KEYS) check_axes(s, read, scores, over);
   return scores;
 }
@@ -214,64 +226,74 @@ tile_pair contract_pairs(scan *s, const scan_product *read, int writer, const sc
 
 // ---- reads ---------------------------------------------------------------------------------------------------------
 
-static tile_pair with_own(scan *s, const scan_product *read, const scan_product *written,
-                          axis_set over, tile_pair sum) {
+static tile_pair with_own(scan *s, const scan_product *read, int writer,
+                          const scan_product *written, axis_set over, tile_pair sum) {
   if (read->previous) return sum;
-  tile_pair own = own_score(s, read, written, over);
-  own = pair_mul(s->program, own, values_of(s, written, over));
+  tile_pair own = own_score(s, read, writer, written, over), v = values_of(s, written, over);
+  v = pair_mul(s->program, v, coupled_within_step(s, read->state, writer, over, DECAY_VALUES));
+  own = pair_mul(s->program, own, v);
   return pair_linear(s->program, TILE_ADD, sum, own);
 }
 
-// Values decay as well: each level by itself, for its two decays stand on the values and on what is read of them.
-static tile_pair written_by_levels(scan *s, const scan_product *read, const scan_product *written,
-                                   axis_set over) {
+// One level of what was written, where values decay as well: its two decays stand on the values and on what is read of
+// them.
+static tile_pair written_at(scan *s, const scan_product *read, int writer, tile_pair scores,
+                            tile_pair v, axis_set over, int level) {
+  int step = level_axes(s, level)->pair_step;
+  tile_pair sum = pair_real(tile_number(s->program, 0));
+  v = level_columns(s, v, level);
+  for (int term = 0; term < level_terms(s, read->state, over, DECAY_VALUES); term++) {
+    tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_VALUES, level, term);
+    tile_pair row =
+        level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
+    tile_pair scaled = pair_mul(s->program, v, column);
+    tile_pair part = step < 0 ? pair_mul(s->program, scores, scaled)
+                              : pair_dot(s->program, scores, scaled, axis_bit(step));
+    sum = pair_linear(s->program, TILE_ADD, sum, pair_mul(s->program, part, row));
+  }
+  return level_place_rows(s, sum, level);
+}
+
+static tile_pair written_by_levels(scan *s, const scan_product *read, int writer,
+                                   const scan_product *written, axis_set over) {
   tile_pair v = turned_values(s, read, written, over);
   tile_pair sum = pair_real(tile_number(s->program, 0));
   int first = level_first(s, read->state);
   for (int level = first; level < decay_levels(s); level = level_next(level)) {
-    tile_pair scores = scores_at(s, read, written, over, level);
+    tile_pair scores = scores_at(s, read, writer, written, over, level);
     if (!check_axes(s, read, scores, over)) return sum;
-    tile_pair column = level_column_decay(s, read->state, over, DECAY_VALUES, level);
-    tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level);
-    tile_pair scaled = pair_mul(s->program, level_columns(s, v, level), column);
-    int step = level_axes(s, level)->pair_step;
-    tile_pair part = step < 0 ? pair_mul(s->program, scores, scaled)
-                              : pair_dot(s->program, scores, scaled, axis_bit(step));
-    part = level_place_rows(s, pair_mul(s->program, part, row), level);
+    tile_pair part = written_at(s, read, writer, scores, v, over, level);
     sum = pair_linear(s->program, TILE_ADD, sum, part);
   }
-  return with_own(s, read, written, over, turned_back(s, read, over, sum));
+  return with_own(s, read, writer, written, over, turned_back(s, read, over, sum));
 }
 
 tile_pair contract_written(scan *s, const scan_product *read, int writer,
                            const scan_product *written, axis_set over) {
   if (decay_has_side(s, read->state, over, DECAY_VALUES))
-    return written_by_levels(s, read, written, over);
+    return written_by_levels(s, read, writer, written, over);
   bool turned = phase_has_side(s, read->state, over, PHASE_VALUES);
   tile_pair scores = scores_of(s, read, writer, written, over, !turned, DECAY_KEYS);
   tile_pair v = contract_at_pair(s, turned_values(s, read, written, over));
   tile_pair sum = pair_dot(s->program, scores, v, axis_bit(s->program->pair_axis));
-  return turned ? with_own(s, read, written, over, turned_back(s, read, over, sum)) : sum;
+  return turned ? with_own(s, read, writer, written, over, turned_back(s, read, over, sum)) : sum;
 }
 
 static tile_pair before_of(scan *s, const scan_product *read, int from, axis_set over) {
   axis_set parts[TYPED_MAX_AXES];
   int count = split_axes(s, read, NULL, over, parts);
-  bool own = from == read->state;
   tile_pair state = lower_tensor(s->program, s->body, TILE_STATE, s->states[from].tensor);
   for (int i = 0; i < count; i++) {
     tile_pair q = turned_reads(s, read, parts[i], PHASE_KEYS);
     if (i == 0) {
-      tile_pair decay = own ? decay_from_start(s, from, read->previous, over, DECAY_KEYS)
-                            : coupled_from_start(s, read->state, from, read->previous);
+      tile_pair decay = coupled_from_start(s, read->state, from, read->previous, over, DECAY_KEYS);
       q = pair_mul(s->program, q, decay);
     }
     state = pair_dot(s->program, q, state, parts[i]);
   }
-  if (!own) return state;
   const int other_sides = PHASE_SCALAR | PHASE_VALUES;
-  tile_pair phase = phase_of_read(s, from, over, other_sides);
-  tile_pair decay = decay_from_start(s, from, read->previous, over, DECAY_VALUES);
+  tile_pair phase = phase_of_read(s, read->state, over, other_sides);
+  tile_pair decay = coupled_from_start(s, read->state, from, read->previous, over, DECAY_VALUES);
   return pair_mul(s->program, state, pair_mul(s->program, decay, phase));
 }
 
@@ -320,51 +342,36 @@ tile_pair contract_product(scan *s, const scan_product *product, axis_set over) 
 
 // ---- the state after the chunk -------------------------------------------------------------------------------------
 
-// Of what one product of the state's own increment wrote.
-static tile_pair kept_at_end(scan *s, int index, const scan_product *written) {
+// Of what one product of the increment of `from` wrote.
+static tile_pair kept_at_end(scan *s, int index, int from, const scan_product *written) {
   const scan_state *state = &s->states[index];
   tile_pair k = keys_of(s, written, state->keys), v = values_of(s, written, state->keys);
   k = pair_mul(s->program, k, phase_to_end(s, index, state->keys, PHASE_KEYS));
   v = pair_mul(s->program, v, phase_to_end(s, index, state->keys, PHASE_SCALAR | PHASE_VALUES));
   // one number for the whole matrix stands on the values
-  tile_pair of_keys = decay_to_end(s, index, state->keys, DECAY_KEYS);
+  tile_pair of_keys = coupled_to_end(s, index, from, state->keys, DECAY_KEYS);
   if (decay_is_mask(state)) {
     v = pair_mul(s->program, v, of_keys);
   } else {
     k = pair_mul(s->program, k, of_keys);
-    v = pair_mul(s->program, v, decay_to_end(s, index, state->keys, DECAY_VALUES));
+    v = pair_mul(s->program, v, coupled_to_end(s, index, from, state->keys, DECAY_VALUES));
   }
   return pair_dot(s->program, k, v, scan_time_bit(s));
 }
 
-// Of what another state wrote, or was before the chunk.
-static tile_pair added_at_end(scan *s, int index, int from) {
-  const linear *increment = &s->states[from].increment;
-  axis_set keys = s->states[index].keys;
-  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, s->states[from].tensor);
-  tile_pair sum = pair_mul(s->program, coupled_total(s, index, from), before);
-  for (int i = 0; i < increment->products.count; i++) {
-    tile_pair k = keys_of(s, &increment->products.items[i], keys);
-    tile_pair v = values_of(s, &increment->products.items[i], keys);
-    v = pair_mul(s->program, v, coupled_to_end(s, index, from));
-    sum = pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, k, v, scan_time_bit(s)));
-  }
-  return sum;
-}
-
 tile_pair contract_next_state(scan *s, int index) {
-  const scan_state *state = &s->states[index];
-  if (state->invariant) return toeplitz_next(s, index);
-  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
-  tile_pair total = pair_mul(s->program, decay_total(s, index), phase_of_chunk(s, index));
-  tile_pair next = pair_mul(s->program, total, before);
-  for (int i = 0; i < state->increment.products.count; i++) {
-    tile_pair kept = kept_at_end(s, index, &state->increment.products.items[i]);
-    next = pair_linear(s->program, TILE_ADD, next, kept);
-  }
+  if (s->states[index].invariant) return toeplitz_next(s, index);
+  tile_pair next = pair_real(tile_number(s->program, 0));
   for (int from = 0; from < s->state_count; from++) {
-    if (from == index || !coupled_reaches(s, index, from)) continue;
-    next = pair_linear(s->program, TILE_ADD, next, added_at_end(s, index, from));
+    const linear *increment = &s->states[from].increment;
+    if (!coupled_reaches(s, index, from)) continue;
+    tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, s->states[from].tensor);
+    tile_pair total = pair_mul(s->program, coupled_total(s, index, from), phase_of_chunk(s, index));
+    next = pair_linear(s->program, TILE_ADD, next, pair_mul(s->program, total, before));
+    for (int i = 0; i < increment->products.count; i++) {
+      tile_pair kept = kept_at_end(s, index, from, &increment->products.items[i]);
+      next = pair_linear(s->program, TILE_ADD, next, kept);
+    }
   }
   return next;
 }

@@ -23,6 +23,7 @@ static tile_pair renamed(scan *s, tile_pair x, int from, int to) {
 
 bool coupled_reaches(const scan *s, int to, int from) {
   if (to == from) return true;
+  if (s->states[to].joint) return joint_has(s, to, from);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     if (coupled_reaches(s, s->states[to].sources.items[i].state, from)) return true;
   }
@@ -49,28 +50,21 @@ static bool is_one_number(const scan *s, int state, const scan_product *link) {
 }
 
 static bool has_plain_mask(const scan_state *state) {
-  return decay_is_mask(state) && state->phases.count == 0;
+  return !state->joint && decay_is_mask(state) && state->phases.count == 0;
 }
 
-void coupled_check(scan *s, int index) {
+bool coupled_by_masks(const scan *s, int index) {
   const scan_state *state = &s->states[index];
-  const char *name = scan_state_name(s, index);
   const axis_set axes = s->body->tensors.items[state->tensor].axis_set;
-  for (int i = 0; i < state->sources.count && !s->reason; i++) {
+  for (int i = 0; i < state->sources.count; i++) {
     const scan_product *link = &state->sources.items[i];
     const scan_state *other = &s->states[link->state];
-    const char *other_name = scan_state_name(s, link->state);
-    if (on_a_circle(s, index, index, 0)) {
-      scan_refuse(s, arena_printf(s->arena, "%s and %s add each other", name, other_name));
-    } else if (!has_plain_mask(state) || !has_plain_mask(other)) {
-      scan_refuse(s, arena_printf(s->arena, "%s adds %s, and not both decay by a positive number",
-                                  name, other_name));
-    } else if (link->part != PART_WHOLE || !is_one_number(s, index, link) ||
-               s->body->tensors.items[other->tensor].axis_set != axes) {
-      scan_refuse(s, arena_printf(s->arena, "%s adds more of %s than a number times all of it",
-                                  name, other_name));
-    }
+    if (on_a_circle(s, index, index, 0) || !has_plain_mask(state) || !has_plain_mask(other) ||
+        link->part != PART_WHOLE || !is_one_number(s, index, link) ||
+        s->body->tensors.items[other->tensor].axis_set != axes)
+      return false;
   }
+  return true;
 }
 
 // ---- masks of pairs of states ----------------------------------------------------------------------------------
@@ -87,6 +81,7 @@ static tile_pair coefficient(scan *s, const scan_product *link) {
 static tile_pair nothing(scan *s) { return pair_real(tile_number(s->program, 0)); }
 
 tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
+  if (s->states[to].joint) return joint_mask(s, to, from, previous);
   tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = nothing(s);
   if (to == from) return own;
   int t = s->program->time_axis, pair = s->program->pair_axis, middle = middle_axis(s);
@@ -102,14 +97,20 @@ tile_pair coupled_mask(scan *s, int to, int from, bool previous) {
   return sum;
 }
 
-tile_pair coupled_from_start(scan *s, int to, int from, bool previous) {
-  if (to == from) return decay_from_start(s, to, previous, 0, DECAY_ALL);
+static tile_pair one(scan *s) { return pair_real(tile_number(s->program, 1)); }
+
+tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys,
+                             decay_side side) {
+  if (s->states[to].joint)
+    return joint_on_side(s, to, keys, side) ? joint_from_start(s, to, from, previous) : one(s);
+  if (to == from) return decay_from_start(s, to, previous, keys, side);
+  if (side == DECAY_VALUES) return one(s);
   int t = s->program->time_axis, pair = s->program->pair_axis;
   tile_pair own = pair_real(decay_mask(s, to, previous, previous)), sum = nothing(s);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     const scan_product *link = &s->states[to].sources.items[i];
     if (!coupled_reaches(s, link->state, from)) continue;
-    tile_pair inner = coupled_from_start(s, link->state, from, link->previous);
+    tile_pair inner = coupled_from_start(s, link->state, from, link->previous, keys, side);
     inner = renamed(s, pair_mul(s->program, coefficient(s, link), inner), t, pair);
     sum = pair_linear(s->program, TILE_ADD, sum, pair_dot(s->program, own, inner, axis_bit(pair)));
   }
@@ -121,8 +122,11 @@ static tile_pair kept_of_link(scan *s, int to, const scan_product *link) {
   return pair_mul(s->program, decay_to_end(s, to, 0, DECAY_ALL), coefficient(s, link));
 }
 
-tile_pair coupled_to_end(scan *s, int to, int from) {
-  if (to == from) return decay_to_end(s, to, 0, DECAY_ALL);
+tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side) {
+  if (s->states[to].joint)
+    return joint_on_side(s, to, keys, side) ? joint_to_end(s, to, from) : one(s);
+  if (to == from) return decay_to_end(s, to, keys, side);
+  if (side == DECAY_VALUES) return one(s);
   tile_pair sum = nothing(s);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     const scan_product *link = &s->states[to].sources.items[i];
@@ -134,13 +138,19 @@ tile_pair coupled_to_end(scan *s, int to, int from) {
   return renamed(s, sum, s->program->pair_axis, s->program->time_axis);
 }
 
+tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side) {
+  bool joint = s->states[to].joint && joint_on_side(s, to, keys, side);
+  return joint ? joint_within_step(s, to, from) : one(s);
+}
+
 tile_pair coupled_total(scan *s, int to, int from) {
+  if (s->states[to].joint) return joint_total(s, to, from);
   if (to == from) return decay_total(s, to);
   tile_pair sum = nothing(s);
   for (int i = 0; i < s->states[to].sources.count; i++) {
     const scan_product *link = &s->states[to].sources.items[i];
     if (!coupled_reaches(s, link->state, from)) continue;
-    tile_pair inner = coupled_from_start(s, link->state, from, link->previous);
+    tile_pair inner = coupled_from_start(s, link->state, from, link->previous, 0, DECAY_ALL);
     tile_pair part = pair_dot(s->program, kept_of_link(s, to, link), inner, scan_time_bit(s));
     sum = pair_linear(s->program, TILE_ADD, sum, part);
   }

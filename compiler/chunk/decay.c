@@ -196,6 +196,7 @@ void decay_make(scan *s, int index) {
 }
 
 bool decay_is_mask(const scan_state *state) {
+  if (state->joint) return joint_is_mask(state);
   return state->decay.count == 0 || (state->decay.count == 1 && state->decay.items[0].axes == 0 &&
                                      state->decay.items[0].log != NO_TILE);
 }
@@ -207,6 +208,7 @@ static bool on_side(const decay_factor *factor, axis_set keys, decay_side side) 
 }
 
 bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side) {
+  if (s->states[state].joint) return joint_on_side(s, state, keys, side);
   for (int i = 0; i < s->states[state].decay.count; i++) {
     if (on_side(&s->states[state].decay.items[i], keys, side)) return true;
   }
@@ -286,6 +288,10 @@ tile_pair level_half(scan *s, tile_pair x, int level, int half) {
   return on_axes(s, TILE_SLICE, x, level_half_axis(s, false), half, 0);
 }
 
+tile_pair level_place_half(scan *s, tile_pair x, int half) {
+  return on_axes(s, TILE_PLACE, x, level_half_axis(s, false), half, 0);
+}
+
 tile_id level_is_half(scan *s, int half) {
   return tile_binary(s->program, TILE_EQUAL,
                      tile_leaf(s->program, TILE_INDEX, level_half_axis(s, false)),
@@ -300,7 +306,7 @@ tile_pair level_split(scan *s, tile_pair x, int level) {
   return on_axes(s, TILE_SPLIT, x, s->program->time_axis, axes->segment, axes->step);
 }
 
-static tile_pair to_pair_step(scan *s, tile_pair x, int level) {
+tile_pair level_to_pair_step(scan *s, tile_pair x, int level) {
   const scan_axes *axes = level_axes(s, level);
   if (level == 0 || !axis_in(pair_axes(s->program, x), axes->step)) return x;
   return on_axes(s, TILE_RENAME, x, axes->step, axes->pair_step, 0);
@@ -312,8 +318,8 @@ tile_pair level_rows(scan *s, tile_pair x, int level) {
 }
 
 tile_pair level_columns(scan *s, tile_pair x, int level) {
-  if (level < 0) return to_pair_step(s, level_split(s, x, level), level);
-  return to_pair_step(s, level_half(s, level_split(s, x, level), level, 0), level);
+  if (level < 0) return level_to_pair_step(s, level_split(s, x, level), level);
+  return level_to_pair_step(s, level_half(s, level_split(s, x, level), level, 0), level);
 }
 
 tile_pair level_place_rows(scan *s, tile_pair x, int level) {
@@ -390,7 +396,10 @@ static tile_pair products(scan *s, int state, axis_set keys, decay_side side, in
 }
 
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
-                          int level) {
+                          int level, int term) {
+  if (s->states[state].joint)
+    return joint_on_side(s, state, keys, side) ? joint_row(s, state, previous, level, term)
+                                               : one(s);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
     return on_side(only, keys, side) ? block_row_decay(s, only, previous, level) : one(s);
@@ -398,13 +407,22 @@ tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, deca
   return products(s, state, keys, side, level, 1, previous ? EXCLUSIVE : INCLUSIVE);
 }
 
-tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level) {
+tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side,
+                             int level, int term) {
+  if (s->states[state].joint)
+    return joint_on_side(s, state, keys, side) ? joint_column(s, state, writer, level, term)
+                                               : one(s);
   if (level < 0) {
     decay_factor *only = &s->states[state].decay.items[0];
     tile_pair x = on_side(only, keys, side) ? block_column_decay(s, only, level) : one(s);
-    return to_pair_step(s, x, level);
+    return level_to_pair_step(s, x, level);
   }
-  return to_pair_step(s, products(s, state, keys, side, level, 0, SUFFIX), level);
+  return level_to_pair_step(s, products(s, state, keys, side, level, 0, SUFFIX), level);
+}
+
+int level_terms(const scan *s, int state, axis_set keys, decay_side side) {
+  bool joint = s->states[state].joint && joint_on_side(s, state, keys, side);
+  return joint ? joint_count(s, state) : 1;
 }
 
 // ---- whole chunks ----------------------------------------------------------------------------------------------

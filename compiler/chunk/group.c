@@ -91,6 +91,11 @@ static bool share_axes(scan *s, scan_state *state) {
 static void leave_heads(const scan *s, scan_state *state) {
   axis_set of_decay =
       state->decay_value == NO_VALUE ? 0 : s->body->values.items[state->decay_value].axes;
+  for (int i = 0; i < state->update->products.count; i++) {
+    const scan_product *link = &state->update->products.items[i];
+    for (int k = 0; link->state >= 0 && k < link->factors.count; k++)
+      of_decay |= s->body->values.items[link->factors.items[k].value].axes;
+  }
   bool may_have = state->finds_axes || state->structure->class == STATE_LOW_RANK;
   if (!may_have) return;
   axis_set heads = state->values & ~of_decay
@@ -187,9 +192,11 @@ static void make_matrices(scan *s, int group) {
     if (!s->reason) make_increment(s, i);
     if (!s->reason && s->states[i].invariant) toeplitz_make(s, i);
   }
+  bool masks = true;
   for (int i = 0; i < s->state_count && !s->reason; i++) {
-    if (s->states[i].group == group) coupled_check(s, i);
+    if (s->states[i].group == group) masks = masks && coupled_by_masks(s, i);
   }
+  if (!masks && !s->reason) joint_make(s, group);
 }
 
 bool scan_make_state(scan *s, int index) {

@@ -93,6 +93,12 @@ tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {
   return r;
 }
 
+tile_pair pair_on_diagonal(program *p, tile_pair x) {
+  tile_id same = tile_binary(p, TILE_EQUAL, tile_leaf(p, TILE_INDEX, p->time_axis),
+                             tile_leaf(p, TILE_INDEX, p->pair_axis));
+  return pair_where(p, same, x, pair_real(num(p, 0)));
+}
+
 // ---- what works on each part ------------------------------------------------------------------------
 
 tile_pair pair_each(program *p, tile_pair x, tile_value pattern) {

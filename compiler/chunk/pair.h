@@ -13,6 +13,8 @@ static inline tile_pair pair_real(tile_id re) { return (tile_pair){re, NO_TILE};
 static inline bool pair_is_complex(tile_pair x) { return x.im != NO_TILE; }
 // The imaginary part, 0 for a real value.
 tile_id pair_imaginary(tile_program *program, tile_pair x);
+// x where two steps are the same, 0 elsewhere. Chunk form.
+tile_pair pair_on_diagonal(tile_program *program, tile_pair x);
 axis_set pair_axes(const tile_program *program, tile_pair x);
 
 // TILE_ADD or TILE_SUB.

@@ -48,29 +48,37 @@ static tile_id times(scan *s, tile_id x, double factor) {
 
 static tile_id wrapped(scan *s, tile_id angle) { return tile_unary(s->program, TILE_WRAP, angle); }
 
-// Is S[t-1] used once, by the update?
-bool phase_fits(const scan *s, const scan_state *state) {
-  int users = 0;
-  for (int i = 0; i < s->from->body.values.count; i++) {
-    const typed_value *v = &s->from->body.values.items[i];
-    for (int k = 0; k < value_arity(v->op); k++) {
-      const typed_value *x = &s->from->body.values.items[v->args[k]];
-      users += x->op == VALUE_PREVIOUS && x->index == state->tensor;
-    }
+// Does a sum read S[t-1], or what is made of it before the step?
+bool phase_is_read_before(const scan *s, int state) {
+  const typed_body *body = &s->from->body;
+  bool *before = ARENA_ARRAY(s->arena, bool, body->values.count);
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    before[i] = v->op == VALUE_PREVIOUS && v->index == s->states[state].tensor;
+    for (int k = 0; k < value_arity(v->op); k++) before[i] |= before[v->args[k]];
+    if (before[i] && v->op == VALUE_SUM) return true;
+    for (int k = 0; k < s->state_count; k++)
+      before[i] = before[i] && i != body->tensors.items[s->states[k].tensor].assigned;
   }
-  return users == 1 && state->structure->class != STATE_LOW_RANK;
+  return false;
+}
+
+bool phase_fits(const scan *s, const scan_state *state) {
+  return state->structure->class != STATE_LOW_RANK &&
+         !phase_is_read_before(s, (int)(state - s->states));
+}
+
+void phase_cut(scan *s, scan_phase *phase) {
+  const double per_grain = 2 * acos(-1) / grain;
+  tile_id angle = wrapped(s, lower_valid(s->program, phase->angle));
+  phase->rest = times(s, wrapped(s, times(s, angle, per_grain)), 1 / per_grain);
+  tile_id whole = tile_binary(s->program, TILE_SUB, angle, phase->rest);
+  phase->whole = tile_unary(s->program, TILE_STOP, whole);  // the gradient goes through the rest
 }
 
 void phase_make(scan *s, scan_state *state) {
-  const double per_grain = 2 * acos(-1) / grain;
   join_scalar(s, state);
-  for (int i = 0; i < state->phases.count; i++) {
-    scan_phase *phase = &state->phases.items[i];
-    tile_id angle = wrapped(s, lower_valid(s->program, phase->angle));
-    phase->rest = times(s, wrapped(s, times(s, angle, per_grain)), 1 / per_grain);
-    tile_id whole = tile_binary(s->program, TILE_SUB, angle, phase->rest);
-    phase->whole = tile_unary(s->program, TILE_STOP, whole);  // the gradient goes through the rest
-  }
+  for (int i = 0; i < state->phases.count; i++) phase_cut(s, &state->phases.items[i]);
 }
 
 static bool on_sides(const scan_phase *phase, axis_set keys, int sides) {
@@ -85,17 +93,15 @@ bool phase_has_side(const scan *s, int state, axis_set keys, int sides) {
   return false;
 }
 
-// Sums over the steps of the chunk: up to each step; of those after it; of all.
-typedef enum phase_sum { UP_TO, AFTER, ALL } phase_sum;
-
-static tile_id sum_over_steps(scan *s, tile_id x, phase_sum which) {
-  if (which == ALL) return tile_reduce(s->program, TILE_SUM, x, scan_time_bit(s));
-  return tile_indexed(s->program, TILE_PREFIX, x, which == AFTER ? 3 : 0, 0);
+tile_id phase_sum_of(scan *s, tile_id x, phase_sum which) {
+  if (which == PHASE_ALL) return tile_reduce(s->program, TILE_SUM, x, scan_time_bit(s));
+  int kind = which == PHASE_AFTER ? 3 : which == PHASE_BEFORE ? 1 : 0;
+  return tile_indexed(s->program, TILE_PREFIX, x, kind, 0);
 }
 
-static tile_pair rotation(scan *s, const scan_phase *phase, phase_sum which) {
-  tile_id whole = wrapped(s, sum_over_steps(s, phase->whole, which));
-  tile_id angle = tile_binary(s->program, TILE_ADD, whole, sum_over_steps(s, phase->rest, which));
+tile_pair phase_rotation(scan *s, const scan_phase *phase, phase_sum which) {
+  tile_id whole = wrapped(s, phase_sum_of(s, phase->whole, which));
+  tile_id angle = tile_binary(s->program, TILE_ADD, whole, phase_sum_of(s, phase->rest, which));
   return pair_polar(s->program, tile_number(s->program, 1), angle);
 }
 
@@ -103,25 +109,26 @@ static tile_pair product(scan *s, int state, axis_set keys, int sides, phase_sum
   tile_pair all = pair_real(tile_number(s->program, 1));
   for (int i = 0; i < s->states[state].phases.count; i++) {
     const scan_phase *phase = &s->states[state].phases.items[i];
-    if (on_sides(phase, keys, sides)) all = pair_mul(s->program, all, rotation(s, phase, which));
+    if (on_sides(phase, keys, sides))
+      all = pair_mul(s->program, all, phase_rotation(s, phase, which));
   }
   return all;
 }
 
 tile_pair phase_of_read(scan *s, int state, axis_set keys, int sides) {
-  return product(s, state, keys, sides, UP_TO);
+  return product(s, state, keys, sides, PHASE_UP_TO);
 }
 
 tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides) {
-  tile_pair x = product(s, state, keys, sides, UP_TO);
+  tile_pair x = product(s, state, keys, sides, PHASE_UP_TO);
   if (pair_is_complex(x)) x.im = tile_unary(s->program, TILE_NEG, x.im);
   return x;
 }
 
 tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides) {
-  return product(s, state, keys, sides, AFTER);
+  return product(s, state, keys, sides, PHASE_AFTER);
 }
 
 tile_pair phase_of_chunk(scan *s, int state) {
-  return product(s, state, 0, PHASE_SCALAR | PHASE_KEYS | PHASE_VALUES, ALL);
+  return product(s, state, 0, PHASE_SCALAR | PHASE_KEYS | PHASE_VALUES, PHASE_ALL);
 }

@@ -11,6 +11,8 @@
 //   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk
 //   group.c         states that depend on each other: updates, decays, increments
 //   coupled.c       states that others add to themselves: masks of pairs of states
+//   joint.c         states that add each other: products of small matrices
+//   turn.c          two of them that turn into each other, as one complex number does
 //   low_rank.c      sums over a state that enter its own update: a triangular system
 //   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
 //   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
@@ -22,6 +24,8 @@
 #define REC_CHUNK_SCAN_H
 
 #include "compiler/chunk/lower.h"
+
+enum { JOINT_MAX = 4 };  // states that add each other
 
 enum {
   PRODUCTS_MAX =
@@ -79,11 +83,12 @@ typedef struct scan_state {
   value_id log_decay;
   VEC(decay_factor) decay;  // none: the decay is 1
   int block;  // pairs in segments of 2^block steps have one reference; 0: there are none
-  VEC(scan_phase) phases;  // factors of modulus 1, which are not in `decay` (phase.c)
-  linear increment;        // products without a state
-  bool invariant;          // decay, keys and reads are the same at all steps: toeplitz.c has it all
+  VEC(scan_phase) phases;     // factors of modulus 1, which are not in `decay` (phase.c)
+  linear increment;           // products without a state
+  bool invariant;             // decay, keys and reads are the same at all steps: toeplitz.c has it all
   toeplitz *toeplitz;
-  VEC(scan_product) sources;  // other states in the update, times numbers
+  VEC(scan_product) sources;  // other states in the update
+  struct scan_joint *joint;   // what it and other states keep of each other; NULL: `decay` and `phases` say it
 } scan_state;
 
 // States that depend on each other.
@@ -164,7 +169,8 @@ void decay_make(scan *s, int state);
 bool decay_is_mask(const scan_state *state);
 // Factors of the decay that have some of `axes`; those without any key or value axis belong to the first set.
 typedef enum decay_side { DECAY_ALL, DECAY_KEYS, DECAY_VALUES } decay_side;
-// From the chunk's start to each step (S[t-1]: to the step before), [t]; the factors that keys (values) have.
+// From the chunk's start to each step (S[t-1]: to the step before), [t]; the factors that keys (values) have. Of states
+// that keep each other coupled.c tells these three.
 tile_pair decay_from_start(scan *s, int state, bool previous, axis_set keys, decay_side side);
 // From each step to the chunk's end, [t]; of the whole chunk.
 tile_pair decay_to_end(scan *s, int state, axis_set keys, decay_side side);
@@ -187,10 +193,16 @@ int decay_levels(const scan *s);
 // The second halves of a value over t: [segments of 2n, step]; the first halves: [segments of 2n, pair step].
 tile_pair level_rows(scan *s, tile_pair x, int level);
 tile_pair level_columns(scan *s, tile_pair x, int level);
-// Decays from the start of the second half to its steps; from the steps of the first half to its end.
+// A half placed in the axis of both, 0 at the other.
+tile_pair level_place_half(scan *s, tile_pair x, int half);
+tile_pair level_to_pair_step(scan *s, tile_pair x, int level);
+// Decays from the start of the second half to its steps; from the steps of the first half to its end, of what `writer`
+// wrote. Of states that keep each other they are vectors of so many terms, whose products are added; 1 elsewhere.
+int level_terms(const scan *s, int state, axis_set keys, decay_side side);
 tile_pair level_row_decay(scan *s, int state, bool previous, axis_set keys, decay_side side,
-                          int level);
-tile_pair level_column_decay(scan *s, int state, axis_set keys, decay_side side, int level);
+                          int level, int term);
+tile_pair level_column_decay(scan *s, int state, int writer, axis_set keys, decay_side side,
+                             int level, int term);
 // Pairs of segments of a value over segments and steps, as halves; one of them; and back to segments twice as long.
 tile_pair level_halve(scan *s, tile_pair x, int level);
 tile_pair level_half(scan *s, tile_pair x, int level, int half);
@@ -231,6 +243,13 @@ tile_pair phase_of_write(scan *s, int state, axis_set keys, int sides);
 tile_pair phase_to_end(scan *s, int state, axis_set keys, int sides);
 tile_pair phase_of_chunk(scan *s, int state);
 bool phase_has_side(const scan *s, int state, axis_set keys, int sides);
+// The steps of the chunk up to each; those before it; those after it; all. The sum of x over them, and of angles as a
+// complex number of modulus 1; phase_cut readies one with an angle alone for that.
+typedef enum phase_sum { PHASE_UP_TO, PHASE_BEFORE, PHASE_AFTER, PHASE_ALL } phase_sum;
+tile_id phase_sum_of(scan *s, tile_id x, phase_sum which);
+void phase_cut(scan *s, scan_phase *phase);
+tile_pair phase_rotation(scan *s, const scan_phase *phase, phase_sum which);
+bool phase_is_read_before(const scan *s, int state);
 
 // ---- contract.c: reads and writes --------------------------------------------------------------------------
 // sum[over] of a product, with or without a state.
@@ -258,14 +277,48 @@ void group_find(scan *s);
 // ---- coupled.c ---------------------------------------------------------------------------------------------------
 // Does what `from` writes enter `to`?
 bool coupled_reaches(const scan *s, int to, int from);
-// Refuses what masks cannot say about the states that a state adds.
-void coupled_check(scan *s, int state);
+// Do masks say all about the states that a state adds?
+bool coupled_by_masks(const scan *s, int state);
 // What `to` has, at t or before it, of what `from` wrote at s, [t,s]; at each step of `from` before the chunk, [t]; at the
-// end of what `from` wrote at each step, [t], and of `from` before the chunk.
+// end of what `from` wrote at each step, [t], and of `from` before the chunk. The factors that keys (values) have.
 tile_pair coupled_mask(scan *s, int to, int from, bool previous);
-tile_pair coupled_from_start(scan *s, int to, int from, bool previous);
-tile_pair coupled_to_end(scan *s, int to, int from);
+tile_pair coupled_from_start(scan *s, int to, int from, bool previous, axis_set keys,
+                             decay_side side);
+tile_pair coupled_to_end(scan *s, int to, int from, axis_set keys, decay_side side);
 tile_pair coupled_total(scan *s, int to, int from);
+// What `to` has of a write of `from` in the same step.
+tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_side side);
+
+// ---- joint.c -----------------------------------------------------------------------------------------------------
+// The matrices of a group whose decays are made; the states that it adds belong to them.
+void joint_make(scan *s, int group);
+bool joint_has(const scan *s, int to, int from);
+bool joint_is_mask(const scan_state *state);
+bool joint_on_side(const scan *s, int state, axis_set keys, decay_side side);
+int joint_count(const scan *s, int state);
+tile_pair joint_row(scan *s, int to, bool previous, int level, int member);
+tile_pair joint_column(scan *s, int to, int from, int level, int member);
+tile_pair joint_within_step(scan *s, int to, int from);
+tile_pair joint_mask(scan *s, int to, int from, bool previous);
+tile_pair joint_from_start(scan *s, int to, int from, bool previous);
+tile_pair joint_to_end(scan *s, int to, int from);
+tile_pair joint_total(scan *s, int to, int from);
+// Scores of all pairs of steps that have one reference; 0 but where a step reads an earlier one.
+tile_pair joint_masked(scan *s, int to, bool previous, tile_pair scores);
+
+// ---- turn.c ------------------------------------------------------------------------------------------------------
+typedef struct scan_turn {
+  tile_id log;  // of the radius
+  scan_phase phase;
+} scan_turn;
+// How two states turn into each other; NULL if they do not, or not simply.
+scan_turn *turn_find(scan *s, int first, int second);
+// Entries of the rotation from the chunk's start to each step, and of the inverse one; what is left of the radius between
+// pairs of steps; both over the steps of a chunk.
+tile_pair turn_row(scan *s, const scan_turn *turn, bool previous, int row, int column);
+tile_pair turn_column(scan *s, const scan_turn *turn, int row, int column);
+tile_id turn_mask(scan *s, const scan_turn *turn, bool previous);
+tile_pair turn_over(scan *s, const scan_turn *turn, phase_sum which, int row, int column);
 
 // ---- sequence.c -----------------------------------------------------------------------------------------------
 // Is the state a value at every step rather than a matrix that is read by sums, which it may be as well?

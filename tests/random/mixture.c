@@ -281,6 +281,59 @@ static void coupled_memory(mixer *m) {
   read_after(m, B, NULL);
 }
 
+// Two or three matrices in a ring: each keeps some of itself and adds another, before or after its step, by numbers that all
+// entries share or that rows (or columns) have apart; one may be corrected by what another holds.
+static void ring_of_memories(mixer *m) {
+  static const char *const axes[] = {"H", "H", "H,K", "H,V"};
+  int count = chance(m, 20) ? 3 : 2;
+  const char *names[3], *side = axes[below(m, 4)];
+  m->is_complex = chance(m, 15);
+  for (int i = 0; i < count; i++) names[i] = state(m, "H,K,V", m->is_complex);
+  for (int i = 0; i < count; i++) {
+    const char *next = names[(i + 1) % count], *own = factor(m, chance(m, 50) ? "H" : side);
+    const char *add = TEXT("0.4 * tanh(%s) * %s[t-1]", value(m, chance(m, 50) ? "H" : side), next);
+    const char *text = TEXT("0.8 * %s * %s[t-1] - %s", own, names[i], add);
+    if (i && chance(m, 50)) text = TEXT("%s + 0.3 * %s", text, names[i - 1]);
+    if (i == 0 || chance(m, 40)) text = TEXT("%s + %s", text, write(m));
+    if (!m->is_complex && chance(m, 25)) {
+      const char *k = unit_key(m);
+      text = TEXT("%s - 0.5 * %s * sum[K](%s * %s[t-1])", text, k, k, next);
+    }
+    assign(m, names[i], text);
+  }
+  read_after(m, names[0], NULL);
+  read_after(m, names[count - 1], NULL);
+}
+
+// Two matrices that turn into each other: one complex number in two real states.
+static void turning_memory(mixer *m) {
+  m->is_complex = false;
+  const char *A = state(m, "H,K,V", false), *B = state(m, "H,K,V", false), *c, *s, *erase = "";
+  const char *angle = TEXT("(2 * %s)", value(m, chance(m, 60)   ? "H"
+                                                : chance(m, 50) ? "H,K"
+                                                                : "H,V"));
+  if (chance(m, 70)) {
+    const char *r = let(m, factor(m, chance(m, 50) ? "H" : "H,K"));
+    c = TEXT("%s * cos(%s)", r, angle);
+    s = TEXT("%s * sin(%s)", r, angle);
+  } else {
+    c = let(m, TEXT("0.6 * tanh(%s)", angle));
+    s = let(m, TEXT("0.6 * sigmoid(%s)", angle));
+  }
+  if (chance(m, 25)) {
+    const char *k = unit_key(m);
+    erase = TEXT(" - 0.5 * %s * sum[K](%s * %s[t-1])", k, k, chance(m, 50) ? A : B);
+  }
+  bool sign = chance(m, 50);
+  assign(
+      m, A,
+      TEXT("%s * %s[t-1] %s %s * %s[t-1] + %s%s", c, A, sign ? "-" : "+", s, B, write(m), erase));
+  const char *added = chance(m, 60) ? TEXT(" + %s", write(m)) : "";
+  assign(m, B, TEXT("%s * %s[t-1] %s %s * %s[t-1]%s", c, B, sign ? "+" : "-", s, A, added));
+  read_after(m, A, chance(m, 30) ? read_of(m, TEXT("%s[t-1]", B)) : NULL);
+  read_after(m, B, NULL);
+}
+
 // Entries by themselves, summed or not.
 static void elementwise_memory(mixer *m) {
   m->is_complex = chance(m, 40);
@@ -306,12 +359,16 @@ char *mixed_recurrence(arena *memory, uint64_t seed, const char *name) {
   for (int i = 1 + below(m, 2); i > 0; i--) {
     int kind = below(m, 100);
     m->is_complex = false;
-    if (kind < 60)
+    if (kind < 50)
       plain_memory(m);
-    else if (kind < 75)
+    else if (kind < 63)
       normalised_memory(m);
-    else if (kind < 87)
+    else if (kind < 72)
       coupled_memory(m);
+    else if (kind < 82)
+      ring_of_memories(m);
+    else if (kind < 90)
+      turning_memory(m);
     else
       elementwise_memory(m);
   }

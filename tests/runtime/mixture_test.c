@@ -5,7 +5,8 @@
 //   REC_PROGRAMS=N   so many programs (24; 400 with the word `full`)
 //
 // f64 must agree to 1e-9 of the rms. f32 may be ten times as far off as a plain loop, and 1e-4; at a kink (max, abs) rounding may
-// pick the other branch, so it fails only if three draws of the inputs do.
+// pick the other branch, so it fails only if three draws of the inputs do. So may tokens of 16 bits, which two batches of three
+// have as well, on inputs rounded to them and beyond the rounding of each result.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +17,11 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
-enum { BATCH = 8, KINDS = 3 };
+// The libraries of a batch: f64 and f32 in chunks, f32 one step at a time, and perhaps tokens of 16 bits in chunks.
+typedef enum kind { CHUNKED_F64, CHUNKED_F32, PLAIN_F32, CHUNKED_NARROW, KINDS } kind;
+enum { BATCH = 8 };
 
-// The libraries of a batch: f64 and f32 in chunks, f32 one step at a time.
-typedef enum kind { CHUNKED_F64, CHUNKED_F32, PLAIN_F32 } kind;
-
-static int compared, wild;
+static int compared, narrow_compared, wild;
 
 static double largest_number(const problem *p) {
   double largest = 0;
@@ -63,10 +63,12 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
   return p;
 }
 
+static const char *const kind_names[KINDS] = {"f64", "f32", "plain f32", "16 bits"};
+
 static bool run_host(const problem *inputs, const rec_recurrence *recurrence,
                      rec_run_options options, problem **result) {
   *result = problem_copy(inputs);
-  (*result)->signature = rec_recurrence_signature(recurrence);
+  problem_retype(*result, rec_recurrence_signature(recurrence));
   return problem_run(*result, recurrence, "host", &options);
 }
 
@@ -76,6 +78,24 @@ typedef struct trial {
   rec_run_options options;
   double plain;
 } trial;
+
+// Nothing there leaves the range of f16.
+static const double largest_narrow = 3e4;
+
+// The trial on inputs rounded to 16 bits, and what is exact for them. False: there is none, or nothing to compare.
+static bool rounded_trial(const trial *t, problem **inputs, problem **exact) {
+  const rec_run_options plain = {.backward = t->options.backward};
+  const rec_recurrence *narrow = t->recurrences[CHUNKED_NARROW];
+  if (!narrow) return false;
+  *inputs = problem_copy(t->inputs);
+  problem_retype(*inputs, rec_recurrence_signature(narrow));
+  *exact = problem_copy(*inputs);
+  if (problem_run(*exact, narrow, "reference", &plain) && largest_number(*exact) < largest_narrow)
+    return true;
+  problem_free(*inputs);
+  problem_free(*exact);
+  return false;
+}
 
 static bool agrees(trial *t, kind k, char *text, size_t size) {
   char where[256];
@@ -94,10 +114,23 @@ static bool agrees(trial *t, kind k, char *text, size_t size) {
     tolerance = problem_tolerance(t->inputs, t->exact, t->recurrences[k], tolerance,
                                   f64 ? 1e-12 : 1e-7, t->options.backward);
   snprintf(text, size, "%s B=%d T=%d%s%s: error %.2e > %.2e (plain f32 loop %.2e) at %s",
-           f64 ? "f64" : "f32", (int)got->batch, (int)got->time, got->cu_seqlens ? " packed" : "",
+           kind_names[k], (int)got->batch, (int)got->time, got->cu_seqlens ? " packed" : "",
            t->options.step ? " token by token" : "", error, tolerance, t->plain, where);
   problem_free(got);
   return k == PLAIN_F32 || error <= tolerance;
+}
+
+static bool narrow_agrees(trial *t, char *text, size_t size) {
+  problem *inputs, *exact;
+  if (!rounded_trial(t, &inputs, &exact)) return true;
+  trial rounded = *t;
+  rounded.inputs = inputs;
+  rounded.exact = exact;
+  bool same = agrees(&rounded, CHUNKED_NARROW, text, size);
+  narrow_compared++;
+  problem_free(inputs);
+  problem_free(exact);
+  return same;
 }
 
 // 1: agrees, 0: does not, -1: grows too far to tell.
@@ -120,7 +153,8 @@ static int compare_once(trial *t, uint64_t *seed, char *text, size_t size) {
     result = agrees(t, CHUNKED_F64, text, size);
     char other[1024];
     agrees(t, PLAIN_F32, other, sizeof other);
-    if (result && !agrees(t, CHUNKED_F32, text, size)) result = 2;  // f32 alone
+    if (result && !(agrees(t, CHUNKED_F32, text, size) && narrow_agrees(t, text, size)))
+      result = 2;  // what is rounded alone
   }
   problem_free(inputs);
   problem_free(exact);
@@ -132,7 +166,8 @@ static void judge(rec_module *const *modules, const char *name, uint64_t seed, c
   char message[1024];
   trial t = {.plain = 0};
   uint64_t random = seed;
-  for (int k = 0; k < KINDS; k++) t.recurrences[k] = rec_module_find(modules[k], name);
+  for (int k = 0; k < KINDS; k++)
+    t.recurrences[k] = modules[k] ? rec_module_find(modules[k], name) : NULL;
   for (int run = 0; run < 4; run++) {
     int result = 2;
     for (int draws = 3; draws > 0 && result == 2; draws--)
@@ -146,40 +181,53 @@ static void judge(rec_module *const *modules, const char *name, uint64_t seed, c
   arena_free(memory);
 }
 
-static bool all_there(rec_module *const *modules) {
-  for (int k = 0; k < KINDS; k++)
-    if (!modules[k]) return false;
-  return true;
+// What a batch has follows from its seed, so that one program alone gets the same.
+static const char *chunk_of(uint64_t seed) {
+  static const char *const chunks[] = {"16", "32", "64", "128", "8"};
+  return chunks[seed / BATCH % 5];
 }
 
-static bool compile_all(const char *text, const char *chunk, rec_module **modules) {
+static const char *narrow_of(uint64_t seed) {
+  static const char *const types[] = {"bf16", "f16", NULL};
+  return types[seed / BATCH % 3];
+}
+
+static bool compile_all(const char *text, uint64_t seed, rec_module **modules) {
+  const char *chunk = chunk_of(seed), *narrow = narrow_of(seed);
   const char *const words[KINDS][8] = {
       {"--dtype", "f64", "--form", "chunk", "--chunk", chunk, "-O0", NULL},
       {"--dtype", "f32", "--form", "chunk", "--chunk", chunk, "-O0", NULL},
-      {"--dtype", "f32", "--form", "step", "-O0", NULL}};
+      {"--dtype", "f32", "--form", "step", "-O0", NULL},
+      {"--dtype", narrow, "--form", "chunk", "--chunk", chunk, "-O0", NULL}};
   compilation started[KINDS];
-  for (int k = 0; k < KINDS; k++) started[k] = compile_start(text, words[k]);
-  for (int k = 0; k < KINDS; k++) modules[k] = compile_finish(&started[k]);
-  return all_there(modules);
+  int kinds = narrow ? KINDS : CHUNKED_NARROW;
+  bool complete = true;
+  for (int k = 0; k < KINDS; k++) modules[k] = NULL;
+  for (int k = 0; k < kinds; k++) started[k] = compile_start(text, words[k]);
+  for (int k = 0; k < kinds; k++) {
+    modules[k] = compile_finish(&started[k]);
+    complete = complete && modules[k];
+  }
+  return complete;
 }
 
 static void close_all(rec_module **modules) {
   for (int k = 0; k < KINDS; k++) rec_module_close(modules[k]);
 }
 
-static void run_one(uint64_t seed, const char *chunk) {
+static void run_one(uint64_t seed) {
   arena *memory = arena_new();
   rec_module *modules[KINDS];
   const char *text = mixed_recurrence(memory, seed, "r");
-  if (check(compile_all(text, chunk, modules), "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s",
+  if (check(compile_all(text, seed, modules), "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s",
             (unsigned long long)seed, text))
-    judge(modules, "r", seed, chunk);
+    judge(modules, "r", seed, chunk_of(seed));
   close_all(modules);
   arena_free(memory);
 }
 
 // Programs of one chunk size together in one library; one by one where recc refuses that.
-static void run_batch(uint64_t seed, int count, const char *chunk) {
+static void run_batch(uint64_t seed, int count) {
   arena *memory = arena_new();
   rec_module *modules[KINDS];
   const char *text = "";
@@ -187,12 +235,12 @@ static void run_batch(uint64_t seed, int count, const char *chunk) {
     const char *name = arena_printf(memory, "r%d", i);
     text = arena_printf(memory, "%s%s\n", text, mixed_recurrence(memory, seed + (uint64_t)i, name));
   }
-  bool complete = compile_all(text, chunk, modules);
+  bool complete = compile_all(text, seed, modules);
   for (int i = 0; i < count; i++) {
     if (complete)
-      judge(modules, arena_printf(memory, "r%d", i), seed + (uint64_t)i, chunk);
+      judge(modules, arena_printf(memory, "r%d", i), seed + (uint64_t)i, chunk_of(seed));
     else
-      run_one(seed + (uint64_t)i, chunk);
+      run_one(seed + (uint64_t)i);
   }
   close_all(modules);
   arena_free(memory);
@@ -206,12 +254,6 @@ static uint64_t chosen_seed(void) {
   return seed >> 32;
 }
 
-// The size of a chunk follows from the seed of the batch, so that one program alone gets the same.
-static const char *chunk_of(uint64_t seed) {
-  static const char *const chunks[] = {"16", "32", "64", "128", "8"};
-  return chunks[seed / BATCH % 5];
-}
-
 int main(int count, char **words) {
   bool full = count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
@@ -222,9 +264,10 @@ int main(int count, char **words) {
   fflush(stdout);
   for (int done = 0; done < programs; done += BATCH) {
     int batch = programs - done < BATCH ? programs - done : BATCH;
-    run_batch(seed + (uint64_t)done, batch, chunk_of(seed + (uint64_t)done));
+    run_batch(seed + (uint64_t)done, batch);
   }
-  printf("%d comparisons, %d set aside because their numbers grow beyond 1e6\n", compared, wild);
+  printf("%d comparisons, %d in 16 bits, %d set aside because their numbers grow beyond 1e6\n",
+         compared, narrow_compared, wild);
   check(wild <= (compared + wild) / 5, "too many programs grow: they test little");
   return checked();
 }

@@ -1,0 +1,336 @@
+// States that keep each other: a small matrix of decays at every step.
+//
+//   p = a * p[t-1] + b * u[t-1] + k * v       (p, u) = A (p, u)[t-1] + W (k * v, 0)
+//   u = d * u[t-1] + c * p               ->   A = (a, b; c a, d + c b),  W = (1, 0; c, 1)
+//
+// What u has at t of what p wrote at s is row u of A[t] .. A[s+1] W[s] at column p. Pairs of steps meet at the level where
+// they part into two halves (decay.c): a row of the product up to the one times a column of the product from the other,
+// each grown from the level below by the whole product of its sibling. Nothing is divided or subtracted, so that decays
+// of any kind, complex ones and singular matrices are ordinary. Where no entry has a key or value axis, rows times columns
+// are one mask [t,s] for each pair of states; else they stand on the operands of the scores.
+#include "compiler/base/ice.h"
+#include "compiler/chunk/scan.h"
+
+// By member; re = NO_TILE: 0.
+typedef struct joint_vector {
+  bool made;
+  tile_pair x[JOINT_MAX];
+} joint_vector;
+
+// Products over the steps of segments of 2^level: rows up to a step, with it and without it; columns from behind a step's
+// write to the end; rows over all.
+typedef struct joint_level {
+  joint_vector inclusive[JOINT_MAX], exclusive[JOINT_MAX], suffix[JOINT_MAX], total[JOINT_MAX];
+} joint_level;
+
+typedef struct scan_joint {
+  int count, members[JOINT_MAX];
+  scan_turn *turn;                                 // NULL: any matrices
+  axis_set axes;                                   // among the keys and values
+  joint_vector keep[JOINT_MAX], write[JOINT_MAX];  // rows of A and W; made: composed
+  joint_level levels[LEVELS_MAX];
+} scan_joint;
+
+static tile_pair number(scan *s, double x) { return pair_real(tile_number(s->program, x)); }
+static const tile_pair nothing = {NO_TILE, NO_TILE};
+static bool is_nothing(tile_pair x) { return x.re == NO_TILE; }
+
+static int position(const scan_joint *j, int state) {
+  for (int i = 0; i < j->count; i++) {
+    if (j->members[i] == state) return i;
+  }
+  return -1;
+}
+
+bool joint_has(const scan *s, int to, int from) { return position(s->states[to].joint, from) >= 0; }
+
+// ---- members ---------------------------------------------------------------------------------------------------
+
+static void add_member(scan *s, scan_joint *j, int state) {
+  if (position(j, state) >= 0 || s->reason) return;
+  if (j->count == JOINT_MAX) {
+    scan_refuse(s, arena_printf(s->arena, "more than %d states add each other", JOINT_MAX));
+    return;
+  }
+  j->members[j->count++] = state;
+  for (int i = 0; i < s->states[state].sources.count; i++)
+    add_member(s, j, s->states[state].sources.items[i].state);
+}
+
+// ---- the matrices of one step ------------------------------------------------------------------------------------
+
+static tile_pair decay_of(scan *s, int state) {
+  value_id decay = s->states[state].decay_value;
+  if (decay == NO_VALUE) return number(s, 1);
+  scan_visit(s, decay);
+  if (s->reason) return number(s, 1);
+  return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), scan_pure(s, decay),
+                    number(s, 1));
+}
+
+// The factor of another state at each step, 0 on padded rows.
+static tile_pair link_of(scan *s, int to, const scan_product *link) {
+  const typed_tensor *own = &s->body->tensors.items[s->states[to].tensor];
+  const typed_tensor *other = &s->body->tensors.items[s->states[link->state].tensor];
+  bool unknown = false;
+  for (int i = 0; i < link->factors.count; i++) unknown |= s->unknown[link->factors.items[i].value];
+  if (link->part != PART_WHOLE || unknown || own->axis_set != other->axis_set) {
+    scan_refuse(s, arena_printf(s->arena, "%s adds more of %s than a factor times all of it",
+                                own->name, other->name));
+    return number(s, 0);
+  }
+  tile_pair c = linear_factors(s, link, 0, false);
+  c = pair_mul(s->program, c, number(s, link->scale));
+  c.re = lower_valid(s->program, c.re);
+  if (pair_is_complex(c)) c.im = lower_valid(s->program, c.im);
+  return c;
+}
+
+static void add_scaled(scan *s, tile_pair *sum, tile_pair factor, tile_pair x) {
+  if (is_nothing(x)) return;
+  x = pair_mul(s->program, factor, x);
+  *sum = is_nothing(*sum) ? x : pair_linear(s->program, TILE_ADD, *sum, x);
+}
+
+// A state that is added after its own step brings what made it.
+static void compose(scan *s, scan_joint *j, int row) {
+  joint_vector *keep = &j->keep[row], *write = &j->write[row];
+  if (keep->made) return;
+  keep->made = write->made = true;
+  for (int k = 0; k < j->count; k++) keep->x[k] = write->x[k] = nothing;
+  int state = j->members[row];
+  keep->x[row] = decay_of(s, state);
+  write->x[row] = number(s, 1);
+  for (int i = 0; i < s->states[state].sources.count && !s->reason; i++) {
+    const scan_product *link = &s->states[state].sources.items[i];
+    int other = position(j, link->state);
+    tile_pair c = link_of(s, state, link);
+    if (link->previous) {
+      add_scaled(s, &keep->x[other], c, number(s, 1));
+      continue;
+    }
+    compose(s, j, other);
+    for (int k = 0; k < j->count; k++) {
+      add_scaled(s, &keep->x[k], c, j->keep[other].x[k]);
+      add_scaled(s, &write->x[k], c, j->write[other].x[k]);
+    }
+  }
+}
+
+static axis_set axes_of(const scan *s, tile_pair x) {
+  return is_nothing(x) ? 0 : pair_axes(s->program, x);
+}
+
+// Entries may differ along keys or along values, not both.
+static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
+  for (int i = 0; i < j->count; i++) {
+    for (int k = 0; k < j->count; k++) {
+      j->axes |= axes_of(s, j->keep[i].x[k]) | axes_of(s, j->write[i].x[k]);
+    }
+  }
+  j->axes &= first->keys | first->values | first->summed;
+  if ((j->axes & first->keys) && (j->axes & ~first->keys)) {
+    scan_refuse(s,
+                arena_printf(s->arena, "what %s and others add to each other mixes keys and values",
+                             s->body->tensors.items[first->tensor].name));
+  }
+}
+
+void joint_make(scan *s, int group) {
+  scan_joint *j = ARENA_NEW(s->arena, scan_joint);
+  decay_check_length(s,
+                     arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
+  for (int i = 0; i < s->state_count; i++) {
+    if (s->states[i].group == group) add_member(s, j, i);
+  }
+  if (s->reason) return;
+  for (int i = 0; i < j->count && !s->reason; i++) compose(s, j, i);
+  if (!s->reason) find_axes(s, j, &s->states[group]);
+  if (s->reason) return;
+  j->turn = j->count == 2 ? turn_find(s, j->members[0], j->members[1]) : NULL;
+  for (int i = 0; i < s->state_count; i++) {
+    if (s->states[i].group != group) continue;
+    s->states[i].joint = j;
+    s->states[i].block = j->turn ? decay_levels(s) : 0;  // one reference for all pairs of steps
+    s->states[i].phases.count = 0;
+  }
+}
+
+// ---- levels ------------------------------------------------------------------------------------------------------
+
+static tile_pair at_all_steps(scan *s, tile_pair x) {
+  if (is_nothing(x) || axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
+  return pair_each(s->program, x, (tile_value){.op = TILE_EXPAND, .over = scan_time_bit(s)});
+}
+
+static tile_pair half_of(scan *s, tile_pair x, int level, int half) {
+  return is_nothing(x) ? x : level_half(s, x, level, half);
+}
+
+// The segments of a level from both of their halves.
+static tile_pair from_halves(scan *s, tile_pair first, tile_pair second, int level) {
+  tile_pair x = nothing;
+  if (!is_nothing(first)) x = level_place_half(s, first, 0);
+  if (!is_nothing(second)) {
+    second = level_place_half(s, second, 1);
+    x = is_nothing(x) ? second : pair_linear(s->program, TILE_ADD, x, second);
+  }
+  return is_nothing(x) ? x : level_join(s, x, level);
+}
+
+static const joint_vector *total_at(scan *s, scan_joint *j, int row, int level) {
+  joint_vector *total = &j->levels[level].total[row];
+  if (total->made) return total;
+  total->made = true;
+  for (int k = 0; k < j->count; k++) total->x[k] = nothing;
+  for (int m = 0; m < j->count; m++) {
+    if (level == 0) {
+      total->x[m] = at_all_steps(s, j->keep[row].x[m]);
+      continue;
+    }
+    tile_pair second = half_of(s, total_at(s, j, row, level - 1)->x[m], level - 1, 1);
+    if (is_nothing(second)) continue;
+    const joint_vector *below = total_at(s, j, m, level - 1);
+    for (int k = 0; k < j->count; k++)
+      add_scaled(s, &total->x[k], second, half_of(s, below->x[k], level - 1, 0));
+  }
+  return total;
+}
+
+// In the second half, a row times all of the first.
+static const joint_vector *row_at(scan *s, scan_joint *j, int row, bool previous, int level) {
+  joint_level *l = &j->levels[level];
+  joint_vector *v = previous ? &l->exclusive[row] : &l->inclusive[row], second;
+  if (v->made) return v;
+  v->made = true;
+  for (int k = 0; k < j->count; k++) {
+    v->x[k] = previous ? (k == row ? number(s, 1) : nothing) : j->keep[row].x[k];
+    v->x[k] = at_all_steps(s, v->x[k]);
+    second.x[k] = nothing;
+  }
+  if (level == 0) return v;
+  const joint_vector *below = row_at(s, j, row, previous, level - 1);
+  for (int m = 0; m < j->count; m++) {
+    tile_pair x = half_of(s, below->x[m], level - 1, 1);
+    if (is_nothing(x)) continue;
+    const joint_vector *total = total_at(s, j, m, level - 1);
+    for (int k = 0; k < j->count; k++)
+      add_scaled(s, &second.x[k], x, half_of(s, total->x[k], level - 1, 0));
+  }
+  for (int k = 0; k < j->count; k++)
+    v->x[k] = from_halves(s, half_of(s, below->x[k], level - 1, 0), second.x[k], level - 1);
+  return v;
+}
+
+// In the first half, all of the second times a column.
+static const joint_vector *column_at(scan *s, scan_joint *j, int column, int level) {
+  joint_vector *v = &j->levels[level].suffix[column], first;
+  if (v->made) return v;
+  v->made = true;
+  for (int k = 0; k < j->count; k++) {
+    v->x[k] = at_all_steps(s, j->write[k].x[column]);
+    first.x[k] = nothing;
+  }
+  if (level == 0) return v;
+  const joint_vector *below = column_at(s, j, column, level - 1);
+  for (int m = 0; m < j->count; m++) {
+    tile_pair x = half_of(s, below->x[m], level - 1, 0);
+    for (int k = 0; k < j->count && !is_nothing(x); k++) {
+      tile_pair total = half_of(s, total_at(s, j, k, level - 1)->x[m], level - 1, 1);
+      add_scaled(s, &first.x[k], x, total);
+    }
+  }
+  for (int k = 0; k < j->count; k++)
+    v->x[k] = from_halves(s, first.x[k], half_of(s, below->x[k], level - 1, 1), level - 1);
+  return v;
+}
+
+// ---- what reads and writes see -----------------------------------------------------------------------------------
+
+bool joint_is_mask(const scan_state *state) { return state->joint->axes == 0; }
+
+bool joint_on_side(const scan *s, int state, axis_set keys, decay_side side) {
+  const scan_joint *j = s->states[state].joint;
+  bool of_keys = j->axes == 0 || (j->axes & keys);
+  return side == DECAY_ALL || of_keys == (side == DECAY_KEYS);
+}
+
+int joint_count(const scan *s, int state) { return s->states[state].joint->count; }
+
+static tile_pair or_zero(scan *s, tile_pair x) { return is_nothing(x) ? number(s, 0) : x; }
+
+tile_pair joint_row(scan *s, int to, bool previous, int level, int member) {
+  scan_joint *j = s->states[to].joint;
+  if (j->turn) return turn_row(s, j->turn, previous, position(j, to), member);
+  return or_zero(s,
+                 half_of(s, row_at(s, j, position(j, to), previous, level)->x[member], level, 1));
+}
+
+tile_pair joint_column(scan *s, int to, int from, int level, int member) {
+  scan_joint *j = s->states[to].joint;
+  if (j->turn) {
+    tile_pair turned = turn_column(s, j->turn, member, position(j, from));
+    return level_to_pair_step(s, turned, decay_levels(s));
+  }
+  tile_pair x = half_of(s, column_at(s, j, position(j, from), level)->x[member], level, 0);
+  return is_nothing(x) ? number(s, 0) : level_to_pair_step(s, x, level);
+}
+
+tile_pair joint_within_step(scan *s, int to, int from) {
+  scan_joint *j = s->states[to].joint;
+  return or_zero(s, j->write[position(j, to)].x[position(j, from)]);
+}
+
+tile_pair joint_masked(scan *s, int to, bool previous, tile_pair scores) {
+  return pair_mul(s->program, scores, pair_real(turn_mask(s, s->states[to].joint->turn, previous)));
+}
+
+static tile_pair rows_times_columns(scan *s, int to, int from, bool previous, int level) {
+  tile_pair sum = number(s, 0);
+  for (int m = 0; m < joint_count(s, to); m++) {
+    tile_pair pairs = pair_mul(s->program, joint_row(s, to, previous, level, m),
+                               joint_column(s, to, from, level, m));
+    sum = pair_linear(s->program, TILE_ADD, sum, pairs);
+  }
+  return sum;
+}
+
+static tile_pair mask_of_pairs(scan *s, int to, int from, bool previous) {
+  tile_pair scores[LEVELS_MAX];
+  int last = decay_levels(s);
+  if (s->states[to].joint->turn)
+    return joint_masked(s, to, previous, rows_times_columns(s, to, from, previous, last));
+  for (int level = 0; level < last; level++)
+    scores[level] = rows_times_columns(s, to, from, previous, level);
+  return level_assemble(s, 0, scores);
+}
+
+tile_pair joint_mask(scan *s, int to, int from, bool previous) {
+  tile_pair mask = mask_of_pairs(s, to, from, previous);
+  if (previous) return mask;
+  tile_pair own = pair_on_diagonal(s->program, joint_within_step(s, to, from));
+  return pair_linear(s->program, TILE_ADD, mask, own);
+}
+
+tile_pair joint_from_start(scan *s, int to, int from, bool previous) {
+  scan_joint *j = s->states[to].joint;
+  if (j->turn) {
+    phase_sum which = previous ? PHASE_BEFORE : PHASE_UP_TO;
+    return turn_over(s, j->turn, which, position(j, to), position(j, from));
+  }
+  const joint_vector *row = row_at(s, j, position(j, to), previous, decay_levels(s));
+  return or_zero(s, row->x[position(j, from)]);
+}
+
+tile_pair joint_to_end(scan *s, int to, int from) {
+  scan_joint *j = s->states[to].joint;
+  if (j->turn) return turn_over(s, j->turn, PHASE_AFTER, position(j, to), position(j, from));
+  const joint_vector *column = column_at(s, j, position(j, from), decay_levels(s));
+  return or_zero(s, column->x[position(j, to)]);
+}
+
+tile_pair joint_total(scan *s, int to, int from) {
+  scan_joint *j = s->states[to].joint;
+  if (j->turn) return turn_over(s, j->turn, PHASE_ALL, position(j, to), position(j, from));
+  return or_zero(s, total_at(s, j, position(j, to), decay_levels(s))->x[position(j, from)]);
+}
