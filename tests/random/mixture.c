@@ -285,8 +285,8 @@ static void coupled_memory(mixer *m) {
 // entries share or that rows (or columns) have apart; one may be corrected by what another holds.
 static void ring_of_memories(mixer *m) {
   static const char *const axes[] = {"H", "H", "H,K", "H,V"};
-  int count = chance(m, 20) ? 3 : 2;
-  const char *names[3], *side = axes[below(m, 4)];
+  int shape = below(m, 4), count = shape < 2 && chance(m, 30) ? 3 : 2;
+  const char *names[3], *side = axes[shape];
   m->is_complex = chance(m, 15);
   for (int i = 0; i < count; i++) names[i] = state(m, "H,K,V", m->is_complex);
   for (int i = 0; i < count; i++) {
@@ -365,9 +365,9 @@ char *mixed_recurrence(arena *memory, uint64_t seed, const char *name) {
       normalised_memory(m);
     else if (kind < 72)
       coupled_memory(m);
-    else if (kind < 82)
+    else if (kind < 77)
       ring_of_memories(m);
-    else if (kind < 90)
+    else if (kind < 86)
       turning_memory(m);
     else
       elementwise_memory(m);
