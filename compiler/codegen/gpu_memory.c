@@ -9,7 +9,8 @@
 
 /* ---- places ---- */
 
-static int64_t up(int64_t n) { return (n + 15) / 16 * 16; }
+/* Whole lines of banks. */
+static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 
 /* Numbers of 32 bits. */
 static int64_t words_of(const plan_buffer *b) {
@@ -177,6 +178,7 @@ void gpu_stage_rows(host *h, part *p, int argument, ir begin, ir rows) {
   memory.stride[t] = p->time_stride[argument];
   view copy = {.base = host_located(h, d->at), .stored = memory.stored, .alignment = 16};
   copy.stride[t] = integer(e, d->row);
+  copy.swizzle = view_swizzle(copy.stored, d->row);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
     if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(e, d->stride[axis]);

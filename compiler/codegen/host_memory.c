@@ -120,7 +120,7 @@ static int64_t take(int64_t *total, int64_t numbers) {
 /* GPU: shared memory while there is some. Where threads share nothing each has its own numbers. */
 location gpu_take(host *h, int64_t numbers) {
   if (h->m.kind == MAP_THREADS) numbers *= h->team.threads;
-  numbers = rounded_up(numbers);
+  numbers = (numbers + 31) / 32 * 32; /* lines of banks */
   if (h->on_chip + numbers > h->chip_limit) return (location){take(&h->shared_numbers, numbers), -1, false};
   h->on_chip += numbers;
   return (location){h->on_chip - numbers, -1, true};

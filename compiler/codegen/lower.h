@@ -14,6 +14,8 @@ typedef struct view {
   ir base;
   ir stride[PLAN_MAX_AXES];
   ir present;    /* i1: false reads zeros; NULL: there */
+  int swizzle;   /* 0, or: 8 numbers of 16 bits trade places by the bits of the offset from this one on */
+  ir offset;     /* with a swizzle: what index maps have added; NULL: nothing */
   int alignment; /* the base is a multiple of so many numbers; 0: not known */
   bool internal; /* scratch: holds only the lanes at hand, so the lane index does not count */
   number_type stored; /* a 16-bit type: converted on the way; else numbers as they are computed with */
@@ -66,6 +68,8 @@ typedef struct lower {
 
 /* The number that an extent stands for, with these sizes. */
 ir lower_extent(emitter *e, const ir *axis_size, extent x);
+/* For memory that holds rows of so many numbers: view.swizzle. */
+int view_swizzle(number_type stored, int64_t row);
 view buffer_view(lower *l, const plan_buffer *b, ir base);
 LLVMTypeRef view_type(emitter *e, const view *v); /* of what it holds */
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes);

@@ -19,6 +19,8 @@ ir lower_extent(emitter *e, const ir *axis_size, extent x) {
 
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
+  int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
+  if (last >= 0 && b->axis_count > 1) v.swizzle = view_swizzle(b->stored, known_size(l, last));
   bool each_thread = l->m->kind == MAP_THREADS && !b->stack;
   if (each_thread) v.base = element(l->e, l->e->real, base, l->team->thread);
   for (int i = 0; i < b->axis_count; i++) {
@@ -34,9 +36,24 @@ LLVMTypeRef view_type(emitter *e, const view *v) {
   return number_is_narrow(v->stored) ? e->i16 : e->real;
 }
 
+int view_swizzle(number_type stored, int64_t row) {
+  if (!number_is_narrow(stored) || row < 8 || (row & (row - 1))) return 0;
+  int bits = 6; /* 64 numbers of 16 bits: all banks once */
+  while ((int64_t)1 << bits < row) bits++;
+  return bits;
+}
+
+/* Rows lie whole lines of banks apart: without this, the same 8 numbers of 8 rows would be in the same banks. */
+static ir swizzled(emitter *e, const view *v, ir offset) {
+  LLVMTypeRef type = LLVMTypeOf(offset);
+  ir row = LLVMBuildLShr(e->b, offset, LLVMConstInt(type, (unsigned)v->swizzle, 0), "");
+  row = LLVMBuildAnd(e->b, row, LLVMConstInt(type, 7, 0), "");
+  return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, row, LLVMConstInt(type, 3, 0), ""), "");
+}
+
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
-  ir offset = integer(e, 0);
+  ir offset = v->offset ? v->offset : integer(e, 0);
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     if (!axis_in(axes, axis) || !v->stride[axis]) continue;
     if (v->internal && axis == l->m->lane_axis) continue;
@@ -44,6 +61,7 @@ ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes
       ICE("codegen", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
     offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
   }
+  if (v->swizzle) offset = swizzled(e, v, offset);
   return element(e, view_type(e, v), v->base, offset);
 }
 
@@ -124,6 +142,11 @@ static view sliced_view(lower *l, view x, int axis, int entry) {
   int64_t known = 1;
   int_known(offset, &known);
   while (x.alignment > 1 && known % x.alignment) x.alignment /= 2;
+  if (x.swizzle) {
+    x.offset = x.offset ? int_add(l->e, x.offset, offset) : offset;
+    x.stride[axis] = NULL;
+    return x;
+  }
   x.base = element(l->e, view_type(l->e, &x), x.base, offset);
   x.stride[axis] = NULL;
   return x;
