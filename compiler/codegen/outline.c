@@ -33,6 +33,15 @@ static void list_view(arena *a, ir_list *list, view *v) {
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) list_one(a, list, &v->stride[axis]);
 }
 
+/* Is a buffer alive at some nest of the region? */
+static bool is_alive(const plan *p, const plan_buffer *b, region r) {
+  if (b->persistent || b->carried >= 0) return true;
+  for (int n = b->first; n >= 0 && n <= b->last; n++) {
+    if (p->nests.items[n].region == r) return true;
+  }
+  return false;
+}
+
 /* Every value of the surroundings, in a fixed order. Prologue and epilogue see parameters alone: where they stand, what
  * belongs to a step or chunk does not exist. */
 static ir_list surroundings(lower *l, region r) {
@@ -57,7 +66,9 @@ static ir_list surroundings(lower *l, region r) {
     list_one(a, &list, &l->results[i].limit);
   }
   for (int c = 0; c < l->p->carried_count; c++) list_view(a, &list, &l->carried[c]);
-  for (int i = 0; i < l->p->buffers.count; i++) list_one(a, &list, &l->buffers[i]);
+  for (int i = 0; i < l->p->buffers.count; i++) {
+    if (is_alive(l->p, &l->p->buffers.items[i], r)) list_one(a, &list, &l->buffers[i]);
+  }
   for (int i = 0; i < program->values.count; i++) list_one(a, &list, &l->variables[i]);
   return list;
 }

@@ -264,10 +264,12 @@ static int kept_every(const scheduler *s, const tile_program *forward, bool poin
   return GPU_KEPT_EVERY / forward->chunk * forward->chunk;
 }
 
-/* Does every product that has the axis have it in both factors? Then each entry has products of its own. */
+/* Does every product that has the axis have it in both factors? Then each entry has products of its own. Triangular systems
+ * are not solved in lanes. */
 static bool has_own_products(const tile_program *p, int axis) {
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
+    if (v->op == TILE_SOLVE) return false;
     if (v->op != TILE_DOT || !axis_in(v->axes, axis)) continue;
     for (int k = 0; k < 2; k++)
       if (!axis_in(p->values.items[v->args[k]].axes, axis)) return false;
