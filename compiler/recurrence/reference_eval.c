@@ -64,7 +64,7 @@ static void evaluate_pairs(const plan *p, node *n) {
   for (int64_t i = 0; i < n->count; i++) {
     complex_number x[3], z;
     gather_complex(p, n, i, x);
-    z = complex_value(n->value, x);
+    z = p->single ? complex_value_in_floats(n->value, x) : complex_value(n->value, x);
     if (n->value->complex) {
       n->numbers[2 * i] = kept(p, z.re);
       n->numbers[2 * i + 1] = kept(p, z.im);
