@@ -237,7 +237,7 @@ static void check_words(void) {
   write_input(NULL, 0);
   refused("option", run_rec(unknown), "unknown option `--fast`; see `rec apply --help`");
   refused("device", run_rec(device),
-          "expected a device among host, reference, simt, found `tpu`; see `rec apply --help`");
+          "expected a device among host, reference, simt, cuda, found `tpu`; see `rec apply --help`");
   refused("step and backward", run_rec(both),
           "expected --step or --backward, found both; see `rec apply --help`");
   refused("threads", run_rec(threads),
