@@ -22,7 +22,7 @@ static const char usage_text[] =
     "                                    the structure allows (default: chosen by cost)\n"
     "  --target LIST                     of host, sm_80, sm_90a, sm_100a, sm_120, simt, all, none, "
     "with commas\n"
-    "                                    between (default: host)\n"
+    "                                    between (default: host and sm_80; models: host)\n"
     "  --tf32                            GPU: products of f32 numbers with 10 bits behind the "
     "point\n"
     "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, "
@@ -135,6 +135,7 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     options->form = schedule_form_find(value);
     if (options->form == FORM_COUNT) return usage_error("--form step, chunk or chosen", value);
   } else if ((value = value_of(args, count, i, "--target"))) {
+    options->targets_given = true;
     if (!read_targets(value, &options->gpu_targets))
       return usage_error("--target with a list of host, sm_80, sm_90a, sm_100a, sm_120, simt, all, none", value);
   } else if ((value = value_of(args, count, i, "--emit"))) {

@@ -24,7 +24,7 @@ typedef struct compilation {
   const source *source;
   ast_file *syntax;
   typed_program *typed;
-  graph_program *graph; /* NULL: no models */
+  graph_program *graph; /* NULL: no layers and models */
   VEC(recurrence *) recurrences;
   VEC(recurrence_kernels *) kernels;
   VEC(recurrence_kernels *) gpu_kernels; /* by recurrence; none without a GPU target */
@@ -121,10 +121,13 @@ static bool simplify(compilation *c) {
   return true;
 }
 
-/* What --target and --emit ask for. GPU kernels compute in f32. */
+/* What --target and --emit ask for. A library of recurrences has PTX without being asked; models are trained on the host.
+ * GPU kernels compute in f32. */
 static unsigned gpu_targets(const compilation *c) {
   const char *emit = c->options->emit;
   unsigned targets = c->options->gpu_targets;
+  bool models = c->graph && c->graph->models.count;
+  if (!c->options->targets_given && !emit && !models) targets = 1u << GPU_SM_80;
   if (emit && strcmp(emit, "ptx") == 0 && !targets) targets = 1u << GPU_SM_80;
   if (emit && strcmp(emit, "simt") == 0) targets = 1u << GPU_SIMT;
   return c->options->dtype == NUMBER_F64 ? 0 : targets;

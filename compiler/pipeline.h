@@ -35,7 +35,8 @@ typedef struct compile_options {
   int chunk;                     /* 0: chosen */
   schedule_form form;            /* --form */
   bool tf32;                     /* --tf32 */
-  unsigned gpu_targets;          /* --target: bits 1 << GPU_SM_80, .. */
+  bool targets_given;            /* --target */
+  unsigned gpu_targets;          /* its GPUs: bits 1 << GPU_SM_80, .. */
   bool check;                    /* --check */
   bool check_only, write_dependencies, time_report;
 } compile_options;

@@ -59,7 +59,7 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
   if (cJSON_IsString(form))
     vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
   const char *targets = gpu_targets(a, json);
-  if (*targets) vec_push(a, &carried->words, arena_printf(a, "--target=%s", targets));
+  vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));
   if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
     vec_push(a, &carried->words, "--check");
   cJSON_ArrayForEach(define, cJSON_GetObjectItemCaseSensitive(json, "defines")) {

@@ -107,8 +107,10 @@ static int compile_into(const compilation *c, const char *library) {
   if (c->exported) list[count++] = c->exported;
   if (request->dtype) list[count++] = "--dtype";
   if (request->dtype) list[count++] = request->dtype;
-  if (request->target) list[count++] = "--target";
-  if (request->target) list[count++] = request->target;
+  // A library that is compiled again keeps its targets.
+  const char *target = request->target ? request->target : c->from ? NULL : "host";
+  if (target) list[count++] = "--target";
+  if (target) list[count++] = target;
   for (int i = 0; i < request->define_count; i++) {
     list[count++] = "-D";
     list[count++] = request->defines[i];

@@ -31,8 +31,8 @@ static void make_folder(void) {
 }
 
 static int start(const char *path, const char *library, const char *const *options) {
-  const char *words[32] = {REC_BINARY_DIR "/bin/recc", path, "-o", library};
-  for (int i = 0; options && options[i] && i < 26; i++) words[4 + i] = options[i];
+  const char *words[32] = {REC_BINARY_DIR "/bin/recc", path, "-o", library, "--target", "host"};
+  for (int i = 0; options && options[i] && i < 25; i++) words[6 + i] = options[i];
   pid_t child;
   return posix_spawn(&child, words[0], NULL, NULL, (char **)words, environ) ? -1 : child;
 }
