@@ -35,8 +35,9 @@ static double fill_of_product(const tile_program *p, const tile_value *v) {
 
 /* Both factors have rows of their own, which are loaded once for several products. */
 static bool is_matrix_product(const tile_program *p, const tile_value *v) {
+  if (v->op != TILE_DOT) return false;
   axis_set x = p->values.items[v->args[0]].axes, y = p->values.items[v->args[1]].axes;
-  return v->op == TILE_DOT && (x & ~y) && (y & ~x);
+  return (x & ~y) && (y & ~x);
 }
 
 double *cost_of_values(arena *a, const tile_program *p) {
