@@ -91,3 +91,13 @@ rec_status rec_cpu_threads(int64_t wanted, int64_t *threads) {
   *threads = count > 0 ? count : 1;
   return REC_OK;
 }
+
+enum { DENORMALS_READ_0 = 1 << 6, DENORMALS_MADE_0 = 1 << 15 }; /* of MXCSR */
+
+unsigned rec_cpu_flush_denormals(void) {
+  unsigned before = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before | DENORMALS_READ_0 | DENORMALS_MADE_0);
+  return before;
+}
+
+void rec_cpu_restore(unsigned before) { __builtin_ia32_ldmxcsr(before); }

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "cpu.h"
 #include "narrow.h"
 #include "pool.h"
 
@@ -340,11 +341,13 @@ static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
 static void run_lane(void *argument, int64_t lane) {
   run *r = argument;
   char *memory = r->lane_memory + lane * r->cut.lane_bytes;
+  unsigned before = rec_cpu_flush_denormals();
   for (;;) {
     int64_t task = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
-    if (task >= r->cut.tasks) return;
+    if (task >= r->cut.tasks) break;
     run_task(r, task, (rec_slot *)(void *)(memory + r->cut.scratch_bytes), memory);
   }
+  rec_cpu_restore(before);
 }
 
 static void run_parallel(const call *c, int64_t lanes, bool worth, rec_task lane, void *argument) {

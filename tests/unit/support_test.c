@@ -712,6 +712,19 @@ static void several_threads_may_call(void **state) {
   }
 }
 
+/* ---- denormal numbers ------------------------------------------------------------------------ */
+
+static void denormals_are_0_in_kernels_alone(void **state) {
+  (void)state;
+  volatile float tiny = 0x1p-140f, half = 0.5f;
+  assert_true(tiny * half > 0);
+  unsigned before = rec_cpu_flush_denormals();
+  volatile float made = tiny * half;
+  rec_cpu_restore(before);
+  assert_true(made == 0);
+  assert_true(tiny * half > 0);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static void refused(fixture *f, f_arguments arguments, rec_launch launch, rec_status status,
@@ -837,6 +850,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(survives_fork, set_up, tear_down),
       cmocka_unit_test_setup_teardown(several_threads_may_call, set_up, tear_down),
       cmocka_unit_test_setup_teardown(mistakes_are_named, set_up, tear_down),
+      cmocka_unit_test(denormals_are_0_in_kernels_alone),
       cmocka_unit_test_setup_teardown(packed_mistakes_are_named, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
