@@ -335,12 +335,28 @@ static bool try_pointwise(scheduler *s, tile_program *step) {
 
 static double total(const schedule_alternative *x) { return x->forward + x->backward; }
 
+/* Per step, the traffic of states that forward writes and backward reads: those saved, in main memory, which moves a number
+ * in the time of so many multiply-adds; in step form also those before each step of a chunk, in a cache. */
+static double cost_of_saving(const scheduler *s, const tile_program *p) {
+  enum { MULTIPLY_ADDS_OF_A_MOVE = 56, MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE = 8 };
+  bool by_steps = p->form == TILE_STEP;
+  double numbers = 0;
+  int steps = !by_steps ? p->chunk : s->options.chunk ? s->options.chunk : STEP_CHUNK;
+  for (int i = 0; i < s->r->body.tensors.count; i++) {
+    const typed_tensor *t = &s->r->body.tensors.items[i];
+    if (t->kind == TENSOR_STATE) numbers += cost_elements(p, t->axis_set) * (t->complex ? 2 : 1);
+  }
+  double moves = (double)MULTIPLY_ADDS_OF_A_MOVE / steps;
+  if (by_steps) moves += MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE;
+  return s->options.gpu ? 0 : 2 * moves * numbers;
+}
+
 static schedule_alternative alternative(scheduler *s, const char *form,
                                         const tile_program *forward) {
   tile_gradient gradient = tile_differentiate(s->a, forward);
   schedule_alternative x = {
       .form = form, .chunk = forward->chunk, .forward = cost_of_run(s->a, forward)};
-  x.backward = cost_of_run(s->a, gradient.backward);
+  x.backward = cost_of_run(s->a, gradient.backward) + cost_of_saving(s, forward);
   if (forward->form == TILE_STEP) x.backward += cost_of_run(s->a, gradient.recompute);
   vec_push(s->a, &s->out->alternatives, x);
   return x;
