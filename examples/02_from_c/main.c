@@ -222,7 +222,7 @@ static int check_gradients(tokens all, const int32_t *offsets, float *mix) {
   if (memory_forward(&arguments, &launch)) stop("memory_forward");
   if (memory_backward(&arguments, &launch)) stop("memory_backward");
   double loss = inner(d_y, all.y, TOTAL * H * V);
-  printf("backward: <d_y, y> = %.6f\n", loss);
+  printf("backward: <d_y, y> = %.3f\n", loss);
   int failures = check("  <d_v, v>", fabs(inner(arguments.d_v, all.v, TOTAL * H * V) / loss - 1)) +
                  check("  <d_q, q>", fabs(inner(arguments.d_q, all.q, TOTAL * H * K) / loss - 1));
   /* Without what forward left, backward computes it again: the same to the last bit, on any number

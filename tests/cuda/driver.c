@@ -230,7 +230,9 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
   char entry[256];
   snprintf(entry, sizeof entry, ".entry %s(", name);
   if (!strstr(module, entry)) return NOT_FOUND;
-  loaded_kernel *k = malloc(sizeof *k);
+  static loaded_kernel kernels[64];
+  loaded_kernel *k = kernels;
+  while (k->name && strcmp(k->name, name) != 0) k++;
   k->name = name;
   *(void **)&k->function = find_symbol(module, name);
   *(void **)&k->run = find_symbol(module, "simt_run");
