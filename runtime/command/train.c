@@ -9,6 +9,7 @@
   "  --runs DIR        where runs are kept (default: runs)\n"                                    \
   "  --data FILE       text in place of the one that the program names\n"                        \
   "  --threads N       threads (default: one for each processor); results do not depend on it\n" \
+  "  --seed N          in place of the seed of every train block\n"                              \
   "  -D axis=size, --dtype f32|f64, --chunk N    for a .rec file, as in recc\n"
 
 const char train_usage[] =
@@ -45,6 +46,7 @@ static bool read_option(words *w, train_request *r, bool train) {
     return true;
   if (take_number(w, "--threads", 1, &number))
     return r->options.threads = number < 1024 ? (int)number : 1024, true;
+  if (take_number(w, "--seed", 0, &r->options.seed)) return r->options.has_seed = true;
   if (!train) return false;
   if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;
   if (take_number(w, "--checkpoint-seconds", 1, &number))

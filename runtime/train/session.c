@@ -29,6 +29,22 @@ static rec_status find_kernels(session *s) {
   return REC_OK;
 }
 
+// The program with another seed in every block: a copy, since the module is not ours to change. A
+// checkpoint's hash covers it, so that runs of two seeds are never mixed.
+static rec_status reseed(session *s, const cJSON **json) {
+  cJSON *block, *blocks;
+  s->reseeded = cJSON_Duplicate(*json, true);
+  *json = s->reseeded;
+  if (!s->reseeded) return rec_no_memory();
+  blocks = cJSON_GetObjectItemCaseSensitive(s->reseeded, "trains");
+  cJSON_ArrayForEach(block, blocks) {
+    cJSON *seed = cJSON_CreateNumber((double)s->options.seed);
+    if (!seed || !cJSON_ReplaceItemInObjectCaseSensitive(block, "seed", seed))
+      return rec_no_memory();
+  }
+  return REC_OK;
+}
+
 rec_status session_open(const rec_module *module, const session_options *options, session **made) {
   *made = NULL;
   const cJSON *json = cJSON_GetObjectItemCaseSensitive(module->json, "program");
@@ -44,7 +60,8 @@ rec_status session_open(const rec_module *module, const session_options *options
   s->source_path = module->source_count ? module->sources[0].path : "";
   s->source_text = module->source_count ? module->sources[0].text : "";
   openblas_set_num_threads(1); /* threads are ours: results must not depend on their number */
-  rec_status status = train_program_read(json, &s->program);
+  rec_status status = s->options.has_seed ? reseed(s, &json) : REC_OK;
+  if (!status) status = train_program_read(json, &s->program);
   if (!status && rec_dtype_size(module->dtype) < 4)
     status = rec_fail(REC_ERROR_UNSUPPORTED,
                       "expected a model in f32 or f64, found %s; compile it without --dtype",
@@ -60,6 +77,7 @@ rec_status session_open(const rec_module *module, const session_options *options
 void session_close(session *s) {
   if (!s) return;
   train_program_free(s->program);
+  cJSON_Delete(s->reseeded);
   free(s->kernels);
   free(s);
 }

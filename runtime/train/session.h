@@ -12,11 +12,14 @@ typedef struct session_options {
   bool resume;
   int64_t checkpoint_steps;   // 0: by time alone
   double checkpoint_seconds;  // between checkpoints; 0: 30
+  bool has_seed;              // every train block takes `seed` in place of its own
+  int64_t seed;
 } session_options;
 
 typedef struct session {
   const rec_module *module;
   train_program *program;
+  cJSON *reseeded;  // what `program` was read from, where it is not the module's; NULL
   train_kernel *kernels;
   session_options options;
   const char *source_path;  // of the .rec file, as it was written when it was compiled
