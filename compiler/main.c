@@ -15,6 +15,8 @@ static const char usage_text[] =
     "  -D AXIS=SIZE, -D ITEM.AXIS=SIZE   set the size of an axis, everywhere or in one "
     "declaration\n"
     "  -O0 .. -O3                        effort of the code generator (default -O3)\n"
+    "  -g                                the code names the lines it was made from, for debuggers "
+    "and profilers\n"
     "  --dtype f32|f64|bf16|f16          numbers of inputs and outputs (default f32); parameters,\n"
     "                                    states and arithmetic are f64 with f64, else f32\n"
     "  --chunk N                         steps computed at once (default: chosen)\n"
@@ -150,6 +152,8 @@ static int read_option(arena *a, interner *names, compile_options *options, char
       return usage_error("--from=recurrence, --from=tile or --from=manifest", value);
   } else if ((value = value_of(args, count, i, "--export"))) {
     vec_push(a, &options->exported, value);
+  } else if (strcmp(arg, "-g") == 0) {
+    options->lines = true;
   } else if (strcmp(arg, "--tf32") == 0) {
     options->tf32 = true;
   } else if (strcmp(arg, "--check") == 0) {

@@ -153,6 +153,7 @@ static codegen_options code_options(const compilation *c) {
   const char *emit = c->options->emit;
   return (codegen_options){.level = c->options->level,
                            .dtype = c->options->dtype,
+                           .lines = c->options->lines ? c->files : NULL,
                            .text = emit && (strcmp(emit, "llvm") == 0 || strcmp(emit, "asm") == 0)};
 }
 
@@ -238,6 +239,7 @@ static void generate_gpu(compilation *c) {
   codegen_gpu_options options = {.dtype = c->options->dtype,
                                  .tf32 = c->options->tf32,
                                  .targets = gpu_targets(c),
+                                 .lines = c->options->lines ? c->files : NULL,
                                  .text = emit && strcmp(emit, "simt") == 0};
   c->gpu_object = codegen_gpu_compile(c->memory, kernels.items, kernels.count, options);
   artifact_add_images(c->memory, &c->contents, c->gpu_object);

@@ -38,6 +38,7 @@ typedef struct compile_options {
   bool targets_given;            /* --target */
   unsigned gpu_targets;          /* its GPUs: bits 1 << GPU_SM_80, .. */
   bool check;                    /* --check */
+  bool lines;                    /* -g */
   bool check_only, write_dependencies, time_report;
 } compile_options;
 

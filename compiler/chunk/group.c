@@ -208,6 +208,8 @@ bool scan_make_state(scan *s, int index) {
   }
   s->groups[group].progress = IN_WORK;
   s->making = group;
+  span where = s->program->where;
+  s->program->where = scan_update_span(s, index);
   if (s->states[index].sequence) {
     sequence_make(s, index);
   } else {
@@ -216,5 +218,6 @@ bool scan_make_state(scan *s, int index) {
   s->making = outer;
   s->groups[group].progress = MADE;
   if (!s->reason && !s->states[index].sequence) low_rank_solve(s, group);
+  s->program->where = where;
   return !s->reason;
 }

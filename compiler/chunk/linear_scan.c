@@ -195,11 +195,14 @@ const linear *scan_visit(scan *s, value_id id) {
     const typed_value *v = &s->body->values.items[i];
     for (int k = 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
   }
+  span outer = s->program->where;
   for (value_id i = 0; i <= id && !s->reason; i++) {
     if (!needed[i] || s->visited[i]) continue;
     s->visited[i] = true;
+    s->program->where = s->body->values.items[i].span;
     visit_one(s, i);
   }
+  s->program->where = outer;
   return s->reason ? linear_new(s) : operand(s, id);
 }
 
@@ -209,6 +212,10 @@ tile_pair scan_value(scan *s, value_id id, const char *what) {
     scan_refuse(s, arena_printf(s->arena, "%s uses a state that is not summed", what));
   }
   return s->reason ? pair_real(tile_number(s->program, 0)) : scan_pure(s, id);
+}
+
+span scan_update_span(const scan *s, int state) {
+  return s->body->values.items[s->body->tensors.items[s->states[state].tensor].assigned].span;
 }
 
 // ---- states -----------------------------------------------------------------------------------------------------------
@@ -231,6 +238,7 @@ static void add_outputs(scan *s) {
   for (int i = 0; i < s->body->tensors.count && !s->reason; i++) {
     const typed_tensor tensor = s->body->tensors.items[i];
     if (tensor.kind != TENSOR_OUTPUT) continue;
+    s->program->where = s->body->values.items[tensor.assigned].span;
     scan_visit(s, tensor.assigned);
     if (s->reason) return;
     if (is_linear(s, tensor.assigned)) {
@@ -403,6 +411,7 @@ tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int leng
     return chunk_build_linear_scan(a, from, length / 2, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
+    s->program->where = scan_update_span(s, i);
     lower_result(s->program, s->body, TILE_NEXT_STATE, s->states[i].tensor,
                  s->states[i].sequence ? sequence_next(s, i) : contract_next_state(s, i));
   }

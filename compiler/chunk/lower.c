@@ -199,8 +199,11 @@ static void lower_one(lowering *l, value_id id) {
   const typed_value *v = &l->body->values.items[id];
   tile_pair x[3] = {{NO_TILE, NO_TILE}, {NO_TILE, NO_TILE}, {NO_TILE, NO_TILE}};
   for (int i = 0; i < value_arity(v->op); i++) x[i] = l->values[v->args[i]];
+  span outer = l->program->where;
+  l->program->where = v->span;
   guard_operands(l->program, v, x);
   tile_pair pair = value_arity(v->op) == 0 ? lower_leaf(l, v) : lower_operation(l->program, v, x);
+  l->program->where = outer;
   if (v->name && !l->program->values.items[pair.re].name) {
     l->program->values.items[pair.re].name = v->name;
   }

@@ -128,6 +128,8 @@ typedef struct scan {
 
 void scan_refuse(scan *s, const char *reason);
 const char *scan_state_name(const scan *s, int state);
+// Where the source says how the state goes on.
+span scan_update_span(const scan *s, int state);
 static inline axis_set scan_time_bit(const scan *s) { return axis_bit(s->program->time_axis); }
 // A value added to the body.
 value_id scan_append(scan *s, typed_value value);

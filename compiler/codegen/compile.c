@@ -10,6 +10,7 @@
 
 #include "../base/ice.h"
 #include "host.h"
+#include "lines.h"
 
 static double seconds(void) {
   struct timespec t;
@@ -234,6 +235,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
     const char *name = clone_targets[clone].name;
     parts[clone] = (part){
         .memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
+    if (options.lines) lines_begin(&parts[clone].module, options.lines, LINES_AND_SECTIONS);
   }
   lower_kernels(a, parts, object, input, options);
   llvm_module *first = &parts[0].module;
@@ -241,6 +243,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   for (int i = 0; i < input.thunk_count; i++) add_thunk(first, &input.thunks[i]);
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
     count_instructions(a, &parts[clone].module, object);
+    lines_end(&parts[clone].module);
     llvm_verify(&parts[clone].module);
     if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[clone].module));
   }

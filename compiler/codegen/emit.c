@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../base/ice.h"
+#include "lines.h"
 
 emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type dtype) {
   bool f64 = dtype == NUMBER_F64;
@@ -29,6 +30,7 @@ void emit_open(emitter *e, LLVMValueRef function) {
   e->function = function;
   e->entry = LLVMAppendBasicBlockInContext(e->context, function, "entry");
   LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(e->context, function, "body");
+  lines_open_function(e);
   LLVMPositionBuilderAtEnd(e->b, e->entry);
   LLVMBuildBr(e->b, body);
   LLVMPositionBuilderAtEnd(e->b, body);
@@ -43,6 +45,7 @@ bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *f
   LLVMSetLinkage(*function, LLVMInternalLinkage);
   llvm_flag(e->m, *function, "noinline");
   *inner = *e;
+  inner->where = (span){0};
   inner->b = LLVMCreateBuilderInContext(e->context);
   emit_open(inner, *function);
   LLVMGetParams(*function, args);
@@ -339,10 +342,12 @@ void scatter(emitter *e, ir x, ir base, ir stride, ir mask) {
 
 ir stack_slot(emitter *e, LLVMTypeRef type, const char *name) {
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+  LLVMMetadataRef line = LLVMGetCurrentDebugLocation2(e->b);
   LLVMPositionBuilderBefore(e->b, LLVMGetFirstInstruction(e->entry));
   ir slot = LLVMBuildAlloca(e->b, type, name);
   LLVMSetAlignment(slot, 64);
   LLVMPositionBuilderAtEnd(e->b, here);
+  LLVMSetCurrentDebugLocation2(e->b, line);
   return slot;
 }
 

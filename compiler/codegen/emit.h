@@ -17,6 +17,8 @@ typedef struct emitter {
   LLVMBuilderRef b;
   LLVMValueRef function;
   LLVMBasicBlockRef entry; /* of `function`: allocas go here */
+  span where;              /* what functions opened next are made from; no place: without line information */
+  LLVMMetadataRef scope;   /* of `function`; NULL: its instructions have no lines */
   LLVMTypeRef i1, i16, i32, i64, pointer, real;
   LLVMTypeRef data; /* pointers to tensors: on a GPU to global memory */
   codegen_clone clone;

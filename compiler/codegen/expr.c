@@ -336,6 +336,7 @@ static ir call_own(emitter *e, const char *name, ir *args, int count, body_funct
     LLVMSetLinkage(function, LLVMInternalLinkage);
     llvm_flag(e->m, function, "noinline");
     emitter inner = *e;
+    inner.where = (span){0};
     inner.b = LLVMCreateBuilderInContext(e->context);
     emit_open(&inner, function);
     ir parameters[2];

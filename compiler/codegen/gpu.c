@@ -15,6 +15,7 @@
 #include "../base/ice.h"
 #include "gpu_parts.h"
 #include "host_parts.h"
+#include "lines.h"
 
 enum { CHIP_BYTES = 99 * 1024, BLOCK_THREADS = 256 };
 
@@ -148,6 +149,7 @@ static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
 static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
   host h = gpu_host(e->a, &k->base, k->symbol, options);
   h.e = e;
+  e->where = k->base.kernel->recurrence->body.span;
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   h.frame = LLVMGetParam(function, 0);
   host_read_sizes(&h);
@@ -225,6 +227,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
   double start = seconds();
   llvm_module m = gpu_module_new("rec_gpu");
+  if (options.lines) lines_begin(&m, options.lines, LINES_ALONE);
   for (int i = 0; i < count; i++) {
     vec_push(a, &object->kernels, codegen_gpu_describe(a, kernels[i], options));
     const codegen_gpu_kernel *k = &object->kernels.items[i];
@@ -235,6 +238,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   }
   gpu_sum_kernel(a, &m);
   count_functions(a, &m, object);
+  lines_end(&m);
   llvm_verify(&m);
   object->build_seconds = seconds() - start;
   start = seconds();

@@ -239,6 +239,7 @@ static void instances_inside(host *h, ir first, ir last) {
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
   host h = host_for(e->a, k, symbol, e->clone, e->dtype);
   h.e = e;
+  e->where = k->kernel->recurrence->body.span;
   host_plan(&h);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "../base/ice.h"
+#include "lines.h"
 
 const clone_target clone_targets[CLONE_COUNT + 1] = {
     [CLONE_V2] = {"x86-64-v2", "_v2", "x86-64-v2", 16, 16, false, false},
@@ -50,7 +51,7 @@ static void initialise_once(void) {
 llvm_module llvm_module_new(const char *name, int level) {
   initialise_once();
   static const char triple[] = "x86_64-unknown-linux-gnu";
-  llvm_module m;
+  llvm_module m = {.lines = NULL};
   m.context = LLVMContextCreate();
   LLVMContextSetDiagnosticHandler(m.context, diagnose, NULL);
   m.module = LLVMModuleCreateWithNameInContext(name, m.context);
@@ -70,6 +71,7 @@ llvm_module llvm_module_new(const char *name, int level) {
 }
 
 void llvm_module_free(llvm_module *m) {
+  lines_free(m);
   LLVMDisposeModule(m->module);
   LLVMDisposeTargetMachine(m->machine);
   LLVMContextDispose(m->context);

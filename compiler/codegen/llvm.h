@@ -22,6 +22,7 @@ typedef struct llvm_module {
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMTargetMachineRef machine;
+  struct lines *lines; /* lines.h; NULL: no line information */
 } llvm_module;
 
 llvm_module llvm_module_new(const char *name, int level);

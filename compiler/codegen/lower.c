@@ -289,6 +289,7 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
   read_states_first(l, at, n->nest);
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
+    lower_line(l, id);
     if (reduces(value(l, id)->op)) {
       reduce_point(l, at, n, i, id);
     } else {
@@ -297,6 +298,7 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
   }
   for (int i = 0; i < n->nest->results.count; i++) {
     int result = n->nest->results.items[i];
+    lower_line(l, l->p->program->results.items[result].value);
     if (l->results[result].over_threads) {
       team_stage(l, n->nest, i, at,
                  lower_value_at(l, at, l->p->program->results.items[result].value));
@@ -343,6 +345,7 @@ static void finish_sums(lower *l, const place_in_loops *at, const points *n, con
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
     if (!reduces(value(l, id)->op)) continue;
+    lower_line(l, id);
     ir x = n->vector_reduced ? total_of(l, n, i, v)
                              : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
     lower_keep_value(l, at, id, x);
@@ -515,7 +518,19 @@ static void lower_pack(lower *l, const plan_nest *nest) {
 
 /* ---- nests ---- */
 
+/* The value that a nest is there for: the last. */
+static void line_of_nest(lower *l, const plan_nest *nest) {
+  if (nest->kind == NEST_PACK) {
+    lower_line(l, nest->packed);
+  } else if (nest->values.count) {
+    lower_line(l, nest->values.items[nest->values.count - 1]);
+  } else if (nest->results.count) {
+    lower_line(l, l->p->program->results.items[nest->results.items[0]].value);
+  }
+}
+
 void lower_nest(lower *l, const plan_nest *nest) {
+  line_of_nest(l, nest);
   lower_barrier(l);
   switch (nest->kind) {
     case NEST_POINTS: lower_point_nest(l, nest); break;
@@ -571,6 +586,7 @@ void lower_commit(lower *l) {
     const tile_result *r = &l->p->program->results.items[pair->result];
     const plan_value *pv = &l->p->values[r->value];
     axis_set axes = tile_place_axes(l->p->program, &r->place);
+    lower_line(l, r->value);
     axis_set tile = plan_tile_axes(l->m, axes);
     bool lane = l->m->lane_axis >= 0 && axis_in(axes, l->m->lane_axis);
     if (pv->held == HELD_BUFFER) {

@@ -2,6 +2,7 @@
 #ifndef REC_CODEGEN_LOWER_PARTS_H
 #define REC_CODEGEN_LOWER_PARTS_H
 
+#include "lines.h"
 #include "lower.h"
 
 static inline const tile_value *value(const lower *l, tile_id id) {
@@ -10,6 +11,15 @@ static inline const tile_value *value(const lower *l, tile_id id) {
 
 static inline int64_t known_size(const lower *l, int axis) {
   return plan_axis_size(l->m, l->p->program, axis);
+}
+
+/* Instructions made next belong to the line of this value. Returns what that was before, for lower_line_back. */
+static inline LLVMMetadataRef lower_line(lower *l, tile_id id) {
+  return lines_at(l->e, value(l, id)->where);
+}
+
+static inline void lower_line_back(lower *l, LLVMMetadataRef before) {
+  if (l->e->scope) LLVMSetCurrentDebugLocation2(l->e->b, before);
 }
 
 typedef struct loop_axes {

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "lines.h"
 #include "lower.h"
 
 enum { LONG_FUNCTION = 1500 };
@@ -153,4 +154,5 @@ void lower_region(lower *l, region r) {
     lower_nest(at, nest);
   }
   close_part(&o);
+  lines_at(l->e, l->e->where);
 }

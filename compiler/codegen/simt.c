@@ -128,7 +128,8 @@ static void rewrite(simt_module *s) {
 
 link_object simt_object(arena *a, const llvm_module *m, const char **text) {
   llvm_module host = llvm_module_new("simt", 2);
-  llvm_module copy = {m->context, LLVMCloneModule(m->module), m->machine};
+  llvm_module copy = {
+      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
   gpu_optimise(&copy);
   copy.machine = host.machine;
   simt_module s = {.module = copy.module, .context = copy.context};

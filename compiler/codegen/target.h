@@ -104,6 +104,7 @@ typedef struct codegen_options {
   number_type dtype; /* of tokens in memory; NUMBER_F64: everything is, too */
   unsigned clones; /* bits 1 << CLONE_.. ; 0: all three */
   bool text;       /* fill `llvm` (before LLVM's passes) and `assembly` */
+  const sources *lines; /* the code says which of their lines it was made from; NULL: it does not */
 } codegen_options;
 
 /* For --emit=report and the test that holds functions small: instructions before LLVM's passes. */
@@ -164,6 +165,7 @@ typedef struct codegen_gpu_options {
   bool tf32;         /* products of f32 numbers with 10 bits behind the point */
   unsigned targets;  /* bits 1 << GPU_.. */
   bool text;
+  const sources *lines; /* as codegen_options.lines */
 } codegen_gpu_options;
 
 typedef struct codegen_gpu_object {

@@ -199,7 +199,9 @@ ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
   } else if (pv->held == HELD_SCALAR) {
     x = load_real(l->e, l->variables[id], pv->lane ? l->m->lanes : 0);
   } else {
+    LLVMMetadataRef line = lower_line(l, id);
     x = inline_at(l, at, id);
+    lower_line_back(l, line);
   }
   if (!at->moved) l->memo[id] = x;
   return x;

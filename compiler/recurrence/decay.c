@@ -142,7 +142,9 @@ value_id make_decay_log(builder *b, value_id decay) {
   const bool *needed = parts_of_decay(b, decay);
   value_id *logs = ARENA_ARRAY(b->memory, value_id, decay + 1);
   for (int i = 0; i <= decay; i++) {
-    if (needed[i]) logs[i] = log_of_value(b, &ranges, i, logs);
+    if (!needed[i]) continue;
+    b->span = value_at(b, i)->span;
+    logs[i] = log_of_value(b, &ranges, i, logs);
   }
   return logs[decay];
 }

@@ -110,7 +110,10 @@ tile_program *tile_swap_sums(arena *a, const tile_program *program) {
                .to = tile_program_like(a, program->name, program),
                .uses = tile_count_uses(a, program),
                .image = ARENA_ARRAY(a, tile_id, program->values.count)};
-  for (int i = 0; i < program->values.count; i++) s.image[i] = rewrite(&s, i);
+  for (int i = 0; i < program->values.count; i++) {
+    s.to->where = program->values.items[i].where;
+    s.image[i] = rewrite(&s, i);
+  }
   for (int i = 0; i < program->results.count; i++) {
     tile_result result = program->results.items[i];
     tile_add_result(s.to, result.place, s.image[result.value]);

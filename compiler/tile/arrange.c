@@ -323,6 +323,7 @@ tile_program *tile_arrange(arena *a, const tile_program *program) {
   }
   find_wanted(&r);
   for (int i = 0; i < count; i++) {
+    r.to->where = value_of(&r, i)->where;
     if (r.wanted[i]) name_value(&r, i, r.image[i] = form(&r, i, false));
     if (r.wanted_negative[i]) r.negative[i] = form(&r, i, true);
   }

@@ -386,6 +386,7 @@ static tile_program *derive_once(arena *a, const tile_program *f, partial_states
     const tile_value *v = &f->values.items[id];
     if (v->op == TILE_ARGUMENT) leaf[v->index] = id;
     if (!g.wanted[id] || !has_rule(v->op)) continue;
+    g.program->where = v->where;
     tile_id dy = cotangent(&g, id);
     if (!tile_is_number(g.program, dy, 0)) gradient_apply_rule(&g, id, dy);
   }

@@ -281,6 +281,9 @@ tile_id tile_append_exact(tile_program *program, tile_value value) {
   }
   if (2 * (program->values.count + 1) > program->table_size) table_grow(program);
   value.axes = shape_of(program, &value);
+  if (!value.where.source) value.where = program->where;
+  for (int i = arity; i-- > 0 && !value.where.source;)
+    value.where = program->values.items[value.args[i]].where;
   tile_id id = program->values.count;
   vec_push(program->arena, &program->values, value);
   table_insert(program, id);

@@ -82,6 +82,7 @@ tile_program *tile_finish(arena *a, const tile_program *program) {
                 .image = ARENA_ARRAY(a, tile_id, program->values.count)};
   for (int i = 0; i < program->values.count; i++) {
     tile_value v = program->values.items[i];
+    f.to->where = v.where;
     if (v.op == TILE_EXP && !is_fixed(&f, i) && reaches_fixed(&f, v.args[0])) {
       v.op = TILE_EXP2;
       v.args[0] = scaled(&f, v.args[0]);

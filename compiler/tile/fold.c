@@ -563,7 +563,9 @@ static tile_id fold_solve(tile_program *p, tile_value v) {
 
 tile_id tile_append(tile_program *program, tile_value v) {
   const char *name = v.name;
+  span outer = program->where;
   tile_id id;
+  if (v.where.source) program->where = v.where;  // whatever it is folded to
   for (int i = tile_arity(v.op); i < 3; i++) v.args[i] = NO_TILE;
   if (tile_elementwise(v.op)) {
     id = fold_elementwise(program, v);
@@ -602,5 +604,6 @@ tile_id tile_append(tile_program *program, tile_value v) {
     }
   }
   if (name && !program->values.items[id].name) program->values.items[id].name = name;
+  program->where = outer;
   return id;
 }

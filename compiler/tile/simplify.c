@@ -148,6 +148,7 @@ static tile_program *rebuild(arena *a, const tile_program *program) {
   for (int i = 0; i < program->values.count; i++) {
     tile_value v = program->values.items[i];
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    r.program->where = v.where;
     image[i] = rewrite(&r, v);
   }
   for (int i = 0; i < program->results.count; i++) {

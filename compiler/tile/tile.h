@@ -94,6 +94,7 @@ typedef struct tile_value {
   double number;
   int index, index2, index3; /* argument, axes, slice entry, distance: see ops.def */
   const char *name;       /* for people: the source's name, or NULL */
+  span where;             /* what the source wrote it for; of derivatives the value that they belong to */
 } tile_value;
 
 typedef struct tile_result {
@@ -112,6 +113,7 @@ typedef struct tile_program {
   VEC(tile_place) arguments;         /* an ARGUMENT value reads arguments[index] */
   VEC(tile_value) values;            /* operands before users; hash-consed by tile_append */
   VEC(tile_result) results;
+  span where;                        /* of values that are appended next and do not say it themselves */
   int32_t *table;                    /* hash table over values: position + 1, 0 for a free slot */
   int table_size;                    /* a power of two, or 0 */
 } tile_program;

@@ -1,0 +1,22 @@
+/* Line information (recc -g): which line of the source the instructions were made for. Internal to compiler/codegen. */
+#ifndef REC_CODEGEN_LINES_H
+#define REC_CODEGEN_LINES_H
+
+#include "emit.h"
+
+typedef enum lines_kind {
+  LINES_AND_SECTIONS, /* the host: DWARF that debuggers find functions by */
+  LINES_ALONE         /* PTX: .file and .loc; sections would make ptxas compile for debugging, without optimising */
+} lines_kind;
+
+void lines_begin(llvm_module *m, const sources *files, lines_kind kind);
+/* After the last function. */
+void lines_end(llvm_module *m);
+void lines_free(llvm_module *m);
+
+/* The function that the emitter has opened gets the line of emitter.where, if that is a place. */
+void lines_open_function(emitter *e);
+/* Instructions made next belong to this place, unless it is none. Returns what they would have belonged to. */
+LLVMMetadataRef lines_at(emitter *e, span where);
+
+#endif
