@@ -38,7 +38,7 @@ const char generate_usage[] =
     "  --checkpoint PATH     a safetensors file with the weights of the model\n"
     "  --runs DIR            where runs are kept (default: runs)\n"
     "  --threads N           threads (default: one for each processor)\n"
-    "  -D axis=size, --dtype f32|f64, --chunk N    for a .rec file, as in recc\n";
+    "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n";
 
 enum { BLOCK_OF_PROMPT = 4096, STOPPED = 130 };
 

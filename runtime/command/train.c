@@ -10,7 +10,7 @@
   "  --data FILE       text in place of the one that the program names\n"                        \
   "  --threads N       threads (default: one for each processor); results do not depend on it\n" \
   "  --seed N          in place of the seed of every train block\n"                              \
-  "  -D axis=size, --dtype f32|f64, --chunk N    for a .rec file, as in recc\n"
+  "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n"
 
 const char train_usage[] =
     "rec train FILE [BLOCK...]\n"

@@ -95,6 +95,10 @@ static void *zeroed(int64_t numbers, const numeric *n) {
   return calloc((size_t)numbers + 1, (size_t)n->element_size);
 }
 
+static void *zeroed_rows(int64_t numbers, const numeric *n) {
+  return calloc((size_t)numbers + 1, (size_t)n->token_size);
+}
+
 static rec_status open_runs(const attention *a, const mapped *m, kernel_runs *r) {
   const train_model *model = a->e->of.model;
   const train_kernel *k = &a->e->of.kernels[model->ops[m->op].kernel];
@@ -113,7 +117,7 @@ static rec_status open_runs(const attention *a, const mapped *m, kernel_runs *r)
       good &= (r->before[i] = zeroed(numbers, r->n)) && (r->final[i] = zeroed(numbers, r->n)) &&
               (r->d_final[i] = zeroed(numbers, r->n)) && (r->d_before[i] = zeroed(numbers, r->n));
     } else if (k->signature->variables[i].kind == REC_OUTPUT) {
-      good &= (r->output[i] = zeroed(numbers * a->time, r->n)) != NULL;
+      good &= (r->output[i] = zeroed_rows(numbers * a->time, r->n)) != NULL;
     }
   }
   rec_status status = k->sizes(k, 1, a->time, &r->call.workspace_bytes, &r->call.saved_bytes);
@@ -145,7 +149,7 @@ static rec_status run_steps(kernel_runs *r, int64_t from, int64_t to) {
     *v = r->whole[i];
     r->gradient[i] = (kernel_memory){0};
     if (r->k->signature->variables[i].kind == REC_INPUT) {
-      v->data = (char *)v->data + from * v->time_stride * r->n->element_size;
+      v->data = (char *)v->data + from * v->time_stride * r->n->token_size;
       v->batch_stride = v->time_stride * (to - from);
     }
     if (is_state(r, i)) *v = (kernel_memory){r->before[i], 0, 0};
@@ -159,26 +163,32 @@ static void fill(const numeric *n, void *to, int64_t count, double x) {
   for (int64_t i = 0; i < count; i++) n->store(to, i, x);
 }
 
-static double mean(const numeric *n, const void *values, int64_t first, int64_t count) {
+// A one for every number of row `place` of `time` rows.
+static void fill_row(const numeric *n, void *to, int64_t time, int64_t numbers, int64_t place) {
+  for (int64_t i = 0; i < time * numbers; i++) n->store_token(to, i, i / numbers == place);
+}
+
+static double mean(double (*load)(const void *, int64_t), const void *values, int64_t first,
+                   int64_t count) {
   double sum = 0;
-  for (int64_t i = first; i < first + count; i++) sum += n->load(values, i);
+  for (int64_t i = first; i < first + count; i++) sum += load(values, i);
   return sum / (double)count;
 }
 
 // A row of M at a time: the gradient of the sum of y at i by x at every j.
 static rec_status make_map(kernel_runs *r, const mapped *m, int64_t time) {
   int64_t numbers = numbers_of(r->k->signature, m->output);
-  void *dy = zeroed(numbers * time, r->n), *dx = zeroed(numbers * time, r->n);
+  void *dy = zeroed_rows(numbers * time, r->n), *dx = zeroed_rows(numbers * time, r->n);
   rec_status status = dy && dx ? run_steps(r, 0, time) : rec_no_memory();
   for (int64_t i = 0; !status && i < time; i++) {
-    fill(r->n, dy, numbers * time, 0);
-    fill(r->n, (char *)dy + i * numbers * r->n->element_size, numbers, 1);
+    fill_row(r->n, dy, time, numbers, i);
     r->gradient[m->output] = (kernel_memory){dy, numbers * time, numbers};
     r->gradient[m->value] = (kernel_memory){dx, numbers * time, numbers};
     status = r->k->backward(r->k, &r->call);
     for (int64_t h = 0; !status && h < m->heads; h++)
       for (int64_t j = 0; j <= i; j++)
-        m->map[(h * time + i) * time + j] = mean(r->n, dx, j * numbers + h * m->width, m->width);
+        m->map[(h * time + i) * time + j] =
+            mean(r->n->load_token, dx, j * numbers + h * m->width, m->width);
   }
   free(dy);
   free(dx);
@@ -201,7 +211,7 @@ static rec_status make_entry(kernel_runs *r, int64_t from, int64_t to, double *e
     int64_t numbers = numbers_of(s, i);
     if (is_state(r, i)) fill(r->n, r->d_final[i], numbers, 0);
     if (s->variables[i].kind != REC_STATE) continue;
-    sum += mean(r->n, r->d_before[i], 0, numbers) * (double)numbers;
+    sum += mean(r->n->load, r->d_before[i], 0, numbers) * (double)numbers;
     count += numbers;
   }
   *entry = sum / (double)count;

@@ -18,6 +18,7 @@ struct executor {
   void *workspace;
   int64_t workspace_bytes;
   void *scratch;  // a parameter's gradient on its way to being added
+  void *room;     // of linear products
 };
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -108,8 +109,13 @@ static int64_t padded(int64_t bytes) {
 }
 
 typedef struct executor_sizes {
-  int64_t activations, workspace, scratch, saved;
+  int64_t activations, workspace, scratch, saved, room;
 } executor_sizes;
+
+static int64_t linear_room(const train_model *m, const model_op *op, const numeric *n) {
+  if (op->kind != OP_LINEAR) return 0;
+  return n->linear_room(m->tensors[op->in[0]].elements, m->tensors[op->row].elements);
+}
 
 static rec_status measure(const train_model *m, const train_kernel *kernels, const numeric *n,
                           int64_t batch, int64_t time, bool backward, executor_sizes *sizes,
@@ -117,11 +123,13 @@ static rec_status measure(const train_model *m, const train_kernel *kernels, con
   int64_t tokens;
   *sizes = (executor_sizes){0};
   if (!rec_multiply(batch, time, &tokens) || !rec_multiply(m->row, tokens, &sizes->activations) ||
-      !rec_multiply(sizes->activations, n->element_size, &sizes->activations))
+      !rec_multiply(sizes->activations, n->token_size, &sizes->activations))
     return rec_no_memory();
   sizes->activations = padded(sizes->activations);
   if (backward) sizes->scratch = padded(m->largest_parameter * n->element_size);
   for (int i = 0; i < m->op_count; i++) {
+    int64_t room = linear_room(m, &m->ops[i], n);
+    if (room > sizes->room) sizes->room = padded(room);
     if (m->ops[i].kind != OP_CALL) continue;
     int64_t workspace = 0, saved = 0;
     const train_kernel *k = &kernels[m->ops[i].kernel];
@@ -139,7 +147,7 @@ rec_status executor_bytes(const train_model *m, const train_kernel *kernels, con
                           int64_t batch, int64_t time, bool backward, int64_t *bytes) {
   executor_sizes sizes;
   rec_status status = measure(m, kernels, n, batch, time, backward, &sizes, NULL);
-  *bytes = sizes.activations + sizes.workspace + sizes.scratch + sizes.saved;
+  *bytes = sizes.activations + sizes.workspace + sizes.scratch + sizes.saved + sizes.room;
   return status;
 }
 
@@ -157,6 +165,7 @@ void executor_free(executor *x) {
   free(x->saved_bytes);
   free(x->workspace);
   free(x->scratch);
+  free(x->room);
   free(x);
 }
 
@@ -179,7 +188,8 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
   if (!status) {
     x->workspace_bytes = sizes.workspace;
     bool good = allocate(sizes.activations, &x->activations) &&
-                allocate(sizes.workspace, &x->workspace) && allocate(sizes.scratch, &x->scratch);
+                allocate(sizes.workspace, &x->workspace) && allocate(sizes.scratch, &x->scratch) &&
+                allocate(sizes.room, &x->room);
     for (int i = 0; good && i < model->op_count; i++)
       good = allocate(x->saved_bytes[i], &x->saved[i]);
     if (!good) status = rec_no_memory();
@@ -205,8 +215,7 @@ typedef struct run {
 
 static rows rows_of(const run *r, int tensor) {
   const model_tensor *t = &r->x->model->tensors[tensor];
-  char *data =
-      (char *)r->x->activations + (t->place * r->tokens + t->offset) * r->x->n->element_size;
+  char *data = (char *)r->x->activations + (t->place * r->tokens + t->offset) * r->x->n->token_size;
   return (rows){data, r->tokens, t->elements, t->stride};
 }
 
@@ -282,7 +291,8 @@ static rec_status forward(const run *r, int number) {
       break;
     case OP_LINEAR:
       n->linear(rows_of(r, op->in[0]), use_values(r, &op->uses[0]),
-                op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL, rows_of(r, op->row));
+                op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL, rows_of(r, op->row),
+                r->x->room);
       break;
     case OP_CALL: {
       kernel_call call = bind_call(r, number, &memory);
@@ -348,7 +358,7 @@ static rec_status backward(const run *r, const model_step *step) {
     n->linear_backward(rows_of(r, op->in[0]), use_values(r, &op->uses[0]),
                        rows_of(r, step->d_out[0]), optional_rows(r, step->d_in[0]), step->add,
                        use_gradients(r, &op->uses[0]),
-                       op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL);
+                       op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL, r->x->room);
   return REC_OK;
 }
 
@@ -376,7 +386,7 @@ rec_status executor_logits(executor *x, const void *parameters, const shard *s, 
   for (int64_t b = 0; b < s->batch; b++) {
     int64_t last = ((b + 1) * s->time - 1) * all.stride;
     for (int i = 0; i < m->vocabulary; i++)
-      logits[b * m->vocabulary + i] = x->n->load(all.data, last + i);
+      logits[b * m->vocabulary + i] = x->n->load_token(all.data, last + i);
   }
   return REC_OK;
 }
@@ -418,12 +428,7 @@ rec_status executor_run(executor *x, const void *parameters, const shard *s, dou
 
 // ---- numbers that are not finite ----------------------------------------------------------------
 
-static bool finite_rows(const numeric *n, rows y) {
-  double sum = 0;
-  for (int64_t i = 0; y.data && i < y.count; i++)
-    sum += n->square_sum((const char *)y.data + i * y.stride * n->element_size, y.width);
-  return isfinite(sum);
-}
+static bool finite_rows(const numeric *n, rows y) { return !y.data || isfinite(n->row_squares(y)); }
 
 // What people know an operation by: a weight or a state of it, else the recurrence.
 static const char *op_name(const run *r, const model_op *op) {

@@ -24,7 +24,7 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   *made = NULL;
   if (!g) return rec_no_memory();
   *g = (generator){.of = of, .weights = weights, .threads = threads, .window = LONGEST_WINDOW};
-  while (g->window > 1 && m->row * g->window * of->n->element_size > WINDOW_BYTES) g->window /= 2;
+  while (g->window > 1 && m->row * g->window * of->n->token_size > WINDOW_BYTES) g->window /= 2;
   for (int i = 0; i < 2; i++)
     g->states[i] = calloc((size_t)m->state_elements + 1, (size_t)of->n->element_size);
   g->before = calloc((size_t)m->state_count + 1, sizeof *g->before);

@@ -167,6 +167,9 @@ static void announce(const loop *l) {
       ((double)trainer_bytes(m) + (double)l->data.count * 2) / mib, (double)m->weights / mib,
       (double)m->gradients / mib, (double)m->moments / mib, (double)m->activations / mib,
       (double)m->states / mib, ((double)m->data + (double)l->data.count * 2) / mib);
+  if (m->spared)
+    printf("  activations in bf16: %.1f MiB less than in f32; weights, gradients and moments f32\n",
+           (double)m->spared / mib);
   if (l->t->step) printf("  continues at step %" PRId64 "\n", l->t->step);
   fflush(stdout);
 }

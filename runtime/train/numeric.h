@@ -1,9 +1,13 @@
-// The arithmetic of a model outside its recurrences, for float and double: matrix products through
-// BLAS, tables of embeddings, the loss, the optimizer. Everything runs on the calling thread and
-// sums in a fixed order.
+// The arithmetic of a model outside its recurrences: matrix products through BLAS, tables of
+// embeddings, the loss, the optimizer. Everything runs on the calling thread and sums in a fixed
+// order.
 //
-// Rows are tokens. A `rows` view is a part of wider rows: `stride` elements from one row to the
-// next.
+// Rows are tokens: activations and their gradients. A `rows` view is a part of wider rows: `stride`
+// elements from one row to the next. Weights, their gradients and moments, and states are float or
+// double. Rows have the same type, or with float bfloat16: then what is read is widened, everything is
+// computed and summed in float, and a result is rounded once when it is written. The weights of
+// matrix products and tables are rounded to bfloat16 as they are read; the block of weights itself
+// keeps its digits, so that small steps add up.
 #ifndef REC_TRAIN_NUMERIC_H
 #define REC_TRAIN_NUMERIC_H
 
@@ -21,15 +25,18 @@ typedef struct adamw_step {
   double gradient_scale;            // clipping by the global norm
 } adamw_step;
 
-// The operations for one element type. `weight` is [out][in] row-major, `table` is
+// The operations for one pair of types. `weight` is [out][in] row-major, `table` is
 // [symbols][width].
 typedef struct numeric {
-  int element_size;
+  int element_size;  // of weights, their gradients and moments, states
+  int token_size;    // of an element of a row
+  // Bytes of memory that `linear` and `linear_backward` work in.
+  int64_t (*linear_room)(int64_t in, int64_t out);
   // y = x weight^T (+ bias)
-  void (*linear)(rows x, const void *weight, const void *bias, rows y);
+  void (*linear)(rows x, const void *weight, const void *bias, rows y, void *room);
   // dx = (dx +) dy weight, unless dx.data is NULL; d_weight += dy^T x; d_bias += column sums of dy
   void (*linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
-                          void *d_weight, void *d_bias);
+                          void *d_weight, void *d_bias, void *room);
   void (*embed)(const uint16_t *tokens, const void *table, rows y);
   void (*embed_backward)(const uint16_t *tokens, rows dy, void *d_table);
   // Sum over the rows of -log softmax(logits)[target], in nats; with `losses` each row's own.
@@ -41,6 +48,10 @@ typedef struct numeric {
   void (*hits)(rows logits, const uint16_t *targets, uint8_t *hits);
   void (*add)(rows to, rows from);
   void (*zero)(rows to);
+  double (*row_squares)(rows x);  // the sum of their squares
+  void (*store_token)(void *row, int64_t position, double value);
+  double (*load_token)(const void *row, int64_t position);
+  // Of weights, their gradients and states:
   void (*sum_into)(void *to, const void *from, int64_t count);  // to += from
   double (*square_sum)(const void *values, int64_t count);
   void (*adamw)(void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
@@ -51,6 +62,6 @@ typedef struct numeric {
 
 enum { NO_TARGET = 0xFFFF };
 
-extern const numeric numeric_f32, numeric_f64;
+extern const numeric numeric_f32, numeric_f64, numeric_bf16;
 
 #endif

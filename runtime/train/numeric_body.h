@@ -1,97 +1,90 @@
-// The body of numeric.c for one element type: REAL, and OF(name) for the names. Included once for
-// each.
-
-static void OF(linear)(rows x, const void *weight, const void *bias, rows y) {
-  if (!x.count) return;
-  const REAL *b = bias;
-  if (b)
-    for (int64_t i = 0; i < y.count; i++)
-      memcpy((REAL *)y.data + i * y.stride, b, (size_t)y.width * sizeof(REAL));
-  BLAS(gemm)
-  (CblasRowMajor, CblasNoTrans, CblasTrans, (int)x.count, (int)y.width, (int)x.width, 1, x.data,
-   (int)x.stride, weight, (int)x.width, b ? 1 : 0, y.data, (int)y.stride);
-}
-
-static void OF(linear_backward)(rows x, const void *weight, rows dy, rows dx, bool add_to_dx,
-                                void *d_weight, void *d_bias) {
-  if (!x.count) return;
-  if (dx.data) BLAS(gemm)
-  (CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)x.count, (int)x.width, (int)dy.width, 1, dy.data,
-   (int)dy.stride, weight, (int)x.width, add_to_dx ? 1 : 0, dx.data, (int)dx.stride);
-  BLAS(gemm)
-  (CblasRowMajor, CblasTrans, CblasNoTrans, (int)dy.width, (int)x.width, (int)x.count, 1, dy.data,
-   (int)dy.stride, x.data, (int)x.stride, 1, d_weight, (int)x.width);
-  REAL *db = d_bias;
-  for (int64_t i = 0; db && i < dy.count; i++) {
-    const REAL *row = (const REAL *)dy.data + i * dy.stride;
-    for (int64_t j = 0; j < dy.width; j++) db[j] += row[j];
-  }
-}
+// The body of numeric.c for one pair of types: REAL of weights, TOKEN of rows with WIDE and NARROW
+// between them, and OF(name) for the names. Included once for each, after its linear products.
 
 static void OF(embed)(const uint16_t *tokens, const void *table, rows y) {
-  for (int64_t i = 0; i < y.count; i++)
-    memcpy((REAL *)y.data + i * y.stride, (const REAL *)table + tokens[i] * y.width,
-           (size_t)y.width * sizeof(REAL));
+  for (int64_t i = 0; i < y.count; i++) {
+    TOKEN *to = (TOKEN *)y.data + i * y.stride;
+    const REAL *from = (const REAL *)table + tokens[i] * y.width;
+    for (int64_t j = 0; j < y.width; j++) to[j] = NARROW(from[j]);
+  }
 }
 
 static void OF(embed_backward)(const uint16_t *tokens, rows dy, void *d_table) {
   for (int64_t i = 0; i < dy.count; i++) {
-    const REAL *from = (const REAL *)dy.data + i * dy.stride;
+    const TOKEN *from = (const TOKEN *)dy.data + i * dy.stride;
     REAL *to = (REAL *)d_table + tokens[i] * dy.width;
-    for (int64_t j = 0; j < dy.width; j++) to[j] += from[j];
+    for (int64_t j = 0; j < dy.width; j++) to[j] += WIDE(from[j]);
   }
 }
 
-// One row: writes exp(x - max) into `terms` (may be x itself) and returns their sum.
-static double OF(exponentials)(const REAL *x, int64_t width, REAL max, REAL *terms) {
+// One row: writes exp(x - max) into `terms` and returns their sum.
+static double OF(exponentials)(const TOKEN *x, int64_t width, REAL max, REAL *terms) {
   double sum = 0;
-  for (int64_t j = 0; j < width; j++) sum += terms[j] = EXP(x[j] - max);
+  for (int64_t j = 0; j < width; j++) sum += terms[j] = EXP(WIDE(x[j]) - max);
   return sum;
 }
 
 static double OF(cross_entropy)(rows logits, const uint16_t *targets, const float *weights,
                                 double scale, rows d_logits, float *losses) {
   double total = 0;
-  REAL scratch[MAX_SYMBOLS];
+  REAL terms[MAX_SYMBOLS];
   for (int64_t i = 0; i < logits.count; i++) {
-    const REAL *x = (const REAL *)logits.data + i * logits.stride;
-    REAL *dx = d_logits.data ? (REAL *)d_logits.data + i * d_logits.stride : scratch;
+    const TOKEN *x = (const TOKEN *)logits.data + i * logits.stride;
     double weight = targets[i] == NO_TARGET ? 0 : weights ? (double)weights[i] : 1;
     bool counts = weight > 0;
-    REAL max = x[0], at_target = counts ? x[targets[i]] : 0;
-    for (int64_t j = 1; j < logits.width; j++) max = x[j] > max ? x[j] : max;
-    double sum = OF(exponentials)(x, logits.width, max, dx);
+    REAL max = WIDE(x[0]), at_target = counts ? WIDE(x[targets[i]]) : 0;
+    for (int64_t j = 1; j < logits.width; j++) max = WIDE(x[j]) > max ? WIDE(x[j]) : max;
+    double sum = OF(exponentials)(x, logits.width, max, terms);
     double loss = counts ? weight * (log(sum) + (double)max - (double)at_target) : 0;
     total += loss;
     if (losses) losses[i] = (float)loss;
     if (!d_logits.data) continue;
+    TOKEN *dx = (TOKEN *)d_logits.data + i * d_logits.stride;
     REAL factor = counts ? (REAL)(weight * scale / sum) : 0;
-    for (int64_t j = 0; j < logits.width; j++) dx[j] *= factor;
-    if (counts) dx[targets[i]] -= (REAL)(weight * scale);
+    for (int64_t j = 0; j < logits.width; j++) terms[j] *= factor;
+    if (counts) terms[targets[i]] -= (REAL)(weight * scale);
+    for (int64_t j = 0; j < logits.width; j++) dx[j] = NARROW(terms[j]);
   }
   return total;
 }
 
 static void OF(hits)(rows logits, const uint16_t *targets, uint8_t *hits) {
   for (int64_t i = 0; i < logits.count; i++) {
-    const REAL *x = (const REAL *)logits.data + i * logits.stride;
+    const TOKEN *x = (const TOKEN *)logits.data + i * logits.stride;
     int64_t best = 0;
-    for (int64_t j = 1; j < logits.width; j++) best = x[j] > x[best] ? j : best;
+    for (int64_t j = 1; j < logits.width; j++) best = WIDE(x[j]) > WIDE(x[best]) ? j : best;
     hits[i] = targets[i] == best;
   }
 }
 
 static void OF(add)(rows to, rows from) {
   for (int64_t i = 0; i < to.count; i++) {
-    REAL *restrict y = (REAL *)to.data + i * to.stride;
-    const REAL *restrict x = (const REAL *)from.data + i * from.stride;
-    for (int64_t j = 0; j < to.width; j++) y[j] += x[j];
+    TOKEN *restrict y = (TOKEN *)to.data + i * to.stride;
+    const TOKEN *restrict x = (const TOKEN *)from.data + i * from.stride;
+    for (int64_t j = 0; j < to.width; j++) y[j] = NARROW(WIDE(y[j]) + WIDE(x[j]));
   }
 }
 
 static void OF(zero)(rows to) {
   for (int64_t i = 0; i < to.count; i++)
-    memset((REAL *)to.data + i * to.stride, 0, (size_t)to.width * sizeof(REAL));
+    memset((TOKEN *)to.data + i * to.stride, 0, (size_t)to.width * sizeof(TOKEN));
+}
+
+static double OF(row_squares)(rows x) {
+  double sum = 0;
+  for (int64_t i = 0; i < x.count; i++) {
+    const TOKEN *row = (const TOKEN *)x.data + i * x.stride;
+    for (int64_t j = 0; j < x.width; j++) sum += (double)WIDE(row[j]) * (double)WIDE(row[j]);
+  }
+  return sum;
+}
+
+static void OF(store_token)(void *row, int64_t position, double value) {
+  ((TOKEN *)row)[position] = NARROW((REAL)value);
+}
+
+static double OF(load_token)(const void *row, int64_t position) {
+  return (double)WIDE(((const TOKEN *)row)[position]);
 }
 
 static void OF(sum_into)(void *to, const void *from, int64_t count) {
@@ -132,18 +125,8 @@ static double OF(load)(const void *from, int64_t position) {
 }
 
 const numeric OF(numeric) = {
-    sizeof(REAL),
-    OF(linear),
-    OF(linear_backward),
-    OF(embed),
-    OF(embed_backward),
-    OF(cross_entropy),
-    OF(hits),
-    OF(add),
-    OF(zero),
-    OF(sum_into),
-    OF(square_sum),
-    OF(adamw),
-    OF(store),
-    OF(load),
+    sizeof(REAL),   sizeof(TOKEN),      OF(linear_room),   OF(linear),     OF(linear_backward),
+    OF(embed),      OF(embed_backward), OF(cross_entropy), OF(hits),       OF(add),
+    OF(zero),       OF(row_squares),    OF(store_token),   OF(load_token), OF(sum_into),
+    OF(square_sum), OF(adamw),          OF(store),         OF(load),
 };

@@ -62,10 +62,10 @@ rec_status session_open(const rec_module *module, const session_options *options
   openblas_set_num_threads(1); /* threads are ours: results must not depend on their number */
   rec_status status = s->options.has_seed ? reseed(s, &json) : REC_OK;
   if (!status) status = train_program_read(json, &s->program);
-  if (!status && rec_dtype_size(module->dtype) < 4)
+  if (!status && module->dtype == REC_F16)
     status = rec_fail(REC_ERROR_UNSUPPORTED,
-                      "expected a model in f32 or f64, found %s; compile it without --dtype",
-                      rec_number_text(module->dtype));
+                      "expected a model in f32, f64 or bf16, found f16, which is too narrow for "
+                      "gradients; compile it with --dtype bf16");
   if (!status) status = find_kernels(s);
   if (status)
     session_close(s);
@@ -83,9 +83,12 @@ void session_close(session *s) {
 }
 
 trained_model session_model(const session *s, const train_block *block) {
-  bool f64 = s->module->dtype == REC_F64;
-  return (trained_model){&s->program->models[block->model], s->kernels,
-                         f64 ? &numeric_f64 : &numeric_f32, f64 ? REC_F64 : REC_F32};
+  rec_dtype tokens = s->module->dtype;
+  const numeric *n = tokens == REC_F64    ? &numeric_f64
+                     : tokens == REC_BF16 ? &numeric_bf16
+                                          : &numeric_f32;
+  return (trained_model){&s->program->models[block->model], s->kernels, n,
+                         tokens == REC_F64 ? REC_F64 : REC_F32};
 }
 
 // ---- files --------------------------------------------------------------------------------------

@@ -119,6 +119,8 @@ static rec_status make_executors(trainer *t) {
     status = executor_new(t->of.model, t->of.kernels, t->of.n, batch, t->block->context, true,
                           &t->in->executors[i]);
   t->memory.activations = bytes * workers;
+  t->memory.spared = t->of.model->row * batch * t->block->context * workers *
+                     (t->of.n->element_size - t->of.n->token_size);
   if (!status && !make_state_gradients(t, workers, batch)) status = rec_no_memory();
   return status;
 }

@@ -13,11 +13,12 @@ typedef struct trained_model {
   const train_model *model;
   const train_kernel *kernels;
   const numeric *n;
-  rec_dtype dtype;
+  rec_dtype dtype;  // of weights and states
 } trained_model;
 
 typedef struct trainer_memory {
   int64_t weights, gradients, moments, activations, states, data;  // bytes
+  int64_t spared;  // that the activations would take more in the type of the weights
 } trainer_memory;
 
 typedef struct trainer {

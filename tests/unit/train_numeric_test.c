@@ -82,8 +82,9 @@ static problem new_problem(void) {
 static double loss_of(problem *p, double *d_logits) {
   double logits[TOKENS * OUT];
   rows x = {p->x, TOKENS, IN, IN}, y = {logits, TOKENS, OUT, OUT};
-  numeric_f64.linear(x, p->weight, p->bias, y);
-  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT}, NULL);
+  numeric_f64.linear(x, p->weight, p->bias, y, NULL);
+  return numeric_f64.cross_entropy(y, p->targets, NULL, 1, (rows){d_logits, TOKENS, OUT, OUT},
+                                   NULL);
 }
 
 static void check_gradient(problem *p, double *values, const double *gradient, int count) {
@@ -104,10 +105,103 @@ static void gradients_equal_differences(void **state) {
   double d_logits[TOKENS * OUT], dx[TOKENS * IN], dw[OUT * IN] = {0}, db[OUT] = {0};
   rows x = {p.x, TOKENS, IN, IN}, dy = {d_logits, TOKENS, OUT, OUT};
   loss_of(&p, d_logits);
-  numeric_f64.linear_backward(x, p.weight, dy, (rows){dx, TOKENS, IN, IN}, false, dw, db);
+  numeric_f64.linear_backward(x, p.weight, dy, (rows){dx, TOKENS, IN, IN}, false, dw, db, NULL);
   check_gradient(&p, p.x, dx, TOKENS * IN);
   check_gradient(&p, p.weight, dw, OUT * IN);
   check_gradient(&p, p.bias, db, OUT);
+}
+
+// ---- rows in bfloat16 ---------------------------------------------------------------------------
+
+// More rows than a panel has, cut out of wider rows; small whole numbers, exact in bfloat16 unless a
+// test wants them rounded.
+enum { MANY = 300, WIDE_IN = 5, WIDE_OUT = 7, STRIDE = 11 };
+
+typedef struct narrow_problem {
+  uint16_t x[MANY * STRIDE], y[MANY * STRIDE], dx[MANY * STRIDE];
+  float weight[WIDE_OUT * WIDE_IN], bias[WIDE_OUT], dw[WIDE_OUT * WIDE_IN], db[WIDE_OUT];
+  char room[65536];
+} narrow_problem;
+
+static double narrow_at(const uint16_t *values, int row, int column) {
+  return numeric_bf16.load_token(values, (int64_t)row * STRIDE + column);
+}
+
+static narrow_problem *new_narrow_problem(void) {
+  static narrow_problem p;
+  memset(&p, 0, sizeof p);
+  for (int i = 0; i < MANY * STRIDE; i++) {
+    numeric_bf16.store_token(p.x, i, (double)random_below(1, 5, (uint64_t)i, 5) - 2);
+    numeric_bf16.store_token(p.dx, i, 3);
+  }
+  for (int i = 0; i < WIDE_OUT * WIDE_IN; i++)
+    p.weight[i] = (float)random_below(1, 6, (uint64_t)i, 9) - 4;
+  for (int i = 0; i < WIDE_OUT; i++) p.bias[i] = (float)i;
+  assert_true(numeric_bf16.linear_room(WIDE_IN, WIDE_OUT) <= (int64_t)sizeof p.room);
+  return &p;
+}
+
+static void products_of_bfloat_rows_are_exact_where_they_can_be(void **state) {
+  (void)state;
+  narrow_problem *p = new_narrow_problem();
+  rows x = {p->x, MANY, WIDE_IN, STRIDE}, y = {p->y, MANY, WIDE_OUT, STRIDE},
+       dx = {p->dx, MANY, WIDE_IN, STRIDE};
+  numeric_bf16.linear(x, p->weight, p->bias, y, p->room);
+  numeric_bf16.linear_backward(x, p->weight, y, dx, true, p->dw, p->db, p->room);
+  double dw[WIDE_OUT][WIDE_IN] = {0}, db[WIDE_OUT] = {0};
+  for (int t = 0; t < MANY; t++) {
+    for (int o = 0; o < WIDE_OUT; o++) {
+      double sum = o;
+      for (int i = 0; i < WIDE_IN; i++) sum += p->weight[o * WIDE_IN + i] * narrow_at(p->x, t, i);
+      assert_true(narrow_at(p->y, t, o) == sum);
+      for (int i = 0; i < WIDE_IN; i++) dw[o][i] += sum * narrow_at(p->x, t, i);
+      db[o] += sum;
+    }
+    assert_true(narrow_at(p->y, t, WIDE_OUT) == 0);  // between the rows
+    for (int i = 0; i < WIDE_IN; i++) {
+      double sum = 3;
+      for (int o = 0; o < WIDE_OUT; o++) sum += p->weight[o * WIDE_IN + i] * narrow_at(p->y, t, o);
+      assert_true(fabs(narrow_at(p->dx, t, i) - sum) <= fabs(sum) / 256);
+    }
+  }
+  for (int o = 0; o < WIDE_OUT; o++) {
+    assert_true(p->db[o] == (float)db[o]);
+    for (int i = 0; i < WIDE_IN; i++) assert_true(p->dw[o * WIDE_IN + i] == (float)dw[o][i]);
+  }
+}
+
+// 1 + 2^-8 lies between two numbers of bfloat16 and goes to the even one, 1; 1 + 3 * 2^-9 to 1 + 2^-7.
+static void weights_are_rounded_where_they_are_read(void **state) {
+  (void)state;
+  narrow_problem *p = new_narrow_problem();
+  const float weight[2] = {1 + 0x1p-8f, 1 + 0x3p-9f};
+  numeric_bf16.store_token(p->x, 0, 1);
+  numeric_bf16.linear((rows){p->x, 1, 1, 1}, weight, NULL, (rows){p->y, 1, 2, 2}, p->room);
+  assert_true(narrow_at(p->y, 0, 0) == 1 && narrow_at(p->y, 0, 1) == 1 + 0x1p-7);
+  const uint16_t token = 1;
+  numeric_bf16.embed(&token, weight, (rows){p->y, 1, 1, 1});
+  assert_true(narrow_at(p->y, 0, 0) == 1 + 0x1p-7);
+}
+
+// The loss of rows in bfloat16 is that of the same numbers in float; its gradient is rounded once.
+static void loss_of_bfloat_rows_is_that_of_floats(void **state) {
+  (void)state;
+  uint16_t narrow[TOKENS * OUT];
+  float wide[TOKENS * OUT];
+  problem p = new_problem();
+  for (int i = 0; i < TOKENS * OUT; i++) {
+    numeric_bf16.store_token(narrow, i, p.x[i % (TOKENS * IN)]);
+    wide[i] = (float)numeric_bf16.load_token(narrow, i);
+  }
+  rows few = {narrow, TOKENS, OUT, OUT}, all = {wide, TOKENS, OUT, OUT};
+  double expected = numeric_f32.cross_entropy(all, p.targets, NULL, 0.5, all, NULL),
+         found = numeric_bf16.cross_entropy(few, p.targets, NULL, 0.5, few, NULL);
+  assert_true(found == expected);
+  for (int i = 0; i < TOKENS * OUT; i++)
+    assert_true(fabs(numeric_bf16.load_token(narrow, i) - (double)wide[i]) <=
+                fabs((double)wide[i]) / 256);
+  numeric_bf16.store_token(narrow, 0, NAN);
+  assert_true(isnan(numeric_bf16.load_token(narrow, 0)) && isnan(numeric_bf16.row_squares(few)));
 }
 
 static void embedding_gradients_add_up(void **state) {
@@ -141,9 +235,15 @@ static void adamw_steps_by_the_rate(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(random_bits_are_philox),     cmocka_unit_test(draws_have_their_moments),
-      cmocka_unit_test(pool_runs_each_task_once),   cmocka_unit_test(gradients_equal_differences),
-      cmocka_unit_test(embedding_gradients_add_up), cmocka_unit_test(adamw_steps_by_the_rate),
+      cmocka_unit_test(random_bits_are_philox),
+      cmocka_unit_test(draws_have_their_moments),
+      cmocka_unit_test(pool_runs_each_task_once),
+      cmocka_unit_test(gradients_equal_differences),
+      cmocka_unit_test(embedding_gradients_add_up),
+      cmocka_unit_test(adamw_steps_by_the_rate),
+      cmocka_unit_test(products_of_bfloat_rows_are_exact_where_they_can_be),
+      cmocka_unit_test(weights_are_rounded_where_they_are_read),
+      cmocka_unit_test(loss_of_bfloat_rows_is_that_of_floats),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
