@@ -1,52 +1,55 @@
-// rec generate: a trained model of bytes reads a prompt and writes on.
-#include <errno.h>
+// rec generate: a trained model reads a prompt and writes on.
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/command/command.h"
+#include "runtime/command/writer.h"
 #include "runtime/train/checkpoint.h"
-#include "runtime/train/generate.h"
-#include "runtime/train/sample.h"
 #include "runtime/train/session.h"
 
 const char generate_usage[] =
     "rec generate FILE[:BLOCK]\n"
     "\n"
-    "Writes text with a model of bytes of a compiled library or of a .rec file: reads the prompt, "
-    "then samples byte after\n"
-    "byte to standard output, in memory that does not grow. The weights are those that `rec train` "
-    "left in RUNS/BLOCK; without\n"
-    "BLOCK, of the last train block that has a checkpoint. Text and options alone decide what is "
-    "written, not the threads.\n"
+    "Writes text with a model of a compiled library or of a .rec file: reads the prompt, then "
+    "samples byte after byte to\n"
+    "standard output, in memory that does not grow. The weights are those that `rec train` left in "
+    "RUNS/BLOCK; without BLOCK,\n"
+    "of the last train block that has a checkpoint. Text and options alone decide what is written, "
+    "not the threads.\n"
+    "The prompt and the text of a model of token files or of a task are numbers between blanks; "
+    "tools/tokenize turns text\n"
+    "into them (--encode) and back (--decode).\n"
     "\n"
     "  --prompt TEXT         what the text begins with; it is not written again\n"
     "  --prompt-file FILE    the same from a file, or from standard input: -\n"
-    "                        without a prompt the text begins as if after the end of a line\n"
-    "  --tokens N            bytes to write (default: 200)\n"
-    "  --temperature X       above 1 bolder, below 1 safer; 0: always the most probable byte "
+    "                        without a prompt the text begins as if after the end of a line, or "
+    "after token 0\n"
+    "  --tokens N            bytes, characters or tokens to write (default: 200)\n"
+    "  --temperature X       above 1 bolder, below 1 safer; 0: always the most probable one "
     "(default: 1)\n"
     "  --greedy              --temperature 0\n"
-    "  --top-k K             draw from the K most probable bytes\n"
-    "  --top-p P             draw from the fewest most probable bytes that make up the probability "
+    "  --top-k K             draw from the K most probable ones\n"
+    "  --top-p P             draw from the fewest most probable ones that make up the probability "
     "P\n"
     "  --seed S              another seed, another text (default: 1)\n"
+    "  --logits FILE         the logits that each one was drawn from, as the tensor `logits` of a "
+    "safetensors file\n"
     "  --checkpoint PATH     a safetensors file with the weights of the model\n"
     "  --runs DIR            where runs are kept (default: runs)\n"
     "  --threads N           threads (default: one for each processor)\n"
     "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n";
 
-enum { BLOCK_OF_PROMPT = 4096, STOPPED = 130 };
+enum { MOST_BYTES = 256, MOST_TOKENS = 65536, STOPPED = 130 };
 
 typedef struct generate_request {
   session_options options;
   module_request module;
   sample_options sample;
-  const char *prompt, *prompt_file, *checkpoint, *block;
+  const char *prompt, *prompt_file, *checkpoint, *block, *logits;
   int64_t tokens;
 } generate_request;
 
@@ -63,7 +66,7 @@ static bool read_number(words *w, generate_request *r) {
   int64_t number;
   if (take_number(w, "--tokens", 0, &r->tokens)) return true;
   if (take_number(w, "--top-k", 1, &number))
-    return r->sample.top_k = number < SAMPLE_MOST_TOKENS ? (int)number : 0, true;
+    return r->sample.top_k = number < MOST_TOKENS ? (int)number : 0, true;
   if (take_number(w, "--seed", 0, &number)) return r->sample.seed = (uint64_t)number, true;
   if (take_number(w, "--threads", 1, &number))
     return r->options.threads = number < 1024 ? (int)number : 1024, true;
@@ -74,7 +77,7 @@ static bool read_number(words *w, generate_request *r) {
 static bool read_option(words *w, generate_request *r) {
   if (take_flag(w, "--greedy")) return r->sample.temperature = 0, true;
   return take_value(w, "--prompt", &r->prompt) || take_value(w, "--prompt-file", &r->prompt_file) ||
-         take_value(w, "--checkpoint", &r->checkpoint) ||
+         take_value(w, "--checkpoint", &r->checkpoint) || take_value(w, "--logits", &r->logits) ||
          take_value(w, "--runs", &r->options.runs) || read_number(w, r) ||
          take_module_option(w, &r->module);
 }
@@ -144,185 +147,90 @@ static rec_status find_weights(const generate_request *r, const session *s,
                   r->block ? "the block " : "a block", r->block ? r->block : "", s->options.runs);
 }
 
-// `characters`: those of the model's tokens, NULL where they are bytes.
-static rec_status load_weights(const generate_request *r, const session *s, trained_model *of,
-                               void **weights, char **characters) {
+typedef struct model_of_text {
+  trained_model of;
+  void *weights;
+  text_kind kind;
+  char *characters;  // of TEXT_CHARACTERS
+} model_of_text;
+
+static rec_status load_model(const generate_request *r, const session *s, model_of_text *m) {
   const train_block *block;
   char *path = NULL;
   rec_status status = find_weights(r, s, &block, &path);
   if (!status) {
-    *of = session_model(s, block);
-    if (block->source.kind == SOURCE_TOKENS)
-      status = rec_fail(REC_ERROR_UNSUPPORTED,
-                        "expected a model of bytes or characters, found one of a file of tokens");
-    else if (of->model->vocabulary > SAMPLE_MOST_TOKENS)
-      status = rec_fail(REC_ERROR_UNSUPPORTED,
-                        "expected a model of bytes, of at most %d symbols, found %d",
-                        SAMPLE_MOST_TOKENS, of->model->vocabulary);
+    m->of = session_model(s, block);
+    m->weights = calloc((size_t)m->of.model->parameter_elements + 1, (size_t)m->of.n->element_size);
+    status = m->weights ? checkpoint_load_weights(&m->of, m->weights, path) : rec_no_memory();
   }
-  if (!status) {
-    *weights = calloc((size_t)of->model->parameter_elements + 1, (size_t)of->n->element_size);
-    status = *weights ? checkpoint_load_weights(of, *weights, path) : rec_no_memory();
-  }
-  if (!status) status = checkpoint_characters(path, characters);
+  if (!status) status = checkpoint_characters(path, &m->characters);
   free(path);
-  return status;
+  if (status) return status;
+  bool numbers = block->generated || block->source.kind == SOURCE_TOKENS;
+  m->kind = numbers ? TEXT_NUMBERS : m->characters ? TEXT_CHARACTERS : TEXT_BYTES;
+  if (m->kind == TEXT_BYTES && m->of.model->vocabulary > MOST_BYTES)
+    return rec_fail(REC_ERROR_UNSUPPORTED,
+                    "expected a model of bytes, of at most %d symbols, found %d", MOST_BYTES,
+                    m->of.model->vocabulary);
+  return REC_OK;
 }
 
-// ---- reading and writing ------------------------------------------------------------------------
-
-// A text that is read and written, byte by byte.
-typedef struct writer {
-  const generate_request *request;
-  generator *g;
-  int vocabulary;
-  train_alphabet alphabet;
-  char part[4];  // of a character that the bytes read so far do not end
-  size_t part_size;
-  int64_t read, written;
-  double read_seconds, written_seconds;
-} writer;
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-// Characters may begin in one block of bytes and end in the next.
-static rec_status read_characters(writer *w, const char *bytes, size_t count) {
-  uint16_t tokens[BLOCK_OF_PROMPT + 4];
-  char text[BLOCK_OF_PROMPT + 4];
-  int64_t found = 0;
-  size_t at = 0, size = w->part_size + count;
-  memcpy(text, w->part, w->part_size);
-  memcpy(text + w->part_size, bytes, count);
-  for (int length; at < size; at += (size_t)length, found++) {
-    length = train_alphabet_read(&w->alphabet, text + at, size - at, &tokens[found]);
-    if (length < 0) break;
-    if (!length)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of characters of the model's text, found another as "
-                      "character %" PRId64,
-                      w->read + found);
-  }
-  w->part_size = size - at;
-  memcpy(w->part, text + at, size - at);
-  w->read += found;
-  return generator_read(w->g, tokens, found);
-}
-
-static rec_status read_bytes(writer *w, const unsigned char *bytes, size_t count) {
-  if (w->alphabet.characters) return read_characters(w, (const char *)bytes, count);
-  uint16_t tokens[BLOCK_OF_PROMPT];
-  for (size_t i = 0; i < count; i++) {
-    if (bytes[i] >= w->vocabulary)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "expected a prompt of bytes below %d, found %d at byte %" PRId64,
-                      w->vocabulary, bytes[i], w->read + (int64_t)i);
-    tokens[i] = bytes[i];
-  }
-  w->read += (int64_t)count;
-  return generator_read(w->g, tokens, (int64_t)count);
-}
-
-static rec_status read_file(writer *w, const char *path) {
-  bool standard = strcmp(path, "-") == 0;
-  FILE *file = standard ? stdin : fopen(path, "rb");
-  if (!file) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
-  unsigned char bytes[BLOCK_OF_PROMPT];
-  rec_status status = REC_OK;
-  for (size_t size; !status && !asked_to_stop && (size = fread(bytes, 1, sizeof bytes, file)) > 0;)
-    status = read_bytes(w, bytes, size);
-  if (!status && !asked_to_stop && ferror(file))
-    status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
-  if (!standard) fclose(file);
-  return status;
-}
-
-static rec_status read_text(writer *w, const char *text) {
-  rec_status status = REC_OK;
-  for (size_t left = strlen(text), size; !status && !asked_to_stop && left > 0;
-       left -= size, text += size) {
-    size = left < BLOCK_OF_PROMPT ? left : BLOCK_OF_PROMPT;
-    status = read_bytes(w, (const unsigned char *)text, size);
-  }
-  return status;
-}
-
-// Nothing can be foretold before something was read: an empty prompt is the end of a line.
-static rec_status read_prompt(writer *w) {
-  const generate_request *r = w->request;
-  double begin = now();
-  rec_status status = r->prompt_file ? read_file(w, r->prompt_file)
-                      : r->prompt    ? read_text(w, r->prompt)
-                                     : REC_OK;
-  if (!status && !w->read && !asked_to_stop) {
-    uint16_t start = 0;
-    if (train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1 || start >= w->vocabulary)
-      start = 0;
-    status = generator_read(w->g, &start, 1);
-  }
-  w->read_seconds = now() - begin;
-  return status;
-}
-
-static rec_status write_byte(writer *w) {
-  int token = sample_token(&w->request->sample, generator_logits(w->g), w->vocabulary,
-                           (uint64_t)w->written);
-  if (token < 0)
-    return rec_fail(REC_ERROR_FORMAT,
-                    "expected logits, found NaN or infinity after %" PRId64 " bytes",
-                    w->read + w->written);
-  int size = 1;
-  const char byte = (char)token, *text = w->alphabet.characters
-                                             ? train_alphabet_text(&w->alphabet, token, &size)
-                                             : &byte;
-  if (fwrite(text, 1, (size_t)size, stdout) != (size_t)size || fflush(stdout))
-    return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
-  w->written++;
-  if (w->written == w->request->tokens) return REC_OK;
-  const uint16_t next = (uint16_t)token;
-  return generator_read(w->g, &next, 1);
-}
-
-static rec_status write_text(writer *w) {
-  double begin = now();
-  rec_status status = REC_OK;
-  while (!status && !asked_to_stop && w->written < w->request->tokens) status = write_byte(w);
-  w->written_seconds = now() - begin;
-  return status;
-}
+// ---- the text -----------------------------------------------------------------------------------
 
 static void report(const writer *w) {
   fprintf(stderr, "\nrec generate: read %" PRId64 " %s in %.3f s, wrote %" PRId64 " in %.3f s%s\n",
-          w->read, w->alphabet.characters ? "characters" : "bytes", w->read_seconds, w->written,
-          w->written_seconds, asked_to_stop ? "; stopped" : "");
+          w->read, writer_unit(w), w->read_seconds, w->written, w->written_seconds,
+          asked_to_stop ? "; stopped" : "");
 }
 
-// A signal ends the text after the byte at hand; it interrupts the reading of a prompt.
+// --logits: what each token was drawn from, one row each.
+static rec_status save_logits(const writer *w, const char *path) {
+  const int64_t shape[] = {w->written, w->sampler.count};
+  const rec_tensor tensor = {
+      "logits", REC_F64, 2, shape, w->logits, (size_t)(shape[0] * shape[1]) * sizeof *w->logits};
+  return rec_file_write(path, &tensor, 1, NULL, 0);
+}
+
+static rec_status open_writer(writer *w, const generate_request *r, const model_of_text *m,
+                              int threads) {
+  int64_t numbers;
+  *w = (writer){
+      .kind = m->kind, .alphabet = train_alphabet_of(m->characters), .stopped = &asked_to_stop};
+  if (!sampler_open(&w->sampler, &r->sample, m->of.model->vocabulary)) return rec_no_memory();
+  if (r->logits) {
+    if (!rec_multiply(r->tokens, w->sampler.count, &numbers)) return rec_no_memory();
+    w->logits = calloc((size_t)numbers + 1, sizeof *w->logits);
+    if (!w->logits) return rec_no_memory();
+  }
+  return generator_new(&m->of, m->weights, threads, &w->g);
+}
+
+static void close_writer(writer *w) {
+  generator_free(w->g);
+  sampler_close(&w->sampler);
+  free(w->logits);
+}
+
+// A signal ends the text after the token at hand; it interrupts the reading of a prompt.
 static int generate(const generate_request *r, const session *s) {
   struct sigaction act = {.sa_handler = on_signal}, old_interrupt, old_terminate;
-  trained_model of;
-  void *weights = NULL;
-  char *characters = NULL;
-  writer w = {.request = r};
-  rec_status status = load_weights(r, s, &of, &weights, &characters);
-  w.alphabet = train_alphabet_of(characters);
-  if (!status) status = generator_new(&of, weights, s->options.threads, &w.g);
+  model_of_text m = {0};
+  writer w = {0};
+  rec_status status = load_model(r, s, &m);
+  if (!status) status = open_writer(&w, r, &m, s->options.threads);
   if (!status) {
-    w.vocabulary = of.model->vocabulary;
     sigaction(SIGINT, &act, &old_interrupt);
     sigaction(SIGTERM, &act, &old_terminate);
-    status = read_prompt(&w);
-    if (!status) status = write_text(&w);
+    status = writer_read(&w, r->prompt, r->prompt_file);
+    if (!status) status = writer_write(&w, r->tokens);
     sigaction(SIGINT, &old_interrupt, NULL);
     sigaction(SIGTERM, &old_terminate, NULL);
   }
+  if (!status && r->logits) status = save_logits(&w, r->logits);
   if (!status) report(&w);
-  generator_free(w.g);
-  free(weights);
-  free(characters);
+  close_writer(&w);
+  free(m.weights);
+  free(m.characters);
   if (status) return report_failure("generate");
   return asked_to_stop ? STOPPED : 0;
 }

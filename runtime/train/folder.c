@@ -33,6 +33,45 @@ static bool ends_with(const char *text, const char *end) {
   return length >= size && !strcmp(text + length - size, end);
 }
 
+// ---- JSON as Python writes it -------------------------------------------------------------------
+
+// Numbers that JSON has no form for: as strings that begin with a mark they pass the parser.
+static const char *const bare_words[] = {"Infinity", "-Infinity", "NaN"};
+enum { MARK = 1 };
+
+static char *mark_bare_words(const char *text, size_t size) {
+  char *marked = NULL;
+  size_t length;
+  FILE *out = open_memstream(&marked, &length);
+  bool quoted = false;
+  for (size_t at = 0; out && at < size;) {
+    const char *word = NULL;
+    for (int i = 0; i < 3 && !quoted && !word; i++)
+      if (size - at >= strlen(bare_words[i]) &&
+          !memcmp(text + at, bare_words[i], strlen(bare_words[i])))
+        word = bare_words[i];
+    if (text[at] == '"') quoted = !quoted;
+    if (word)
+      fprintf(out, "\"\\u%04x%s\"", MARK, word);
+    else
+      putc(text[at], out);
+    if (quoted && text[at] == '\\' && at + 1 < size) putc(text[++at], out);
+    at += word ? strlen(word) : 1;
+  }
+  if (out) fclose(out);
+  return marked;
+}
+
+// From strings to what is printed as it stands.
+static void make_bare(cJSON *item) {
+  for (; item; item = item->next) {
+    make_bare(item->child);
+    if (!cJSON_IsString(item) || item->valuestring[0] != MARK) continue;
+    memmove(item->valuestring, item->valuestring + 1, strlen(item->valuestring));
+    item->type = (item->type & ~cJSON_String) | cJSON_Raw;
+  }
+}
+
 rec_status folder_read_json(const char *folder, const char *name, cJSON **json) {
   rec_mapping bytes;
   char *path = in_folder(folder, name);
@@ -40,8 +79,12 @@ rec_status folder_read_json(const char *folder, const char *name, cJSON **json) 
   if (!path) return rec_no_memory();
   rec_status status = rec_map(path, &bytes);
   if (!status) {
-    *json = bytes.bytes ? cJSON_ParseWithLength(bytes.bytes, bytes.size) : NULL;
-    if (!cJSON_IsObject(*json)) {
+    char *text = mark_bare_words(bytes.bytes, bytes.bytes ? bytes.size : 0);
+    *json = text ? cJSON_Parse(text) : NULL;
+    free(text);
+    if (cJSON_IsObject(*json)) {
+      make_bare((*json)->child);
+    } else {
       cJSON_Delete(*json);
       *json = NULL;
       status = rec_fail(REC_ERROR_FORMAT, "%s: expected a JSON object, found none", path);

@@ -74,6 +74,18 @@ static void must_add_1e5(writing *w, const char *key) {
   if (fabs(number(w, key, 1e-5) - 1e-5) > 1e-12) wrong(w, key, "1e-05");
 }
 
+// Steps of time that are cut off would have to be so here, too: [0, Infinity] cuts nothing.
+static void must_not_cut_steps(writing *w, const char *key) {
+  const cJSON *item = member(w->config, key), *most = cJSON_GetArrayItem(item, 1);
+  if (!item || cJSON_IsNull(item)) return;
+  const cJSON *least = cJSON_GetArrayItem(item, 0);
+  bool none = cJSON_IsNumber(least) && least->valuedouble == 0;
+  bool all = cJSON_IsNumber(most)
+                 ? most->valuedouble > 1e6
+                 : most && most->valuestring && !strcmp(most->valuestring, "Infinity");
+  if (!none || !all) wrong(w, key, "[0, Infinity]");
+}
+
 // The axis of a tensor; 0 without it.
 static int64_t axis_of(const writing *w, int axis, const char *name) {
   const rec_tensor *t = tensor_folder_find(w->tensors, name);
@@ -158,7 +170,15 @@ static void put_mamba(writing *w, bool second) {
   // "auto": what the weights have, else a sixteenth of the width.
   if (K < 1 || K > E) K = axis_of(w, 1, "backbone.layers.0.mixer.dt_proj.weight");
   if (K < 1) K = (D + 15) / 16;
+  must_not_cut_steps(&inner, original ? "dt_limit" : "time_step_limit");
+  if (original) {
+    if (G != 1)
+      wrong(&inner, "ngroups", "1"); /* its norm has groups then, rec's and transformers' one */
+    must_be(&inner, "norm_before_gate", false, false);
+    must_be(&inner, "rmsnorm", true, true);
+  }
   if (inner.status) w->status = inner.status;
+  must_be(w, "rms_norm", true, true);
   must_add_1e5(w, "layer_norm_epsilon");
   must_be(w, "use_conv_bias", true, true);
   must_be_word(w, "hidden_act", "silu");
@@ -375,11 +395,19 @@ static void put_rwkv6(writing *w) {
   put_rwkv_end(w, layers);
 }
 
+// That of the weights: configs may leave it open.
+static int64_t rank_of(writing *w, int layer, const char *of, const char *key) {
+  char name[80];
+  snprintf(name, sizeof name, "model.layers.%d.attn.%s_lora.lora.0.weight", layer, of);
+  int64_t rank = axis_of(w, 0, name);
+  return rank ? rank : whole(w, key, 64);
+}
+
 static void put_rwkv7(writing *w) {
   int64_t D = whole(w, "hidden_size", 2048), layers = whole(w, "num_hidden_layers", -1),
           K = whole(w, "head_dim", 64), F = rwkv_width(w, true),
-          LW = whole(w, "decay_low_rank_dim", 64), LA = whole(w, "a_low_rank_dim", 64),
-          LG = whole(w, "gate_low_rank_dim", 128), LV = whole(w, "v_low_rank_dim", 16),
+          LW = rank_of(w, 0, "w", "decay_low_rank_dim"), LA = rank_of(w, 0, "a", "a_low_rank_dim"),
+          LG = rank_of(w, 0, "g", "gate_low_rank_dim"), LV = rank_of(w, 1, "v", "v_low_rank_dim"),
           V = axis_of(w, 0, "model.layers.0.attn.v_proj.weight");
   char heads[80], first[200], later[220];
   if (D % K) wrong(w, "head_dim", "heads that divide hidden_size");

@@ -5,24 +5,36 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SAMPLE_MOST_TOKENS = 256 };  // of a vocabulary
-
 typedef struct sample_options {
   double temperature;  // 0: always the most probable token
   int top_k;           // only the k most probable tokens; 0: all
-  double top_p;        // only the fewest most probable tokens that together have this probability; 1: all
+  double top_p;  // only the fewest most probable tokens that together have this probability; 1: all
   uint64_t seed;
 } sample_options;
+
+typedef struct sample_candidate {
+  double weight;
+  int token;
+} sample_candidate;
+
+typedef struct sampler {
+  sample_options options;
+  int count;               // tokens of the vocabulary
+  sample_candidate *list;  // room for one call
+  double *probabilities;   // of the last call
+} sampler;
+
+bool sampler_open(sampler *s, const sample_options *options, int count);  // false: no memory
+void sampler_close(sampler *s);
 
 // The probability of each token that sample_token draws from: softmax(logits / temperature), then the k most probable,
 // then those of them that make up top_p, and what is left adds up to 1. Among equal ones the lower token comes first.
 // False: the logits hold NaN or infinity.
-bool sample_distribution(const sample_options *o, const double *logits, int count,
-                         double *probabilities);
+bool sample_distribution(sampler *s, const double *logits);
 // The token that u, in (0, 1), falls on.
 int sample_pick(const double *probabilities, int count, double u);
 
 // The token at `position` of the text: a function of seed, position and logits alone. -1: no numbers.
-int sample_token(const sample_options *o, const double *logits, int count, uint64_t position);
+int sample_token(sampler *s, const double *logits, uint64_t position);
 
 #endif

@@ -155,7 +155,8 @@ MODELS = {
     "original": (list(mamba("embedding")), {"d_model": 8, "n_layer": 2, "vocab_size": 20, "ssm_cfg": {"d_state": 4},
                  "rms_norm": True, "residual_in_fp32": True, "pad_vocab_size_multiple": 8}),
     "mamba2": (list(mamba2()), {"model_type": "mamba2", "hidden_size": 8, "state_size": 4, "num_hidden_layers": 2, "expand": 2,
-               "head_dim": 4, "num_heads": 4, "n_groups": 2, "conv_kernel": 4, "vocab_size": 24}),
+               "head_dim": 4, "num_heads": 4, "n_groups": 2, "conv_kernel": 4, "vocab_size": 24,
+               "time_step_limit": [0.0, float("inf")]}),
     "gla": (list(gla()), {"model_type": "gla", "hidden_size": 8, "num_hidden_layers": 2, "num_heads": 2, "expand_k": 0.5,
             "expand_v": 1, "norm_eps": 1e-6, "vocab_size": 24, "attn": None, "tie_word_embeddings": False}),
     "gated_deltanet": (list(gated_deltanet()), {"model_type": "gated_deltanet", "hidden_size": 8, "num_hidden_layers": 2,
@@ -309,6 +310,10 @@ def main(root):
     make(os.path.join(root, "tied"), "original", torch_file=True, change=with_tied_head)
     make(os.path.join(root, "misfits"), "mamba", change=misfits)
     make(os.path.join(root, "convolved-gla"), "gla", change=lambda t, c: (t, {**c, "use_short_conv": True}))
+    make(os.path.join(root, "cut"), "mamba2", change=lambda t, c: (t, {**c, "time_step_limit": [0.0, 0.5]}))
+    make(os.path.join(root, "grouped"), "mamba2", change=lambda t, c: (t, {"d_model": 8, "n_layer": 2, "vocab_size": 24, "ssm_cfg":
+         {"layer": "Mamba2", "d_state": 4, "headdim": 4, "ngroups": 2}}))
+    make(os.path.join(root, "open-ranks"), "rwkv7", change=lambda t, c: (t, {k: v for k, v in c.items() if "low_rank" not in k}))
     make(os.path.join(root, "llama"), "gla", change=lambda t, c: (t, {**c, "model_type": "llama"}))
     with open(os.path.join(root, "code.bin"), "wb") as file:
         pickle.dump(print, file, protocol=2)

@@ -22,14 +22,18 @@
 
 static void assert_distribution(sample_options o, int count, const double *weights,
                                 const double *expected) {
-  double logits[SAMPLE_MOST_TOKENS], probabilities[SAMPLE_MOST_TOKENS];
+  double logits[8];
+  sampler s;
+  assert_true(sampler_open(&s, &o, count));
   for (int i = 0; i < count; i++) logits[i] = log(weights[i]) + 3;
-  assert_true(sample_distribution(&o, logits, count, probabilities));
+  assert_true(sample_distribution(&s, logits));
+  const double *probabilities = s.probabilities;
   for (int i = 0; i < count; i++) {
     if (fabs(probabilities[i] - expected[i]) > 1e-14)
       fail_msg("token %d: expected %.17g, found %.17g", i, expected[i], probabilities[i]);
     assert_int_equal(probabilities[i] == 0, expected[i] == 0);
   }
+  sampler_close(&s);
 }
 
 static void distributions_are_exact(void **state) {
@@ -63,16 +67,20 @@ static void distributions_are_exact(void **state) {
 
 static void extreme_logits_have_distributions(void **state) {
   (void)state;
-  double p[3];
-  const sample_options o = {1, 0, 1, 0}, hot = {1e-300, 0, 1, 0};
-  assert_true(sample_distribution(&o, (double[]){1e300, -1e300, 1e300}, 3, p));
-  assert_true(p[0] == 0.5 && p[1] == 0 && p[2] == 0.5);
-  assert_true(sample_distribution(&hot, (double[]){1, 2, 2}, 3, p));
-  assert_true(p[0] == 0 && p[1] == 0.5 && p[2] == 0.5);
-  assert_false(sample_distribution(&o, (double[]){0, NAN, 0}, 3, p));
-  assert_false(sample_distribution(&o, (double[]){0, INFINITY, 0}, 3, p));
-  assert_false(sample_distribution(&o, (double[]){-INFINITY, -INFINITY, -INFINITY}, 3, p));
-  assert_int_equal(sample_token(&o, (double[]){0, NAN, 0}, 3, 7), -1);
+  const sample_options plain = {1, 0, 1, 0}, near_zero = {1e-300, 0, 1, 0};
+  sampler o, hot;
+  assert_true(sampler_open(&o, &plain, 3) && sampler_open(&hot, &near_zero, 3));
+  assert_true(sample_distribution(&o, (double[]){1e300, -1e300, 1e300}));
+  assert_true(o.probabilities[0] == 0.5 && o.probabilities[1] == 0 && o.probabilities[2] == 0.5);
+  assert_true(sample_distribution(&hot, (double[]){1, 2, 2}));
+  assert_true(hot.probabilities[0] == 0 && hot.probabilities[1] == 0.5 &&
+              hot.probabilities[2] == 0.5);
+  assert_false(sample_distribution(&o, (double[]){0, NAN, 0}));
+  assert_false(sample_distribution(&o, (double[]){0, INFINITY, 0}));
+  assert_false(sample_distribution(&o, (double[]){-INFINITY, -INFINITY, -INFINITY}));
+  assert_int_equal(sample_token(&o, (double[]){0, NAN, 0}, 7), -1);
+  sampler_close(&o);
+  sampler_close(&hot);
 }
 
 static void tokens_are_picked_by_their_share(void **state) {
@@ -89,24 +97,37 @@ static void tokens_are_picked_by_their_share(void **state) {
   double logits[6];
   int counts[6] = {0};
   for (int i = 0; i < 6; i++) logits[i] = log(p[i]);
-  sample_options o = {1, 0, 1, 11};
-  for (int i = 0; i < DRAWS; i++) counts[sample_token(&o, logits, 6, (uint64_t)i)]++;
+  sampler s;
+  assert_true(sampler_open(&s, &(sample_options){1, 0, 1, 11}, 6));
+  for (int i = 0; i < DRAWS; i++) counts[sample_token(&s, logits, (uint64_t)i)]++;
+  sampler_close(&s);
   for (int i = 0; i < 6; i++)
     assert_true(fabs(counts[i] - DRAWS * p[i]) <= 5 * sqrt(DRAWS * p[i] * (1 - p[i])));
 }
 
 static void one_candidate_is_the_most_probable(void **state) {
   (void)state;
-  sample_options greedy = {0, 0, 1, 1}, one = {1.5, 1, 1, 1};
+  enum { MANY = 50000 };  // a vocabulary of words
+  sampler greedy, one, words;
+  double *many = calloc(MANY, sizeof *many);
+  assert_true(sampler_open(&greedy, &(sample_options){0, 0, 1, 1}, 256));
+  assert_true(sampler_open(&one, &(sample_options){1.5, 1, 1, 1}, 256));
+  assert_true(many && sampler_open(&words, &(sample_options){1, 1, 1, 1}, MANY));
+  many[MANY - 7] = 1;
+  assert_int_equal(sample_token(&words, many, 0), MANY - 7);
+  free(many);
+  sampler_close(&words);
   for (uint64_t i = 0; i < 1000; i++) {
     double logits[256];
     int best = 0;
     for (uint64_t k = 0; k < 256; k++) logits[k] = floor(8 * random_normal(3, 4, 256 * i + k));
     for (int k = 1; k < 256; k++)
       if (logits[k] > logits[best]) best = k;
-    assert_int_equal(sample_token(&greedy, logits, 256, i), best);
-    assert_int_equal(sample_token(&one, logits, 256, i), best);
+    assert_int_equal(sample_token(&greedy, logits, i), best);
+    assert_int_equal(sample_token(&one, logits, i), best);
   }
+  sampler_close(&greedy);
+  sampler_close(&one);
 }
 
 // ---- models -------------------------------------------------------------------------------------

@@ -19,6 +19,10 @@ class Tokenizer:
         assert not add_special_tokens
         return Encoding([1 + byte for byte in text.encode()])
 
+    def decode(self, ids, skip_special_tokens):
+        assert not skip_special_tokens
+        return bytes(i - 1 for i in ids if i).decode(errors="replace")
+
     def get_vocab_size(self):
         return self.symbols
 

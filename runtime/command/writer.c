@@ -1,0 +1,172 @@
+#include "runtime/command/writer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { BLOCK_OF_PROMPT = 4096 };
+
+const char *writer_unit(const writer *w) {
+  static const char *const units[] = {"bytes", "characters", "tokens"};
+  return units[w->kind];
+}
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+static rec_status take(writer *w, const uint16_t *tokens, int64_t count) {
+  w->read += count;
+  return generator_read(w->g, tokens, count);
+}
+
+// Characters may begin in one block of bytes and end in the next.
+static rec_status read_characters(writer *w, const char *bytes, size_t count) {
+  uint16_t tokens[BLOCK_OF_PROMPT + 4];
+  char text[BLOCK_OF_PROMPT + 4];
+  int64_t found = 0;
+  size_t at = 0, size = w->part_size + count;
+  memcpy(text, w->part, w->part_size);
+  memcpy(text + w->part_size, bytes, count);
+  for (int length; at < size; at += (size_t)length, found++) {
+    length = train_alphabet_read(&w->alphabet, text + at, size - at, &tokens[found]);
+    if (length < 0) break;
+    if (!length)
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected a prompt of characters of the model's text, found another as "
+                      "character %" PRId64,
+                      w->read + found);
+  }
+  w->part_size = size - at;
+  memcpy(w->part, text + at, size - at);
+  return take(w, tokens, found);
+}
+
+static rec_status read_bytes(writer *w, const char *bytes, size_t count) {
+  uint16_t tokens[BLOCK_OF_PROMPT];
+  for (size_t i = 0; i < count; i++) {
+    tokens[i] = (unsigned char)bytes[i];
+    if (tokens[i] >= w->sampler.count)
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected a prompt of bytes below %d, found %d at byte %" PRId64,
+                      w->sampler.count, tokens[i], w->read + (int64_t)i);
+  }
+  return take(w, tokens, (int64_t)count);
+}
+
+// Numbers, too, may begin in one block and end in the next, which is why the last byte of a prompt must be a blank.
+static rec_status read_numbers(writer *w, const char *bytes, size_t count) {
+  uint16_t tokens[BLOCK_OF_PROMPT];
+  int64_t found = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (bytes[i] >= '0' && bytes[i] <= '9') {
+      w->number = (w->number < 0 ? 0 : 10 * w->number) + (bytes[i] - '0');
+    } else if (!strchr(" \t\r\n", bytes[i]) || !bytes[i]) {
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected a prompt of numbers between blanks, found byte %d after %" PRId64
+                      " of them",
+                      (unsigned char)bytes[i], w->read + found);
+    } else if (w->number >= 0) {
+      tokens[found++] = (uint16_t)w->number;
+      w->number = -1;
+    }
+    if (w->number >= w->sampler.count)
+      return rec_fail(REC_ERROR_ARGUMENT,
+                      "expected a prompt of tokens below %d, found %" PRId64
+                      " or more after %" PRId64 " of them",
+                      w->sampler.count, w->number, w->read + found);
+  }
+  return take(w, tokens, found);
+}
+
+static rec_status read_block(writer *w, const char *bytes, size_t count) {
+  return w->kind == TEXT_BYTES        ? read_bytes(w, bytes, count)
+         : w->kind == TEXT_CHARACTERS ? read_characters(w, bytes, count)
+                                      : read_numbers(w, bytes, count);
+}
+
+static rec_status read_file(writer *w, const char *path) {
+  bool standard = strcmp(path, "-") == 0;
+  FILE *file = standard ? stdin : fopen(path, "rb");
+  if (!file) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  char bytes[BLOCK_OF_PROMPT];
+  rec_status status = REC_OK;
+  for (size_t size; !status && !*w->stopped && (size = fread(bytes, 1, sizeof bytes, file)) > 0;)
+    status = read_block(w, bytes, size);
+  if (!status && !*w->stopped && ferror(file))
+    status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  if (!standard) fclose(file);
+  return status;
+}
+
+static rec_status read_text(writer *w, const char *text) {
+  rec_status status = REC_OK;
+  for (size_t left = strlen(text), size; !status && !*w->stopped && left > 0;
+       left -= size, text += size) {
+    size = left < BLOCK_OF_PROMPT ? left : BLOCK_OF_PROMPT;
+    status = read_block(w, text, size);
+  }
+  return status;
+}
+
+// Nothing can be foretold before something was read.
+static rec_status read_start(writer *w) {
+  uint16_t start = w->kind == TEXT_BYTES ? '\n' : 0;
+  if (w->kind == TEXT_CHARACTERS && train_alphabet_read(&w->alphabet, "\n", 1, &start) != 1)
+    start = 0;
+  if (start >= w->sampler.count) start = 0;
+  return generator_read(w->g, &start, 1);
+}
+
+rec_status writer_read(writer *w, const char *text, const char *path) {
+  double begin = now();
+  w->number = -1;
+  rec_status status = path ? read_file(w, path) : text ? read_text(w, text) : REC_OK;
+  if (!status && w->number >= 0) status = read_numbers(w, " ", 1);
+  if (!status && !w->read && !*w->stopped) status = read_start(w);
+  w->read_seconds = now() - begin;
+  return status;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+static bool put(const writer *w, int token) {
+  int size = 1;
+  const char byte = (char)token, *text = &byte;
+  if (w->kind == TEXT_NUMBERS)
+    return printf(w->written ? " %d" : "%d", token) > 0 && !fflush(stdout);
+  if (w->kind == TEXT_CHARACTERS) text = train_alphabet_text(&w->alphabet, token, &size);
+  return fwrite(text, 1, (size_t)size, stdout) == (size_t)size && !fflush(stdout);
+}
+
+static rec_status write_token(writer *w, int64_t count) {
+  const double *logits = generator_logits(w->g);
+  int token = sample_token(&w->sampler, logits, (uint64_t)w->written);
+  if (token < 0)
+    return rec_fail(REC_ERROR_FORMAT, "expected logits, found NaN or infinity after %" PRId64 " %s",
+                    w->read + w->written, writer_unit(w));
+  if (w->logits)
+    memcpy(w->logits + w->written * w->sampler.count, logits,
+           (size_t)w->sampler.count * sizeof *logits);
+  if (!put(w, token)) return rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
+  w->written++;
+  if (w->written == count) return REC_OK;
+  const uint16_t next = (uint16_t)token;
+  return generator_read(w->g, &next, 1);
+}
+
+rec_status writer_write(writer *w, int64_t count) {
+  double begin = now();
+  rec_status status = REC_OK;
+  while (!status && !*w->stopped && w->written < count) status = write_token(w, count);
+  if (!status && w->kind == TEXT_NUMBERS && w->written && (putchar('\n') < 0 || fflush(stdout)))
+    status = rec_fail(REC_ERROR_FILE, "standard output: %s", strerror(errno));
+  w->written_seconds = now() - begin;
+  return status;
+}

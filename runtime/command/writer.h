@@ -1,0 +1,34 @@
+// A text that a model reads and goes on with: bytes, characters of its alphabet, or, for models of token files and tasks, the
+// numbers of tokens between blanks.
+#ifndef REC_COMMAND_WRITER_H
+#define REC_COMMAND_WRITER_H
+
+#include <signal.h>
+
+#include "runtime/train/generate.h"
+#include "runtime/train/sample.h"
+
+typedef enum text_kind { TEXT_BYTES, TEXT_CHARACTERS, TEXT_NUMBERS } text_kind;
+
+typedef struct writer {
+  generator *g;
+  sampler sampler;
+  text_kind kind;
+  train_alphabet alphabet;               // TEXT_CHARACTERS
+  const volatile sig_atomic_t *stopped;  // not 0: no more is read or written
+  char part[4];                          // of a character that the bytes read so far do not end
+  size_t part_size;
+  int64_t number;  // that the digits read so far begin, or -1
+  double *logits;  // NULL, or room for those that each token was drawn from
+  int64_t read, written;
+  double read_seconds, written_seconds;
+} writer;
+
+// "bytes", "characters" or "tokens".
+const char *writer_unit(const writer *w);
+// One of the two, or none: then the text begins as if after the end of a line, or after token 0. "-": standard input.
+rec_status writer_read(writer *w, const char *text, const char *path);
+// Draws `count` tokens to standard output.
+rec_status writer_write(writer *w, int64_t count);
+
+#endif
