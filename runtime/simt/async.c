@@ -26,7 +26,8 @@ static void begin_copy(void *to, const void *from, uint32_t size, int32_t bytes)
   if (bytes < 0 || (uint32_t)bytes > size)
     simt_fail("copies %d bytes by an asynchronous copy of %u", bytes, size);
   shared_check(b, b->running, to, size, size, true);
-  if (bytes > 0) simt_check_global(from, bytes, (int32_t)size, 0);
+  b->counts.copies++;
+  if (bytes > 0) global_check(b, from, bytes, (int32_t)size, 0);
   async_copy *copy = new_copy(thread);
   *copy = (async_copy){.group = thread->group, .bytes = size};
   copy->offset = (uint32_t)((unsigned char *)to - b->shared);

@@ -94,6 +94,7 @@ void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uin
                   bool write);
 void shadow_check(simt_block *b, const shadow *s, int thread, int64_t offset, uint32_t bytes,
                   bool write);
+void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignment, int32_t write);
 /* Marks bytes as being filled by a copy, and as filled by it. */
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);

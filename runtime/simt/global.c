@@ -93,12 +93,18 @@ static void check_region(simt_block *b, const void *at, int32_t bytes, bool writ
   if (b->launch->stamps) count_access(b, index, at, bytes, write);
 }
 
-void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t write) {
-  simt_block *b = simt_current;
+/* What a load, a store or an asynchronous copy touches. */
+void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignment, int32_t write) {
   if ((uintptr_t)at % (uintptr_t)alignment != 0)
     simt_fail("%s %d bytes of global memory at an address that is not a multiple of %d",
               write ? "writes" : "reads", bytes, alignment);
   *(write ? &b->counts.written_bytes : &b->counts.read_bytes) += bytes;
   if (b->launch->scratch_bytes > 0) check_scratch(b, at, bytes, write != 0);
   if (b->launch->region_count > 0) check_region(b, at, bytes, write != 0);
+}
+
+void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t write) {
+  simt_block *b = simt_current;
+  b->counts.global_accesses++;
+  global_check(b, at, bytes, alignment, write);
 }

@@ -311,6 +311,9 @@ void simt_counts_add(simt_counts *to, const simt_counts *from) {
   to->barriers += from->barriers;
   to->collectives += from->collectives;
   to->products += from->products;
+  to->shared_accesses += from->shared_accesses;
+  to->global_accesses += from->global_accesses;
+  to->copies += from->copies;
 }
 
 simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts,

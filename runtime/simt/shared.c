@@ -105,6 +105,7 @@ void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uin
 
 void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write) {
   simt_block *b = simt_current;
+  b->counts.shared_accesses++;
   shared_check(b, b->running, at, (uint32_t)bytes, (uint32_t)alignment, write != 0);
 }
 

@@ -39,6 +39,7 @@ typedef struct simt_counts {
   int64_t block_read_bytes, block_written_bytes;
   int64_t launch_read_bytes, launch_written_bytes;
   int64_t barriers, collectives, products; /* of blocks; of warps; mma among the collectives */
+  int64_t shared_accesses, global_accesses, copies; /* loads and stores of threads; asynchronous copies */
 } simt_counts;
 
 /* Sectors of the regions, one region behind the other: the last block that touched each, plus 1. */
