@@ -77,6 +77,7 @@ static void place_part(host *h, part *p) {
 void gpu_place(host *h) {
   place_part(h, &h->main);
   if (h->has_again) place_part(h, &h->again);
+  gpu_place_ahead(h);
 }
 
 /* What the prologue makes is read in every run. */
@@ -108,6 +109,7 @@ void gpu_plan_chunks(host *h) {
   host_place_pads(h, &h->again);
   place_part(h, &h->again);
   if (back > h->on_chip) h->on_chip = back;
+  gpu_place_ahead(h);
 }
 
 static int64_t most_sums(const host *h, const part *p) {
@@ -144,49 +146,4 @@ view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_befo
     if (v.stride[axis]) v.stride[axis] = int_mul(e, v.stride[axis], integer(e, threads));
   }
   return v;
-}
-
-/* ---- rows of a chunk ---- */
-
-typedef struct stage_data {
-  const view *from, *to;
-  axis_set axes;
-  int t;
-  ir rows;
-} stage_data;
-
-/* Rows beyond the end of the sequence are 0. */
-static void stage_row(lower *l, const place_in_loops *at, void *data) {
-  const stage_data *d = data;
-  emitter *e = l->e;
-  ir slot = stack_slot(e, e->real, "row");
-  store_real(e, real_number(e, 0, 0), slot);
-  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, at->index[d->t], d->rows));
-  store_real(e, view_load(l, d->from, at, d->axes), slot);
-  branch_end(e, &branch);
-  view_store(l, d->to, at, d->axes, load_real(e, slot, 0));
-}
-
-void gpu_stage_rows(host *h, part *p, int argument, ir begin, ir rows) {
-  emitter *e = h->e;
-  int t = p->program->time_axis;
-  const tile_place *place = &p->program->arguments.items[argument];
-  const pad *d = &p->pads[argument];
-  view memory = host_at_time(h, p->memory[argument], begin, p->time_stride[argument]);
-  ir present = memory.present;
-  memory.present = NULL;
-  memory.stride[t] = p->time_stride[argument];
-  view copy = {.base = host_located(h, d->at), .stored = memory.stored, .alignment = 16};
-  copy.stride[t] = integer(e, d->row);
-  copy.swizzle = view_swizzle(copy.stored, d->row);
-  for (int x = 0; x < place->axis_count; x++) {
-    int axis = place->axes[x];
-    if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(e, d->stride[axis]);
-  }
-  axis_set axes = tile_place_axes(p->program, place);
-  stage_data data = {.from = &memory, .to = &copy, .axes = axes, .t = t};
-  data.rows = present ? int_choose(e, present, rows, integer(e, 0)) : rows;
-  p->l.outside = h->at;
-  lower_points(&p->l, plan_tile_axes(&h->m, axes), false, stage_row, &data);
-  p->l.arguments[argument] = copy;
 }

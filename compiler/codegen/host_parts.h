@@ -17,7 +17,7 @@ typedef struct location {
 
 typedef struct pad {
   int64_t offset, row; /* in scratch; numbers of a row */
-  location at;         /* GPU */
+  location at, ahead;  /* GPU: its memory, and the other half of a double buffer (offset -1: none) */
   int64_t stride[PLAN_MAX_AXES];
 } pad;
 
@@ -122,8 +122,14 @@ void gpu_place_sums(host *h);
 void gpu_plan_chunks(host *h);
 /* The numbers of `b` in scratch or shared memory; each thread has its own where threads share nothing. */
 view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before);
-/* The rows of this chunk of an argument in shared memory. */
-void gpu_stage_rows(host *h, part *p, int argument, ir begin, ir rows);
+/* gpu_stage.c: rows of a chunk in shared memory. */
+/* Double buffers, where shared memory is left. */
+void gpu_place_ahead(host *h);
+/* Before a loop over chunks: starts the copies of the first one, `any` (i1) if there is one. */
+void gpu_open_chunks(host *h, part *p, ir first, ir any);
+/* In the loop, for its iteration number `turn`: this chunk's rows are there; those of `next`, if there is `more`, are
+ * being copied. */
+void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more);
 
 /* host_time.c */
 ir host_chunk_count(host *h);

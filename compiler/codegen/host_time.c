@@ -258,7 +258,6 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     bool saved = (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
-    if (place->time && !saved && e->gpu) gpu_stage_rows(h, p, i, begin, rows);
     if (place->time && !saved && !e->gpu) set_rows(h, p, i, begin, rows, new_group);
     if (saved) l->arguments[i] = host_saved_view(h, place, chunk);
   }
@@ -305,6 +304,7 @@ void host_chunk_body(host *h, ir chunk) {
 static void chunks_again(host *h, ir first, ir chunks) {
   emitter *e = h->e;
   part *again = &h->again, *p = &h->main;
+  gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, chunks, integer(e, 1)));
   emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
@@ -317,16 +317,23 @@ static void chunks_again(host *h, ir first, ir chunks) {
   }
   ir last = int_add(e, loop.index, integer(e, 1));
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, last, chunks));
-  host_set_chunk(h, again, int_add(e, first, loop.index), NULL);
+  ir chunk = int_add(e, first, loop.index), next = int_add(e, first, last);
+  ir more = int_compare(e, LLVMIntSLT, int_add(e, last, integer(e, 1)), chunks);
+  gpu_next_chunk(h, again, loop.index, chunk, next, more);
+  host_set_chunk(h, again, chunk, NULL);
   lower_region(&again->l, REGION_BODY);
   lower_commit(&again->l);
   branch_end(e, &branch);
   loop_end(e, &loop);
 }
 
-static void chunk_back(host *h, ir first, ir number) {
+/* Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`. */
+static void chunk_back(host *h, ir first, ir number, ir turn) {
   part *p = &h->main;
-  host_set_chunk(h, p, int_add(h->e, first, number), NULL);
+  emitter *e = h->e;
+  ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
+  gpu_next_chunk(h, p, turn, chunk, before, int_compare(e, LLVMIntSGT, number, integer(e, 0)));
+  host_set_chunk(h, p, chunk, NULL);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE)
@@ -347,8 +354,10 @@ static void groups_back(host *h) {
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   load_saved(h, &h->again, group);
   chunks_again(h, first, chunks);
+  ir last = int_sub(e, chunks, integer(e, 1));
+  gpu_open_chunks(h, &h->main, int_add(e, first, last), int_compare(e, LLVMIntSGE, last, integer(e, 0)));
   emit_loop back = loop_begin(e, integer(e, 0), chunks, 1, "back");
-  chunk_back(h, first, int_sub(e, int_sub(e, chunks, integer(e, 1)), back.index));
+  chunk_back(h, first, int_sub(e, last, back.index), back.index);
   loop_end(e, &back);
   loop_end(e, &loop);
 }
@@ -359,8 +368,18 @@ void host_chunks_inside(host *h) {
     groups_back(h);
     return;
   }
-  emit_loop chunks = loop_begin(e, integer(e, 0), host_chunk_count(h), 1, "chunk");
+  ir count = host_chunk_count(h);
+  if (e->gpu) {
+    ir any = int_compare(e, LLVMIntSGT, count, integer(e, 0));
+    gpu_open_chunks(h, &h->main, host_chunk_in_order(h, integer(e, 0)), any);
+  }
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
   ir chunk = host_chunk_in_order(h, chunks.index);
+  if (e->gpu) {
+    ir next = int_add(e, chunks.index, integer(e, 1));
+    ir more = int_compare(e, LLVMIntSLT, next, count);
+    gpu_next_chunk(h, &h->main, chunks.index, chunk, host_chunk_in_order(h, next), more);
+  }
   host_set_chunk(h, &h->main, chunk, NULL);
   host_chunk_body(h, chunk);
   loop_end(e, &chunks);

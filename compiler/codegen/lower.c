@@ -114,22 +114,28 @@ void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops 
   end_tile_loop(l, &loop, axis);
 }
 
-/* The points of `axes` shared out among the threads of a block, neighbours along the last axis to neighbours. */
-static void among_threads(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
-                          void *data) {
+/* The points of `axes` shared out among the threads of a block, neighbours along the last axis to neighbours: pieces of
+ * `numbers` of them. */
+void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at,
+                         nest_function *inner, void *data) {
   emitter *e = l->e;
-  ir points = integer(e, 1);
-  for (int i = 0; i < axes->count; i++) points = int_mul(e, points, l->axis_size[axes->axes[i]]);
+  int last = axes->count - 1;
+  ir sizes[PLAN_MAX_AXES], points = integer(e, 1);
+  for (int i = 0; i <= last; i++) {
+    sizes[i] = l->axis_size[axes->axes[i]];
+    if (i == last && numbers > 1) sizes[i] = integer(e, known_size(l, axes->axes[i]) / numbers);
+    points = int_mul(e, points, sizes[i]);
+  }
   emit_loop loop = loop_begin(e, l->team->thread, points, l->team->threads, "point");
   ir rest = loop.index;
-  for (int i = axes->count - 1; i > 0; i--) {
-    ir size = l->axis_size[axes->axes[i]];
-    at->index[axes->axes[i]] = int_rem(e, rest, size);
-    rest = int_div(e, rest, size);
+  for (int i = last; i > 0; i--) {
+    at->index[axes->axes[i]] = int_rem(e, rest, sizes[i]);
+    rest = int_div(e, rest, sizes[i]);
   }
   at->index[axes->axes[0]] = rest;
+  at->index[axes->axes[last]] = int_mul(e, at->index[axes->axes[last]], integer(e, numbers));
   inner(l, at, data);
-  for (int i = 0; i < axes->count; i++) at->index[axes->axes[i]] = NULL;
+  for (int i = 0; i <= last; i++) at->index[axes->axes[i]] = NULL;
   loop_end(e, &loop);
 }
 
@@ -138,7 +144,7 @@ void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nes
   if (!l->team || !l->team->shares) {
     lower_loops_over(l, axes, 0, at, inner, data);
   } else if (axes->count) {
-    among_threads(l, axes, at, inner, data);
+    lower_shared_pieces(l, axes, 1, at, inner, data);
   } else {
     /* what all threads need: all compute it, one stores it */
     l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));

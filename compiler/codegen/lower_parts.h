@@ -48,6 +48,9 @@ void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops 
 /* The same from the first on, shared out among the threads of a team. */
 void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nest_function *inner,
                         void *data);
+/* GPU: the points of `axes` among the threads of a block, so many neighbours along the last axis to one of them. */
+void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at,
+                         nest_function *inner, void *data);
 place_in_loops lower_start_place(lower *l, bool lane);
 
 /* along_time.c */

@@ -46,7 +46,7 @@ typedef struct simt_thread {
   async_copy *copies;
   int copy_count, copy_room;
   int64_t group; /* of asynchronous copies: the one that is open */
-  int64_t barriers;
+  int64_t barriers, waits;
 } simt_thread;
 
 typedef struct simt_warp {

@@ -236,7 +236,7 @@ static void start_threads(simt_block *b) {
     fiber_start(&thread->fiber, stack, b->stack_size, stack + b->stack_size - stagger, thread_main);
     thread->state = THREAD_READY;
     thread->copy_count = 0;
-    thread->group = thread->barriers = 0;
+    thread->group = thread->barriers = thread->waits = 0;
   }
   for (int w = 0; w < b->warp_count; w++) b->warps[w] = (simt_warp){.ready = UINT32_MAX};
 }

@@ -62,6 +62,7 @@ typedef struct simt_launch {
   uint64_t seed;
   int64_t
       skipped_barrier; /* a fault for tests: barrier number n of every thread, from 1, is left out; 0: none */
+  int64_t skipped_wait; /* the same of its waits for asynchronous copies */
   const simt_region *regions;
   int region_count;
   const simt_stamps

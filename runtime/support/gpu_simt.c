@@ -100,6 +100,7 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   if (options) {
     t.launch.seed = options->seed;
     t.launch.skipped_barrier = options->skipped_barrier;
+    t.launch.skipped_wait = options->skipped_wait;
     t.counts = options->counts;
     options->launches++;
   }

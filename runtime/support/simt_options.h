@@ -8,7 +8,7 @@ typedef struct rec_simt_options {
   uint64_t size;           /* sizeof(rec_simt_options) */
   uint64_t seed;           /* of the order in which warps run */
   simt_counts *counts;     /* added to, on one thread of the host; NULL: not counted */
-  int64_t skipped_barrier; /* as in simt_launch */
+  int64_t skipped_barrier, skipped_wait; /* as in simt_launch */
   int64_t launches;        /* kernels started since the caller set it */
   /* With counts: told what every kernel has read and written of a tensor, as block_read_bytes counts; or NULL. */
   void (*report)(void *context, const char *kernel, const char *tensor, int64_t read,

@@ -105,8 +105,11 @@ static int stored_as(number_type dtype, const codegen_slot *slot) {
   return dtype == NUMBER_BF16 ? REC_STORED_BF16 : REC_STORED_F16;
 }
 
-static void *to_kernel(arena *a, const double *from, int64_t n, int stored) {
-  float *memory = arena_alloc(a, (size_t)(n + 4) * 4);
+static int bytes_of(int stored) { return stored == REC_STORED_NUMBER ? 4 : 2; }
+
+static void *to_kernel(arena *a, const double *from, int64_t n, int stored, int shift) {
+  float *memory = arena_alloc(a, (size_t)(n + 4 + shift) * 4);
+  memory = (float *)((char *)memory + shift * bytes_of(stored));
   for (int64_t i = 0; i < n; i++) {
     if (stored == REC_STORED_NUMBER) {
       memory[i] = (float)from[i];
@@ -181,10 +184,11 @@ static void fill_slot(call *c, int i, kernel_kind kind) {
   int stored = stored_as(l->lib->dtype, slot);
   if (slot->written) {
     int64_t all = numbers * (slot->accumulated ? copies_of(c, slot) : 1);
-    s->data = arena_alloc(l->a, (size_t)(all + 4) * 4);
-    memset(s->data, 0xFF, (size_t)(all + 4) * 4);
+    s->data = arena_alloc(l->a, (size_t)(all + 4 + l->shift) * 4);
+    memset(s->data, 0xFF, (size_t)(all + 4 + l->shift) * 4);
+    s->data = (char *)s->data + l->shift * bytes_of(stored);
   } else {
-    s->data = to_kernel(l->a, tensor->data, numbers, stored);
+    s->data = to_kernel(l->a, tensor->data, numbers, stored, l->shift);
   }
 }
 

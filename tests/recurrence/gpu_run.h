@@ -24,6 +24,7 @@ typedef struct gpu_launch {
   const int32_t *cu_seqlens;
   bool bare;   // without initial states and without cotangents of final ones
   int blocks;  // of the grid
+  int shift;   // tensors begin so many numbers behind a multiple of 16 bytes
   uint64_t seed;
   int64_t saved_elements;
   void *saved;

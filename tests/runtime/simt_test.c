@@ -194,11 +194,12 @@ static void run_stateless(uint64_t seed) {
   rec_module_close(module);
 }
 
-// Leaves out one barrier after another: either the executor finds a race, or nobody needed the barrier and the
-// results are the same to the last bit.
-static void leave_barriers_out(uint64_t seed) {
-  const char *const words[] = {"--target", "simt", "-O0",  "--dtype", "bf16", "-D",
-                               "H=1",      "-D",   "K=24", "-D",      "V=16", NULL};
+// Leaves out one barrier, or one wait for asynchronous copies, after another: either the executor finds a race, or nobody
+// needed it and the results are the same to the last bit.
+static void leave_out(uint64_t seed, bool waits) {
+  const char *const words[] = {"--target", "simt", "-O0", "--dtype", "bf16", "--form", "chunk",
+                               "-D",       "H=1",  "-D",  "K=24",    "-D",   "V=16",   NULL};
+  const char *what = waits ? "wait" : "barrier";
   rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/gla.rec", words);
   if (!check(module, "gla does not compile")) return;
   const rec_recurrence *r = rec_module_find(module, "gla");
@@ -209,21 +210,22 @@ static void leave_barriers_out(uint64_t seed) {
   problem *right = problem_copy(inputs);
   rec_run_options options = {.backward = true};
   check(problem_run(right, r, "simt", &options), "gla: %s", rec_message());
-  for (int64_t n = 1; n <= 30; n++) {
-    rec_simt_options simt = {.size = sizeof simt, .seed = seed, .skipped_barrier = n};
+  for (int64_t n = 1; n <= (waits ? 3 : 30); n++) {
+    rec_simt_options simt = {.size = sizeof simt, .seed = seed};
+    *(waits ? &simt.skipped_wait : &simt.skipped_barrier) = n;
     options.simt = &simt;
     problem *p = problem_copy(inputs);
     left_out++;
     if (problem_run(p, r, "simt", &options))
-      check(problem_equal(right, p, true), "gla without barrier %d: wrong, and nothing is reported",
-            (int)n);
+      check(problem_equal(right, p, true), "gla without %s %d: wrong, and nothing is reported",
+            what, (int)n);
     else
-      found += check(strstr(rec_message(), "race: "), "gla without barrier %d: %s", (int)n,
-                     rec_message());
+      found += check(strstr(rec_message(), waits ? "asynchronous cop" : "race: "),
+                     "gla without %s %d: %s", what, (int)n, rec_message());
     problem_free(p);
   }
-  printf("barriers left out: %d, races found: %d\n", left_out, found);
-  check(2 * found > left_out, "of %d barriers left out, %d were missed", left_out, found);
+  printf("%ss left out: %d, found: %d\n", what, left_out, found);
+  check(3 * found > left_out, "of %d %ss left out, %d were found", left_out, what, found);
   problem_free(inputs);
   problem_free(right);
   rec_module_close(module);
@@ -253,7 +255,8 @@ int main(int count, char **words) {
     if (full) run_case(c, "f16", seed, full);
   }
   if (!only) run_stateless(seed);
-  if (!only) leave_barriers_out(seed);
+  if (!only || !strcmp(only, "faults")) leave_out(seed, false);
+  if (!only || !strcmp(only, "faults")) leave_out(seed, true);
   printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1],
          worst[2]);
   return checked();

@@ -1,0 +1,251 @@
+/* GPU: the rows of a chunk of every argument, copied into shared memory before they are read.
+ *
+ *   x [t, H, P]   ->   16 bytes to a thread by cp.async where the rows begin at multiples of 16 bytes, 0 beyond the end
+ *
+ *   start chunk 0
+ *   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
+ *
+ * Strides are known at run time: a kernel has both ways and looks once a chunk. Numbers of 16 bits that do not lie so are
+ * loaded and stored one by one. What has no second half is copied, and waited for, at the start of its own chunk.
+ */
+#include "gpu.h"
+#include "gpu_parts.h"
+#include "host_parts.h"
+
+enum { PIECE = 16 };
+
+typedef struct staged {
+  view from, to;
+  axis_set axes;
+  int t;
+  ir rows; /* that are there: others are 0 */
+} staged;
+
+static const tile_place *place_of(const part *p, int argument) {
+  return &p->program->arguments.items[argument];
+}
+
+/* Is the argument copied, rather than read where the forward kept it? */
+static bool is_staged(const part *p, int argument) {
+  const tile_place *place = place_of(p, argument);
+  bool saved = (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
+  return place->time && !saved;
+}
+
+static bool is_ahead(const part *p, int argument) {
+  return is_staged(p, argument) && p->pads[argument].ahead.offset >= 0;
+}
+
+/* ---- places ---- */
+
+static int64_t words_of(const host *h, const part *p, int argument) {
+  int64_t numbers = p->pads[argument].row * p->program->chunk;
+  if (number_is_narrow(h->m.dtype)) numbers = (numbers + 1) / 2;
+  return (numbers + 31) / 32 * 32; /* lines of banks */
+}
+
+/* Neither part reads ahead while the other runs: their second halves may lie in the same place. */
+static void place_part_ahead(host *h, part *p) {
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    pad *d = &p->pads[i];
+    d->ahead = (location){-1, -1, false};
+    if (!is_staged(p, i) || !d->at.on_chip) continue;
+    if (h->on_chip + words_of(h, p, i) <= h->chip_limit) d->ahead = gpu_take(h, words_of(h, p, i));
+  }
+}
+
+void gpu_place_ahead(host *h) {
+  if (h->m.kind != MAP_BLOCK || h->k->program->form != TILE_CHUNK) return;
+  int64_t begin = h->on_chip;
+  place_part_ahead(h, &h->main);
+  int64_t end = h->on_chip;
+  if (!h->has_again) return;
+  h->on_chip = begin;
+  place_part_ahead(h, &h->again);
+  if (end > h->on_chip) h->on_chip = end;
+}
+
+/* ---- copies ---- */
+
+static ir bytes_if(lower *l, const staged *s, const place_in_loops *at, int64_t bytes) {
+  emitter *e = l->e;
+  ir inside = int_compare(e, LLVMIntSLT, at->index[s->t], s->rows);
+  ir some = LLVMConstInt(e->i32, (unsigned long long)bytes, 0);
+  return LLVMBuildSelect(e->b, inside, some, LLVMConstInt(e->i32, 0, 0), "");
+}
+
+static void start_copy(lower *l, const staged *s, const place_in_loops *at, gpu_op op,
+                       int64_t bytes) {
+  ir to = view_address(l, &s->to, at, s->axes), from = view_address(l, &s->from, at, s->axes);
+  gpu_call(l->e, op, (ir[]){to, from, bytes_if(l, s, at, bytes)}, 3);
+}
+
+static void copy_piece(lower *l, const place_in_loops *at, void *data) {
+  start_copy(l, data, at, GPU_CP_ASYNC16, PIECE);
+}
+
+static void copy_word(lower *l, const place_in_loops *at, void *data) {
+  start_copy(l, data, at, GPU_CP_ASYNC4, 4);
+}
+
+static void copy_number(lower *l, const place_in_loops *at, void *data) {
+  const staged *s = data;
+  emitter *e = l->e;
+  ir slot = stack_slot(e, e->real, "row");
+  store_real(e, real_number(e, 0, 0), slot);
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, at->index[s->t], s->rows));
+  store_real(e, view_load(l, &s->from, at, s->axes), slot);
+  branch_end(e, &branch);
+  view_store(l, &s->to, at, s->axes, load_real(e, slot, 0));
+}
+
+/* ---- one argument ---- */
+
+/* Time, then the axes of a row as they lie in memory. */
+static loop_axes axes_of(const host *h, const part *p, int argument) {
+  const tile_place *place = place_of(p, argument);
+  loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
+  for (int x = 0; x < place->axis_count; x++) {
+    if (!axis_in(h->m.instance, place->axes[x])) all.axes[all.count++] = place->axes[x];
+  }
+  return all;
+}
+
+/* Numbers that 16 bytes hold, if rows are made of such pieces, side by side in memory; else 0. */
+static int numbers_of_piece(const host *h, const part *p, int argument) {
+  const tile_place *place = place_of(p, argument);
+  int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
+  if (!p->pads[argument].at.on_chip || !place->axis_count || host_is_complex(h, place)) return 0;
+  int last = place->axes[place->axis_count - 1];
+  if (axis_in(h->m.instance, last)) return 0;
+  int64_t size = plan_axis_size(&h->m, p->program, last);
+  return size != TILE_RUNTIME_SIZE && size % numbers == 0 ? numbers : 0;
+}
+
+/* Does every row begin at a multiple of 16 bytes? */
+static ir is_aligned(host *h, part *p, const view *v, axis_set axes) {
+  emitter *e = h->e;
+  int64_t bytes = number_is_narrow(v->stored) ? 2 : 4;
+  ir bits =
+      LLVMBuildPtrToInt(e->b, view_address(&p->l, v, &h->at, h->m.instance & axes), e->i64, "");
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    int64_t known;
+    if (!axis_in(axes, axis) || axis_in(h->m.instance, axis) || !v->stride[axis]) continue;
+    if (int_known(v->stride[axis], &known) && (known * bytes % PIECE == 0 || known == 1)) continue;
+    ir stride = int_mul(e, v->stride[axis], LLVMConstInt(e->i64, (unsigned long long)bytes, 0));
+    bits = LLVMBuildOr(e->b, bits, stride, "");
+  }
+  ir rest = LLVMBuildAnd(e->b, bits, LLVMConstInt(e->i64, PIECE - 1, 0), "");
+  return int_compare(e, LLVMIntEQ, rest, integer(e, 0));
+}
+
+static view copy_of(host *h, const part *p, int argument, ir base) {
+  const pad *d = &p->pads[argument];
+  const tile_place *place = place_of(p, argument);
+  view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
+  copy.stride[p->program->time_axis] = integer(h->e, d->row);
+  copy.swizzle = view_swizzle(copy.stored, d->row);
+  for (int x = 0; x < place->axis_count; x++) {
+    int axis = place->axes[x];
+    if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(h->e, d->stride[axis]);
+  }
+  return copy;
+}
+
+static staged staged_of(host *h, part *p, int argument, ir base, ir chunk) {
+  emitter *e = h->e;
+  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  staged s = {.t = p->program->time_axis,
+              .axes = tile_place_axes(p->program, place_of(p, argument))};
+  s.from = host_at_time(h, p->memory[argument], begin, p->time_stride[argument]);
+  ir present = s.from.present;
+  s.from.present = NULL;
+  s.from.stride[s.t] = p->time_stride[argument];
+  s.to = copy_of(h, p, argument, base);
+  s.rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
+  if (present) s.rows = int_choose(e, present, s.rows, integer(e, 0));
+  return s;
+}
+
+static void start_argument(host *h, part *p, int argument, ir base, ir chunk) {
+  emitter *e = h->e;
+  lower *l = &p->l;
+  staged s = staged_of(h, p, argument, base, chunk);
+  loop_axes all = axes_of(h, p, argument);
+  int numbers = numbers_of_piece(h, p, argument);
+  place_in_loops at = lower_start_place(l, false);
+  emit_branch branch = {0};
+  if (numbers) {
+    branch = branch_begin(e, is_aligned(h, p, &s.from, s.axes));
+    lower_shared_pieces(l, &all, numbers, &at, copy_piece, &s);
+    branch_else(e, &branch);
+  }
+  bool words = !number_is_narrow(s.from.stored) && p->pads[argument].at.on_chip;
+  lower_shared_pieces(l, &all, 1, &at, words ? copy_word : copy_number, &s);
+  if (numbers) branch_end(e, &branch);
+}
+
+/* ---- chunks ---- */
+
+/* Where the chunk of this turn lies: halves take turns. */
+static ir base_at(host *h, const pad *d, ir turn) {
+  emitter *e = h->e;
+  ir base = host_located(h, d->at);
+  if (d->ahead.offset < 0) return base;
+  ir odd = int_rem(e, turn, integer(e, 2));
+  ir second = int_compare(e, LLVMIntNE, odd, integer(e, 0));
+  return LLVMBuildSelect(e->b, second, host_located(h, d->ahead), base, "");
+}
+
+static int start_arguments(host *h, part *p, ir turn, ir chunk, bool ahead) {
+  int count = 0;
+  p->l.outside = h->at;
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (!is_staged(p, i) || is_ahead(p, i) != ahead) continue;
+    start_argument(h, p, i, base_at(h, &p->pads[i], turn), chunk);
+    count++;
+  }
+  return count;
+}
+
+static bool any_ahead(const part *p) {
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (is_ahead(p, i)) return true;
+  }
+  return false;
+}
+
+/* What ran before may still read or write these places. */
+void gpu_open_chunks(host *h, part *p, ir first, ir any) {
+  emitter *e = h->e;
+  if (!any_ahead(p)) return;
+  lower_barrier(&p->l);
+  emit_branch branch = branch_begin(e, any);
+  start_arguments(h, p, integer(e, 0), first, true);
+  branch_end(e, &branch);
+  gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
+}
+
+/* The copies of this chunk were started a turn ago: the wait comes before the barrier, which shows them to all threads and
+ * tells that nobody reads the other half any more. */
+void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more) {
+  emitter *e = h->e;
+  bool ahead = any_ahead(p);
+  if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
+  lower_barrier(&p->l);
+  int own = start_arguments(h, p, turn, chunk, false);
+  if (own) gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
+  if (ahead) {
+    emit_branch branch = branch_begin(e, more);
+    start_arguments(h, p, int_add(e, turn, integer(e, 1)), next, true);
+    branch_end(e, &branch);
+    gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
+  }
+  if (own) {
+    gpu_call(e, ahead ? GPU_CP_ASYNC_WAIT_1 : GPU_CP_ASYNC_WAIT_0, NULL, 0);
+    lower_barrier(&p->l);
+  }
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (is_staged(p, i)) p->l.arguments[i] = copy_of(h, p, i, base_at(h, &p->pads[i], turn));
+  }
+}
