@@ -86,7 +86,7 @@ static rec_status open_reading(reading *r, int first) {
     r->facts[s] =
         task_sequence(&a->task, a->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
                       a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
-  return executor_new(of->model, of->kernels, of->n, r->count, r->window, false, &r->x);
+  return executor_new(of->model, of->kernels, of->where, r->count, r->window, false, &r->x);
 }
 
 static void close_reading(reading *r) {

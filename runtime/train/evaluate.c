@@ -32,7 +32,7 @@ static rec_status open_run(const evaluation *e, int64_t first, int64_t streams, 
   if (!r->states[0] || !r->states[1] || !r->before || !r->after || !r->tokens || !r->targets ||
       !r->losses)
     return rec_no_memory();
-  return executor_new(m, e->of.kernels, e->of.n, streams, e->now->window, false, &r->x);
+  return executor_new(m, e->of.kernels, e->of.where, streams, e->now->window, false, &r->x);
 }
 
 static void close_run(stream_run *r) {

@@ -298,7 +298,7 @@ static rec_status open_attention(attention *a) {
                         .targets = a->targets,
                         .before = a->states,
                         .after = a->states};
-  status = executor_new(of->model, of->kernels, of->n, 1, a->time, false, &a->x);
+  status = executor_new(of->model, of->kernels, of->where, 1, a->time, false, &a->x);
   return status ? status : executor_forward(a->x, a->e->weights, &a->sequence);
 }
 

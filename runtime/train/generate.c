@@ -32,7 +32,7 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   g->logits = calloc((size_t)m->vocabulary, sizeof *g->logits);
   bool good = g->states[0] && g->states[1] && g->before && g->after && g->logits;
   rec_status status = good ? REC_OK : rec_no_memory();
-  if (!status) status = executor_new(m, of->kernels, of->n, 1, 1, false, &g->single);
+  if (!status) status = executor_new(m, of->kernels, of->where, 1, 1, false, &g->single);
   if (status)
     generator_free(g);
   else
@@ -58,7 +58,7 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
     executor_free(g->whole);
     g->whole = NULL;
   } else if (!g->whole) {
-    status = executor_new(g->of->model, g->of->kernels, g->of->n, 1, g->window, false, &g->whole);
+    status = executor_new(g->of->model, g->of->kernels, g->of->where, 1, g->window, false, &g->whole);
   }
   *x = count == 1 ? g->single : g->whole;
   return status;
