@@ -27,6 +27,7 @@ static const char usage_text[] =
     "                                    between (default: host and sm_80; models: host)\n"
     "  --tf32                            GPU: products of f32 numbers with 10 bits behind the "
     "point\n"
+    "  --shared-memory KIB                      GPU: what a thread block may have (default 99: every device does)\n"
     "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, "
     "tile, backward,\n"
     "                                    report, equations, latex, functions, llvm, asm, ptx, simt; into the "
@@ -154,6 +155,11 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     vec_push(a, &options->exported, value);
   } else if (strcmp(arg, "-g") == 0) {
     options->lines = true;
+  } else if ((value = value_of(args, count, i, "--shared-memory"))) {
+    int64_t kib = whole(value);
+    if (kib < 16 || kib > 227)
+      return usage_error("--shared-memory with a number of KiB from 16 to 227", value);
+    options->shared_kib = (int)kib;
   } else if (strcmp(arg, "--tf32") == 0) {
     options->tf32 = true;
   } else if (strcmp(arg, "--check") == 0) {

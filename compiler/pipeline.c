@@ -133,6 +133,13 @@ static unsigned gpu_targets(const compilation *c) {
   return c->options->dtype == NUMBER_F64 ? 0 : targets;
 }
 
+static codegen_gpu_options gpu_options(const compilation *c) {
+  return (codegen_gpu_options){.dtype = c->options->dtype,
+                               .tf32 = c->options->tf32,
+                               .shared_kib = c->options->shared_kib,
+                               .targets = gpu_targets(c)};
+}
+
 static bool schedule(compilation *c) {
   schedule_options options = {.chunk = c->options->chunk,
                               .form = c->options->form,
@@ -141,8 +148,7 @@ static bool schedule(compilation *c) {
     vec_push(c->memory, &c->kernels,
              schedule_recurrence(c->memory, c->recurrences.items[i], options));
   if (!gpu_targets(c)) return true;
-  codegen_gpu_options gpu = {
-      .dtype = c->options->dtype, .tf32 = c->options->tf32, .targets = gpu_targets(c)};
+  codegen_gpu_options gpu = gpu_options(c);
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->gpu_kernels,
              codegen_gpu_schedule(c->memory, c->recurrences.items[i], options, gpu));
@@ -160,7 +166,7 @@ static codegen_options code_options(const compilation *c) {
 static const char *gpu_report_text(compilation *c, int index) {
   if (!c->gpu_kernels.count) return "";
   const recurrence_kernels *kernels = c->gpu_kernels.items[index];
-  codegen_gpu_options options = {.dtype = c->options->dtype, .tf32 = c->options->tf32};
+  codegen_gpu_options options = gpu_options(c);
   report_resources resources[2] = {0};
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel_kind kind = kernels->kernels.items[i].kind;
@@ -206,6 +212,7 @@ static bool lay_out(compilation *c) {
   library->form = c->options->form;
   library->gpu_targets = gpu_targets(c);
   library->tf32 = c->options->tf32;
+  library->shared_kib = c->options->shared_kib;
   library->check = c->options->check;
   library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
   for (int i = 0; i < c->options->defines.count; i++)
@@ -236,11 +243,9 @@ static void generate_gpu(compilation *c) {
       vec_push(c->memory, &kernels, &c->gpu_kernels.items[i]->kernels.items[n]);
   }
   const char *emit = c->options->emit;
-  codegen_gpu_options options = {.dtype = c->options->dtype,
-                                 .tf32 = c->options->tf32,
-                                 .targets = gpu_targets(c),
-                                 .lines = c->options->lines ? c->files : NULL,
-                                 .text = emit && strcmp(emit, "simt") == 0};
+  codegen_gpu_options options = gpu_options(c);
+  options.text = emit && strcmp(emit, "simt") == 0;
+  options.lines = c->options->lines ? c->files : NULL;
   c->gpu_object = codegen_gpu_compile(c->memory, kernels.items, kernels.count, options);
   artifact_add_images(c->memory, &c->contents, c->gpu_object);
 }

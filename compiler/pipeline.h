@@ -35,6 +35,7 @@ typedef struct compile_options {
   int chunk;                     /* 0: chosen */
   schedule_form form;            /* --form */
   bool tf32;                     /* --tf32 */
+  int shared_kib;                /* --shared-memory, 0: as every device has it */
   bool targets_given;            /* --target */
   unsigned gpu_targets;          /* its GPUs: bits 1 << GPU_SM_80, .. */
   bool check;                    /* --check */

@@ -147,6 +147,7 @@ typedef struct artifact {
   int chunk;                     /* --chunk, 0: chosen */
   schedule_form form;            /* --form */
   bool tf32;                     /* --tf32 */
+  int shared_kib;                /* --shared-memory, or 0 */
   unsigned gpu_targets;          /* --target: bits 1 << GPU_SM_80, .. */
   bool check;                    /* --check */
   const char *from;              /* --from: "recurrence", or NULL: a program */

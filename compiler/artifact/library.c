@@ -34,7 +34,10 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
                           .size = (int64_t)strlen(manifest) + 1,
                           .exported = true});
   static const char *const entries[] = {"forward", "backward", "step", "sizes"};
-  codegen_gpu_options gpu_options = {.dtype = options.dtype, .targets = library->gpu_targets};
+  codegen_gpu_options gpu_options = {.dtype = options.dtype,
+                                     .tf32 = library->tf32,
+                                     .shared_kib = library->shared_kib,
+                                     .targets = library->gpu_targets};
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     artifact_kernels described = {.simt = library->gpu_targets >> GPU_SIMT & 1};

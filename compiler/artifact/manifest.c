@@ -177,8 +177,9 @@ static const char *hash_text(arena *a, const artifact *library) {
       arena_printf(a, "%s %s %s O%d chunk %d %s%s%s", REC_VERSION, ABI_TEXT,
                    number_type_text(library->dtype), library->level, library->chunk,
                    schedule_form_text(library->form), library->check ? " check" : "",
-                   library->gpu_targets ? arena_printf(a, " gpu %x%s", library->gpu_targets,
-                                                       library->tf32 ? " tf32" : "")
+                   library->gpu_targets ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets,
+                                                       library->tf32 ? " tf32" : "",
+                                                       library->shared_kib)
                                         : "");
   XXH64_update(&state, options, strlen(options) + 1);
   for (int i = 0; i < library->defines.count; i++)

@@ -17,7 +17,7 @@
 #include "host_parts.h"
 #include "lines.h"
 
-enum { CHIP_BYTES = 99 * 1024, BLOCK_THREADS = 256 };
+enum { CHIP_KIB = 99, BLOCK_THREADS = 256 };
 
 static ir frame_number(host *h, size_t offset) {
   return host_field(h, h->frame, (int64_t)offset, h->e->i64);
@@ -98,6 +98,8 @@ static void one_item(host *h, ir item) {
     ir index = int_add(e, int_mul(e, h->lane_part, integer(e, h->k->lane_block)), h->team.thread);
     h->team.inside = int_compare(e, LLVMIntSLT, index, size);
     h->at.index[lane] = int_min(e, index, int_sub(e, size, integer(e, 1)));
+  } else if (h->k->lanes == LANES_TILE) {
+    h->part_first = int_mul(e, h->lane_part, integer(e, h->k->lane_block));
   }
   host_whole_instance(h);
 }
@@ -141,7 +143,7 @@ static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
   h.team.shares = h.m.kind == MAP_BLOCK;
   h.team.axis = k->kernel->lane_axis;
   h.team.threads = h.m.kind == MAP_BLOCK ? BLOCK_THREADS : k->kernel->lane_block;
-  h.chip_limit = CHIP_BYTES / 4;
+  h.chip_limit = (options.shared_kib ? options.shared_kib : CHIP_KIB) * 1024 / 4;
   host_plan(&h);
   return h;
 }

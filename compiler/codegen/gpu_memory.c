@@ -5,6 +5,9 @@
  *                        what does not fit in the block's scratch
  */
 #include "gpu_parts.h"
+
+#include <string.h>
+
 #include "host_parts.h"
 
 /* ---- places ---- */
@@ -21,10 +24,10 @@ static int64_t words_of(const plan_buffer *b) {
 static int64_t first_fit(const part *p, int index, int64_t base, bool on_chip) {
   const plan_buffer *b = &p->p->buffers.items[index];
   int64_t offset = base;
-  for (int k = 0; k < index; k++) {
+  for (int k = 0; k < p->p->buffers.count; k++) {
     const plan_buffer *other = &p->p->buffers.items[k];
     location at = p->buffer_at[k];
-    if (at.offset < 0 || at.sized >= 0 || at.on_chip != on_chip) continue;
+    if (k == index || at.offset < 0 || at.sized >= 0 || at.on_chip != on_chip) continue;
     if (other->last < b->first || b->last < other->first) continue;
     int64_t end = at.offset + words_of(other);
     if (at.offset < offset + words_of(b) && offset < end) {
@@ -39,9 +42,31 @@ static bool is_placed_here(const plan_buffer *b) {
   return b->last >= 0 && b->carried < 0 && !b->persistent;
 }
 
-static void place_by_lives(host *h, part *p) {
+/* Buffers by size, the largest first: small ones fit into what is left between them. Those of fewer words than `first`
+ * come before all others. */
+static int *by_size(host *h, const part *p, int64_t first) {
+  int count = p->p->buffers.count;
+  int *order = ARENA_ARRAY(h->a, int, count);
+  for (int i = 0; i < count; i++) {
+    int64_t words = words_of(&p->p->buffers.items[i]);
+    int at = i;
+    for (; at > 0; at--) {
+      int64_t other = words_of(&p->p->buffers.items[order[at - 1]]);
+      bool before = (words < first) != (other < first) ? words < first : words > other;
+      if (!before) break;
+      order[at] = order[at - 1];
+    }
+    order[at] = i;
+  }
+  return order;
+}
+
+/* Whether all fit on the chip. */
+static bool place_in_order(host *h, part *p, const int *order) {
   int64_t chip = h->on_chip, scratch = h->shared_numbers;
-  for (int i = 0; i < p->p->buffers.count; i++) {
+  bool all = true;
+  for (int n = 0; n < p->p->buffers.count; n++) {
+    int i = order[n];
     plan_buffer *b = &p->p->buffers.items[i];
     if (!is_placed_here(b) || b->numbers.sizes || p->buffer_at[i].offset >= 0) continue;
     int64_t numbers = words_of(b), offset = first_fit(p, i, chip, true);
@@ -50,7 +75,23 @@ static void place_by_lives(host *h, part *p) {
     p->buffer_at[i] = (location){offset, -1, fits};
     int64_t *used = fits ? &h->on_chip : &h->shared_numbers;
     if (offset + numbers > *used) *used = offset + numbers;
+    all = all && fits;
   }
+  return all;
+}
+
+/* If something must go to scratch, it is not what is small: that is read most often for each byte. */
+static void place_by_lives(host *h, part *p) {
+  enum { SMALL = 1024 };
+  int64_t chip = h->on_chip, scratch = h->shared_numbers;
+  size_t bytes = (size_t)p->p->buffers.count * sizeof *p->buffer_at;
+  location *before = ARENA_ARRAY(h->a, location, p->p->buffers.count);
+  memcpy(before, p->buffer_at, bytes);
+  if (place_in_order(h, p, by_size(h, p, 0))) return;
+  h->on_chip = chip;
+  h->shared_numbers = scratch;
+  memcpy(p->buffer_at, before, bytes);
+  place_in_order(h, p, by_size(h, p, SMALL));
 }
 
 static void open_places(host *h, part *p) {

@@ -168,6 +168,10 @@ static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, i
   emitter *e = l->e;
   ir column = plus(l, p->first_column, tile * TILE_COLUMNS);
   if (p->b.way != BY_ELEMENTS) {
+    /* columns beyond the last are not stored, but what lies behind a matrix may be being written */
+    int64_t last = size_of(l, p->b.line) - TILE_COLUMNS;
+    if (size_of(l, p->b.line) % (p->tiles * TILE_COLUMNS))
+      column = int_min(e, column, integer(e, last));
     matrices_of_b(l, p, at, column, k, out);
     return;
   }

@@ -40,6 +40,8 @@ void host_read_sizes(host *h) {
     const tile_axis *t = &program->axes.items[axis];
     h->axis_size[axis] = t->size != TILE_RUNTIME_SIZE ? integer(e, t->size)
                                                       : host_field(h, h->sizes, 8 * t->body_axis, e->i64);
+    if (axis_in(h->m.parts, axis))
+      h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
   }
 }
 
@@ -70,6 +72,15 @@ static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
   return int_add(e, offset, int_mul(e, copy, stride));
 }
 
+/* GPU: from the whole axis to the part of it at hand. */
+static void move_to_part(host *h, view *v, axis_set axes) {
+  emitter *e = h->e;
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    if (axis_in(h->m.parts & axes, axis))
+      v->base = element(e, view_type(e, v), v->base, int_mul(e, h->part_first, v->stride[axis]));
+  }
+}
+
 /* The tensor of a place for this batch entry; every axis has its stride. */
 static view memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
   emitter *e = h->e;
@@ -88,6 +99,7 @@ static view memory_view(host *h, tile_role role, const tile_place *place, ir *da
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
   if (e->gpu) offset = int_add(e, offset, gpu_offset(h, role, place));
   v.base = element(e, view_type(e, &v), base, offset);
+  move_to_part(h, &v, host_axes_of_place(place));
   return v;
 }
 
@@ -159,7 +171,7 @@ view host_saved_view(host *h, const tile_place *place, ir chunk) {
   if (is_kept(place)) axes |= axis_bit(h->k->program->time_axis);
   axis_set tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);
-  int lane = h->k->lane_axis;
+  int lane = h->k->lanes == LANES_OWN ? h->k->lane_axis : -1;
   if (lane >= 0 && axis_in(axes, lane)) {
     v.stride[lane] = stride;
     stride = h->axis_size[lane];
@@ -169,12 +181,12 @@ view host_saved_view(host *h, const tile_place *place, ir chunk) {
     v.stride[order.axes[i]] = stride;
     stride = int_mul(e, stride, h->axis_size[order.axes[i]]);
   }
-  for (int i = h->k->grid_count - 1; i >= 0; i--) {
-    int axis = h->k->grid_axes[i];
-    if (!axis_in(axes, axis)) continue;
+  for (int axis = h->k->program->axes.count - 1; axis >= 0; axis--) {
+    if (!axis_in(axes & h->m.instance, axis) || v.stride[axis]) continue;
     v.stride[axis] = stride;
     stride = int_mul(e, stride, h->axis_size[axis]);
   }
+  move_to_part(h, &v, axes);
   return v;
 }
 
@@ -226,6 +238,10 @@ void host_open_part(host *h, part *p) {
   p->result_memory = ARENA_ARRAY(h->a, view, results);
   p->result_time_stride = ARENA_ARRAY(h->a, ir, results);
   memcpy(l->axis_size, h->axis_size, sizeof l->axis_size);
+  for (int axis = 0; axis < p->program->axes.count; axis++) {
+    if (axis_in(h->m.parts, axis))
+      l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
+  }
   for (int id = 0; id < values; id++) {
     const plan_value *v = &p->p->values[id];
     if (v->held == HELD_SCALAR && v->needed) {
@@ -251,10 +267,11 @@ void host_open_part(host *h, part *p) {
 static ir is_first(host *h, axis_set axes) {
   emitter *e = h->e;
   ir here = LLVMConstInt(e->i1, 1, 0);
-  axis_set cut = host_grid_of(h->k) & axes;
+  axis_set cut = (host_grid_of(h->k) | h->m.parts) & axes;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (!axis_in(cut, axis)) continue;
-    ir first = int_compare(e, LLVMIntEQ, h->at.index[axis], integer(e, 0));
+    ir index = axis_in(h->m.parts, axis) ? h->part_first : h->at.index[axis];
+    ir first = int_compare(e, LLVMIntEQ, index, integer(e, 0));
     here = LLVMBuildAnd(e->b, here, first, "");
   }
   return here;
@@ -302,6 +319,7 @@ void host_open_instance(host *h, part *p) {
   emitter *e = h->e;
   lower *l = &p->l;
   l->outside = h->at;
+  l->part_first = h->part_first;
   if (h->m.chunks_outside) {
     for (int c = 0; c < p->carried.count; c++) {
       l->carried[c] = buffer_view(l, &p->carried.items[c].memory,

@@ -7,7 +7,12 @@
 /* ---- the mapping of a clone ---- */
 
 static axis_set consumed_or_instance(const kernel *k) {
-  return host_grid_of(k) | ~k->program->grid;
+  return (host_grid_of(k) & ~host_parts_of(k)) | ~k->program->grid;
+}
+
+axis_set host_parts_of(const kernel *k) {
+  axis_set parts = k->lanes == LANES_TILE ? axis_bit(k->lane_axis) : 0;
+  return k->part_entries ? parts | axis_bit(k->part_axis) : parts;
 }
 
 /* Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one. */
@@ -85,8 +90,9 @@ mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype)
   m.width = codegen_lanes(clone, f64);
   for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
   if (clone == CLONE_GPU) {
-    m.kind = k->lane_axis >= 0 ? MAP_THREADS : MAP_BLOCK;
-    m.instance = host_grid_of(k);
+    m.kind = k->lane_axis >= 0 && k->lanes == LANES_OWN ? MAP_THREADS : MAP_BLOCK;
+    m.parts = host_parts_of(k);
+    m.instance = host_grid_of(k) & ~m.parts;
     m.lane_axis = -1;
     rank_axes(&m);
     return m;

@@ -62,6 +62,7 @@ typedef struct host {
   ir chip;               /* shared memory */
   ir entry_step, saved_first; /* where tokens and saved states of the instance begin */
   ir part, lane_part;    /* numbers of the part of time and of the block of the lane axis */
+  ir part_first;         /* mapping.parts: the first entry here */
   ir parts;
   /* inside a function */
   ir slots, sizes; /* of the frame */
@@ -88,6 +89,7 @@ int64_t host_parts_of_lag(const typed_lag *lag);
 const tile_place *host_kept_value(const kernel *k, int number);
 
 /* host_memory.c */
+axis_set host_parts_of(const kernel *k);
 bool host_is_long(const kernel *k);
 mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype);
 bool host_is_complex(const host *h, const tile_place *place);

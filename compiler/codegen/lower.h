@@ -63,6 +63,7 @@ typedef struct lower {
   ir *buffers;            /* base addresses by buffer */
   ir *variables;          /* HELD_SCALAR, by value */
   ir rows;                /* chunk form: rows inside the sequence */
+  ir part_first;          /* mapping.parts: the first entry of the part at hand */
   ir *memo;               /* values at the point at hand */
 } lower;
 

@@ -455,11 +455,25 @@ static bool uses_lane(planner *q, tile_id id) {
   return lane;
 }
 
+/* GPU: a value of many numbers joins a late nest only: made early, it would take shared memory for long. */
+static int earliest_nest(const planner *q, tile_id id) {
+  enum { FEW_NUMBERS = 256, LATE = 3 };
+  const plan_value *pv = &q->p->values[id];
+  int64_t numbers = 1;
+  if (q->m->kind != MAP_BLOCK || pv->region != REGION_BODY) return 0;
+  for (int axis = 0; axis < q->program->axes.count; axis++) {
+    if (axis_in(pv->tile, axis)) numbers *= plan_axis_size(q->m, q->program, axis);
+  }
+  return numbers <= FEW_NUMBERS ? 0 : q->p->nests.count - LATE;
+}
+
 static void join_points(planner *q, tile_id id) {
   plan_value *pv = &q->p->values[id];
   need n = needs_of(q, id);
   bool lane = uses_lane(q, id);
   int from = n.nest < 0 ? 0 : n.same_point ? n.nest : n.nest + 1;
+  int earliest = earliest_nest(q, id);
+  if (earliest > from) from = earliest;
   for (int i = from; i < q->p->nests.count; i++) {
     plan_nest *nest = &q->p->nests.items[i];
     if (!nest_takes(q, nest, id) || nest->lane != lane) continue;
@@ -589,16 +603,29 @@ static void plan_results(planner *q) {
   }
 }
 
+/* GPU: rows of a chunk are staged with zeros beyond the end, so `select valid x 0` of an argument is the argument. */
+static bool is_zero_beyond(const mapping *m, const tile_program *p, const tile_value *v) {
+  if (m->kind != MAP_BLOCK || v->op != TILE_SELECT || p->form != TILE_CHUNK) return false;
+  const tile_value *x = &p->values.items[v->args[1]];
+  return p->values.items[v->args[0]].op == TILE_VALID && tile_is_number(p, v->args[2], 0) &&
+         x->op == TILE_ARGUMENT && p->arguments.items[x->index].time;
+}
+
 /* A sum over an axis that is cut into instances or lanes adds up one entry: the value is partial, keeps the axis here, and
  * is summed where it is stored. */
 static tile_program *copy_program(arena *a, const mapping *m, const tile_program *whole) {
   axis_set cut = m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0);
-  const tile_program *program = tile_uncut(a, whole, cut);
+  const tile_program *program = tile_uncut(a, whole, cut | m->parts);
   tile_program *copy = tile_program_like(a, program->name, program);
   tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);
   for (int i = 0; i < program->values.count; i++) {
     tile_value v = program->values.items[i];
+    bool argument = is_zero_beyond(m, program, &v);
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
+    if (argument) {
+      image[i] = v.args[1];
+      continue;
+    }
     if (v.op == TILE_SUM || v.op == TILE_DOT) v.over &= ~cut;
     if (v.op == TILE_EXPAND) v.over &= ~copy->values.items[v.args[0]].axes;
     if ((v.op == TILE_SUM || v.op == TILE_EXPAND) && !v.over) {
@@ -655,6 +682,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   plan_hold_values(&q);
   plan_share_sum_buffers(&q);
   plan_states(&q);
+  if (m->kind == MAP_BLOCK) plan_order_nests(&q);
   plan_narrow_operands(m, q.p);
   plan_find_lives(&q);
   plan_place_buffers(&q);

@@ -20,6 +20,7 @@ typedef struct mapping {
   bool tf32;     /* GPU: products of f32 numbers by tf32 */
   int width;     /* elements in a machine vector */
   axis_set instance;
+  axis_set parts; /* GPU: tile axes of which the programs have a part alone, but which are cut */
   int lane_axis, lanes; /* -1; else `lanes` entries of it are computed together */
   bool
       chunks_outside; /* loop over chunks around the loop over instances: shared values are computed once */

@@ -57,8 +57,18 @@ static double cost_at(const inlining *n, tile_id id) {
   return cost;
 }
 
+/* Such a sum has memory of its own, to which the product is added. */
+static bool adds_product(const inlining *n, const tile_value *v) {
+  for (int k = 0; (v->op == TILE_ADD || v->op == TILE_SUB) && k < 2; k++) {
+    tile_id dot = plan_product_of(n->q->program, v->args[k]);
+    if (dot != NO_TILE && plan_is_blocked_dot(n->q, dot)) return true;
+  }
+  return false;
+}
+
 static bool is_cheap(inlining *n, tile_id id) {
   const tile_value *v = value(n->q, id);
+  if (adds_product(n, v)) return false;
   if (plan_is_inline(v->op) || !tile_elementwise(v->op) || tile_op_cost(v->op) > 1) return false;
   if (n->kept[id] || n->uses[id] > MOST_USES || !n->q->p->values[id].tile) return false;
   n->cost[id] = tile_op_cost(v->op);

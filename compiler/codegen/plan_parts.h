@@ -33,6 +33,9 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis);
 /* plan_inline.c: values that are cheaper to compute again than to keep. */
 void plan_inline_cheap(planner *q);
 
+/* plan_order.c: the order of nests in which least is alive at one time. */
+void plan_order_nests(planner *q);
+
 /* plan_product.c */
 int plan_highest_rank(const planner *q, axis_set axes);
 bool plan_is_blocked_dot(const planner *q, tile_id id);

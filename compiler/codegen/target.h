@@ -163,6 +163,7 @@ typedef struct codegen_gpu_image {
 typedef struct codegen_gpu_options {
   number_type dtype; /* not NUMBER_F64 */
   bool tf32;         /* products of f32 numbers with 10 bits behind the point */
+  int shared_kib;    /* shared memory that a thread block may have; 0: 99, which every device has */
   unsigned targets;  /* bits 1 << GPU_.. */
   bool text;
   const sources *lines; /* as codegen_options.lines */

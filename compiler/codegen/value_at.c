@@ -151,6 +151,13 @@ static ir real_of_rows(lower *l, int64_t less) {
   return LLVMBuildSIToFP(l->e->b, rows, l->e->real, "");
 }
 
+static ir index_at(lower *l, const place_in_loops *at, int axis) {
+  if (!axis_in(l->m->parts, axis)) return lower_real_of_index(l, at, axis);
+  place_in_loops whole = *at;
+  whole.index[axis] = int_add(l->e, l->part_first, at->index[axis]);
+  return lower_real_of_index(l, &whole, axis);
+}
+
 static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
@@ -158,7 +165,7 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
   switch (v->op) {
     case TILE_NUMBER: return real_number(e, v->number, 0);
     case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
-    case TILE_INDEX: return lower_real_of_index(l, at, v->index);
+    case TILE_INDEX: return index_at(l, at, v->index);
     case TILE_VALID: {
       ir t = lower_real_of_index(l, at, program->time_axis);
       return lower_one_if(l, real_compare(e, LLVMRealOLT, t, real_of_rows(l, 0)));

@@ -21,6 +21,13 @@ typedef enum kernel_kind {
   KERNEL_CARRY        /* the states alone, without increments; only where time may be cut (chunk_build_carry) */
 } kernel_kind;
 
+/* GPU: what lies along lane_axis. */
+typedef enum kernel_lanes {
+  LANES_OWN,    /* the host's lanes; threads that have an entry each */
+  LANES_TILE,   /* a tile of lane_block entries, which the threads of a block share out */
+  LANES_PASSES  /* entries that a block of threads goes through one after another, in every chunk */
+} kernel_lanes;
+
 typedef struct kernel {
   kernel_kind kind;
   const recurrence *recurrence;  /* whose tensors and axes the program's places name */
@@ -34,15 +41,17 @@ typedef struct kernel {
   int lane_axis;                 /* grid axis that lies in the lanes, or -1 (then each operation takes its own) */
   int lane_block;                /* entries of the lane axis in one instance (a multiple of every clone's width); 1
                                     without a lane axis */
+  kernel_lanes lanes;
+  axis_set cut;                  /* grid axes that may be cut, instances or not */
+  int part_axis, part_entries;   /* GPU: a chunk is computed in passes over parts of this axis, of so many entries; 0: whole.
+                                    Programs then know the axis by the size of a part, as they do with LANES_TILE */
 } kernel;
 
 /* A form that the schedule looked at. */
 typedef struct schedule_alternative {
   const char *form;              /* "step", "chunk" */
-  int chunk, saved_every;        /* steps computed at once; steps between saved states */
+  int chunk;                     /* steps computed at once */
   double forward, backward;      /* per step, in multiply-adds of a well filled product (cost.h) */
-  const tile_program *program;   /* its forward */
-  tile_gradient gradient;
 } schedule_alternative;
 
 typedef struct recurrence_kernels {

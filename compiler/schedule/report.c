@@ -92,15 +92,16 @@ static axis_set runtime_axes_of(const tile_program *p, tile_id id) {
   return sizes;
 }
 
-/* The body of a program, per step. */
-static void add_operations(arena *a, amount *sum, const tile_program *p) {
+/* The body of a program, per step; kernels for parts of an axis count once for the whole. */
+static void add_operations(arena *a, amount *sum, const tile_program *p, const typed_body *body) {
   if (!p) return;
   int64_t sizes[TYPED_MAX_AXES];
   const tile_section *sections = tile_sections(a, p);
   for (int axis = 0; axis < TYPED_MAX_AXES; axis++) sizes[axis] = 1;
   for (int axis = 0; axis < p->axes.count; axis++) {
     const tile_axis *t = &p->axes.items[axis];
-    if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE) sizes[t->body_axis] = t->size;
+    if (t->body_axis >= 0 && t->size != TILE_RUNTIME_SIZE)
+      sizes[t->body_axis] = body->axes.items[t->body_axis].size;
   }
   for (tile_id id = 0; id < p->values.count; id++) {
     if (sections[id] != TILE_BODY) continue;
@@ -153,7 +154,7 @@ static const char *text_of(const reporter *r, const amount *sum) {
 }
 
 static const char *explained(const reporter *r) {
-  const char *unit = "in multiply-adds of full products a step";
+  const char *unit = "; multiply-adds of full products a step";
   for (int axis = 0; axis < r->body->axes.count; axis++) {
     if (r->body->axes.items[axis].size == TYPED_RUNTIME_SIZE)
       return arena_printf(r->a, "%s, run-time sizes as %d", unit, COST_USUAL_SIZE);
@@ -161,70 +162,50 @@ static const char *explained(const reporter *r) {
   return unit;
 }
 
+/* What the cost model said of each form that it looked at (cost.h). */
+static void put_alternatives(const reporter *r) {
+  const recurrence_kernels *k = r->kernels;
+  for (int i = 0; i < k->alternatives.count; i++) {
+    const schedule_alternative *x = &k->alternatives.items[i];
+    bool steps = strcmp(x->form, "step") == 0;
+    bool taken = strcmp(x->form, k->form) == 0 && (steps || x->chunk == k->chunk);
+    const char *form = steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk);
+    fprintf(r->out, "  %-11s %-12s forward %s, backward %s%s%s\n", i ? "" : "cost", form,
+            count_text(r->a, x->forward), count_text(r->a, x->backward), taken ? " (taken)" : "",
+            i ? "" : explained(r));
+  }
+}
+
+static void put_forward(const reporter *r, bool states, const char *device, const char *behind) {
+  amount operations = {0}, bytes = {0};
+  add_operations(r->a, &operations, kernel_of(r, KERNEL_FORWARD)->program, r->body);
+  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, token_bytes(r->dtype));
+  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
+  if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
+  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device, text_of(r, &operations),
+          text_of(r, &bytes), behind);
+}
+
 /* Does the backward read what the steps of a chunk make again? */
-static bool steps_again(const tile_program *backward) {
-  if (backward->form != TILE_STEP) return false;
-  for (int i = 0; i < backward->arguments.count; i++) {
-    tile_role role = backward->arguments.items[i].role;
+static bool steps_again(const kernel *k) {
+  if (k->program->form != TILE_STEP) return false;
+  for (int i = 0; i < k->program->arguments.count; i++) {
+    tile_role role = k->program->arguments.items[i].role;
     if (role == TILE_STATE || role == TILE_STASH) return true;
   }
   return false;
 }
 
-static const char *backward_operations(const reporter *r, const tile_program *backward,
-                                       const tile_program *recompute) {
-  amount operations = {0};
-  add_operations(r->a, &operations, backward);
-  if (steps_again(backward)) add_operations(r->a, &operations, recompute);
-  return text_of(r, &operations);
-}
-
-static const char *forward_operations(const reporter *r, const tile_program *forward) {
-  amount operations = {0};
-  add_operations(r->a, &operations, forward);
-  return text_of(r, &operations);
-}
-
-static const char *saved_bytes(const reporter *r, int chunk) {
-  amount bytes = {0};
-  add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / chunk);
-  return text_of(r, &bytes);
-}
-
-/* What the cost model said of each form that it looked at (cost.h). */
-static void put_alternatives(const reporter *r) {
-  const recurrence_kernels *k = r->kernels;
-  if (k->alternatives.count) fprintf(r->out, "  cost        %s\n", explained(r));
-  for (int i = 0; i < k->alternatives.count; i++) {
-    const schedule_alternative *x = &k->alternatives.items[i];
-    bool steps = strcmp(x->form, "step") == 0;
-    bool taken = strcmp(x->form, k->form) == 0 && (steps || x->chunk == k->chunk);
-    fprintf(r->out, "  %-11s forward %s, backward %s%s; %s and %s operations, %s bytes saved\n",
-            steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk),
-            count_text(r->a, x->forward), count_text(r->a, x->backward), taken ? " (taken)" : "",
-            forward_operations(r, tile_finish(r->a, x->program)),
-            backward_operations(r, x->gradient.backward, x->gradient.recompute),
-            saved_bytes(r, x->saved_every));
-  }
-}
-
-static void put_forward(const reporter *r, bool states, const char *device, const char *behind) {
-  amount bytes = {0};
-  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, token_bytes(r->dtype));
-  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
-  if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device,
-          forward_operations(r, kernel_of(r, KERNEL_FORWARD)->program), text_of(r, &bytes), behind);
-}
-
 static void put_backward(const reporter *r, bool states, const char *device, const char *behind) {
   const kernel *k = kernel_of(r, KERNEL_BACKWARD);
-  amount bytes = {0};
+  amount operations = {0}, bytes = {0};
+  add_operations(r->a, &operations, k->program, r->body);
+  if (steps_again(k)) add_operations(r->a, &operations, k->recompute, r->body);
   add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, 2 * token_bytes(r->dtype));
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
   if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device,
-          backward_operations(r, k->program, k->recompute), text_of(r, &bytes), behind);
+  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device, text_of(r, &operations),
+          text_of(r, &bytes), behind);
 }
 
 /* The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry. */
@@ -269,22 +250,23 @@ static void put_saved_values(const reporter *r) {
 
 static void put_saved(const reporter *r, bool states) {
   int chunk = r->kernels->chunk;
-  amount numbers = {0};
+  amount numbers = {0}, bytes = {0};
   if (!states) {
     fputs("  saved       nothing but inputs\n", r->out);
     return;
   }
   add_states(r->a, &numbers, r->body, 1);
+  add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / chunk);
   fprintf(r->out, "  state       %s numbers a sequence\n", text_of(r, &numbers));
   fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk,
-          saved_bytes(r, chunk));
+          text_of(r, &bytes));
   put_saved_values(r);
 }
 
 static void put_again(const reporter *r, bool states) {
   const kernel *k = kernel_of(r, KERNEL_BACKWARD);
   const char *from = states ? " from its saved state" : "";
-  if (steps_again(k->program)) {
+  if (steps_again(k)) {
     fprintf(r->out, "  again       the steps of a chunk%s%s\n", from, kept_text(r, k->recompute));
   } else if (k->program->form == TILE_CHUNK) {
     fprintf(r->out, "  again       the values of a chunk%s\n", from);
@@ -341,10 +323,26 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   return copy;
 }
 
-static const char *resources_text(const reporter *r, const report_resources *x) {
+/* What an instance or a pass has of an axis. */
+static const char *parts_text(const reporter *r, kernel_kind kind) {
+  const kernel *k = kernel_of(r, kind);
+  const char *text = "";
+  if (k->lanes == LANES_TILE)
+    text = arena_printf(r->a, ", instances of %d %s", k->lane_block,
+                        r->body->axes.items[k->lane_axis].name);
+  if (k->lanes == LANES_PASSES)
+    text = arena_printf(r->a, ", instances of %d %s in passes", k->lane_block,
+                        r->body->axes.items[k->lane_axis].name);
+  if (k->part_entries)
+    text = arena_printf(r->a, "%s, passes of %d %s", text, k->part_entries,
+                        r->body->axes.items[k->part_axis].name);
+  return text;
+}
+
+static const char *resources_text(const reporter *r, const report_resources *x, const char *parts) {
   const char *outside = "";
   if (x->outside_bytes) outside = arena_printf(r->a, ", %lld outside", (long long)x->outside_bytes);
-  return arena_printf(r->a, "; %d threads, %lld bytes on chip%s", x->threads,
+  return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s", parts, x->threads,
                       (long long)x->shared_bytes, outside);
 }
 
@@ -359,10 +357,12 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
   fprintf(r.out, "  gpu         %s, %d at a time, %d steps between saved states, %s\n",
           kernels->form, forward->program->chunk, kernels->chunk,
-          forward->lane_axis >= 0 ? "a thread for each entry of the lanes"
-                                  : "a block of threads for each instance");
-  put_forward(&r, states, "  forward", resources_text(&r, &resources[0]));
-  put_backward(&r, states, "  backward", resources_text(&r, &resources[1]));
+          forward->lane_axis >= 0 && forward->lanes == LANES_OWN
+              ? "a thread for each entry of the lanes"
+              : "a block of threads for each instance");
+  const char *parts[2] = {parts_text(&r, KERNEL_FORWARD), parts_text(&r, KERNEL_BACKWARD)};
+  put_forward(&r, states, "  forward", resources_text(&r, &resources[0], parts[0]));
+  put_backward(&r, states, "  backward", resources_text(&r, &resources[1], parts[1]));
   fclose(r.out);
   char *copy = arena_strdup(a, text);
   free(text);

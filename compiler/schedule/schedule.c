@@ -205,6 +205,7 @@ static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gr
   *gradient = differentiated(s, forward);
   kernel k = {.chunk = s->out->chunk, .program = checked(s, tile_finish(s->a, forward))};
   axis_set grid = forward->grid & ~partial_axes(s->a, gradient->backward);
+  k.cut = forward->grid;
   bool together = s->options.gpu && choose_threads(s, grid) < 0;
   map_axes(s, &k, together ? chunk_instances(s, grid, false) : grid, !together);
   return k;
@@ -223,6 +224,7 @@ static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   add_kernel(s, KERNEL_STATES, "forward", k);
   k.program = gradient.backward;
   k.recompute = gradient.recompute;
+  k.cut &= ~partial_axes(s->a, gradient.backward);
   add_kernel(s, KERNEL_BACKWARD, "backward", k);
 }
 
@@ -297,7 +299,7 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   /* GPUs compute more for each byte */
   if (!pointwise && !lanes && !s->options.gpu)
     s->out->spared = save_values(s->a, &finished, &gradient, instances);
-  kernel k = {.chunk = s->out->chunk, .program = checked(s, finished)};
+  kernel k = {.chunk = s->out->chunk, .program = checked(s, finished), .cut = forward->grid};
   map_axes(s, &k, instances, lanes);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
   add_kernel(s, KERNEL_STEP, "step", step_kernel(s, step, &step_gradient));
@@ -305,6 +307,7 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   add_kernel(s, KERNEL_STATES, "states", k);
   k.program = checked(s, gradient.backward);
   if (k.chunk > forward->chunk) k.recompute = gradient.recompute;
+  k.cut = grid;
   add_kernel(s, KERNEL_BACKWARD, "backward", k);
 }
 
@@ -335,34 +338,27 @@ static bool try_pointwise(scheduler *s, tile_program *step) {
 
 static double total(const schedule_alternative *x) { return x->forward + x->backward; }
 
-static int saved_every(const scheduler *s, const tile_program *p) {
-  if (p->form != TILE_STEP) return p->chunk;
-  return s->options.chunk ? s->options.chunk : STEP_CHUNK;
-}
-
 /* Per step, the traffic of states that forward writes and backward reads: those saved, in main memory, which moves a number
  * in the time of so many multiply-adds; in step form also those before each step of a chunk, in a cache. */
 static double cost_of_saving(const scheduler *s, const tile_program *p) {
   enum { MULTIPLY_ADDS_OF_A_MOVE = 56, MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE = 8 };
+  bool by_steps = p->form == TILE_STEP;
   double numbers = 0;
+  int steps = !by_steps ? p->chunk : s->options.chunk ? s->options.chunk : STEP_CHUNK;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE) numbers += cost_elements(p, t->axis_set) * (t->complex ? 2 : 1);
   }
-  double moves = (double)MULTIPLY_ADDS_OF_A_MOVE / saved_every(s, p);
-  if (p->form == TILE_STEP) moves += MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE;
+  double moves = (double)MULTIPLY_ADDS_OF_A_MOVE / steps;
+  if (by_steps) moves += MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE;
   return s->options.gpu ? 0 : 2 * moves * numbers;
 }
 
 static schedule_alternative alternative(scheduler *s, const char *form,
                                         const tile_program *forward) {
   tile_gradient gradient = tile_differentiate(s->a, forward);
-  schedule_alternative x = {.form = form,
-                            .chunk = forward->chunk,
-                            .saved_every = saved_every(s, forward),
-                            .forward = cost_of_run(s->a, forward),
-                            .program = forward,
-                            .gradient = gradient};
+  schedule_alternative x = {
+      .form = form, .chunk = forward->chunk, .forward = cost_of_run(s->a, forward)};
   x.backward = cost_of_run(s->a, gradient.backward) + cost_of_saving(s, forward);
   if (forward->form == TILE_STEP) x.backward += cost_of_run(s->a, gradient.recompute);
   vec_push(s->a, &s->out->alternatives, x);
@@ -399,13 +395,11 @@ static bool try_linear_scan(scheduler *s, tile_program *step, const char **reaso
   tile_program *program = best_chunks(s, &chunks, reason);
   if (!program) return false;
   double ratio = total(&chunks) / total(&steps);
-  *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
-                         ratio, chunk_has_products(program) ? "" : ", for they have no products");
-  /* GPU threads that hold small states in registers need no products; for all others products are what there is. Without
-   * products a chunk only keeps more: each level of its scans goes through memory. */
-  bool wins = chunk_has_products(program) &&
-              (s->options.gpu ? choose_threads(s, step->grid) < 0 : ratio <= 1);
-  if (!wins && s->options.form != FORM_CHUNK) return false;
+  *reason =
+      arena_printf(s->a, "chunks of %d steps would cost %.2f times as much", chunks.chunk, ratio);
+  /* GPU threads that hold small states in registers need no products; for all others products are what there is. */
+  bool products = s->options.gpu ? choose_threads(s, step->grid) < 0 : ratio <= 1;
+  if (!products && s->options.form != FORM_CHUNK) return false;
   chunk_kernels(
       s, program, step, false,
       arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));

@@ -251,9 +251,10 @@ bool call_lacks_grid_axis(const call *c, const rec_table_kernel *kernel,
                           const rec_table_memory *memory) {
   const int32_t *grid = table_at(c->table, kernel->grid_at),
                 *axes = table_at(c->table, memory->axes_at);
-  for (int i = 0; i < kernel->grid_count; i++) {
-    bool found = false;
-    for (int k = 0; k < memory->axis_count; k++) found |= axes[k] == grid[i];
+  for (int i = 0; i <= kernel->grid_count; i++) {
+    int32_t axis = i < kernel->grid_count ? grid[i] : kernel->lane_axis;
+    bool found = axis < 0;
+    for (int k = 0; k < memory->axis_count; k++) found |= axes[k] == axis;
     if (!found) return true;
   }
   return false;

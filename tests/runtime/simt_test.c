@@ -155,9 +155,11 @@ static void run_subject(const subject *s) {
   check_threads(s);
 }
 
-static void run_case(const grid_case *c, const char *type, uint64_t seed, bool full) {
-  const char *words[24] = {"--target", "simt", "-O0", "--dtype", type};
-  int count = 5;
+static void run_with(const grid_case *c, const char *type, const char *shared_kib, uint64_t seed,
+                     bool full) {
+  const char *words[24] = {"--target",        "simt",    "-O0", "--dtype", type,
+                           "--shared-memory", shared_kib};
+  int count = 7;
   char path[512];
   for (int i = 0; i < 6 && c->sizes[i]; i++) {
     words[count++] = "-D";
@@ -170,6 +172,30 @@ static void run_case(const grid_case *c, const char *type, uint64_t seed, bool f
     if (check(s.recurrence, "%s: no recurrence %s", c->path, c->recurrence)) run_subject(&s);
   }
   rec_module_close(module);
+}
+
+static void run_case(const grid_case *c, const char *type, uint64_t seed, bool full) {
+  run_with(c, type, "99", seed, full);
+}
+
+// Little shared memory: instances have parts of the value axis, and a chunk is computed in passes.
+static void run_parts(const char *name, const char *const sizes[6], const char *type,
+                      uint64_t seed) {
+  for (int i = 0; i < grid_case_count; i++) {
+    grid_case c = grid_cases[i];
+    if (strncmp(c.path, "stdlib/", 7) != 0 || strcmp(c.recurrence, name) != 0) continue;
+    memcpy(c.sizes, sizes, sizeof c.sizes);
+    run_with(&c, type, "16", seed, false);
+  }
+}
+
+static void run_all_parts(uint64_t seed) {
+  static const char *const values[6] = {"K=20", "V=64"}, *const heads[6] = {"P=64", "N=12"};
+  run_parts("gla", values, "f32", seed);
+  run_parts("gated_deltanet", values, "bf16", seed);
+  run_parts("mlstm", values, "f16", seed);
+  run_parts("rwkv7", values, "f32", seed);
+  run_parts("ssd", heads, "bf16", seed);
 }
 
 // Without states, time is cut into parts that run side by side; what they add to parameters is summed.
@@ -254,6 +280,7 @@ int main(int count, char **words) {
     if (full || chosen) run_case(c, seed / 3 % 2 && !full ? "f16" : "bf16", seed, full);
     if (full) run_case(c, "f16", seed, full);
   }
+  if (!only || strcmp(only, "parts") == 0) run_all_parts(seed);
   if (!only) run_stateless(seed);
   if (!only || !strcmp(only, "faults")) leave_out(seed, false);
   if (!only || !strcmp(only, "faults")) leave_out(seed, true);

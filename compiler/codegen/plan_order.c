@@ -1,0 +1,237 @@
+/* GPU: nests in the order in which least is alive at one time.
+ *
+ *   dot %10, dot %20, points d.q (of %10), points d.k (of %20)   ->   dot %10, points d.q, dot %20, points d.k
+ *
+ * Shared memory is what there is least of. From each nest that nobody depends on, the nests it needs come first, depth
+ * first; the order in which these are gone through is drawn a number of times, and the best one is kept. Nests that write
+ * or read the same memory keep their order.
+ */
+#include <string.h>
+
+#include "plan_parts.h"
+
+enum { DRAWS = 200 };
+
+/* What a nest reads or writes: buffers, variables of the function, states. */
+typedef struct resource {
+  int64_t numbers; /* in shared memory while it is alive; 0 for what is there anyway */
+} resource;
+
+typedef struct access {
+  bool reads, writes;
+} access;
+
+typedef struct ordering {
+  planner *q;
+  int first, count;  /* nests of the body */
+  int resources;     /* buffers, then values, then carried values */
+  access *accesses;  /* by nest, resource */
+  bool *before;      /* by nest, nest: must come before */
+  bool *at_end;      /* by resource: read after all nests */
+  int64_t *numbers;  /* by resource */
+  int *order, *best; /* nests */
+  int *places;       /* by nest: how it is gone through */
+  bool *done;
+  int filled;
+  uint64_t seed;
+} ordering;
+
+static access *access_of(ordering *o, int nest, int what) {
+  return &o->accesses[(size_t)nest * (size_t)o->resources + (size_t)what];
+}
+
+static int of_buffer(const ordering *o, int buffer) {
+  const plan *p = o->q->p;
+  int carried = p->buffers.items[buffer].carried;
+  return carried < 0 ? buffer : p->buffers.count + o->q->program->values.count + carried;
+}
+
+/* What a value read at a nest stands for, through what is at hand. */
+static void reads(ordering *o, tile_id id, int nest, bool *found) {
+  planner *q = o->q;
+  const tile_value *v = value(q, id);
+  const plan_value *pv = &q->p->values[id];
+  if (v->op == TILE_ARGUMENT) {
+    for (int c = 0; c < q->p->carried_count; c++)
+      if (q->p->carried[c].argument == v->index)
+        found[q->p->buffers.count + q->program->values.count + c] = true;
+  }
+  if (plan_at_hand(q->p, id)) {
+    for (int k = 0; k < tile_arity(v->op); k++) reads(o, v->args[k], nest, found);
+  } else if (pv->buffer >= 0) {
+    found[of_buffer(o, pv->buffer)] = true;
+  } else if (pv->nest != nest) {
+    found[q->p->buffers.count + id] = true;
+  }
+}
+
+static void note_nest(ordering *o, int index, bool *found) {
+  planner *q = o->q;
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[o->first + index];
+  memset(found, 0, (size_t)o->resources);
+  for (int i = 0; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    for (int k = 0; k < tile_arity(value(q, id)->op); k++)
+      reads(o, value(q, id)->args[k], o->first + index, found);
+  }
+  for (int i = 0; i < nest->results.count; i++)
+    reads(o, q->program->results.items[nest->results.items[i]].value, o->first + index, found);
+  if (nest->kind == NEST_PACK) reads(o, nest->packed, o->first + index, found);
+  if (nest->kind == NEST_DOT || nest->kind == NEST_SOLVE) {
+    if (nest->dot.pack_a >= 0) found[nest->dot.pack_a] = true;
+    if (nest->dot.pack_b >= 0) found[nest->dot.pack_b] = true;
+  }
+  for (int r = 0; r < o->resources; r++) access_of(o, index, r)->reads = found[r];
+  for (int i = 0; i < nest->values.count; i++) {
+    const plan_value *pv = &p->values[nest->values.items[i]];
+    tile_id into = pv->into;
+    int buffer = into != NO_TILE ? p->values[into].buffer : pv->buffer;
+    int what = buffer >= 0 ? of_buffer(o, buffer) : p->buffers.count + nest->values.items[i];
+    access_of(o, index, what)->writes = true;
+  }
+  if (nest->kind == NEST_PACK && nest->pack >= 0) access_of(o, index, nest->pack)->writes = true;
+}
+
+static void find_order(ordering *o) {
+  for (int a = 0; a < o->count; a++) {
+    for (int b = a + 1; b < o->count; b++) {
+      bool *before = &o->before[(size_t)a * (size_t)o->count + (size_t)b];
+      for (int r = 0; r < o->resources && !*before; r++) {
+        const access *x = access_of(o, a, r), *y = access_of(o, b, r);
+        *before = (x->writes && (y->reads || y->writes)) || (x->reads && y->writes);
+      }
+    }
+  }
+}
+
+/* ---- what is alive ---- */
+
+static int64_t most_alive(const ordering *o, const int *order) {
+  int64_t most = 0, alive = 0;
+  const planner *q = o->q;
+  int64_t *change = ARENA_ARRAY(q->a, int64_t, o->count + 1);
+  for (int r = 0; r < q->p->buffers.count; r++) {
+    if (!o->numbers[r]) continue;
+    int first = -1, last = -1;
+    for (int i = 0; i < o->count; i++) {
+      const access *x = access_of((ordering *)o, order[i], r);
+      if (!x->reads && !x->writes) continue;
+      if (first < 0) first = i;
+      last = i;
+    }
+    if (first < 0) continue;
+    if (o->at_end[r]) last = o->count - 1;
+    change[first] += o->numbers[r];
+    change[last + 1] -= o->numbers[r];
+  }
+  for (int i = 0; i < o->count; i++) {
+    alive += change[i];
+    if (alive > most) most = alive;
+  }
+  return most;
+}
+
+/* ---- one order ---- */
+
+static uint32_t draw(ordering *o) {
+  o->seed = o->seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(o->seed >> 33);
+}
+
+static void shuffle(ordering *o) {
+  for (int i = o->count - 1; i > 0; i--) {
+    int k = (int)(draw(o) % (uint32_t)(i + 1)), x = o->places[i];
+    o->places[i] = o->places[k];
+    o->places[k] = x;
+  }
+}
+
+static void visit(ordering *o, int nest) {
+  if (o->done[nest]) return;
+  o->done[nest] = true;
+  for (int i = 0; i < o->count; i++) {
+    int other = o->places[i];
+    if (o->before[(size_t)other * (size_t)o->count + (size_t)nest]) visit(o, other);
+  }
+  o->order[o->filled++] = nest;
+}
+
+static bool is_last(const ordering *o, int nest) {
+  for (int other = 0; other < o->count; other++)
+    if (o->before[(size_t)nest * (size_t)o->count + (size_t)other]) return false;
+  return true;
+}
+
+static void draw_order(ordering *o) {
+  shuffle(o);
+  o->filled = 0;
+  memset(o->done, 0, (size_t)o->count);
+  for (int i = 0; i < o->count; i++)
+    if (is_last(o, o->places[i])) visit(o, o->places[i]);
+}
+
+/* ---- the plan in that order ---- */
+
+static void put_in_order(ordering *o) {
+  plan *p = o->q->p;
+  plan_nest *sorted = ARENA_ARRAY(o->q->a, plan_nest, o->count);
+  int *position = ARENA_ARRAY(o->q->a, int, p->nests.count);
+  for (int n = 0; n < p->nests.count; n++) position[n] = n;
+  for (int i = 0; i < o->count; i++) {
+    sorted[i] = p->nests.items[o->first + o->best[i]];
+    position[o->first + o->best[i]] = o->first + i;
+  }
+  memcpy(&p->nests.items[o->first], sorted, (size_t)o->count * sizeof *sorted);
+  for (int id = 0; id < o->q->program->values.count; id++) {
+    plan_value *v = &p->values[id];
+    if (v->nest >= 0) v->nest = position[v->nest];
+    if (v->nest >= 0) v->start = position[v->start];
+  }
+}
+
+static void open_ordering(ordering *o) {
+  planner *q = o->q;
+  plan *p = q->p;
+  while (o->first < p->nests.count && p->nests.items[o->first].region < REGION_BODY) o->first++;
+  while (o->first + o->count < p->nests.count &&
+         p->nests.items[o->first + o->count].region == REGION_BODY)
+    o->count++;
+  o->resources = p->buffers.count + q->program->values.count + p->carried_count;
+  size_t nests = (size_t)o->count;
+  o->accesses = ARENA_ARRAY(q->a, access, (int)(nests * (size_t)o->resources) + 1);
+  o->before = ARENA_ARRAY(q->a, bool, (int)(nests * nests) + 1);
+  o->numbers = ARENA_ARRAY(q->a, int64_t, o->resources + 1);
+  o->at_end = ARENA_ARRAY(q->a, bool, o->resources + 1);
+  o->order = ARENA_ARRAY(q->a, int, o->count + 1);
+  o->best = ARENA_ARRAY(q->a, int, o->count + 1);
+  o->places = ARENA_ARRAY(q->a, int, o->count + 1);
+  o->done = ARENA_ARRAY(q->a, bool, o->count + 1);
+  for (int i = 0; i < p->buffers.count; i++) {
+    const plan_buffer *b = &p->buffers.items[i];
+    if (b->carried < 0 && !b->persistent && !b->numbers.sizes) o->numbers[i] = b->numbers.factor;
+  }
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *r = &q->program->results.items[i];
+    if (plan_is_carried_role(r->place.role)) reads(o, r->value, -1, o->at_end);
+  }
+}
+
+void plan_order_nests(planner *q) {
+  ordering o = {.q = q, .seed = 1};
+  open_ordering(&o);
+  if (o.count < 2) return;
+  bool *found = ARENA_ARRAY(q->a, bool, o.resources + 1);
+  for (int i = 0; i < o.count; i++) note_nest(&o, i, found);
+  find_order(&o);
+  for (int i = 0; i < o.count; i++) o.best[i] = o.places[i] = i;
+  int64_t least = most_alive(&o, o.best);
+  for (int n = 0; n < DRAWS; n++) {
+    draw_order(&o);
+    int64_t alive = most_alive(&o, o.order);
+    if (alive >= least) continue;
+    least = alive;
+    memcpy(o.best, o.order, (size_t)o.count * sizeof *o.best);
+  }
+  put_in_order(&o);
+}
