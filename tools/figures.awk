@@ -13,7 +13,7 @@ function keep(table, row, arm, seed, value) {
   has[table, arm] = 1
 }
 
-$1 == "arm" { arms++; arm[arms] = $3; after[$3] = $4; next }
+$1 == "arm" { arms++; arm[arms] = $3; next }
 $1 == "seconds" { seeds++; seed[seeds] = $2; taken += $4; text_name = $5; next }
 $1 == "ranges" { keep("bits", $4 " .. " $5, $3, $2, $6); next }
 $1 == "verdict" { context = $4; at[$3, $2] = $5; keep("reach", "generalises in length to", $3, $2, $7); next }
@@ -83,8 +83,8 @@ function compare(far, i, k, s, base, row, gap) {
 END {
   list = seed[1]
   for (i = 2; i <= seeds; i++) list = list ", " seed[i]
-  printf "\nSeed%s %s%s; %d seconds each. Columns are `evaluate` blocks%s.\n", seeds > 1 ? "s" : "", list,
-    rows["bits"] ? ", text: `" text_name "`" : "", taken / seeds + 0.5, seeds > 1 ? ", cells the median over the seeds (least .. largest)" : ""
+  printf("\nSeed%s %s%s; %d seconds each. Columns are `evaluate` blocks%s.\n", seeds > 1 ? "s" : "", list,
+    rows["bits"] ? ", text: `" text_name "`" : "", taken / seeds + 0.5, seeds > 1 ? ", cells the median over the seeds (least .. largest)" : "")
   compare()
   print_table("bits", "positions, bits a byte")
   print_table("reach", "definition 3.2")
