@@ -14,10 +14,14 @@
 tile_program *chunk_build_step(arena *a, const recurrence *from);
 
 /* `length` steps at once for states that are linear in their own previous value, by products over tiles: decays of any
- * kind, one or per axis, and sums over the state in its own update (linear_scan.c). NULL if the structure does not
+ * kind, one or per axis, and sums over the state in its own update (linear_scan.c); by scans where states are used entry by
+ * entry. NULL if the structure does not
  * allow it; then *reason says why, in words for the report. Fewer steps where each has several sums over the state in its
  * update: their triangular system would have too many rows for f32. */
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length, const char **reason);
+
+/* Without any a chunk program has scans over the steps alone: they are no less work than the steps. */
+bool chunk_has_products(const tile_program *chunk);
 
 /* `length` independent steps of a recurrence without states and lags (pointwise parts of layers). NULL otherwise. */
 tile_program *chunk_build_pointwise(arena *a, const recurrence *from, int length);

@@ -300,11 +300,11 @@ static void find_uses(scan *s, int state) {
   if (of->finds_axes) of->keys = first;
 }
 
-// ELEMENTWISE: nothing but another state's update has it without a sum.
+// Diagonal decays: nothing but another state's update has the state without a sum.
 static bool may_be_matrix(const scan_state *state) {
   switch (state->structure->class) {
     case STATE_SCALAR_DECAY:
-    case STATE_AXIS_DECAY:
+    case STATE_AXIS_DECAY: return state->keys && !state->entries;
     case STATE_LOW_RANK:
     case STATE_LINEAR: return true;
     case STATE_ELEMENTWISE: return state->finds_axes && state->keys && !state->entries;
@@ -312,32 +312,30 @@ static bool may_be_matrix(const scan_state *state) {
   }
 }
 
-static void check_states(scan *s) {
-  int matrices = 0;
-  for (int i = 0; i < s->state_count; i++) {
-    scan_state *state = &s->states[i];
-    const char *name = scan_state_name(s, i);
-    find_uses(s, i);
-    if (toeplitz_fits(s, i)) {
-      state->invariant = true;
-      state->finds_axes = false;
-      state->keys = state->summed;
-      state->values = 0;
-      matrices++;
-      continue;
-    }
-    state->sequence = sequence_fits(s, i, may_be_matrix(state));
-    bool alone =
-        state->sequence && state->structure->class == STATE_ELEMENTWISE && sequence_is_dense(s, i);
-    matrices += !state->sequence || alone;
-    if (state->sequence) continue;
-    if (!may_be_matrix(state)) {
-      scan_refuse(s, arena_printf(s->arena, "%s has no decay that a matrix shares", name));
-    } else if (!state->keys) {
-      scan_refuse(s, arena_printf(s->arena, "no axis of %s is summed by every read", name));
-    }
+static void check_state(scan *s, int index) {
+  scan_state *state = &s->states[index];
+  const char *name = scan_state_name(s, index);
+  find_uses(s, index);
+  if (toeplitz_fits(s, index)) {
+    state->invariant = true;
+    state->finds_axes = false;
+    state->keys = state->summed;
+    state->values = 0;
+    return;
   }
-  if (matrices == 0) scan_refuse(s, "there is no state that is summed over keys");
+  state->sequence = sequence_fits(s, index, may_be_matrix(state));
+  if (state->sequence) return;
+  if (!may_be_matrix(state)) {
+    scan_refuse(s,
+                arena_printf(s->arena, "%s is not linear: each step needs the one before", name));
+  } else if (!state->keys) {
+    scan_refuse(s, arena_printf(s->arena, "no axis of %s is summed by every read", name));
+  }
+}
+
+static void check_states(scan *s) {
+  if (!s->state_count) scan_refuse(s, "there is no state");
+  for (int i = 0; i < s->state_count; i++) check_state(s, i);
 }
 
 static void make_body(scan *s, const recurrence *from) {
@@ -422,4 +420,11 @@ tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int leng
   }
   tile_find_grid(s->program);
   return tile_simplify(a, tile_drop_unused(a, s->program));
+}
+
+bool chunk_has_products(const tile_program *chunk) {
+  for (int i = 0; i < chunk->values.count; i++) {
+    if (chunk->values.items[i].op == TILE_DOT) return true;
+  }
+  return false;
 }

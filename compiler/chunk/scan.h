@@ -325,7 +325,6 @@ tile_pair turn_over(scan *s, const scan_turn *turn, phase_sum which, int row, in
 // ---- sequence.c -----------------------------------------------------------------------------------------------
 // Is the state a value at every step rather than a matrix that is read by sums, which it may be as well?
 bool sequence_fits(const scan *s, int state, bool or_matrix);
-bool sequence_is_dense(const scan *s, int state);
 void sequence_make(scan *s, int state);
 // S[t-1] at every step; the state after the chunk.
 tile_pair sequence_previous(scan *s, int state);

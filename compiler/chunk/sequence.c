@@ -25,23 +25,11 @@ static bool is_matrix(const state_structure *structure) {
          structure->class == STATE_LOW_RANK;
 }
 
-// Entry by entry a chunk keeps every step of the state: that pays beside a state that is larger.
+// Entry by entry a chunk keeps every step of the state: that pays beside a state that is larger, or where steps cost more
+// than the state itself. The cost model knows.
 static bool beside_larger(const scan *s, int state) {
   for (int i = 0; i < s->state_count; i++) {
     if (is_matrix(s->states[i].structure) && entries(s, i) > entries(s, state)) return true;
-  }
-  return false;
-}
-
-// Matrix products between the state and other axes, summed or made, that a chunk does for all of its steps at once:
-// sum[H](B * x) with B[P,H] for a state [P]. They are what such recurrences spend their time with.
-bool sequence_is_dense(const scan *s, int state) {
-  axis_set own = s->body->tensors.items[s->states[state].tensor].axis_set;
-  for (int i = 0; i < s->from->body.values.count; i++) {
-    const typed_value *v = &s->from->body.values.items[i];
-    if (v->op != VALUE_SUM) continue;
-    axis_set axes = s->from->body.values.items[v->args[0]].axes;
-    if ((axes & own) && (axes & ~own)) return true;
   }
   return false;
 }
@@ -50,8 +38,9 @@ bool sequence_fits(const scan *s, int state, bool or_matrix) {
   switch (s->states[state].structure->class) {
     case STATE_DELAY:
     case STATE_MAX_PLUS: return true;
-    case STATE_ELEMENTWISE:
-      return beside_larger(s, state) || (!or_matrix && sequence_is_dense(s, state));
+    case STATE_ELEMENTWISE: return beside_larger(s, state) || !or_matrix;
+    case STATE_SCALAR_DECAY:
+    case STATE_AXIS_DECAY: return !or_matrix;
     default: return false;
   }
 }
@@ -104,6 +93,8 @@ void sequence_make(scan *s, int index) {
   scan_state *state = &s->states[index];
   switch (state->structure->class) {
     case STATE_MAX_PLUS: state->steps = maximum_steps(s, index); break;
+    case STATE_SCALAR_DECAY:
+    case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
     default: state->steps = part_of_update(s, index, state->structure->increment, 0);
   }

@@ -264,6 +264,10 @@ static void put_forms(const document *d, const recurrence_kernels *kernels) {
   tile_program *chunk = chunk_build_linear_scan(d->a, r, length, &reason);
   bool levels = chunk && has_levels(chunk);
   if (levels) chunk = chunk_build_linear_scan(d->a, r, length = TWO_LEVELS, &reason);
+  if (chunk && !chunk_has_products(chunk)) {
+    chunk = NULL;
+    reason = "chunks would be scans without products";
+  }
   if (r->states.count && chunk) {
     const char *note =
         levels ? "steps t, s, j from 0; longer chunks repeat the levels; index 0 of a state: "

@@ -265,6 +265,8 @@ typedef struct graph_evaluate {
   int64_t remembrance;      /* remembrance(T = N); 0: not asked for */
   double tolerance;         /* of perplexity's verdict, in bits */
   int64_t attention;        /* attention(T = N); 0: not asked for */
+  int64_t overflow;         /* overflow(T = N); 0: not asked for */
+  bool learned;             /* initial_state(learned): not from zero */
   int distance;             /* of remembrance: a place in graph_distances */
   const ast_item *item;
 } graph_evaluate;

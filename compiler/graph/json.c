@@ -356,6 +356,8 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
     cJSON_AddItemToArray(lengths, whole(e->lengths.items[i]));
   add_whole(object, "remembrance", e->remembrance);
   add_whole(object, "attention", e->attention);
+  add_whole(object, "overflow", e->overflow);
+  cJSON_AddBoolToObject(object, "learned", e->learned);
   cJSON_AddStringToObject(object, "distance", graph_distances[e->distance]);
   return object;
 }

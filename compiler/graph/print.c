@@ -220,6 +220,8 @@ static void put_evaluate(text *t, const graph_evaluate *e) {
     put(t, "%s remembrance at %" PRId64 " by %s", e->until || e->state_until ? "," : "",
         e->remembrance, graph_distances[e->distance]);
   if (e->attention) put(t, " attention of %" PRId64, e->attention);
+  if (e->overflow) put(t, " overflow of %" PRId64, e->overflow);
+  if (e->learned) put(t, " from learned states");
   put(t, "\n");
 }
 

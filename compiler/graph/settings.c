@@ -333,31 +333,60 @@ static bool read_distance(graph_builder *b, const ast_expr *e, int *distance) {
   return false;
 }
 
+/* initial_state(learned), initial_state(zero): what is judged starts from. */
+static bool read_start(graph_builder *b, const ast_expr *e, const graph_train *judged,
+                       graph_evaluate *to) {
+  const ast_arg *arg = e->kind == AST_CALL && e->call.args.count == 1 ? e->call.args.items : NULL;
+  const char *start = arg && arg->kind == AST_ARG_POSITIONAL && arg->value->kind == AST_NAME
+                          ? arg->value->name.text
+                          : "";
+  bool learned = !strcmp(start, "learned"), can = false;
+  if (!learned && strcmp(start, "zero") != 0) {
+    diag_error(b->diag, e->span,
+               "expected initial_state(zero) or initial_state(learned), found '%s'",
+               expr_to_text(b->arena, e));
+    return false;
+  }
+  const graph_model *model = &b->result->models.items[judged->model];
+  for (int i = 0; i < model->states.count; i++) can |= model->states.items[i].learned != NONE;
+  if (learned && !can)
+    diag_error(b->diag, e->span,
+               "expected initial_state(zero) for '%s', found learned; it learns no states",
+               judged->name);
+  to->learned = learned;
+  return !learned || can;
+}
+
 static bool read_task(graph_builder *b, const ast_expr *task, const graph_train *judged,
                       graph_evaluate *to) {
-  static const char *const lengths[] = {"until", "tolerance"}, *const memories[] = {"T", "distance"};
+  static const char *const lengths[] = {"until", "tolerance"}, *const memories[] = {"T",
+                                                                                    "distance"};
   const char *name = setting_callee(task);
-  bool remembers = !strcmp(name, "remembrance"), attends = !strcmp(name, "attention");
+  bool remembers = !strcmp(name, "remembrance"),
+       attends = !strcmp(name, "attention") || !strcmp(name, "overflow");
   setting_call call = {.names = remembers || attends ? memories : lengths,
                        .count = remembers || !strcmp(name, "perplexity") ? 2 : 1};
   train_settings k = {.b = b, .scope = constant_scope(b)};
   if (!strcmp(name, "accuracy")) return read_accuracy(&k, task, judged, to);
+  if (!strcmp(name, "initial_state")) return read_start(b, task, judged, to);
   if (judged->task.rules && !attends) {
-    diag_error(b->diag, task->span,
-               "expected accuracy(lengths = N) or attention(T = N) for '%s', which reads a task, "
-               "found '%s'",
-               judged->name, expr_to_text(b->arena, task));
+    diag_error(
+        b->diag, task->span,
+        "expected accuracy(lengths = N), attention(T = N) or overflow(T = N) for '%s', which "
+        "reads a task, found '%s'",
+        judged->name, expr_to_text(b->arena, task));
     return false;
   }
   int64_t *length = !strcmp(name, "perplexity")   ? &to->until
                     : !strcmp(name, "state_norm") ? &to->state_until
                     : remembers                   ? &to->remembrance
-                    : attends                     ? &to->attention
+                    : !strcmp(name, "attention")  ? &to->attention
+                    : attends                     ? &to->overflow
                                                   : NULL;
   if (!length || task->kind != AST_CALL) {
     diag_error(b->diag, task->span,
-               "expected perplexity(until = N), state_norm(until = N), remembrance(T = N) or "
-               "attention(T = N), found '%s'",
+               "expected perplexity(until = N), state_norm(until = N), remembrance(T = N), "
+               "attention(T = N) or overflow(T = N), found '%s'",
                expr_to_text(b->arena, task));
     return false;
   }

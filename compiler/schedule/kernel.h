@@ -50,8 +50,10 @@ typedef struct kernel {
 /* A form that the schedule looked at. */
 typedef struct schedule_alternative {
   const char *form;              /* "step", "chunk" */
-  int chunk;                     /* steps computed at once */
+  int chunk, saved_every;        /* steps computed at once; steps between saved states */
   double forward, backward;      /* per step, in multiply-adds of a well filled product (cost.h) */
+  const tile_program *program;   /* its forward */
+  tile_gradient gradient;
 } schedule_alternative;
 
 typedef struct recurrence_kernels {

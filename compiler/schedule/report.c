@@ -154,7 +154,7 @@ static const char *text_of(const reporter *r, const amount *sum) {
 }
 
 static const char *explained(const reporter *r) {
-  const char *unit = "; multiply-adds of full products a step";
+  const char *unit = "in multiply-adds of full products a step";
   for (int axis = 0; axis < r->body->axes.count; axis++) {
     if (r->body->axes.items[axis].size == TYPED_RUNTIME_SIZE)
       return arena_printf(r->a, "%s, run-time sizes as %d", unit, COST_USUAL_SIZE);
@@ -162,50 +162,70 @@ static const char *explained(const reporter *r) {
   return unit;
 }
 
-/* What the cost model said of each form that it looked at (cost.h). */
-static void put_alternatives(const reporter *r) {
-  const recurrence_kernels *k = r->kernels;
-  for (int i = 0; i < k->alternatives.count; i++) {
-    const schedule_alternative *x = &k->alternatives.items[i];
-    bool steps = strcmp(x->form, "step") == 0;
-    bool taken = strcmp(x->form, k->form) == 0 && (steps || x->chunk == k->chunk);
-    const char *form = steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk);
-    fprintf(r->out, "  %-11s %-12s forward %s, backward %s%s%s\n", i ? "" : "cost", form,
-            count_text(r->a, x->forward), count_text(r->a, x->backward), taken ? " (taken)" : "",
-            i ? "" : explained(r));
-  }
-}
-
-static void put_forward(const reporter *r, bool states, const char *device, const char *behind) {
-  amount operations = {0}, bytes = {0};
-  add_operations(r->a, &operations, kernel_of(r, KERNEL_FORWARD)->program, r->body);
-  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, token_bytes(r->dtype));
-  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
-  if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device, text_of(r, &operations),
-          text_of(r, &bytes), behind);
-}
-
 /* Does the backward read what the steps of a chunk make again? */
-static bool steps_again(const kernel *k) {
-  if (k->program->form != TILE_STEP) return false;
-  for (int i = 0; i < k->program->arguments.count; i++) {
-    tile_role role = k->program->arguments.items[i].role;
+static bool steps_again(const tile_program *backward) {
+  if (backward->form != TILE_STEP) return false;
+  for (int i = 0; i < backward->arguments.count; i++) {
+    tile_role role = backward->arguments.items[i].role;
     if (role == TILE_STATE || role == TILE_STASH) return true;
   }
   return false;
 }
 
+static const char *backward_operations(const reporter *r, const tile_program *backward,
+                                       const tile_program *recompute) {
+  amount operations = {0};
+  add_operations(r->a, &operations, backward, r->body);
+  if (steps_again(backward)) add_operations(r->a, &operations, recompute, r->body);
+  return text_of(r, &operations);
+}
+
+static const char *forward_operations(const reporter *r, const tile_program *forward) {
+  amount operations = {0};
+  add_operations(r->a, &operations, forward, r->body);
+  return text_of(r, &operations);
+}
+
+static const char *saved_bytes(const reporter *r, int chunk) {
+  amount bytes = {0};
+  add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / chunk);
+  return text_of(r, &bytes);
+}
+
+/* What the cost model said of each form that it looked at (cost.h). */
+static void put_alternatives(const reporter *r) {
+  const recurrence_kernels *k = r->kernels;
+  if (k->alternatives.count) fprintf(r->out, "  cost        %s\n", explained(r));
+  for (int i = 0; i < k->alternatives.count; i++) {
+    const schedule_alternative *x = &k->alternatives.items[i];
+    bool steps = strcmp(x->form, "step") == 0;
+    bool taken = strcmp(x->form, k->form) == 0 && (steps || x->chunk == k->chunk);
+    fprintf(r->out, "  %-11s forward %s, backward %s%s; %s and %s operations, %s bytes saved\n",
+            steps ? x->form : arena_printf(r->a, "%s of %d", x->form, x->chunk),
+            count_text(r->a, x->forward), count_text(r->a, x->backward), taken ? " (taken)" : "",
+            forward_operations(r, tile_finish(r->a, x->program)),
+            backward_operations(r, x->gradient.backward, x->gradient.recompute),
+            saved_bytes(r, x->saved_every));
+  }
+}
+
+static void put_forward(const reporter *r, bool states, const char *device, const char *behind) {
+  amount bytes = {0};
+  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, token_bytes(r->dtype));
+  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
+  if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
+  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device,
+          forward_operations(r, kernel_of(r, KERNEL_FORWARD)->program), text_of(r, &bytes), behind);
+}
+
 static void put_backward(const reporter *r, bool states, const char *device, const char *behind) {
   const kernel *k = kernel_of(r, KERNEL_BACKWARD);
-  amount operations = {0}, bytes = {0};
-  add_operations(r->a, &operations, k->program, r->body);
-  if (steps_again(k)) add_operations(r->a, &operations, k->recompute, r->body);
+  amount bytes = {0};
   add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, 2 * token_bytes(r->dtype));
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
   if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device, text_of(r, &operations),
-          text_of(r, &bytes), behind);
+  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device,
+          backward_operations(r, k->program, k->recompute), text_of(r, &bytes), behind);
 }
 
 /* The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry. */
@@ -250,23 +270,22 @@ static void put_saved_values(const reporter *r) {
 
 static void put_saved(const reporter *r, bool states) {
   int chunk = r->kernels->chunk;
-  amount numbers = {0}, bytes = {0};
+  amount numbers = {0};
   if (!states) {
     fputs("  saved       nothing but inputs\n", r->out);
     return;
   }
   add_states(r->a, &numbers, r->body, 1);
-  add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / chunk);
   fprintf(r->out, "  state       %s numbers a sequence\n", text_of(r, &numbers));
   fprintf(r->out, "  saved       the state every %d steps: %s bytes a step\n", chunk,
-          text_of(r, &bytes));
+          saved_bytes(r, chunk));
   put_saved_values(r);
 }
 
 static void put_again(const reporter *r, bool states) {
   const kernel *k = kernel_of(r, KERNEL_BACKWARD);
   const char *from = states ? " from its saved state" : "";
-  if (steps_again(k)) {
+  if (steps_again(k->program)) {
     fprintf(r->out, "  again       the steps of a chunk%s%s\n", from, kept_text(r, k->recompute));
   } else if (k->program->form == TILE_CHUNK) {
     fprintf(r->out, "  again       the values of a chunk%s\n", from);

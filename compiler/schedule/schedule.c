@@ -338,27 +338,34 @@ static bool try_pointwise(scheduler *s, tile_program *step) {
 
 static double total(const schedule_alternative *x) { return x->forward + x->backward; }
 
+static int saved_every(const scheduler *s, const tile_program *p) {
+  if (p->form != TILE_STEP) return p->chunk;
+  return s->options.chunk ? s->options.chunk : STEP_CHUNK;
+}
+
 /* Per step, the traffic of states that forward writes and backward reads: those saved, in main memory, which moves a number
  * in the time of so many multiply-adds; in step form also those before each step of a chunk, in a cache. */
 static double cost_of_saving(const scheduler *s, const tile_program *p) {
   enum { MULTIPLY_ADDS_OF_A_MOVE = 56, MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE = 8 };
-  bool by_steps = p->form == TILE_STEP;
   double numbers = 0;
-  int steps = !by_steps ? p->chunk : s->options.chunk ? s->options.chunk : STEP_CHUNK;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE) numbers += cost_elements(p, t->axis_set) * (t->complex ? 2 : 1);
   }
-  double moves = (double)MULTIPLY_ADDS_OF_A_MOVE / steps;
-  if (by_steps) moves += MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE;
+  double moves = (double)MULTIPLY_ADDS_OF_A_MOVE / saved_every(s, p);
+  if (p->form == TILE_STEP) moves += MULTIPLY_ADDS_OF_A_MOVE_IN_CACHE;
   return s->options.gpu ? 0 : 2 * moves * numbers;
 }
 
 static schedule_alternative alternative(scheduler *s, const char *form,
                                         const tile_program *forward) {
   tile_gradient gradient = tile_differentiate(s->a, forward);
-  schedule_alternative x = {
-      .form = form, .chunk = forward->chunk, .forward = cost_of_run(s->a, forward)};
+  schedule_alternative x = {.form = form,
+                            .chunk = forward->chunk,
+                            .saved_every = saved_every(s, forward),
+                            .forward = cost_of_run(s->a, forward),
+                            .program = forward,
+                            .gradient = gradient};
   x.backward = cost_of_run(s->a, gradient.backward) + cost_of_saving(s, forward);
   if (forward->form == TILE_STEP) x.backward += cost_of_run(s->a, gradient.recompute);
   vec_push(s->a, &s->out->alternatives, x);
@@ -395,11 +402,13 @@ static bool try_linear_scan(scheduler *s, tile_program *step, const char **reaso
   tile_program *program = best_chunks(s, &chunks, reason);
   if (!program) return false;
   double ratio = total(&chunks) / total(&steps);
-  *reason =
-      arena_printf(s->a, "chunks of %d steps would cost %.2f times as much", chunks.chunk, ratio);
-  /* GPU threads that hold small states in registers need no products; for all others products are what there is. */
-  bool products = s->options.gpu ? choose_threads(s, step->grid) < 0 : ratio <= 1;
-  if (!products && s->options.form != FORM_CHUNK) return false;
+  *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
+                         ratio, chunk_has_products(program) ? "" : ", for they have no products");
+  /* GPU threads that hold small states in registers need no products; for all others products are what there is. Without
+   * products a chunk only keeps more: each level of its scans goes through memory. */
+  bool wins = chunk_has_products(program) &&
+              (s->options.gpu ? choose_threads(s, step->grid) < 0 : ratio <= 1);
+  if (!wins && s->options.form != FORM_CHUNK) return false;
   chunk_kernels(
       s, program, step, false,
       arena_printf(s->a, "chunks of %d steps cost %.2f times single ones", chunks.chunk, ratio));

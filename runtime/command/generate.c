@@ -9,6 +9,7 @@
 #include "runtime/command/command.h"
 #include "runtime/command/writer.h"
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/learned.h"
 #include "runtime/train/session.h"
 
 const char generate_usage[] =
@@ -38,6 +39,8 @@ const char generate_usage[] =
     "  --seed S              another seed, another text (default: 1)\n"
     "  --logits FILE         the logits that each one was drawn from, as the tensor `logits` of a "
     "safetensors file\n"
+    "  --initial-state S     zero, or learned: the states that were trained with the weights "
+    "(default: zero)\n"
     "  --checkpoint PATH     a safetensors file with the weights of the model\n"
     "  --runs DIR            where runs are kept (default: runs)\n"
     "  --threads N           threads (default: one for each processor)\n"
@@ -49,7 +52,7 @@ typedef struct generate_request {
   session_options options;
   module_request module;
   sample_options sample;
-  const char *prompt, *prompt_file, *checkpoint, *block, *logits;
+  const char *prompt, *prompt_file, *checkpoint, *block, *logits, *start;
   int64_t tokens;
 } generate_request;
 
@@ -78,8 +81,8 @@ static bool read_option(words *w, generate_request *r) {
   if (take_flag(w, "--greedy")) return r->sample.temperature = 0, true;
   return take_value(w, "--prompt", &r->prompt) || take_value(w, "--prompt-file", &r->prompt_file) ||
          take_value(w, "--checkpoint", &r->checkpoint) || take_value(w, "--logits", &r->logits) ||
-         take_value(w, "--runs", &r->options.runs) || read_number(w, r) ||
-         take_module_option(w, &r->module);
+         take_value(w, "--initial-state", &r->start) || take_value(w, "--runs", &r->options.runs) ||
+         read_number(w, r) || take_module_option(w, &r->module);
 }
 
 // FILE:BLOCK, unless a file is called so.
@@ -103,6 +106,8 @@ static int read_words(words *w, generate_request *r) {
   }
   if (w->failed) return EXIT_USAGE;
   if (!r->module.file) return usage_error(w, "expected FILE, a compiled library or a .rec file");
+  if (r->start && strcmp(r->start, "zero") != 0 && strcmp(r->start, "learned") != 0)
+    return usage_error(w, "expected zero or learned after `--initial-state`, found `%s`", r->start);
   if (r->prompt && r->prompt_file)
     return usage_error(w, "expected --prompt or --prompt-file, found both");
   r->module.file = split_block(r->module.file, &r->block);
@@ -202,7 +207,12 @@ static rec_status open_writer(writer *w, const generate_request *r, const model_
     w->logits = calloc((size_t)numbers + 1, sizeof *w->logits);
     if (!w->logits) return rec_no_memory();
   }
-  return generator_new(&m->of, m->weights, threads, &w->g);
+  bool learned = r->start && !strcmp(r->start, "learned");
+  if (learned && !learned_has(m->of.model))
+    return rec_fail(REC_ERROR_ARGUMENT, "expected a model with learned states, found none");
+  rec_status status = generator_new(&m->of, m->weights, threads, &w->g);
+  if (!status && learned) generator_start_learned(w->g);
+  return status;
 }
 
 static void close_writer(writer *w) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/train/evaluate.h"
+#include "runtime/train/learned.h"
 #include "runtime/train/random.h"
 
 enum {
@@ -33,6 +34,7 @@ typedef struct found_counts {
 typedef struct accuracy {
   trained_model of;
   uint64_t seed;
+  bool learned;     // from the learned states
   train_task task;  // of one length
   int64_t tokens;   // of a sequence
   int at_once;      // sequences of a task of the pool
@@ -86,7 +88,7 @@ static rec_status open_reading(reading *r, int first) {
     r->facts[s] =
         task_sequence(&a->task, a->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
                       a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
-  return executor_new(of->model, of->kernels, of->n, r->count, r->window, false, &r->x);
+  return executor_new(of->model, of->kernels, of->where, r->count, r->window, false, &r->x);
 }
 
 static void close_reading(reading *r) {
@@ -118,6 +120,7 @@ static rec_status read_window(reading *r, int64_t from, int64_t time, int turn) 
     r->before[i] = from ? r->states[turn] + offset : NULL;
     r->after[i] = r->states[1 - turn] + offset;
   }
+  if (a->learned && !from) learned_start(&a->of, a->weights, r->count, r->states[turn], r->before);
   shard part = {.batch = r->count,
                 .time = time,
                 .threads = 1,
@@ -246,7 +249,10 @@ static rec_status measure_into_files(accuracy *a, train_pool *pool, const sessio
 
 rec_status session_accuracy(session *s, const evaluate_block *b) {
   const train_block *block = train_program_block(s->program, b->after);
-  accuracy a = {.of = session_model(s, block), .seed = block->seed, .task = block->task};
+  accuracy a = {.of = session_model(s, block),
+                .seed = block->seed,
+                .learned = b->learned,
+                .task = block->task};
   train_data data = {0};
   train_pool *pool = train_pool_new(s->options.threads);
   a.weights = calloc((size_t)a.of.model->parameter_elements + 1, (size_t)a.of.n->element_size);

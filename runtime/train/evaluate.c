@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/train/evaluate.h"
+#include "runtime/train/learned.h"
 #include "runtime/train/verdict.h"
 
 enum { TOKENS_OF_A_PASS = 524288, MOST_STREAMS = 2048, MOST_FAR_STREAMS = 128 };
@@ -32,7 +33,7 @@ static rec_status open_run(const evaluation *e, int64_t first, int64_t streams, 
   if (!r->states[0] || !r->states[1] || !r->before || !r->after || !r->tokens || !r->targets ||
       !r->losses)
     return rec_no_memory();
-  return executor_new(m, e->of.kernels, e->of.n, streams, e->now->window, false, &r->x);
+  return executor_new(m, e->of.kernels, e->of.where, streams, e->now->window, false, &r->x);
 }
 
 static void close_run(stream_run *r) {
@@ -58,6 +59,8 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
     r->before[i] = r->position != r->start ? r->states[r->turn] + offset : NULL;
     r->after[i] = r->states[1 - r->turn] + offset;
   }
+  if (e->learned && r->position == r->start)
+    learned_start(&e->of, e->weights, r->streams, r->states[r->turn], r->before);
   shard s = {.batch = r->streams,
              .time = time,
              .threads = 1,
@@ -297,6 +300,7 @@ static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
 static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   session *s = e->s;
   e->block = train_program_block(s->program, b->after);
+  e->learned = b->learned;
   e->of = session_model(s, e->block);
   e->weights = calloc((size_t)e->of.model->parameter_elements + 1, (size_t)e->of.n->element_size);
   e->pool = train_pool_new(s->options.threads);
@@ -319,12 +323,14 @@ rec_status session_evaluate(session *s, const evaluate_block *b) {
     rec_status status = session_accuracy(s, b);
     if (status) return status;
   }
-  if (!b->until && !b->state_until && !b->remembrance && !b->attention) return REC_OK;
+  if (!b->until && !b->state_until && !b->remembrance && !b->attention && !b->overflow)
+    return REC_OK;
   rec_status status = open_evaluation(&e, b);
   if (!status && b->until) status = judge_perplexity(&e, b);
   if (!status && b->state_until) status = judge_states(&e, b);
   if (!status && b->remembrance) status = judge_remembrance(&e, b);
   if (!status && b->attention) status = judge_attention(&e, b);
+  if (!status && b->overflow) status = judge_overflow(&e, b);
   close_evaluation(&e);
   return status;
 }

@@ -15,7 +15,7 @@ typedef struct evaluation evaluation;
 typedef struct stream_run {
   executor *x;
   int64_t first, streams, position;
-  int64_t start;  // the position of the zero state
+  int64_t start;  // the position of the zero or learned state
   char *states[2];
   int turn;                // which of the two holds the states at `position`
   void **before, **after;  // of the last window; after: [streams][elements] by state
@@ -39,6 +39,7 @@ struct evaluation {
   session *s;
   trained_model of;
   const train_block *block;
+  bool learned;  // streams start from the learned states, not from zero
   train_data data;
   void *weights;
   train_pool *pool;
@@ -57,6 +58,12 @@ rec_status evaluation_save(const session *s, const evaluate_block *b, const char
 
 // state_norm(until = N).
 rec_status judge_states(evaluation *e, const evaluate_block *b);
+// The bound on a state after `steps` steps of decay a from inputs b, and the first number of steps at which it passes `most`:
+// INFINITY: never.
+double overflow_bound(double a, double b, double steps);
+double overflow_length(double a, double b, double most);
+// overflow(T = N).
+rec_status judge_overflow(evaluation *e, const evaluate_block *b);
 // attention(T = N).
 rec_status judge_attention(evaluation *e, const evaluate_block *b);
 // remembrance(T = N, distance = ..).

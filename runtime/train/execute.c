@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/staging.h"
+
 struct executor {
   const train_model *model;
   const train_kernel *kernels;
-  const numeric *n;
+  const compute *c;
   int64_t batch, time;
   bool backward;
   void *activations;
@@ -19,6 +21,8 @@ struct executor {
   int64_t workspace_bytes;
   void *scratch;  // a parameter's gradient on its way to being added
   void *room;     // of linear products
+  void *row;      // of logits, on the host
+  staging staged;
 };
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -112,23 +116,23 @@ typedef struct executor_sizes {
   int64_t activations, workspace, scratch, saved, room;
 } executor_sizes;
 
-static int64_t linear_room(const train_model *m, const model_op *op, const numeric *n) {
+static int64_t linear_room(const train_model *m, const model_op *op, const compute *c) {
   if (op->kind != OP_LINEAR) return 0;
-  return n->linear_room(m->tensors[op->in[0]].elements, m->tensors[op->row].elements);
+  return c->ops->linear_room(c, m->tensors[op->in[0]].elements, m->tensors[op->row].elements);
 }
 
-static rec_status measure(const train_model *m, const train_kernel *kernels, const numeric *n,
+static rec_status measure(const train_model *m, const train_kernel *kernels, const compute *c,
                           int64_t batch, int64_t time, bool backward, executor_sizes *sizes,
                           int64_t *saved_bytes) {
   int64_t tokens;
   *sizes = (executor_sizes){0};
   if (!rec_multiply(batch, time, &tokens) || !rec_multiply(m->row, tokens, &sizes->activations) ||
-      !rec_multiply(sizes->activations, n->token_size, &sizes->activations))
+      !rec_multiply(sizes->activations, c->n->token_size, &sizes->activations))
     return rec_no_memory();
   sizes->activations = padded(sizes->activations);
-  if (backward) sizes->scratch = padded(m->largest_parameter * n->element_size);
+  if (backward) sizes->scratch = padded(m->largest_parameter * c->n->element_size);
   for (int i = 0; i < m->op_count; i++) {
-    int64_t room = linear_room(m, &m->ops[i], n);
+    int64_t room = linear_room(m, &m->ops[i], c);
     if (room > sizes->room) sizes->room = padded(room);
     if (m->ops[i].kind != OP_CALL) continue;
     int64_t workspace = 0, saved = 0;
@@ -143,33 +147,41 @@ static rec_status measure(const train_model *m, const train_kernel *kernels, con
   return REC_OK;
 }
 
-rec_status executor_bytes(const train_model *m, const train_kernel *kernels, const numeric *n,
+rec_status executor_bytes(const train_model *m, const train_kernel *kernels, const compute *c,
                           int64_t batch, int64_t time, bool backward, int64_t *bytes) {
   executor_sizes sizes;
-  rec_status status = measure(m, kernels, n, batch, time, backward, &sizes, NULL);
+  rec_status status = measure(m, kernels, c, batch, time, backward, &sizes, NULL);
   *bytes = sizes.activations + sizes.workspace + sizes.scratch + sizes.saved + sizes.room;
   return status;
 }
 
-static bool allocate(int64_t bytes, void **memory) {
-  if (!bytes) return true;
-  *memory = aligned_alloc(REC_ALIGNMENT, (size_t)padded(bytes));
-  return *memory != NULL;
-}
-
 void executor_free(executor *x) {
   if (!x) return;
-  free(x->activations);
-  for (int i = 0; x->saved && i < x->model->op_count; i++) free(x->saved[i]);
+  const compute *c = x->c;
+  c->ops->release(c, x->activations);
+  for (int i = 0; x->saved && i < x->model->op_count; i++) c->ops->release(c, x->saved[i]);
   free(x->saved);
   free(x->saved_bytes);
-  free(x->workspace);
-  free(x->scratch);
-  free(x->room);
+  c->ops->release(c, x->workspace);
+  c->ops->release(c, x->scratch);
+  c->ops->release(c, x->room);
+  free(x->row);
+  staging_close(&x->staged);
   free(x);
 }
 
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const numeric *n,
+static rec_status allocate(executor *x, const executor_sizes *sizes) {
+  const compute *c = x->c;
+  rec_status status = c->ops->allocate(c, sizes->activations, &x->activations);
+  if (!status) status = c->ops->allocate(c, sizes->workspace, &x->workspace);
+  if (!status) status = c->ops->allocate(c, sizes->scratch, &x->scratch);
+  if (!status) status = c->ops->allocate(c, sizes->room, &x->room);
+  for (int i = 0; !status && i < x->model->op_count; i++)
+    status = c->ops->allocate(c, x->saved_bytes[i], &x->saved[i]);
+  return status ? status : staging_open(c, x->model, x->batch, x->time, &x->staged);
+}
+
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
                         int64_t batch, int64_t time, bool backward, executor **made) {
   executor_sizes sizes;
   executor *x = calloc(1, sizeof *x);
@@ -177,23 +189,17 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
   if (!x) return rec_no_memory();
   *x = (executor){.model = model,
                   .kernels = kernels,
-                  .n = n,
+                  .c = c,
                   .batch = batch,
                   .time = time,
                   .backward = backward};
   x->saved = calloc((size_t)model->op_count + 1, sizeof *x->saved);
   x->saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x->saved_bytes);
-  rec_status status = x->saved && x->saved_bytes ? REC_OK : rec_no_memory();
-  if (!status) status = measure(model, kernels, n, batch, time, backward, &sizes, x->saved_bytes);
-  if (!status) {
-    x->workspace_bytes = sizes.workspace;
-    bool good = allocate(sizes.activations, &x->activations) &&
-                allocate(sizes.workspace, &x->workspace) && allocate(sizes.scratch, &x->scratch) &&
-                allocate(sizes.room, &x->room);
-    for (int i = 0; good && i < model->op_count; i++)
-      good = allocate(x->saved_bytes[i], &x->saved[i]);
-    if (!good) status = rec_no_memory();
-  }
+  x->row = malloc((size_t)(model->vocabulary * c->n->token_size) + 1);
+  rec_status status = x->saved && x->saved_bytes && x->row ? REC_OK : rec_no_memory();
+  if (!status) status = measure(model, kernels, c, batch, time, backward, &sizes, x->saved_bytes);
+  x->workspace_bytes = status ? 0 : sizes.workspace;
+  if (!status) status = allocate(x, &sizes);
   if (status)
     executor_free(x);
   else
@@ -206,7 +212,7 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
 // What an operation sees of one run.
 typedef struct run {
   executor *x;
-  const shard *s;
+  const shard *s;  // in the memory of the place
   const char *parameters;
   char *gradients;
   int64_t tokens;
@@ -215,7 +221,8 @@ typedef struct run {
 
 static rows rows_of(const run *r, int tensor) {
   const model_tensor *t = &r->x->model->tensors[tensor];
-  char *data = (char *)r->x->activations + (t->place * r->tokens + t->offset) * r->x->n->token_size;
+  char *data =
+      (char *)r->x->activations + (t->place * r->tokens + t->offset) * r->x->c->n->token_size;
   return (rows){data, r->tokens, t->elements, t->stride};
 }
 
@@ -224,7 +231,7 @@ static rows optional_rows(const run *r, int tensor) {
 }
 
 static int64_t use_offset(const run *r, const model_use *use) {
-  return (r->x->model->parameters[use->parameter].place + use->first) * r->x->n->element_size;
+  return (r->x->model->parameters[use->parameter].place + use->first) * r->x->c->n->element_size;
 }
 
 static const void *use_values(const run *r, const model_use *use) {
@@ -283,17 +290,15 @@ static kernel_call bind_call(const run *r, int number, call_memory *m) {
 
 static rec_status forward(const run *r, int number) {
   const model_op *op = &r->x->model->ops[number];
-  const numeric *n = r->x->n;
+  const compute *c = r->x->c;
   call_memory memory;
   switch (op->kind) {
     case OP_EMBED:
-      n->embed(r->s->tokens, use_values(r, &op->uses[0]), rows_of(r, op->out[0]));
-      break;
+      return c->ops->embed(c, r->s->tokens, use_values(r, &op->uses[0]), rows_of(r, op->out[0]));
     case OP_LINEAR:
-      n->linear(rows_of(r, op->in[0]), use_values(r, &op->uses[0]),
-                op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL, rows_of(r, op->row),
-                r->x->room);
-      break;
+      return c->ops->linear(c, rows_of(r, op->in[0]), use_values(r, &op->uses[0]),
+                            op->use_count > 1 ? use_values(r, &op->uses[1]) : NULL,
+                            rows_of(r, op->row), r->x->room);
     case OP_CALL: {
       kernel_call call = bind_call(r, number, &memory);
       const train_kernel *k = &r->x->kernels[op->kernel];
@@ -340,25 +345,27 @@ static rec_status call_backward(const run *r, const model_step *step) {
       memory.gradient[waiting[i]].data = i == turn ? r->x->scratch : NULL;
     status = k->backward(k, &call);
     if (!status && turn < count)
-      r->x->n->sum_into(use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]), r->x->scratch,
-                        numbers_of(k->signature, waiting[turn]));
+      status =
+          r->x->c->ops->sum_into(r->x->c, use_gradients(r, &op->uses[memory.use_of[waiting[turn]]]),
+                                 r->x->scratch, numbers_of(k->signature, waiting[turn]));
   }
   return status;
 }
 
 static rec_status backward(const run *r, const model_step *step) {
-  const numeric *n = r->x->n;
-  if (step->kind == STEP_ADD) return n->add(rows_of(r, step->to), rows_of(r, step->from)), REC_OK;
-  if (step->kind == STEP_ZERO) return n->zero(rows_of(r, step->to)), REC_OK;
+  const compute *c = r->x->c;
+  if (step->kind == STEP_ADD) return c->ops->add(c, rows_of(r, step->to), rows_of(r, step->from));
+  if (step->kind == STEP_ZERO) return c->ops->zero(c, rows_of(r, step->to));
   const model_op *op = &r->x->model->ops[step->op];
   if (op->kind == OP_CALL) return call_backward(r, step);
   if (op->kind == OP_EMBED)
-    n->embed_backward(r->s->tokens, rows_of(r, step->d_out[0]), use_gradients(r, &op->uses[0]));
+    return c->ops->embed_backward(c, r->s->tokens, rows_of(r, step->d_out[0]),
+                                  use_gradients(r, &op->uses[0]));
   if (op->kind == OP_LINEAR)
-    n->linear_backward(rows_of(r, op->in[0]), use_values(r, &op->uses[0]),
-                       rows_of(r, step->d_out[0]), optional_rows(r, step->d_in[0]), step->add,
-                       use_gradients(r, &op->uses[0]),
-                       op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL, r->x->room);
+    return c->ops->linear_backward(
+        c, rows_of(r, op->in[0]), use_values(r, &op->uses[0]), rows_of(r, step->d_out[0]),
+        optional_rows(r, step->d_in[0]), step->add, use_gradients(r, &op->uses[0]),
+        op->use_count > 1 ? use_gradients(r, &op->uses[1]) : NULL, r->x->room);
   return REC_OK;
 }
 
@@ -373,34 +380,47 @@ static rec_status run_forward(const run *r) {
   return status;
 }
 
+// Forward over sequences of the host; `there` are those that the run is of.
+static rec_status enter_and_run(run *r, const shard *s, shard *there) {
+  rec_status status = staging_enter(&r->x->staged, s, there);
+  r->s = there;
+  r->tokens = s->batch * s->time;
+  return status ? status : run_forward(r);
+}
+
 rec_status executor_logits(executor *x, const void *parameters, const shard *s, double *logits) {
   const train_model *m = x->model;
-  run r = {.x = x,
-           .s = s,
-           .parameters = parameters,
-           .tokens = s->batch * s->time,
-           .by_step = s->time == 1};
-  rec_status status = run_forward(&r);
-  if (status) return status;
+  const compute *c = x->c;
+  shard there;
+  run r = {.x = x, .parameters = parameters, .by_step = s->time == 1};
+  rec_status status = enter_and_run(&r, s, &there);
   rows all = rows_of(&r, m->logits);
-  for (int64_t b = 0; b < s->batch; b++) {
+  for (int64_t b = 0; !status && b < s->batch; b++) {
     int64_t last = ((b + 1) * s->time - 1) * all.stride;
-    for (int i = 0; i < m->vocabulary; i++)
-      logits[b * m->vocabulary + i] = x->n->load_token(all.data, last + i);
+    status = c->ops->download(c, x->row, (char *)all.data + last * c->n->token_size,
+                              m->vocabulary * c->n->token_size);
+    for (int i = 0; !status && i < m->vocabulary; i++)
+      logits[b * m->vocabulary + i] = c->n->load_token(x->row, i);
   }
-  return REC_OK;
+  return status ? status : staging_leave(&x->staged, s, &there);
 }
 
 rec_status executor_hits(executor *x, const void *parameters, const shard *s, uint8_t *hits) {
-  run r = {.x = x, .s = s, .parameters = parameters, .tokens = s->batch * s->time};
-  rec_status status = run_forward(&r);
-  if (!status) x->n->hits(rows_of(&r, x->model->logits), s->targets, hits);
-  return status;
+  const compute *c = x->c;
+  shard there;
+  run r = {.x = x, .parameters = parameters};
+  rec_status status = enter_and_run(&r, s, &there);
+  uint8_t *found = compute_is_host(c) ? hits : x->staged.hits;
+  if (!status) status = c->ops->hits(c, rows_of(&r, x->model->logits), there.targets, found);
+  if (!status && found != hits) status = c->ops->download(c, hits, found, r.tokens);
+  return status ? status : staging_leave(&x->staged, s, &there);
 }
 
 rec_status executor_forward(executor *x, const void *parameters, const shard *s) {
-  run r = {.x = x, .s = s, .parameters = parameters, .tokens = s->batch * s->time};
-  return run_forward(&r);
+  shard there;
+  run r = {.x = x, .parameters = parameters};
+  rec_status status = enter_and_run(&r, s, &there);
+  return status ? status : staging_leave(&x->staged, s, &there);
 }
 
 void executor_values(executor *x, const void *parameters, const shard *s, int op,
@@ -411,24 +431,49 @@ void executor_values(executor *x, const void *parameters, const shard *s, int op
   memcpy(value, memory.value, sizeof memory.value);
 }
 
+// The loss, and in place of the logits their gradient, if it is wanted.
+static rec_status run_loss(const run *r, double scale, double *loss, float *losses) {
+  const executor *x = r->x;
+  const compute *c = x->c;
+  rows logits = rows_of(r, x->model->logits);
+  float *found = compute_is_host(c) ? losses : x->staged.losses;
+  rec_status status = c->ops->cross_entropy(c, logits, r->s->targets, r->s->weights, scale,
+                                            r->gradients ? logits : (rows){0}, found, loss);
+  if (!status && losses && found != losses)
+    status = c->ops->download(c, losses, found, r->tokens * (int64_t)sizeof *losses);
+  return status;
+}
+
+static rec_status clear_gradients(const run *r) {
+  const compute *c = r->x->c;
+  return c->ops->clear(c, r->gradients, r->x->model->parameter_elements * c->n->element_size);
+}
+
 rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
                         void *gradients, double *loss, float *losses) {
   const train_model *m = x->model;
-  run r = {x, s, parameters, gradients, s->batch * s->time, false};
-  rec_status status = run_forward(&r);
-  if (status) return status;
-  rows logits = rows_of(&r, m->logits);
-  *loss = x->n->cross_entropy(logits, s->targets, s->weights, scale, gradients ? logits : (rows){0},
-                              losses);
-  if (!gradients) return REC_OK;
-  memset(gradients, 0, (size_t)(m->parameter_elements * x->n->element_size));
-  for (int i = 0; !status && i < m->step_count; i++) status = backward(&r, &m->steps[i]);
-  return status;
+  shard there;
+  run r = {.x = x, .parameters = parameters, .gradients = gradients};
+  rec_status status = enter_and_run(&r, s, &there);
+  if (!status) status = run_loss(&r, scale, loss, losses);
+  if (!status && gradients) status = clear_gradients(&r);
+  for (int i = 0; !status && gradients && i < m->step_count; i++)
+    status = backward(&r, &m->steps[i]);
+  return status ? status : staging_leave(&x->staged, s, &there);
 }
 
 // ---- numbers that are not finite ----------------------------------------------------------------
 
-static bool finite_rows(const numeric *n, rows y) { return !y.data || isfinite(n->row_squares(y)); }
+// What cannot be looked at is not to blame.
+static bool finite_rows(const compute *c, rows y) {
+  double sum = 0;
+  return !y.data || c->ops->row_squares(c, y, &sum) || isfinite(sum);
+}
+
+static bool finite_block(const compute *c, const void *values, int64_t count) {
+  double sum = 0;
+  return !values || c->ops->square_sum(c, values, count, &sum) || isfinite(sum);
+}
 
 // What people know an operation by: a weight or a state of it, else the recurrence.
 static const char *op_name(const run *r, const model_op *op) {
@@ -453,7 +498,7 @@ static bool blame_forward(const run *r, int number, char *text, size_t size) {
   const model_op *op = &m->ops[number];
   char place[512];
   for (int i = 0; i < op->out_count; i++) {
-    if (finite_rows(r->x->n, rows_of(r, op->out[i]))) continue;
+    if (finite_rows(r->x->c, rows_of(r, op->out[i]))) continue;
     snprintf(text, size, "the output '%s' of %s%s", m->tensors[op->out[i]].name, op_name(r, op),
              place_of(r, number, place));
     return true;
@@ -461,7 +506,7 @@ static bool blame_forward(const run *r, int number, char *text, size_t size) {
   for (int i = 0; i < op->state_count; i++) {
     int64_t numbers = m->states[op->states[i]].elements * r->s->batch;
     const void *after = r->s->after[op->states[i]];
-    if (!after || isfinite(r->x->n->square_sum(after, numbers))) continue;
+    if (finite_block(r->x->c, after, numbers)) continue;
     snprintf(text, size, "the state %s", m->states[op->states[i]].name);
     return true;
   }
@@ -475,13 +520,13 @@ static bool blame_backward(const run *r, const model_step *step, char *text, siz
   char place[512];
   for (int i = 0; i < op->use_count; i++) {
     const model_parameter *p = &m->parameters[op->uses[i].parameter];
-    const char *gradient = r->gradients + p->place * r->x->n->element_size;
-    if (isfinite(r->x->n->square_sum(gradient, p->elements))) continue;
+    const char *gradient = r->gradients + p->place * r->x->c->n->element_size;
+    if (finite_block(r->x->c, gradient, p->elements)) continue;
     snprintf(text, size, "the gradient of the weight %s", p->name);
     return true;
   }
   for (int i = 0; i < step->in_count; i++) {
-    if (finite_rows(r->x->n, optional_rows(r, step->d_in[i]))) continue;
+    if (finite_rows(r->x->c, optional_rows(r, step->d_in[i]))) continue;
     snprintf(text, size, "the gradient of '%s', an input of %s%s", m->tensors[op->in[i]].name,
              op_name(r, op), place_of(r, step->op, place));
     return true;
@@ -492,21 +537,25 @@ static bool blame_backward(const run *r, const model_step *step, char *text, siz
 void executor_blame(executor *x, const void *parameters, const shard *s, double scale,
                     void *gradients, char *text, size_t size) {
   const train_model *m = x->model;
-  run r = {x, s, parameters, gradients, s->batch * s->time, false};
-  rec_status status = REC_OK;
+  shard there;
+  double loss;
+  run r = {.x = x,
+           .s = &there,
+           .parameters = parameters,
+           .gradients = gradients,
+           .tokens = s->batch * s->time};
+  rec_status status = staging_enter(&x->staged, s, &there);
   *text = 0;
   for (int i = 0; !status && i < m->op_count; i++) {
     status = forward(&r, i);
     if (!status && blame_forward(&r, i, text, size)) return;
   }
-  if (status) return;
-  rows logits = rows_of(&r, m->logits);
-  x->n->cross_entropy(logits, s->targets, s->weights, scale, logits, NULL);
-  if (!finite_rows(x->n, logits)) {
+  if (!status) status = run_loss(&r, scale, &loss, NULL);
+  if (!status && !finite_rows(x->c, rows_of(&r, m->logits))) {
     snprintf(text, size, "the gradient of the logits");
     return;
   }
-  memset(gradients, 0, (size_t)(m->parameter_elements * x->n->element_size));
+  if (!status) status = clear_gradients(&r);
   for (int i = 0; !status && i < m->step_count; i++) {
     status = backward(&r, &m->steps[i]);
     if (!status && blame_backward(&r, &m->steps[i], text, size)) return;

@@ -1,5 +1,6 @@
-// Runs a model forward and backward over some sequences: the operations of program.h in order, on
-// one thread.
+// Runs a model forward and backward over some sequences: the operations of program.h in order, called
+// by one thread. The sequences, their states and what is asked of a run lie in the host's memory,
+// parameters and gradients in that of the place where the model runs (compute.h).
 //
 // A batch is cut into shards by its sizes alone; each shard is run by one executor, which is reused
 // by the shards that follow. So activations take as much memory as there are threads, not as the
@@ -7,7 +8,7 @@
 #ifndef REC_TRAIN_EXECUTE_H
 #define REC_TRAIN_EXECUTE_H
 
-#include "runtime/train/numeric.h"
+#include "runtime/train/compute.h"
 #include "runtime/train/program.h"
 
 // ---- kernels ------------------------------------------------------------------------------------
@@ -27,8 +28,8 @@ typedef struct kernel_call {
   int64_t workspace_bytes, saved_bytes;
 } kernel_call;
 
-// Code of a recurrence. `execute_host_kernel` makes one of a compiled library; tests have one of
-// the reference interpreter.
+// Code of a recurrence. `execute_library_kernel` makes one of a compiled library; tests have one
+// of the reference interpreter.
 typedef struct train_kernel train_kernel;
 struct train_kernel {
   const rec_signature *signature;
@@ -38,11 +39,13 @@ struct train_kernel {
   rec_status (*forward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*backward)(const train_kernel *kernel, const kernel_call *call);
   rec_status (*step)(const train_kernel *kernel, const kernel_call *call);  // forward for one token
+  int32_t device;  // REC_DEVICE_HOST, ..
 };
 
 enum { MOST_VARIABLES = 256 };
 
-train_kernel execute_host_kernel(const rec_recurrence *recurrence);
+// `device`: REC_DEVICE_HOST, ..
+train_kernel execute_library_kernel(const rec_recurrence *recurrence, int32_t device);
 
 // Do the kernels fit the operations of the model (numbers of tensors, parameters and states)?
 rec_status execute_check(const train_model *model, const train_kernel *kernels);
@@ -52,11 +55,11 @@ rec_status execute_check(const train_model *model, const train_kernel *kernels);
 typedef struct executor executor;
 
 // For at most `batch` sequences of `time` tokens. `backward`: gradients are wanted.
-rec_status executor_new(const train_model *model, const train_kernel *kernels, const numeric *n,
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
                         int64_t batch, int64_t time, bool backward, executor **made);
 void executor_free(executor *x);  // NULL is allowed
 // Bytes that executor_new takes.
-rec_status executor_bytes(const train_model *model, const train_kernel *kernels, const numeric *n,
+rec_status executor_bytes(const train_model *model, const train_kernel *kernels, const compute *c,
                           int64_t batch, int64_t time, bool backward, int64_t *bytes);
 
 // The sequences of one run.

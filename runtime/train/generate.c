@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "runtime/train/learned.h"
+
 enum { LONGEST_WINDOW = 1024, WINDOW_BYTES = 1 << 26 };
 
 struct generator {
@@ -11,8 +13,8 @@ struct generator {
   int64_t window;            // tokens that are read together
   executor *single, *whole;  // for one token; for a window, while a long text is read
   char *states[2];
-  int turn;    // states[turn] holds the state after what was read
-  bool begun;  // something was read
+  int turn;             // states[turn] holds the state after what was read
+  bool begun, learned;  // something was read; the first token starts from the learned states
   void **before, **after;
   double *logits;
 };
@@ -32,7 +34,7 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   g->logits = calloc((size_t)m->vocabulary, sizeof *g->logits);
   bool good = g->states[0] && g->states[1] && g->before && g->after && g->logits;
   rec_status status = good ? REC_OK : rec_no_memory();
-  if (!status) status = executor_new(m, of->kernels, of->n, 1, 1, false, &g->single);
+  if (!status) status = executor_new(m, of->kernels, of->where, 1, 1, false, &g->single);
   if (status)
     generator_free(g);
   else
@@ -58,7 +60,7 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
     executor_free(g->whole);
     g->whole = NULL;
   } else if (!g->whole) {
-    status = executor_new(g->of->model, g->of->kernels, g->of->n, 1, g->window, false, &g->whole);
+    status = executor_new(g->of->model, g->of->kernels, g->of->where, 1, g->window, false, &g->whole);
   }
   *x = count == 1 ? g->single : g->whole;
   return status;
@@ -73,6 +75,7 @@ static rec_status read_window(generator *g, const uint16_t *tokens, int64_t coun
     g->before[i] = g->begun ? g->states[g->turn] + offset : NULL;
     g->after[i] = g->states[1 - g->turn] + offset;
   }
+  if (g->learned && !g->begun) learned_start(g->of, g->weights, 1, g->states[g->turn], g->before);
   shard s = {.batch = 1,
              .time = count,
              .threads = g->threads,
@@ -85,6 +88,8 @@ static rec_status read_window(generator *g, const uint16_t *tokens, int64_t coun
   g->begun = true;
   return REC_OK;
 }
+
+void generator_start_learned(generator *g) { g->learned = true; }
 
 rec_status generator_read(generator *g, const uint16_t *tokens, int64_t count) {
   rec_status status = REC_OK;

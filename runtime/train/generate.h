@@ -12,6 +12,9 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
                          generator **made);
 void generator_free(generator *g);  // NULL is allowed
 
+// What is read from now on starts from the learned states; before anything was read.
+void generator_start_learned(generator *g);
+
 // Reads tokens: long texts in windows, a single one by the single-step form of the recurrences.
 rec_status generator_read(generator *g, const uint16_t *tokens, int64_t count);
 

@@ -115,7 +115,8 @@ static rec_status check_weights(const loop *l) {
 
 // The log reaches the disk before the checkpoint that counts on its lines.
 static rec_status save(loop *l) {
-  rec_status status = check_weights(l);
+  rec_status status = trainer_fetch(l->t);
+  if (!status) status = check_weights(l);
   if (status) return status;
   if (fflush(l->log) || fsync(fileno(l->log)))
     return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
@@ -211,6 +212,7 @@ static rec_status open_loop(loop *l, const train_block *block) {
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
   if (!status) l->t->characters = l->data.characters;
   if (!status) status = start(l);
+  if (!status) status = trainer_place(l->t);
   if (!status) status = open_log(l);
   return status;
 }
@@ -234,6 +236,7 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     announce(&l);
     catch_signals(&l, true);
     status = run_steps(&l);
+    if (!status) status = trainer_fetch(l.t);
     if (!status) status = check_weights(&l);
     if (!status && l.t->step == block->steps)
       status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.characters, l.weights);

@@ -482,6 +482,8 @@ static void read_lists(reader *r, const cJSON *json, train_program *p) {
                             .remembrance = whole(r, item, "remembrance", 0, ANY_INT),
                             .tolerance = number(r, item, "tolerance"),
                             .attention = whole(r, item, "attention", 0, 4096),
+                            .overflow = whole(r, item, "overflow", 0, 4096),
+                            .learned = cJSON_IsTrue(get(item, "learned")),
                             .distance = read_distance(r, item)};
       e->lengths = int_list(r, item, "accuracy", 1, MOST_LENGTH, &e->length_count);
       e++;

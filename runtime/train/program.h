@@ -180,6 +180,8 @@ typedef struct evaluate_block {
   const int *lengths;
   int64_t remembrance;  // its T; 0: not asked for
   int64_t attention;    // its T; 0: not asked for
+  int64_t overflow;     // its T; 0: not asked for
+  bool learned;         // from the learned states, not from zero
   double tolerance;     // of the verdict of perplexity, in bits
   distance_kind distance;
 } evaluate_block;

@@ -379,6 +379,20 @@ static void put_accuracy(FILE *out, const session *s, const char *svg) {
   }
 }
 
+static void put_overflow(FILE *out, const session *s) {
+  for (int i = 0; i < s->program->evaluate_count; i++) {
+    const evaluate_block *e = &s->program->evaluates[i];
+    if (!e->overflow) continue;
+    fprintf(out,
+            "<h2>Growth of the states: %s</h2>\n<p>The largest decay a and input b of each head, "
+            "the largest number that was read, b (1 - a^T) / (1 - a) for T = %" PRId64
+            " and in the limit, and the first T at which it passes the largest number of a "
+            "type.</p>\n",
+            e->name, e->overflow);
+    put_table(out, s, e, "overflow.csv");
+  }
+}
+
 static void put_attention(FILE *out, const session *s) {
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
@@ -449,6 +463,7 @@ static void put_page(FILE *out, const session *s, plots drawn) {
     put_svg(out, drawn.remembrance);
   }
   put_accuracy(out, s, drawn.accuracy);
+  put_overflow(out, s);
   put_attention(out, s);
   if (drawn.loss) {
     fputs("<h2>Training</h2>\n", out);

@@ -20,7 +20,7 @@ static rec_status find_kernels(session *s) {
     if (!r || !r->forward)
       return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none",
                       p->kernels[i]);
-    s->kernels[i] = execute_host_kernel(r);
+    s->kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
   }
   for (int i = 0; i < p->model_count; i++) {
     rec_status status = execute_check(&p->models[i], s->kernels);
@@ -84,10 +84,10 @@ void session_close(session *s) {
 
 trained_model session_model(const session *s, const train_block *block) {
   rec_dtype tokens = s->module->dtype;
-  const numeric *n = tokens == REC_F64    ? &numeric_f64
-                     : tokens == REC_BF16 ? &numeric_bf16
-                                          : &numeric_f32;
-  return (trained_model){&s->program->models[block->model], s->kernels, n,
+  const compute *where = tokens == REC_F64    ? &compute_host_f64
+                         : tokens == REC_BF16 ? &compute_host_bf16
+                                              : &compute_host_f32;
+  return (trained_model){&s->program->models[block->model], s->kernels, where, where->n,
                          tokens == REC_F64 ? REC_F64 : REC_F32};
 }
 

@@ -48,20 +48,70 @@ static bool parameter_decays(const trainer *t, int parameter) {
   return decays;
 }
 
+// On a device a piece is a whole parameter: it has many threads of its own.
 static bool make_pieces(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
+  const int64_t longest = compute_is_host(t->of.where) ? PIECE : INT64_MAX;
   int64_t most = m->parameter_elements / PIECE + m->parameter_count + 1;
   in->pieces = calloc((size_t)most, sizeof *in->pieces);
   in->squares = calloc((size_t)most, sizeof *in->squares);
   if (!in->pieces || !in->squares) return false;
   for (int i = 0; i < m->parameter_count; i++)
-    for (int64_t done = 0; done < m->parameters[i].elements; done += PIECE) {
-      int64_t left = m->parameters[i].elements - done;
-      in->pieces[in->piece_count++] = (piece){m->parameters[i].place + done,
-                                              left < PIECE ? left : PIECE, parameter_decays(t, i)};
+    for (int64_t done = 0; done < m->parameters[i].elements;) {
+      int64_t left = m->parameters[i].elements - done, count = left < longest ? left : longest;
+      in->pieces[in->piece_count++] =
+          (piece){m->parameters[i].place + done, count, parameter_decays(t, i)};
+      done += count;
     }
   return true;
+}
+
+// Weights, moments and gradients where the model is trained.
+static rec_status allocate_there(trainer *t) {
+  const compute *c = t->of.where;
+  trainer_internals *in = t->in;
+  int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
+  rec_status status = c->ops->allocate(c, bytes * gradient_blocks(t), (void **)&in->gradients);
+  if (!status) status = c->ops->clear(c, in->gradients, bytes * gradient_blocks(t));
+  in->weights = t->weights, in->moment1 = t->moment1, in->moment2 = t->moment2;
+  if (compute_is_host(c)) return status;
+  in->learned = calloc((size_t)t->of.model->largest_parameter + 1, (size_t)c->n->element_size);
+  in->weights = in->moment1 = in->moment2 = NULL;
+  if (!status && !in->learned) status = rec_no_memory();
+  if (!status) status = c->ops->allocate(c, bytes, (void **)&in->weights);
+  if (!status) status = c->ops->allocate(c, bytes, (void **)&in->moment1);
+  return status ? status : c->ops->allocate(c, bytes, (void **)&in->moment2);
+}
+
+static void release_there(trainer *t) {
+  const compute *c = t->of.where;
+  c->ops->release(c, t->in->gradients);
+  free(t->in->learned);
+  if (compute_is_host(c)) return;
+  c->ops->release(c, t->in->weights);
+  c->ops->release(c, t->in->moment1);
+  c->ops->release(c, t->in->moment2);
+}
+
+rec_status trainer_place(trainer *t) {
+  const compute *c = t->of.where;
+  trainer_internals *in = t->in;
+  int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
+  if (compute_is_host(c)) return REC_OK;
+  rec_status status = c->ops->upload(c, in->weights, t->weights, bytes);
+  if (!status) status = c->ops->upload(c, in->moment1, t->moment1, bytes);
+  return status ? status : c->ops->upload(c, in->moment2, t->moment2, bytes);
+}
+
+rec_status trainer_fetch(trainer *t) {
+  const compute *c = t->of.where;
+  trainer_internals *in = t->in;
+  int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
+  if (compute_is_host(c)) return REC_OK;
+  rec_status status = c->ops->download(c, t->weights, in->weights, bytes);
+  if (!status) status = c->ops->download(c, t->moment1, in->moment1, bytes);
+  return status ? status : c->ops->download(c, t->moment2, in->moment2, bytes);
 }
 
 static bool allocate(trainer *t) {
@@ -71,7 +121,6 @@ static bool allocate(trainer *t) {
   t->weights = trainer_zeroed(m->parameter_elements, size);
   t->moment1 = trainer_zeroed(m->parameter_elements, size);
   t->moment2 = trainer_zeroed(m->parameter_elements, size);
-  in->gradients = trainer_zeroed(m->parameter_elements * gradient_blocks(t), size);
   in->tokens = calloc((size_t)tokens, sizeof *in->tokens);
   in->targets = calloc((size_t)tokens, sizeof *in->targets);
   in->losses = calloc((size_t)t->shard_count, sizeof *in->losses);
@@ -84,10 +133,9 @@ static bool allocate(trainer *t) {
   t->memory.gradients = m->parameter_elements * size * gradient_blocks(t);
   t->memory.moments = m->parameter_elements * size * 2;
   t->memory.data = tokens * 4;
-  return t->weights && t->moment1 && t->moment2 && in->gradients && in->tokens && in->targets &&
-         in->losses && in->weight_sums && in->executors &&
-         (in->target_weights || !weighs(t->block)) && (in->answers || t->block->loss_rest == 1) &&
-         make_pieces(t) && initial_states_new(t);
+  return t->weights && t->moment1 && t->moment2 && in->tokens && in->targets && in->losses &&
+         in->weight_sums && in->executors && (in->target_weights || !weighs(t->block)) &&
+         (in->answers || t->block->loss_rest == 1) && make_pieces(t) && initial_states_new(t);
 }
 
 // Room for the gradients of the initial states of one shard for each worker.
@@ -112,11 +160,12 @@ static rec_status make_executors(trainer *t) {
   int workers = train_pool_threads(t->pool) < t->in->part_shards ? train_pool_threads(t->pool)
                                                                  : t->in->part_shards;
   int64_t batch = (t->block->batch + t->shard_count - 1) / t->shard_count, bytes = 0;
-  t->in->threads_inside = t->in->part_shards == 1 ? train_pool_threads(t->pool) : 1;
-  rec_status status =
-      executor_bytes(t->of.model, t->of.kernels, t->of.n, batch, t->block->context, true, &bytes);
+  if (compute_is_host(t->of.where))
+    t->in->threads_inside = t->in->part_shards == 1 ? train_pool_threads(t->pool) : 1;
+  rec_status status = executor_bytes(t->of.model, t->of.kernels, t->of.where, batch,
+                                     t->block->context, true, &bytes);
   for (int i = 0; !status && i < workers; i++)
-    status = executor_new(t->of.model, t->of.kernels, t->of.n, batch, t->block->context, true,
+    status = executor_new(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true,
                           &t->in->executors[i]);
   t->memory.activations = bytes * workers;
   t->memory.spared = t->of.model->row * batch * t->block->context * workers *
@@ -138,12 +187,16 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
   *made = NULL;
   trainer *t = calloc(1, sizeof *t);
   if (!t) return rec_no_memory();
-  int shards = trainer_shards(of.model, block->batch / block->accumulate, block->context);
+  bool host = compute_is_host(of.where);
+  int shards =
+      host ? trainer_shards(of.model, block->batch / block->accumulate, block->context) : 1;
   *t = (trainer){.of = of, .block = block, .shard_count = shards * (int)block->accumulate};
   t->in = calloc(1, sizeof *t->in);
   if (t->in) t->in->part_shards = shards;
-  t->pool = t->in ? train_pool_new(threads) : NULL;
-  rec_status status = t->pool && allocate(t) ? make_executors(t) : rec_no_memory();
+  if (t->in) t->in->threads_inside = threads;
+  t->pool = t->in ? train_pool_new(host ? threads : 1) : NULL;
+  rec_status status = t->pool && allocate(t) ? allocate_there(t) : rec_no_memory();
+  if (!status) status = make_executors(t);
   if (status) {
     trainer_free(t);
     return status;
@@ -160,7 +213,7 @@ void trainer_free(trainer *t) {
     for (int i = 0; in->executors && t->pool && i < train_pool_threads(t->pool); i++)
       executor_free(in->executors[i]);
     free(in->executors);
-    free(in->gradients);
+    release_there(t);
     initial_states_free(t);
     free(in->d_before);
     free(in->d_before_of);
@@ -201,18 +254,35 @@ char *trainer_parameter(const trainer *t, void *block, int parameter) {
   return (char *)block + t->of.model->parameters[parameter].place * t->of.n->element_size;
 }
 
+// The gradients of the sequences' initial states that start from the weights `parameter`, added to
+// `sum` on the host.
+static void sum_starts(const trainer *t, const shard *s, int64_t first, int state, void *sum) {
+  int64_t elements = t->of.model->states[state].elements;
+  for (int64_t b = 0; b < s->batch; b++)
+    if (t->in->drawn[state * t->block->batch + first + b].kind == FROM_LEARNED)
+      t->of.n->sum_into(sum, (char *)s->d_before[state] + b * elements * t->of.n->element_size,
+                        elements);
+}
+
 // What the initial states of the sequences that start from weights hand on to these.
-static void sum_learned(trainer *t, const shard *s, int64_t first, char *gradients) {
+static rec_status sum_learned(trainer *t, const shard *s, int64_t first, char *gradients) {
   const train_model *m = t->of.model;
-  for (int i = 0; i < m->state_count; i++) {
+  const compute *c = t->of.where;
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < m->state_count; i++) {
     const model_state *state = &m->states[i];
     if (!s->d_before[i] || !s->before[i]) continue;
-    for (int64_t b = 0; b < s->batch; b++)
-      if (t->in->drawn[i * t->block->batch + first + b].kind == FROM_LEARNED)
-        t->of.n->sum_into(trainer_parameter(t, gradients, state->learned),
-                          (char *)s->d_before[i] + b * state->elements * t->of.n->element_size,
-                          state->elements);
+    char *to = trainer_parameter(t, gradients, state->learned);
+    if (compute_is_host(c)) {
+      sum_starts(t, s, first, i, to);
+      continue;
+    }
+    int64_t bytes = state->elements * c->n->element_size;
+    status = c->ops->download(c, t->in->learned, to, bytes);
+    if (!status) sum_starts(t, s, first, i, t->in->learned);
+    if (!status) status = c->ops->upload(c, to, t->in->learned, bytes);
   }
+  return status;
 }
 
 static shard shard_of(const trainer *t, int number, int worker) {
@@ -234,18 +304,22 @@ static double loss_scale(const trainer *t) {
   return t->in->weight_sum > 0 ? 1 / t->in->weight_sum : 0;
 }
 
+static void note_failure(trainer *t, rec_status status) {
+  int good = REC_OK;
+  if (status && atomic_compare_exchange_strong(&t->in->failed, &good, (int)status))
+    strncpy(t->in->message, rec_message(), sizeof t->in->message - 1);
+}
+
 static void run_shard(void *context, int place, int worker) {
   trainer *t = context;
   trainer_internals *in = t->in;
   int number = in->part * in->part_shards + place;
   shard s = shard_of(t, number, worker);
-  rec_status status = executor_run(in->executors[worker], t->weights, &s, loss_scale(t),
+  rec_status status = executor_run(in->executors[worker], in->weights, &s, loss_scale(t),
                                    gradients_of(t, place), &in->losses[number], NULL);
   if (!status && in->learns)
-    sum_learned(t, &s, trainer_first_sequence(t, number), gradients_of(t, place));
-  int good = REC_OK;
-  if (status && atomic_compare_exchange_strong(&in->failed, &good, (int)status))
-    strncpy(in->message, rec_message(), sizeof in->message - 1);
+    status = sum_learned(t, &s, trainer_first_sequence(t, number), gradients_of(t, place));
+  note_failure(t, status);
 }
 
 // The gradients of the shards of a part, and with several parts those of the parts before.
@@ -254,12 +328,17 @@ static void sum_piece(void *context, int number, int worker) {
   (void)worker;
   const piece *p = &t->in->pieces[number];
   int64_t offset = p->place * t->of.n->element_size;
+  const compute *c = t->of.where;
   char *sum = gradient_sum(t) + offset, *own = gradients_of(t, 0) + offset;
-  for (int s = 1; s < t->in->part_shards; s++)
-    t->of.n->sum_into(own, gradients_of(t, s) + offset, p->count);
-  if (sum != own && t->in->part == 0) memcpy(sum, own, (size_t)(p->count * t->of.n->element_size));
-  if (sum != own && t->in->part > 0) t->of.n->sum_into(sum, own, p->count);
-  t->in->squares[number] = t->of.n->square_sum(sum, p->count);
+  rec_status status = REC_OK;
+  for (int s = 1; !status && s < t->in->part_shards; s++)
+    status = c->ops->sum_into(c, own, gradients_of(t, s) + offset, p->count);
+  if (!status && sum != own)
+    status = t->in->part == 0 ? c->ops->copy(c, sum, own, p->count * c->n->element_size)
+                              : c->ops->sum_into(c, sum, own, p->count);
+  if (!status && t->in->part + 1 == t->block->accumulate)
+    status = c->ops->square_sum(c, sum, p->count, &t->in->squares[number]);
+  note_failure(t, status);
 }
 
 static void step_piece(void *context, int number, int worker) {
@@ -269,8 +348,9 @@ static void step_piece(void *context, int number, int worker) {
   int64_t offset = p->place * t->of.n->element_size;
   adamw_step step = t->in->step;
   if (!p->decays) step.decay = 0;
-  t->of.n->adamw((char *)t->weights + offset, gradient_sum(t) + offset, (char *)t->moment1 + offset,
-                 (char *)t->moment2 + offset, p->count, &step);
+  const compute *c = t->of.where;
+  note_failure(t, c->ops->adamw(c, t->in->weights + offset, gradient_sum(t) + offset,
+                                t->in->moment1 + offset, t->in->moment2 + offset, p->count, &step));
 }
 
 // ---- one step -----------------------------------------------------------------------------------
@@ -304,15 +384,18 @@ static void update(trainer *t, step_report *report) {
                              scale};
 }
 
+static rec_status failure(const trainer *t) {
+  return rec_fail((rec_status)atomic_load(&t->in->failed), "%s", t->in->message);
+}
+
 // Forward and backward of all parts of the batch; the gradient of the sum.
 static rec_status run_batch(trainer *t) {
   trainer_internals *in = t->in;
   atomic_store(&in->failed, REC_OK);
   for (in->part = 0; in->part < t->block->accumulate; in->part++) {
     train_pool_run(t->pool, in->part_shards, run_shard, t);
-    if (atomic_load(&in->failed))
-      return rec_fail((rec_status)atomic_load(&in->failed), "%s", in->message);
-    train_pool_run(t->pool, in->piece_count, sum_piece, t);
+    if (!atomic_load(&in->failed)) train_pool_run(t->pool, in->piece_count, sum_piece, t);
+    if (atomic_load(&in->failed)) return failure(t);
   }
   return REC_OK;
 }
@@ -328,12 +411,12 @@ const char *trainer_bad_weight(const trainer *t) {
 
 // The weights, or what the first shard meets that meets one: it is run again step by step.
 static void find_bad_number(trainer *t, char *text, size_t size) {
-  const char *weight = trainer_bad_weight(t);
+  const char *weight = trainer_fetch(t) ? NULL : trainer_bad_weight(t);
   *text = 0;
   if (weight) snprintf(text, size, "the weight %s", weight);
   for (int i = 0; !*text && i < t->shard_count; i++) {
     shard s = shard_of(t, i, 0);
-    executor_blame(t->in->executors[0], t->weights, &s, loss_scale(t), gradients_of(t, 0), text,
+    executor_blame(t->in->executors[0], t->in->weights, &s, loss_scale(t), gradients_of(t, 0), text,
                    size);
   }
   if (!*text) snprintf(text, size, "the sum of the gradients");
@@ -365,6 +448,7 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   update(t, report);
   if (!isfinite(report->loss) || !isfinite(report->gradient_norm)) return not_finite(t, report);
   train_pool_run(t->pool, in->piece_count, step_piece, t);
+  if (atomic_load(&in->failed)) return failure(t);
   initial_states_done(t, report);
   t->step++;
   return REC_OK;

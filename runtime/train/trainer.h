@@ -12,8 +12,9 @@
 typedef struct trained_model {
   const train_model *model;
   const train_kernel *kernels;
-  const numeric *n;
-  rec_dtype dtype;  // of weights and states
+  const compute *where;  // it is trained
+  const numeric *n;      // its numbers in the host's memory
+  rec_dtype dtype;       // of weights and states
 } trained_model;
 
 typedef struct trainer_memory {
@@ -27,7 +28,7 @@ typedef struct trainer {
   train_pool *pool;
   int64_t step;  // steps done
   int shard_count;
-  void *weights, *moment1, *moment2;
+  void *weights, *moment1, *moment2;  // in the host's memory; of trainer_fetch
   void *carried;       // states after the last batch; NULL: every sequence of the block starts at 0
   bool carried_valid;  // there was a last batch
   noise_groups *groups;  // by state: of fitted noise, with its means and variances
@@ -56,6 +57,11 @@ int trainer_shards(const train_model *model, int64_t batch, int64_t context);
 
 rec_status trainer_new(trained_model of, const train_block *block, int threads, trainer **made);
 void trainer_free(trainer *t);  // NULL is allowed
+
+// Brings weights and moments from the host's memory to where the model is trained, and back. On the
+// host they are there.
+rec_status trainer_place(trainer *t);
+rec_status trainer_fetch(trainer *t);
 
 rec_status trainer_step(trainer *t, const train_data *data, step_report *report);
 

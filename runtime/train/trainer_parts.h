@@ -18,8 +18,10 @@ typedef struct drawn_start {
 } drawn_start;
 
 typedef struct trainer_internals {
-  executor **executors;          // by worker
-  char *gradients;               // a block for each shard of a part, and one for the sum
+  executor **executors;               // by worker
+  char *weights, *moment1, *moment2;  // where the model is trained; the trainer's own on the host
+  char *gradients;               // there: a block for each shard of a part, and one for the sum
+  void *learned;                 // of a device, on the host: a parameter's gradient
   char *before;                  // initial states of the batch
   void **before_of, **after_of;  // by shard and state
   uint16_t *tokens, *targets;

@@ -78,6 +78,16 @@ static const char complex_diagonal[] =
     "  r = im(h[P = 1]) + norm[P](h)\n"
     "}\n";
 
+static const char matrix_entries[] =
+    "recurrence r(H, K = 3, V = 2) {\n"
+    "  input k[H,K], v[H,V], f[H]\n"
+    "  state S[H,K,V]\n"
+    "  output y[H,K,V], z[H,V]\n"
+    "  S = sigmoid(f) * S[t-1] + k * v\n"
+    "  y = tanh(S)\n"
+    "  z = sum[K](k * S[t-1])\n"
+    "}\n";
+
 static const char lags[] =
     "recurrence r(D, c) {\n"
     "  input x[D], z[D,c] : complex\n"
@@ -498,6 +508,9 @@ static const struct {
 static const struct {
   const char *name, *source;
 } chunked[] = {
+    {"elementwise", elementwise},
+    {"complex", complex_diagonal},
+    {"a matrix by its entries", matrix_entries},
     {"scalar decay", scalar_decay},
     {"linear attention", linear_attention},
     {"retention", retention},
@@ -727,10 +740,9 @@ static void other_structures_are_refused(void **state) {
   static const struct {
     const char *source, *reason;
   } cases[] = {
-      {elementwise, "h has no decay that a matrix shares"},
-      {lags, "h has no decay that a matrix shares"},
-      {pointwise, "there is no state that is summed over keys"},
-      {gated_unit, "h has no decay that a matrix shares"},
+      {lags, "h is not linear: each step needs the one before"},
+      {pointwise, "there is no state"},
+      {gated_unit, "h is not linear: each step needs the one before"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture s = fixture_open();

@@ -187,7 +187,8 @@ static void open_fixture(fixture *f, const char *path) {
     k->recurrence = recurrence_analyse(a, messages, graph->kernels.items[i].body);
     k->signature = signature_of(a, &k->recurrence->body);
     f->kernels[i] = (train_kernel){
-        &k->signature, k, no_sizes, reference_forward, reference_backward, reference_forward};
+        &k->signature, k, no_sizes, reference_forward, reference_backward, reference_forward,
+        REC_DEVICE_HOST};
   }
   assert_int_equal(execute_check(f->model, f->kernels), REC_OK);
   f->parameters = calloc((size_t)f->model->parameter_elements, sizeof(double));
@@ -304,7 +305,7 @@ static void check_gradients(const char *path) {
   spread_weights(&f);
   window w = random_window(f.model);
   void **before = state_blocks(f.model, true), **d_before = state_blocks(f.model, false);
-  assert_int_equal(executor_new(f.model, f.kernels, &numeric_f64, BATCH, TIME, true, &x), REC_OK);
+  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, BATCH, TIME, true, &x), REC_OK);
   f.d_before = d_before;
   loss_of(&f, x, &w, before, f.gradients);
   f.d_before = NULL;
@@ -379,13 +380,13 @@ static void check_compiled(const char *name) {
   for (int i = 0; i < f.program->kernel_count; i++) {
     const rec_recurrence *r = rec_module_find(module, f.program->kernels[i]);
     assert_non_null(r);
-    kernels[i] = execute_host_kernel(r);
+    kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
   }
   window w = random_window(f.model);
   void **before = state_blocks(f.model, true);
   double *gradients = calloc((size_t)f.model->parameter_elements, sizeof(double));
-  assert_int_equal(executor_new(f.model, f.kernels, &numeric_f64, BATCH, TIME, true, &x), REC_OK);
-  assert_int_equal(executor_new(f.model, kernels, &numeric_f64, BATCH, TIME, true, &compiled),
+  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, BATCH, TIME, true, &x), REC_OK);
+  assert_int_equal(executor_new(f.model, kernels, &compute_host_f64, BATCH, TIME, true, &compiled),
                    REC_OK);
   void **d_expected = state_blocks(f.model, false), **d_found = state_blocks(f.model, false);
   f.d_before = d_expected;
@@ -431,7 +432,7 @@ static void carried_states_continue_the_window(void **state) {
   open_fixture(&f, REC_SOURCE_DIR "/tests/graph/layers-of-all-kinds.rec");
   spread_weights(&f);
   window w = random_window(f.model);
-  assert_int_equal(executor_new(f.model, f.kernels, &numeric_f64, BATCH, TIME, false, &x), REC_OK);
+  assert_int_equal(executor_new(f.model, f.kernels, &compute_host_f64, BATCH, TIME, false, &x), REC_OK);
   void **states[2] = {state_blocks(f.model, false), state_blocks(f.model, false)},
        *nowhere[MOST_STATES] = {0};
   float whole[BATCH * TIME], part[BATCH];

@@ -1,4 +1,4 @@
-// Kernels of compiled libraries: NAME_arguments filled as the manifest says, strides included.
+// Kernels of compiled libraries, on any device: NAME_arguments filled as the manifest says, strides included.
 #include <string.h>
 
 #include "runtime/module.h"
@@ -37,10 +37,10 @@ static rec_status check(const rec_recurrence *r, int answer) {
   return rec_fail((rec_status)answer, "%s: %s", r->signature.name, r->module->error());
 }
 
-static rec_status host_sizes(const train_kernel *kernel, int64_t batch, int64_t time,
-                             int64_t *workspace, int64_t *saved) {
+static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64_t time,
+                                int64_t *workspace, int64_t *saved) {
   const rec_recurrence *r = kernel->code;
-  rec_sizes sizes = {.size = sizeof sizes};
+  rec_sizes sizes = {.size = sizeof sizes, .device_kind = kernel->device};
   arguments a;
   if (r->arguments_size > LARGEST_ARGUMENTS)
     return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d",
@@ -52,7 +52,8 @@ static rec_status host_sizes(const train_kernel *kernel, int64_t batch, int64_t 
   return status;
 }
 
-static rec_status host_run(const train_kernel *kernel, const kernel_call *call, rec_entry entry) {
+static rec_status library_run(const train_kernel *kernel, const kernel_call *call,
+                              rec_entry entry) {
   const rec_recurrence *r = kernel->code;
   arguments a;
   set_sizes(r, call->batch, call->time, &a);
@@ -65,7 +66,7 @@ static rec_status host_run(const train_kernel *kernel, const kernel_call *call, 
   rec_launch launch = {.size = sizeof launch,
                        .abi_major = REC_ABI_MAJOR,
                        .abi_minor = REC_ABI_MINOR,
-                       .device_kind = REC_DEVICE_HOST,
+                       .device_kind = kernel->device,
                        .threads = call->threads,
                        .workspace = call->workspace,
                        .workspace_bytes = call->workspace_bytes,
@@ -74,19 +75,24 @@ static rec_status host_run(const train_kernel *kernel, const kernel_call *call, 
   return check(r, entry(&a, &launch));
 }
 
-static rec_status host_forward(const train_kernel *kernel, const kernel_call *call) {
-  return host_run(kernel, call, ((const rec_recurrence *)kernel->code)->forward);
+static rec_status library_forward(const train_kernel *kernel, const kernel_call *call) {
+  return library_run(kernel, call, ((const rec_recurrence *)kernel->code)->forward);
 }
 
-static rec_status host_backward(const train_kernel *kernel, const kernel_call *call) {
-  return host_run(kernel, call, ((const rec_recurrence *)kernel->code)->backward);
+static rec_status library_backward(const train_kernel *kernel, const kernel_call *call) {
+  return library_run(kernel, call, ((const rec_recurrence *)kernel->code)->backward);
 }
 
-static rec_status host_step(const train_kernel *kernel, const kernel_call *call) {
-  return host_run(kernel, call, ((const rec_recurrence *)kernel->code)->step);
+static rec_status library_step(const train_kernel *kernel, const kernel_call *call) {
+  return library_run(kernel, call, ((const rec_recurrence *)kernel->code)->step);
 }
 
-train_kernel execute_host_kernel(const rec_recurrence *recurrence) {
-  return (train_kernel){&recurrence->signature, recurrence, host_sizes, host_forward,
-                        host_backward, host_step};
+train_kernel execute_library_kernel(const rec_recurrence *recurrence, int32_t device) {
+  return (train_kernel){.signature = &recurrence->signature,
+                        .code = recurrence,
+                        .sizes = library_sizes,
+                        .forward = library_forward,
+                        .backward = library_backward,
+                        .step = library_step,
+                        .device = device};
 }
