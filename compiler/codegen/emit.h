@@ -105,6 +105,9 @@ void branch_end(emitter *e, emit_branch *branch);
 
 /* narrow.c: numbers of 16 bits in memory, converted on the way. `stride` counts them and matters with lanes only; a mask
  * takes the first lanes. */
+ir narrow_widened(emitter *e, number_type type, ir small);
+/* GPU: a vector of numbers as pairs of 16 bits, the first in the low half: half as many i32. */
+ir narrow_pairs(emitter *e, number_type type, ir x);
 ir load_narrow(emitter *e, number_type type, ir address, ir stride, ir mask, int lanes);
 void store_narrow(emitter *e, number_type type, ir x, ir address, ir stride, ir mask);
 

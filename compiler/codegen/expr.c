@@ -321,10 +321,26 @@ static ir libm_lanes(emitter *e, const char *name, ir *args, int count) {
 
 typedef ir body_function(emitter *e, const char *name, ir *args, int count);
 
+static ir call_own(emitter *e, const char *name, ir *args, int count, body_function *body);
+
+/* GPU: what is long is one function for a number. */
+static ir call_each_lane(emitter *e, const char *name, ir *args, int count, body_function *body) {
+  ir all = LLVMGetPoison(LLVMTypeOf(args[0]));
+  for (int lane = 0; lane < ir_lanes(args[0]); lane++) {
+    ir one[2];
+    for (int k = 0; k < count; k++)
+      one[k] = LLVMBuildExtractElement(e->b, args[k], integer(e, lane), "");
+    ir y = call_own(e, name, one, count, body);
+    all = LLVMBuildInsertElement(e->b, all, y, integer(e, lane), "");
+  }
+  return all;
+}
+
 /* Calls `rec_NAME_LANES_vN`, which is made at its first use. */
 static ir call_own(emitter *e, const char *name, ir *args, int count, body_function *body) {
   char symbol[96];
   int lanes = ir_lanes(args[0]);
+  if (e->gpu && lanes) return call_each_lane(e, name, args, count, body);
   snprintf(symbol, sizeof symbol, "rec_%s_%s%d%s", name, e->f64 ? "f64_" : "f32_", lanes,
            clone_targets[e->clone].suffix);
   LLVMTypeRef type = LLVMTypeOf(args[0]), types[2] = {type, type};

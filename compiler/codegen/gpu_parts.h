@@ -19,6 +19,12 @@ int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int
 /* What a reduction comes to over all threads of a block, for each of them. */
 ir team_all(lower *l, tile_op op, ir x);
 
+/* gpu_view.c: at->lanes numbers at a place, whose index of at->vector_axis is a multiple of as many; the axis has a stride. */
+ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes);
+void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x);
+/* How many neighbours along the last axis a thread takes at once: all threads have work. */
+int gpu_lanes(const lower *l, const loop_axes *axes);
+
 /* A product of the plan: c (+)= a b, or c -= a b. */
 typedef struct gpu_operands {
   view a, b, c;

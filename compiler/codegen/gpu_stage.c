@@ -123,7 +123,7 @@ static int numbers_of_piece(const host *h, const part *p, int argument) {
 }
 
 /* Does every row begin at a multiple of 16 bytes? */
-static ir is_aligned(host *h, part *p, const view *v, axis_set axes) {
+ir gpu_aligned(host *h, part *p, const view *v, axis_set axes) {
   emitter *e = h->e;
   int64_t bytes = number_is_narrow(v->stored) ? 2 : 4;
   ir bits =
@@ -176,7 +176,7 @@ static void start_argument(host *h, part *p, int argument, ir base, ir chunk) {
   place_in_loops at = lower_start_place(l, false);
   emit_branch branch = {0};
   if (numbers) {
-    branch = branch_begin(e, is_aligned(h, p, &s.from, s.axes));
+    branch = branch_begin(e, gpu_aligned(h, p, &s.from, s.axes));
     lower_shared_pieces(l, &all, numbers, &at, copy_piece, &s);
     branch_else(e, &branch);
   }

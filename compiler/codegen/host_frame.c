@@ -389,7 +389,7 @@ static void copy_or_add_state(host *h, part *p, const tile_place *place, const v
   copy_data c = {.from = from, .to = to, .axes = state_axes(place), .add = add};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
-  lower_points(&p->l, plan_tile_axes(&h->m, c.axes), lane, copy_point, &c);
+  lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, copy_point, &c);
 }
 
 void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
@@ -459,6 +459,7 @@ void host_save_states(host *h, part *p, ir chunk) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = host_saved_view(h, place, chunk);
+    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, state_axes(place));
     emit_branch first = branch_begin(e, by_this_thread(h, writes_state(h, place)));
     host_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &first);

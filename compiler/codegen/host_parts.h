@@ -127,6 +127,8 @@ view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_befo
 /* gpu_stage.c: rows of a chunk in shared memory. */
 /* Double buffers, where shared memory is left. */
 void gpu_place_ahead(host *h);
+/* i1: the rows of a tensor that this instance touches begin at multiples of 16 bytes. */
+ir gpu_aligned(host *h, part *p, const view *v, axis_set axes);
 /* Before a loop over chunks: starts the copies of the first one, `any` (i1) if there is one. */
 void gpu_open_chunks(host *h, part *p, ir first, ir any);
 /* In the loop, for its iteration number `turn`: this chunk's rows are there; those of `next`, if there is `more`, are

@@ -141,8 +141,10 @@ static void backward_step(host *h, ir t, ir step) {
 
 static void load_saved(host *h, part *p, ir chunk) {
   for (int c = 0; c < p->carried.count; c++) {
-    view memory = host_saved_view(h, &p->carried.items[c].place, chunk);
-    host_copy_state(h, p, &p->carried.items[c].place, &memory, &p->l.carried[c]);
+    const tile_place *place = &p->carried.items[c].place;
+    view memory = host_saved_view(h, place, chunk);
+    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, host_axes_of_place(place));
+    host_copy_state(h, p, place, &memory, &p->l.carried[c]);
   }
 }
 
@@ -259,7 +261,10 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
     const tile_place *place = &p->program->arguments.items[i];
     bool saved = (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
     if (place->time && !saved && !e->gpu) set_rows(h, p, i, begin, rows, new_group);
-    if (saved) l->arguments[i] = host_saved_view(h, place, chunk);
+    if (!saved) continue;
+    l->arguments[i] = host_saved_view(h, place, chunk);
+    axis_set axes = tile_place_axes(p->program, place);
+    if (h->team.shares) l->arguments[i].aligned = gpu_aligned(h, p, &l->arguments[i], axes);
   }
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_place *place = &p->program->results.items[i].place;
@@ -272,6 +277,7 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
     target->at = host_at_time(h, p->result_memory[i], begin, p->result_time_stride[i]);
     target->at.stride[p->program->time_axis] = p->result_time_stride[i];
     target->limit = int_choose(e, target->active, rows, integer(e, 0));
+    if (h->team.shares) target->at.aligned = gpu_aligned(h, p, &target->at, tile_place_axes(p->program, place));
   }
 }
 

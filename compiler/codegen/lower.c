@@ -153,6 +153,20 @@ void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nes
   }
 }
 
+/* GPU: with so many neighbours along the last axis in lanes. */
+static void lower_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at,
+                             nest_function *inner, void *data) {
+  if (lanes > 1) {
+    at->vector_axis = axes->axes[axes->count - 1];
+    at->lanes = lanes;
+    lower_shared_pieces(l, axes, lanes, at, inner, data);
+    at->vector_axis = -1;
+    at->lanes = 0;
+  } else {
+    lower_shared_loops(l, axes, at, inner, data);
+  }
+}
+
 /* An axis in vectors: whole ones up to `whole`, then the rest. */
 typedef struct vectors {
   ir whole;
@@ -435,6 +449,12 @@ place_in_loops lower_start_place(lower *l, bool lane) {
   return at;
 }
 
+/* GPU: rows of results end where the sequence does, so time is not in lanes. */
+static int nest_lanes(const lower *l, const plan_nest *nest, const loop_axes *outer) {
+  bool time = outer->count && outer->axes[outer->count - 1] == l->p->program->time_axis;
+  return time && nest->results.count ? 1 : gpu_lanes(l, outer);
+}
+
 static void lower_point_nest(lower *l, const plan_nest *nest) {
   if (!has_work(l, nest)) return;
   points n = {.nest = nest, .vector = -1};
@@ -460,7 +480,13 @@ static void lower_point_nest(lower *l, const plan_nest *nest) {
     return;
   }
   place_in_loops at = lower_start_place(l, nest->lane);
-  lower_shared_loops(l, &n.outer, &at, outer_vectors, &n);
+  int lanes = nest_lanes(l, nest, &n.outer);
+  if (lanes > 1) {
+    n.vector = n.outer.axes[n.outer.count - 1];
+    lower_wide_loops(l, &n.outer, lanes, &at, outer_point, &n);
+  } else {
+    lower_shared_loops(l, &n.outer, &at, outer_vectors, &n);
+  }
   for (int i = 0; i < nest->results.count; i++) {
     if (n.staged[i].block) add_staged_lanes(l, &n.staged[i]);
   }
@@ -506,6 +532,18 @@ static void pack_point(lower *l, const place_in_loops *at, void *data) {
   lower_forget(l);
 }
 
+void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
+  loop_axes all = lower_by_rank(l, axes);
+  int lanes = lane ? 1 : gpu_lanes(l, &all);
+  if (lanes == 1) {
+    lower_points(l, axes, lane, body, data);
+    return;
+  }
+  place_in_loops at = lower_start_place(l, false);
+  lower_barrier(l);
+  lower_wide_loops(l, &all, lanes, &at, body, data);
+}
+
 static void lower_pack(lower *l, const plan_nest *nest) {
   pack_data p = {.from = nest->packed, .to = lower_buffer(l, nest->pack)};
   const plan_buffer *b = &l->p->buffers.items[nest->pack];
@@ -519,7 +557,8 @@ static void lower_pack(lower *l, const plan_nest *nest) {
   free_points f = {.vector = -1, .body = pack_point, .data = &p};
   if (all.count && !l->team) f.vector = all.axes[--all.count];
   place_in_loops at = lower_start_place(l, false);
-  lower_shared_loops(l, &all, &at, free_point, &f);
+  int lanes = gpu_lanes(l, &all);
+  lower_wide_loops(l, &all, lanes, &at, lanes > 1 ? pack_point : free_point, lanes > 1 ? (void *)&p : &f);
 }
 
 /* ---- nests ---- */
@@ -600,7 +639,7 @@ void lower_commit(lower *l) {
       continue;
     }
     stage_data s = {.id = r->value, .axes = axes, .to = lower_buffer(l, pair->staging)};
-    lower_points(l, tile, lane, next_state_point, &s);
+    lower_copies(l, tile, lane, next_state_point, &s);
     staged[c] = s.to;
   }
   for (int c = 0; c < count; c++) {
@@ -611,6 +650,6 @@ void lower_commit(lower *l) {
         .from = staged[c], .to = l->carried[c], .axes = tile_place_axes(l->p->program, &r->place)};
     axis_set tile = plan_tile_axes(l->m, d.axes);
     bool lane = l->m->lane_axis >= 0 && axis_in(d.axes, l->m->lane_axis);
-    lower_points(l, tile, lane, commit_point, &d);
+    lower_copies(l, tile, lane, commit_point, &d);
   }
 }

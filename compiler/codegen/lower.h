@@ -17,6 +17,7 @@ typedef struct view {
   int swizzle;   /* 0, or: 8 numbers of 16 bits trade places by the bits of the offset from this one on */
   ir offset;     /* with a swizzle: what index maps have added; NULL: nothing */
   int alignment; /* the base is a multiple of so many numbers; 0: not known */
+  ir aligned;    /* GPU, i1: it and all rows are one of 16 bytes; NULL: not known */
   bool internal; /* scratch: holds only the lanes at hand, so the lane index does not count */
   number_type stored; /* a 16-bit type: converted on the way; else numbers as they are computed with */
 } view;
@@ -88,6 +89,8 @@ void lower_commit(lower *l);
 /* Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it has lanes. */
 typedef void point_function(lower *l, const place_in_loops *at, void *data);
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data);
+/* The same for bodies that load and store alone: a thread of a GPU block takes neighbours together. */
+void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 
 /* GPU: all threads of the block are here, and what they wrote is seen by all. Nothing where threads share nothing. */
 void lower_barrier(lower *l);

@@ -110,7 +110,7 @@ static LLVMTypeRef half_type(emitter *e, int lanes) {
   return lanes_of(LLVMHalfTypeInContext(e->context), lanes);
 }
 
-static ir widened(emitter *e, number_type type, ir small) {
+ir narrow_widened(emitter *e, number_type type, ir small) {
   int lanes = ir_lanes(small);
   if (type == NUMBER_BF16) return wide_from_bfloat(e, small);
   if (!clone_targets[e->clone].converts_half) return wide_from_half_bits(e, small);
@@ -128,6 +128,18 @@ static ir narrowed(emitter *e, number_type type, ir x) {
   if (!clone_targets[e->clone].converts_half) return half_bits_from_wide(e, x);
   ir half = LLVMBuildFPTrunc(e->b, x, half_type(e, lanes), "");
   return LLVMBuildBitCast(e->b, half, small_type(e, lanes), "");
+}
+
+ir narrow_pairs(emitter *e, number_type type, ir x) {
+  gpu_op op = type == NUMBER_BF16 ? GPU_CVT_BF16X2 : GPU_CVT_F16X2;
+  int pairs = ir_lanes(x) / 2;
+  ir all = LLVMGetPoison(lanes_of(e->i32, pairs));
+  for (int i = 0; i < pairs; i++) {
+    ir both[] = {LLVMBuildExtractElement(e->b, x, integer(e, 2 * i), ""),
+                 LLVMBuildExtractElement(e->b, x, integer(e, 2 * i + 1), "")};
+    all = LLVMBuildInsertElement(e->b, all, gpu_call(e, op, both, 2), integer(e, i), "");
+  }
+  return all;
 }
 
 /* ---- memory ---- */
@@ -228,7 +240,7 @@ static void scatter_small(emitter *e, ir x, ir address, ir stride, ir mask) {
 
 ir load_narrow(emitter *e, number_type type, ir address, ir stride, ir mask, int lanes) {
   ir small = lanes ? gather_small(e, address, stride, mask, lanes) : load_small(e, address, 0);
-  return widened(e, type, small);
+  return narrow_widened(e, type, small);
 }
 
 void store_narrow(emitter *e, number_type type, ir x, ir address, ir stride, ir mask) {

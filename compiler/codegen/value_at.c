@@ -17,7 +17,7 @@ ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
   ir index = at->index[axis];
   if (at->lanes && at->vector_axis == axis) {
     ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
-    for (int i = 0; i < at->lanes; i++) lane[i] = integer(e, i);
+    for (int i = 0; i < at->lanes; i++) lane[i] = LLVMConstInt(LLVMTypeOf(index), (unsigned)i, 0);
     index = LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes),
                             LLVMConstVector(lane, (unsigned)at->lanes), "");
     return LLVMBuildSIToFP(e->b, index, real_type(e, at->lanes), "");

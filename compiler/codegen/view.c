@@ -8,6 +8,7 @@
 #include "lower_parts.h"
 
 #include "../base/ice.h"
+#include "gpu_parts.h"
 
 ir lower_extent(emitter *e, const ir *axis_size, extent x) {
   ir n = integer(e, x.factor);
@@ -78,17 +79,19 @@ static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axi
   emitter *e = l->e;
   view there = *v;
   there.present = NULL;
-  ir slot = stack_slot(e, e->real, "optional");
-  store_real(e, real_number(e, 0, 0), slot);
+  int lanes = is_vector(v, at, axes) ? at->lanes : 0;
+  ir slot = stack_slot(e, real_type(e, lanes), "optional");
+  store_real(e, real_number(e, 0, lanes), slot);
   emit_branch branch = branch_begin(e, v->present);
   store_real(e, view_load(l, &there, at, axes), slot);
   branch_end(e, &branch);
-  return load_real(e, slot, 0);
+  return load_real(e, slot, lanes);
 }
 
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   if (v->present && l->e->gpu) return load_if_present(l, v, at, axes);
   emitter *e = l->e;
+  if (e->gpu && is_vector(v, at, axes)) return gpu_load_lanes(l, v, at, axes);
   ir address = view_address(l, v, at, axes);
   int lanes = is_vector(v, at, axes) ? at->lanes : 0;
   ir stride = lanes ? v->stride[at->vector_axis] : NULL;
@@ -108,10 +111,14 @@ ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
 }
 
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
-  ir address = view_address(l, v, at, axes);
   bool vector = is_vector(v, at, axes);
-  ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
   if (vector) x = spread(l->e, x, at->lanes);
+  if (l->e->gpu && vector) {
+    gpu_store_lanes(l, v, at, axes, x);
+    return;
+  }
+  ir address = view_address(l, v, at, axes);
+  ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
   emit_branch branch = {0};
   if (l->only) branch = branch_begin(l->e, l->only);
   if (number_is_narrow(v->stored)) {
