@@ -234,7 +234,7 @@ static tile_id fold_select(tile_program *p, tile_value v) {
     return tile_select(p, c, x, arg_of(p, y, 2));
   }
   bool minus_x = is_neg(p, x), minus_y = is_neg(p, y);
-  if ((minus_x || is(p, x, 0)) && (minus_y || is(p, y, 0))) {
+  if ((minus_x || minus_y) && (minus_x || is(p, x, 0)) && (minus_y || is(p, y, 0))) {
     tile_id positive =
         tile_select(p, c, minus_x ? arg_of(p, x, 0) : x, minus_y ? arg_of(p, y, 0) : y);
     return neg(p, positive);

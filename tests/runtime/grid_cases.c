@@ -70,6 +70,7 @@ const grid_case grid_cases[] = {
     {PROGRAM("momentum"), KEYS_AND_VALUES,
      GATES({"eta", 4, -20, -1e5, 1}, {"alpha", 6, -6, 1e5, 1})},
     {INVENTED("chime"), .sizes = {"N=5"}, .more_sizes = {"N=16"}, .run_time_size = 9},
+    {INVENTED("compass"), .run_time_size = 5},
     {INVENTED("braid"), KEYS_AND_VALUES, GATES({"gate", 4, -20, -1e5, 1})},
     {INVENTED("pendulum"), KEYS_AND_VALUES, GATES({"f", 4, -20, -1e5, 1}, {"g", 1, -20, -1e5, 1})},
     {INVENTED("carousel"), KEYS_AND_VALUES, GATES({"keep", 4, -20, -1e5, 1})},
