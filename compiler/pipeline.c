@@ -121,6 +121,14 @@ static bool simplify(compilation *c) {
   return true;
 }
 
+/* Whether nothing of the host's code is printed. */
+static bool emits_gpu_alone(const compilation *c) {
+  static const char *const names[] = {"ptx", "simt", "gpu-hash", "gpu-header"};
+  for (size_t i = 0; c->options->emit && i < sizeof names / sizeof *names; i++)
+    if (strcmp(c->options->emit, names[i]) == 0) return true;
+  return false;
+}
+
 /* What --target and --emit ask for. A library of recurrences has PTX without being asked; models are trained on the host.
  * GPU kernels compute in f32. */
 static unsigned gpu_targets(const compilation *c) {
@@ -128,7 +136,7 @@ static unsigned gpu_targets(const compilation *c) {
   unsigned targets = c->options->gpu_targets;
   bool models = c->graph && c->graph->models.count;
   if (!c->options->targets_given && !emit && !models) targets = 1u << GPU_SM_80;
-  if (emit && strcmp(emit, "ptx") == 0 && !targets) targets = 1u << GPU_SM_80;
+  if (emits_gpu_alone(c) && !targets) targets = 1u << GPU_SM_80;
   if (emit && strcmp(emit, "simt") == 0) targets = 1u << GPU_SIMT;
   return c->options->dtype == NUMBER_F64 ? 0 : targets;
 }
@@ -163,6 +171,13 @@ static codegen_options code_options(const compilation *c) {
                            .text = emit && (strcmp(emit, "llvm") == 0 || strcmp(emit, "asm") == 0)};
 }
 
+/* The kernel, the states that it starts from, the sums of what blocks add up each for itself. */
+static int launches_of(const codegen_gpu_kernel *k) {
+  bool sums = false;
+  for (int i = 0; i < k->base.slots.count; i++) sums |= k->base.slots.items[i].accumulated;
+  return 1 + k->base.reads_saved + sums;
+}
+
 static const char *gpu_report_text(compilation *c, int index) {
   if (!c->gpu_kernels.count) return "";
   const recurrence_kernels *kernels = c->gpu_kernels.items[index];
@@ -174,7 +189,7 @@ static const char *gpu_report_text(compilation *c, int index) {
     codegen_gpu_kernel k =
         codegen_gpu_describe(c->memory, &kernels->kernels.items[i], options);
     resources[kind == KERNEL_BACKWARD] =
-        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant};
+        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, launches_of(&k)};
   }
   return schedule_report_gpu(c->memory, kernels, c->options->dtype, resources);
 }
@@ -244,17 +259,16 @@ static void generate_gpu(compilation *c) {
   }
   const char *emit = c->options->emit;
   codegen_gpu_options options = gpu_options(c);
-  options.text = emit && strcmp(emit, "simt") == 0;
+  if (emit && strcmp(emit, "gpu-hash") == 0) options.targets = 0;
+  options.text = emits_gpu_alone(c);
   options.lines = c->options->lines ? c->files : NULL;
   c->gpu_object = codegen_gpu_compile(c->memory, kernels.items, kernels.count, options);
   artifact_add_images(c->memory, &c->contents, c->gpu_object);
 }
 
 static bool generate(compilation *c) {
-  const char *emit = c->options->emit;
-  bool gpu_alone = emit && (strcmp(emit, "ptx") == 0 || strcmp(emit, "simt") == 0);
   if (gpu_targets(c)) generate_gpu(c);
-  if (gpu_alone) return true;
+  if (emits_gpu_alone(c)) return true;
   c->object = codegen_compile(c->memory, c->contents, code_options(c));
   return true;
 }
@@ -392,12 +406,23 @@ static void dump_latex(compilation *c, FILE *out) { print_equations(c, out, EQUA
 static void dump_llvm(compilation *c, FILE *out) { fputs(c->object->llvm, out); }
 static void dump_assembly(compilation *c, FILE *out) { fputs(c->object->assembly, out); }
 
-/* Every image that was asked for, one after another. */
+/* Every image that was asked for, one after another. PTX says what it was made from and by what. */
 static void dump_images(compilation *c, FILE *out) {
   for (int i = 0; c->gpu_object && i < c->gpu_object->images.count; i++) {
     const codegen_gpu_image *image = &c->gpu_object->images.items[i];
+    if (image->target != GPU_SIMT)
+      fprintf(out, "// recc %s, module %s, LLVM %s\n", REC_VERSION, c->gpu_object->hash,
+              codegen_llvm_version(c->memory));
     if (image->text) fputs(image->text, out);
   }
+}
+
+static void dump_gpu_hash(compilation *c, FILE *out) {
+  if (c->gpu_object) fprintf(out, "%s\n", c->gpu_object->hash);
+}
+
+static void dump_gpu_header(compilation *c, FILE *out) {
+  fputs(artifact_gpu_header(c->memory, &c->library), out);
 }
 
 static void dump_functions(compilation *c, FILE *out) {
@@ -501,10 +526,12 @@ static const emission emissions[] = {
     {"asm", LAYER_OBJECT, dump_assembly},
     {"ptx", LAYER_OBJECT, dump_images},
     {"simt", LAYER_OBJECT, dump_images},
+    {"gpu-hash", LAYER_OBJECT, dump_gpu_hash},
+    {"gpu-header", LAYER_CONTENTS, dump_gpu_header},
 };
 const char compile_emit_list[] =
     "tokens, ast, types, graph, recurrence, tile, backward, report, equations, latex, header, "
-    "manifest, functions, llvm, asm, ptx, simt";
+    "manifest, functions, llvm, asm, ptx, simt, gpu-hash, gpu-header";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)

@@ -176,6 +176,8 @@ bool abi_per_batch(const abi_recurrence *abi, const abi_memory *memory);
 const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory);
 
 char *artifact_header(arena *a, const artifact *library);
+/* For those who launch the GPU's kernels by themselves. */
+char *artifact_gpu_header(arena *a, const artifact *library);
 char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
 /* What codegen compiles for the library: every kernel, and beside them tables, manifest and entry

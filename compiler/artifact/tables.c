@@ -188,7 +188,7 @@ static rec_table_memory memory_row(table_builder *b, int index, number_type dtyp
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static abi_role slot_role(tile_role role) {
+abi_role artifact_slot_role(tile_role role) {
   switch (role) {
     case TILE_STATE:
       return ABI_H0;
@@ -225,7 +225,7 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
   VEC(rec_table_slot) slots = {0};
   for (int i = 0; i < compiled->slots.count; i++) {
     const codegen_slot *slot = &compiled->slots.items[i];
-    int memory = abi_find(b->abi, slot_role(slot->role), slot->tensor, slot->lag);
+    int memory = abi_find(b->abi, artifact_slot_role(slot->role), slot->tensor, slot->lag);
     if (memory < 0)
       ICE("artifact", "slot %d of kernel %s is no tensor of the recurrence", i, k->symbol);
     vec_push(b->arena, &slots,

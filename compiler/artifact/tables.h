@@ -16,4 +16,7 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *recurrence,
                             const artifact_kernels *kernels, number_type dtype,
                             const char *symbol);
 
+/* Which of the caller's memories a slot of a kernel is. */
+abi_role artifact_slot_role(tile_role role);
+
 #endif

@@ -11,6 +11,8 @@
 
 #include <string.h>
 #include <time.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "../base/ice.h"
 #include "gpu_parts.h"
@@ -223,6 +225,18 @@ static void make_image(arena *a, llvm_module *m, codegen_gpu_target target,
   vec_push(a, &object->images, image);
 }
 
+void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
+                     codegen_gpu_object *object) {
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
+    if (options.targets >> target & 1) make_image(a, m, target, options, object);
+  }
+}
+
+static const char *hash_of(arena *a, llvm_module *m) {
+  const char *text = llvm_text(a, m);
+  return arena_printf(a, "%016llx", (unsigned long long)XXH64(text, strlen(text), 0));
+}
+
 codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
                                         codegen_gpu_options options) {
   if (options.dtype == NUMBER_F64) ICE("codegen", "GPU kernels compute in f32");
@@ -242,11 +256,10 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   count_functions(a, &m, object);
   lines_end(&m);
   llvm_verify(&m);
+  if (options.text) object->hash = hash_of(a, &m);
   object->build_seconds = seconds() - start;
   start = seconds();
-  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
-    if (options.targets >> target & 1) make_image(a, &m, target, options, object);
-  }
+  gpu_make_images(a, &m, options, object);
   object->emit_seconds = seconds() - start;
   llvm_module_free(&m);
   return object;

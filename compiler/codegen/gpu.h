@@ -49,6 +49,8 @@ void gpu_optimise(const llvm_module *m);
 link_object simt_object(arena *a, const llvm_module *module, const char **text);
 /* gpu.c: opens a kernel of that name with a parameter of so many bytes. */
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
+/* The module for each target, added to object->images. */
+void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object);
 /* gpu_sum.c */
 void gpu_sum_kernel(arena *a, llvm_module *m);
 

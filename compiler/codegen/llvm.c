@@ -29,6 +29,12 @@ int codegen_lanes(codegen_clone clone, bool f64) {
   return clone_targets[clone].vector_bytes / (f64 ? 8 : 4);
 }
 
+const char *codegen_llvm_version(arena *a) {
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  return arena_printf(a, "%u.%u.%u", major, minor, patch);
+}
+
 static void fatal(const char *reason) { ICE("codegen", "LLVM: %s", reason); }
 
 static void diagnose(LLVMDiagnosticInfoRef info, void *unused) {

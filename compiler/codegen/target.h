@@ -173,9 +173,11 @@ typedef struct codegen_gpu_object {
   VEC(codegen_gpu_kernel) kernels; /* in the order given */
   VEC(codegen_gpu_image) images;
   VEC(codegen_function_size) functions; /* before LLVM's passes */
+  const char *hash; /* with options.text: 16 hexadecimal digits, of the module before LLVM's passes */
   double build_seconds, emit_seconds;
 } codegen_gpu_object;
 
+const char *codegen_llvm_version(arena *a);
 const char *codegen_gpu_target_name(codegen_gpu_target target); /* "sm_80", .., "simt" */
 int codegen_gpu_capability(codegen_gpu_target target);           /* 80: compute capability 8.0 */
 bool codegen_gpu_exact(codegen_gpu_target target);               /* not for later devices */
@@ -191,6 +193,10 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence,
 /* One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. */
 codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
                                         codegen_gpu_options options);
+
+/* A kernel `rec_op_NAME` for each abstract operation, to compare its bodies: gpu_op_kernels.c says what it does. */
+enum { GPU_OP_THREADS = 64 };
+codegen_gpu_object *codegen_gpu_op_kernels(arena *a, unsigned targets);
 
 /* Links relocatable objects in memory into a shared library at `path` with the in-process lld. Needs libc and libm only;
  * symbols that stay undefined are an error. Returns NULL, or what went wrong (in the arena). */

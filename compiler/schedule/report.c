@@ -361,8 +361,8 @@ static const char *parts_text(const reporter *r, kernel_kind kind) {
 static const char *resources_text(const reporter *r, const report_resources *x, const char *parts) {
   const char *outside = "";
   if (x->outside_bytes) outside = arena_printf(r->a, ", %lld outside", (long long)x->outside_bytes);
-  return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s", parts, x->threads,
-                      (long long)x->shared_bytes, outside);
+  return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s, %d launch%s", parts, x->threads,
+                      (long long)x->shared_bytes, outside, x->launches, x->launches == 1 ? "" : "es");
 }
 
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,

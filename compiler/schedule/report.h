@@ -12,6 +12,7 @@ char *schedule_report(arena *arena, const recurrence_kernels *kernels, number_ty
 typedef struct report_resources {
   int threads;
   int64_t shared_bytes, outside_bytes; /* of a block: on chip, in its scratch */
+  int launches;                        /* at most */
 } report_resources;
 
 /* Lines for the GPU behind those: the kernels made for it, forward and backward. */

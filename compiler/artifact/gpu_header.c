@@ -1,0 +1,201 @@
+/* Prints the C header for those who launch the PTX of --emit=ptx by themselves, through the Driver API.
+ *
+ *   recurrence gla(H, K = 64, V = 128)  ->  gla_forward_parameter { rec_gpu_frame frame; int64_t H, K, V; rec_gpu_slot q, .. },
+ *     GLA_FORWARD_SYMBOL, _THREADS, _SHARED_BYTES, gla_forward_items(&parameter), gla_forward_scratch_bytes(&parameter), ..
+ */
+#include <ctype.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "compiler/artifact/tables.h"
+#include "compiler/base/embedded.h"
+#include "compiler/base/ice.h"
+
+typedef struct printer {
+  arena *arena;
+  VEC(char) text;
+  const abi_recurrence *abi;
+  const codegen_gpu_kernel *k;
+  const char *prefix; /* gla_forward */
+} printer;
+
+static void put(printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(printer *p, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  for (const char *c = arena_vprintf(p->arena, format, arguments); *c; c++)
+    vec_push(p->arena, &p->text, *c);
+  va_end(arguments);
+}
+
+static const char *upper(arena *a, const char *name) {
+  char *text = arena_strdup(a, name);
+  for (char *c = text; *c; c++) *c = (char)toupper((unsigned char)*c);
+  return text;
+}
+
+static const char *kind_text(kernel_kind kind) {
+  switch (kind) {
+    case KERNEL_FORWARD: return "forward";
+    case KERNEL_STEP: return "step";
+    case KERNEL_STATES: return "states";
+    case KERNEL_BACKWARD: return "backward";
+    case KERNEL_CARRY: return "carry";
+  }
+  ICE("artifact", "kernel of kind %d", kind);
+}
+
+static const char *axis_name(const printer *p, int axis) {
+  for (int i = 0; i < p->abi->fields.count; i++) {
+    const abi_field *field = &p->abi->fields.items[i];
+    if (field->kind == ABI_AXIS && field->index == axis) return field->name;
+  }
+  ICE("artifact", "axis %d has no field", axis);
+}
+
+static const abi_memory *slot_memory(const printer *p, const codegen_slot *slot) {
+  int memory = abi_find(p->abi, artifact_slot_role(slot->role), slot->tensor, slot->lag);
+  if (memory < 0) ICE("artifact", "a slot of %s is no tensor of the recurrence", p->prefix);
+  return &p->abi->memories.items[memory];
+}
+
+static const char *slot_name(const printer *p, const codegen_slot *slot) {
+  return p->abi->fields.items[slot_memory(p, slot)->data].name;
+}
+
+/* " * parameter->H" for each of these axes */
+static void put_sizes(printer *p, axis_set axes) {
+  for (int axis = 0; axis < p->abi->body->axes.count; axis++)
+    if (axis_in(axes, axis)) put(p, " * parameter->%s", axis_name(p, axis));
+}
+
+static void put_count(printer *p, const char *what, const codegen_bytes *count) {
+  put(p, "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n", p->prefix, what, p->prefix);
+  put(p, "  return %lld", (long long)count->constant);
+  for (int i = 0; i < count->terms.count; i++) {
+    put(p, " + %lld", (long long)count->terms.items[i].coefficient);
+    put_sizes(p, count->terms.items[i].axes);
+  }
+  put(p, ";\n}\n");
+}
+
+static void put_lane_blocks(printer *p) {
+  const kernel *k = p->k->base.kernel;
+  if (k->lane_axis < 0) return;
+  put(p, " * ((parameter->%s + %d) / %d)", axis_name(p, k->lane_axis), k->lane_block - 1,
+      k->lane_block);
+}
+
+static void put_items(printer *p) {
+  const kernel *k = p->k->base.kernel;
+  axis_set grid = 0;
+  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
+  put(p, "/* frame.blocks; a grid has as many blocks, or fewer. */\n");
+  put(p,
+      "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
+      "  return parameter->frame.entries * parameter->frame.parts",
+      p->prefix, p->prefix);
+  put_sizes(p, grid);
+  put_lane_blocks(p);
+  put(p, ";\n}\n");
+}
+
+/* As gpu_frame.h numbers them. */
+static void put_copies(printer *p, const codegen_slot *slot) {
+  const kernel *k = p->k->base.kernel;
+  const abi_memory *memory = slot_memory(p, slot);
+  put(p, "/* Copies of %s for rec_gpu_sum to add up. */\n", slot_name(p, slot));
+  put(p, "static inline int64_t %s_copies_%s(const %s_parameter *parameter) {\n  (void)parameter;\n  return 1", p->prefix,
+      slot_name(p, slot), p->prefix);
+  if (!abi_per_batch(p->abi, memory)) put(p, " * parameter->frame.entries");
+  if (!memory->token) put(p, " * parameter->frame.parts");
+  axis_set grid = 0;
+  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
+  put_sizes(p, slot->summed & grid);
+  if (k->lane_axis >= 0 && axis_in(slot->summed, k->lane_axis)) put_lane_blocks(p);
+  put(p, ";\n}\n");
+}
+
+static const char *number_text(const printer *p, const codegen_slot *slot, number_type dtype) {
+  if (slot->accumulated) return "f32, in copies";
+  return number_type_text(abi_number_type(slot_memory(p, slot), dtype));
+}
+
+static void put_parameter(printer *p, number_type dtype) {
+  const typed_body *body = p->abi->body;
+  put(p, "typedef struct %s_parameter {\n  rec_gpu_frame frame;\n", p->prefix);
+  for (int axis = 0; axis < body->axes.count; axis++) {
+    put(p, "  int64_t %s;", axis_name(p, axis));
+    if (body->axes.items[axis].size != TYPED_RUNTIME_SIZE)
+      put(p, "  /* %lld */", (long long)body->axes.items[axis].size);
+    put(p, "\n");
+  }
+  for (int i = 0; i < p->k->base.slots.count; i++) {
+    const codegen_slot *slot = &p->k->base.slots.items[i];
+    put(p, "  rec_gpu_slot %s;  /* %s, %s%s */\n", slot_name(p, slot),
+        abi_shape(p->arena, p->abi, slot_memory(p, slot)), number_text(p, slot, dtype),
+        slot->written ? ": written" : "");
+  }
+  put(p, "} %s_parameter;\n", p->prefix);
+}
+
+static void put_kernel(printer *p, number_type dtype) {
+  const codegen_gpu_kernel *k = p->k;
+  const char *name = upper(p->arena, p->prefix);
+  put(p, "\n/* ---- %s ---- */\n", p->prefix);
+  if (!k->symbol) {
+    put(p, "\n/* Not made: %s. */\n", k->why_not);
+    return;
+  }
+  put(p, "\n#define %s_SYMBOL \"%s\"\n", name, k->symbol);
+  put(p, "enum { %s_THREADS = %d, %s_SHARED_BYTES = %d", name, k->threads, name, k->shared_bytes);
+  if (k->base.reads_saved || k->base.writes_saved)
+    put(p, ", %s_CHUNK = %d", name, k->base.chunk);
+  put(p, " };\n");
+  put_parameter(p, dtype);
+  put(p, "_Static_assert(sizeof(%s_parameter) == %d, \"as the kernel reads it\");\n", p->prefix,
+      k->parameter_bytes);
+  put_items(p);
+  put(p, "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */\n");
+  put_count(p, "scratch_bytes", &k->base.scratch);
+  for (int i = 0; i < k->base.slots.count; i++)
+    if (k->base.slots.items[i].accumulated) put_copies(p, &k->base.slots.items[i]);
+}
+
+static void put_frame(printer *p) {
+  const embedded_file *frame = embedded_find(embedded_support, "gpu_frame");
+  if (!frame) ICE("artifact", "gpu_frame.h is not embedded");
+  put(p, "%s", (const char *)frame->data);
+}
+
+static const char introduction[] =
+    "/* The parameters of GPU kernels compiled by recc %s from %s.\n"
+    " *\n"
+    " * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the\n"
+    " * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each\n"
+    " * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */\n";
+
+char *artifact_gpu_header(arena *a, const artifact *library) {
+  printer p = {.arena = a};
+  codegen_gpu_options options = {
+      .dtype = library->dtype, .tf32 = library->tf32, .shared_kib = library->shared_kib};
+  const char *path = library->sources.items[0]->path, *slash = strrchr(path, '/');
+  const char *guard = upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
+  put(&p, introduction, REC_VERSION, slash ? slash + 1 : path);
+  put(&p, "#ifndef REC_GPU_%s_H\n#define REC_GPU_%s_H\n\n", guard, guard);
+  put_frame(&p);
+  for (int i = 0; i < library->recurrences.count; i++) {
+    const artifact_recurrence *r = &library->recurrences.items[i];
+    p.abi = r->abi;
+    for (int n = 0; r->gpu_kernels && n < r->gpu_kernels->kernels.count; n++) {
+      const kernel *k = &r->gpu_kernels->kernels.items[n];
+      codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
+      p.k = &described;
+      p.prefix = arena_printf(a, "%s_%s", r->abi->symbol, kind_text(k->kind));
+      put_kernel(&p, library->dtype);
+    }
+  }
+  put(&p, "\n#endif\n");
+  vec_push(a, &p.text, 0);
+  return p.text.items;
+}
