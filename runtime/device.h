@@ -31,8 +31,12 @@ typedef struct rec_device_memory {
   void (*release)(void *memory);
 } rec_device_memory;
 
-extern const rec_device_memory rec_host_memory;
+extern const rec_device_memory rec_host_memory, rec_cuda_memory;
 
+// rec_host_open on any kind of device, for a call whose tensors lie in its memory.
+rec_status rec_library_open(const rec_recurrence *recurrence, const rec_call *call,
+                            const rec_run_options *options, const rec_device_memory *memory,
+                            rec_host_session *session);
 // One run of a library's code on a kind of device. The call's tensors lie in its memory.
 rec_status rec_library_run(const rec_recurrence *recurrence, const rec_call *call,
                            const rec_run_options *options, const rec_device_memory *memory);

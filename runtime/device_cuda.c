@@ -22,8 +22,8 @@ static void release_on_cuda(void *memory) {
     driver->release((cuda_pointer)(uintptr_t)memory);
 }
 
-static const rec_device_memory cuda_memory = {"cuda", REC_DEVICE_CUDA, allocate_on_cuda,
-                                              release_on_cuda};
+const rec_device_memory rec_cuda_memory = {"cuda", REC_DEVICE_CUDA, allocate_on_cuda,
+                                           release_on_cuda};
 
 // One tensor of the call on the GPU.
 typedef struct cuda_copy {
@@ -105,7 +105,7 @@ static rec_status run_entered(cuda_run *run, const rec_recurrence *r, const rec_
     call.d_final = tables + 3 * count;
     status = place_tensors(run, &r->signature, &call);
   }
-  if (!status) status = rec_library_run(r, &call, options, &cuda_memory);
+  if (!status) status = rec_library_run(r, &call, options, &rec_cuda_memory);
   if (!status) status = fetch_results(run);
   for (int i = 0; i < run->count; i++) run->driver->release(run->copies[i].there);
   free(run->copies);

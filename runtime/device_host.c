@@ -71,9 +71,9 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call,
   return s->memory->allocate(sizes.saved, &s->launch.saved);
 }
 
-static rec_status open_on(const rec_recurrence *r, const rec_call *call,
-                          const rec_run_options *options, const rec_device_memory *memory,
-                          rec_host_session *s) {
+rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
+                            const rec_run_options *options, const rec_device_memory *memory,
+                            rec_host_session *s) {
   *s = (rec_host_session){.recurrence = r,
                           .memory = memory,
                           .launch = {.size = sizeof s->launch,
@@ -94,7 +94,7 @@ static rec_status open_on(const rec_recurrence *r, const rec_call *call,
 
 rec_status rec_host_open(const rec_recurrence *r, const rec_call *call,
                          const rec_run_options *options, rec_host_session *s) {
-  return open_on(r, call, options, &rec_host_memory, s);
+  return rec_library_open(r, call, options, &rec_host_memory, s);
 }
 
 rec_status rec_host_forward(const rec_host_session *s) {
@@ -112,7 +112,7 @@ rec_status rec_host_step(const rec_host_session *s) {
 rec_status rec_library_run(const rec_recurrence *r, const rec_call *call,
                            const rec_run_options *options, const rec_device_memory *memory) {
   rec_host_session s;
-  rec_status status = open_on(r, call, options, memory, &s);
+  rec_status status = rec_library_open(r, call, options, memory, &s);
   if (status) return status;
   status = options->step ? rec_host_step(&s) : rec_host_forward(&s);
   if (!status && options->backward) status = rec_host_backward(&s);

@@ -6,6 +6,7 @@
 //
 //   CUDA_CAPABILITY   of the device, 90 if not set         CUDA_DEVICES   how many there are, 1
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
+//   CUDA_CODE         a library with code for the executor, for PTX that is in no library
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -201,12 +202,20 @@ EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, 
   return called("cuModuleLoadDataEx", " %.*s", (int)strcspn(target, "\n,"), target);
 }
 
-// The address of a local symbol of the library that holds the PTX.
+// The library that holds the PTX, or else the one that $CUDA_CODE names.
+static int find_library(const void *image, Dl_info *library) {
+  if (dladdr(image, library)) return 1;
+  const char *path = getenv("CUDA_CODE");
+  void *opened = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  return opened && dladdr(dlsym(opened, "rec_manifest"), library);
+}
+
+// The address of a local symbol of that library.
 static void *find_symbol(const void *image, const char *name) {
   Dl_info library;
   struct stat status;
   void *found = NULL;
-  if (!dladdr(image, &library)) return NULL;
+  if (!find_library(image, &library)) return NULL;
   int file = open(library.dli_fname, O_RDONLY | O_CLOEXEC);
   if (file < 0 || fstat(file, &status) != 0) return NULL;
   const char *elf = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);

@@ -1,0 +1,95 @@
+/* The command: rec-gpu-check device | ops | check LIBRARY.. | machine | speed FOLDER SHAPES | ptx | cases */
+#include <string.h>
+#include <time.h>
+
+#include "compiler/base/embedded.h"
+#include "runtime/rec.h"
+#include "tests/runtime/grid_cases.h"
+#include "tools/gpu/gpu_check.h"
+
+extern const embedded_file embedded_gpu_check[];
+
+double seconds_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+bool gpu_good(const gpu *g, cuda_result result, const char *call) {
+  if (cuda_check(g->driver, result, call, NULL) == REC_OK) return true;
+  fprintf(stderr, "rec-gpu-check: %s\n", rec_message());
+  return false;
+}
+
+bool gpu_open(gpu *g) {
+  int pushed, device = 0;
+  *g = (gpu){0};
+  if (cuda_driver_open(&g->driver) || cuda_enter(g->driver, 0, &g->context, &pushed)) {
+    fprintf(stderr, "rec-gpu-check: %s\n", rec_message());
+    return false;
+  }
+  return gpu_good(g, g->driver->context_device(&device), "cuCtxGetDevice") &&
+         gpu_good(g, g->driver->device_attribute(&g->multiprocessors, CUDA_MULTIPROCESSORS, device),
+                  "cuDeviceGetAttribute");
+}
+
+bool gpu_kernel(const gpu *g, const char *ptx, const char *name, cuda_function *function) {
+  cuda_module module;
+  return gpu_good(g, g->driver->module_load(&module, ptx, 0, NULL, NULL), "cuModuleLoadDataEx") &&
+         gpu_good(g, g->driver->module_function(function, module, name), "cuModuleGetFunction");
+}
+
+int check_device(const gpu *g) {
+  char name[128] = "";
+  int major = 0, minor = 0, version = 0;
+  g->driver->device_name(name, sizeof name, 0);
+  g->driver->device_attribute(&major, CUDA_COMPUTE_MAJOR, 0);
+  g->driver->device_attribute(&minor, CUDA_COMPUTE_MINOR, 0);
+  g->driver->driver_version(&version);
+  printf("{\"kind\": \"device\", \"name\": \"%s\", \"capability\": \"%d.%d\", \"multiprocessors\": %d, \"driver\": \"%d.%d\"}\n",
+         name, major, minor, g->multiprocessors, version / 1000, version % 1000 / 10);
+  return 0;
+}
+
+/* For ptxas, in tests: gpu_ops or machine. */
+static int print_ptx(const char *name) {
+  const embedded_file *file = embedded_find(embedded_gpu_check, name);
+  return !file || fputs((const char *)file->data, stdout) < 0;
+}
+
+/* For tools/gpu_check: the programs of stdlib that are checked, and their sizes. */
+static int print_cases(void) {
+  for (int i = 0; i < grid_case_count; i++) {
+    if (strncmp(grid_cases[i].path, "stdlib/", 7) != 0) continue;
+    printf("%s", grid_cases[i].path);
+    for (int k = 0; k < 6 && grid_cases[i].sizes[k]; k++) printf(" %s", grid_cases[i].sizes[k]);
+    printf("\n");
+  }
+  return 0;
+}
+
+static int check_libraries(int count, char **paths) {
+  int failed = 0;
+  for (int i = 0; i < count; i++) failed += check_library(paths[i]);
+  return failed;
+}
+
+int main(int count, char **words) {
+  static const char usage[] =
+      "usage: rec-gpu-check device | ops | check LIBRARY.. | machine | speed FOLDER SHAPES\n";
+  const char *what = count > 1 ? words[1] : "";
+  gpu g;
+  if (strcmp(what, "ptx") == 0 && count == 3) return print_ptx(words[2]);
+  if (strcmp(what, "cases") == 0) return print_cases();
+  bool known = !strcmp(what, "device") || !strcmp(what, "ops") || !strcmp(what, "machine") ||
+               (!strcmp(what, "check") && count > 2) || (!strcmp(what, "speed") && count == 4);
+  if (!known) return fputs(usage, stderr), 2;
+  if (!gpu_open(&g)) return 2;
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  int failed = what[0] == 'd'   ? check_device(&g)
+               : what[0] == 'o' ? check_ops(&g)
+               : what[0] == 'c' ? check_libraries(count - 2, words + 2)
+               : what[0] == 'm' ? measure_machine(&g)
+                                : measure_shapes(&g, words[2], words[3]);
+  return failed ? 1 : 0;
+}

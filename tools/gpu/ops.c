@@ -1,0 +1,155 @@
+/* The table of abstract operations (compiler/codegen/gpu_ops.def): the same kernel by the GPU and by the executor. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/embedded.h"
+#include "compiler/codegen/target.h"
+#include "runtime/rec.h"
+#include "runtime/simt/simt.h"
+#include "runtime/support/narrow.h"
+#include "tools/gpu/gpu_check.h"
+
+extern const embedded_file embedded_gpu_check[];
+
+enum { LANES = GPU_OP_THREADS, ARGUMENTS = 16, WORDS = 4, INPUT = (ARGUMENTS + WORDS) * LANES, OUTPUT = WORDS * LANES, ROUNDS = 20 };
+
+typedef struct op {
+  const char *name, *result, *arguments;
+  void (*body)(const void *parameter);
+} op;
+
+#define GPU_OP(id, name, result, arguments, kind, section, map) \
+  extern void rec_op_##id(const void *parameter) __asm__("rec_op_" name);
+#include "compiler/codegen/gpu_ops.def"
+#undef GPU_OP
+
+static const op ops[] = {
+#define GPU_OP(id, name, result, arguments, kind, section, map) {name, result, arguments, rec_op_##id},
+#include "compiler/codegen/gpu_ops.def"
+#undef GPU_OP
+};
+
+typedef struct trial {
+  uint32_t in[INPUT], by_gpu[OUTPUT], by_simt[OUTPUT];
+} trial;
+
+typedef struct pointers {
+  const void *in;
+  void *out;
+} pointers;
+
+static uint32_t next(uint32_t *seed) {
+  *seed = *seed * 1664525u + 1013904223u;
+  return *seed >> 4;
+}
+
+static uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static float float_of(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static float uniform(uint32_t *seed) { return (float)(next(seed) % 65536) / 8192 - 4; }
+
+/* Words of a register of mma: two numbers of 16 bits, or one of tf32. */
+static uint32_t matrix_word(const op *o, uint32_t *seed) {
+  if (strstr(o->name, "tf32")) return bits_of(uniform(seed)) & ~0x1fffu;
+  bool bf16 = strstr(o->name, "bf16");
+  uint32_t low = bf16 ? 0x3d00 + next(seed) % 0x380 : 0x2c00 + next(seed) % 0x1800;
+  uint32_t high = bf16 ? 0x3d00 + next(seed) % 0x380 : 0x2c00 + next(seed) % 0x1800;
+  return (low | (next(seed) & 1) << 15) | (high | (next(seed) & 1) << 15) << 16;
+}
+
+static uint32_t word_of(const op *o, char letter, int lane, uint32_t *seed) {
+  bool positive = strstr(o->name, "log2") || strstr(o->name, "rsqrt");
+  if (letter == 'f') return bits_of(positive ? fabsf(uniform(seed)) + 1e-3f : uniform(seed));
+  if (letter == 's') return strncmp(o->name, "ldmatrix", 8) ? (uint32_t)lane : next(seed) % LANES;
+  if (strncmp(o->name, "mma", 3) == 0) return matrix_word(o, seed);
+  if (strcmp(o->name, "cp_async16") == 0) return next(seed) % 17;
+  if (strcmp(o->name, "cp_async4") == 0) return next(seed) % 5;
+  return next(seed) % 32;
+}
+
+static void draw(const op *o, trial *t, uint32_t seed) {
+  memset(t, 0, sizeof *t);
+  for (int a = 0; o->arguments[a]; a++)
+    for (int lane = 0; lane < LANES; lane++) t->in[a * LANES + lane] = word_of(o, o->arguments[a], lane, &seed);
+  for (int i = ARGUMENTS * LANES; i < INPUT; i++) t->in[i] = next(&seed) ^ next(&seed) << 8;
+}
+
+static bool run_by_simt(const op *o, trial *t) {
+  char message[SIMT_MESSAGE] = "";
+  pointers p = {t->in, t->by_simt};
+  simt_launch launch = {.kernel = o->name, .function = o->body, .parameters = &p, .blocks = 1, .threads = LANES,
+                        .shared_bytes = 16 * LANES, .seed = 1};
+  if (simt_run(&launch, 0, 1, NULL, message) == SIMT_DONE) return true;
+  fprintf(stderr, "rec-gpu-check: %s\n", message);
+  return false;
+}
+
+static bool run_by_gpu(const gpu *g, cuda_function function, cuda_pointer memory, trial *t) {
+  const cuda_driver *d = g->driver;
+  pointers p = {(void *)(uintptr_t)memory, (void *)(uintptr_t)(memory + sizeof t->in)};
+  void *parameters[] = {&p};
+  return gpu_good(g, d->upload(memory, t->in, sizeof t->in), "cuMemcpyHtoD") &&
+         gpu_good(g, d->upload(memory + sizeof t->in, t->by_gpu, sizeof t->by_gpu), "cuMemcpyHtoD") &&
+         gpu_good(g, d->launch(function, 1, 1, 1, LANES, 1, 1, 16 * LANES, NULL, parameters, NULL), "cuLaunchKernel") &&
+         gpu_good(g, d->context_synchronize(), "cuCtxSynchronize") &&
+         gpu_good(g, d->download(t->by_gpu, memory + sizeof t->in, sizeof t->by_gpu), "cuMemcpyDtoH");
+}
+
+/* Approximations, and sums whose order is the GPU's, may differ; all else is the same to the last bit. */
+static double tolerance_of(const op *o) {
+  static const char *const near[] = {"exp2", "log2", "rcp", "rsqrt", "mma"};
+  for (size_t i = 0; i < sizeof near / sizeof *near; i++)
+    if (strncmp(o->name, near[i], strlen(near[i])) == 0) return 4e-6;
+  return 0;
+}
+
+static double difference(const op *o, const trial *t) {
+  double worst = 0, tolerance = tolerance_of(o);
+  for (int i = 0; i < OUTPUT; i++) {
+    if (t->by_gpu[i] == t->by_simt[i]) continue;
+    if (tolerance == 0) return INFINITY;
+    double x = float_of(t->by_gpu[i]), y = float_of(t->by_simt[i]);
+    double scale = strncmp(o->name, "mma", 3) == 0 ? 16 : 1; /* of sums of 16 products */
+    worst = fmax(worst, fabs(x - y) / fmax(fabs(y), scale));
+    if (isnan(x) != isnan(y)) return INFINITY;
+  }
+  return worst;
+}
+
+static int check_op(const gpu *g, const char *ptx, const op *o, cuda_pointer memory) {
+  char name[96];
+  static trial t;
+  double worst = 0;
+  cuda_function function;
+  snprintf(name, sizeof name, "rec_op_%s", o->name);
+  bool ran = gpu_kernel(g, ptx, name, &function);
+  for (uint32_t seed = 1; ran && seed <= ROUNDS; seed++) {
+    draw(o, &t, seed);
+    ran = run_by_simt(o, &t) && run_by_gpu(g, function, memory, &t);
+    if (ran) worst = fmax(worst, difference(o, &t));
+  }
+  bool passed = ran && worst <= tolerance_of(o);
+  printf("{\"kind\": \"op\", \"name\": \"%s\", \"passed\": %s, \"difference\": %.3g}\n", o->name, passed ? "true" : "false",
+         ran && isfinite(worst) ? worst : -1);
+  return !passed;
+}
+
+int check_ops(const gpu *g) {
+  const embedded_file *ptx = embedded_find(embedded_gpu_check, "gpu_ops");
+  cuda_pointer memory;
+  int failed = 0;
+  if (!gpu_good(g, g->driver->allocate(&memory, sizeof(trial)), "cuMemAlloc")) return 1;
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) failed += check_op(g, (const char *)ptx->data, &ops[i], memory);
+  g->driver->release(memory);
+  return failed;
+}

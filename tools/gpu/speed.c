@@ -1,0 +1,269 @@
+/* Speed: what the machine copies and multiplies, then recurrences at given shapes beside that.
+ *
+ *   mamba2-262k mamba2.so ssd 32 8192 G=1 R=128     a label, a library, its recurrence, batch, steps (or: step), sizes
+ *
+ * Tensors lie on the GPU; a figure is the median of five rounds of as many calls as take a tenth of a second, the device
+ * idle before and after each round. The bytes are those of inputs and outputs (backward: of gradients and cotangents, too) once; operations those of the cheapest
+ * algorithm known (runtime/limit.h).
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/embedded.h"
+#include "runtime/device.h"
+#include "runtime/front.h"
+#include "runtime/limit.h"
+#include "tools/gpu/gpu_check.h"
+
+extern const embedded_file embedded_gpu_check[];
+
+enum { ROUNDS = 5, SIZES_MOST = 8 };
+static const double round_seconds = 0.1;
+
+static double bandwidth, products; /* of this machine: bytes and multiply-adds a second; 0: not measured */
+
+typedef bool timed_call(void *data);
+
+static int by_size(const void *x, const void *y) {
+  double a = *(const double *)x, b = *(const double *)y;
+  return (a > b) - (a < b);
+}
+
+/* Seconds of one call; 0 if it fails. */
+static double seconds_of(const gpu *g, timed_call *call, void *data) {
+  double rounds[ROUNDS];
+  int count = 1;
+  if (!call(data) || !gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize")) return 0;
+  for (int r = -1; r < ROUNDS; r++) {
+    double start = seconds_now();
+    for (int i = 0; i < count; i++)
+      if (!call(data)) return 0;
+    if (!gpu_good(g, g->driver->context_synchronize(), "cuCtxSynchronize")) return 0;
+    double each = (seconds_now() - start) / count;
+    if (r >= 0) rounds[r] = each;
+    if (r < 0) count = (int)fmin(1000, fmax(1, ceil(round_seconds / fmax(each, 1e-6))));
+  }
+  qsort(rounds, ROUNDS, sizeof *rounds, by_size);
+  return rounds[ROUNDS / 2];
+}
+
+/* ---- the machine ---- */
+
+typedef struct machine_kernel {
+  const gpu *g;
+  cuda_function function;
+  unsigned blocks;
+  int64_t parameter[3];
+} machine_kernel;
+
+static bool call_machine(void *data) {
+  machine_kernel *m = data;
+  void *parameters[] = {m->parameter};
+  return gpu_good(m->g, m->g->driver->launch(m->function, m->blocks, 1, 1, 256, 1, 1, 0, NULL, parameters, NULL), "cuLaunchKernel");
+}
+
+int measure_machine(const gpu *g) {
+  enum { COPY_BYTES = 1 << 29, MMA_ROUNDS = 4096 };
+  const char *ptx = (const char *)embedded_find(embedded_gpu_check, "machine")->data;
+  machine_kernel copy = {.g = g, .blocks = (unsigned)(8 * g->multiprocessors)}, mma = copy;
+  cuda_pointer to = 0, from = 0;
+  bool good = gpu_kernel(g, ptx, "rec_copy", &copy.function) && gpu_kernel(g, ptx, "rec_mma", &mma.function) &&
+              gpu_good(g, g->driver->allocate(&to, COPY_BYTES), "cuMemAlloc") &&
+              gpu_good(g, g->driver->allocate(&from, COPY_BYTES), "cuMemAlloc");
+  if (good) {
+    memcpy(copy.parameter, (int64_t[]){(int64_t)to, (int64_t)from, COPY_BYTES / 16}, sizeof copy.parameter);
+    memcpy(mma.parameter, (int64_t[]){(int64_t)to, MMA_ROUNDS, 0}, sizeof mma.parameter);
+    double copying = seconds_of(g, call_machine, &copy), multiplying = seconds_of(g, call_machine, &mma);
+    good = copying > 0 && multiplying > 0;
+    if (good) bandwidth = 2.0 * COPY_BYTES / copying;
+    if (good) products = 8.0 * mma.blocks * MMA_ROUNDS * 8 * (16 * 8 * 16) / multiplying;
+  }
+  if (to) g->driver->release(to);
+  if (from) g->driver->release(from);
+  if (good) printf("{\"kind\": \"machine\", \"gigabytes_a_second\": %.1f, \"mma_sync_teraflops\": %.1f}\n", bandwidth / 1e9, 2 * products / 1e12);
+  return !good;
+}
+
+/* ---- shapes ---- */
+
+typedef struct shape {
+  char label[64], library[128], recurrence[64];
+  int64_t batch, time;
+  char sizes[SIZES_MOST][32];
+  int size_count;
+  bool steps;
+} shape;
+
+typedef struct measured {
+  const gpu *g;
+  const shape *shape;
+  const rec_recurrence *recurrence;
+  const rec_signature *signature;
+  int64_t *axis_sizes;
+  rec_call call;
+  void **tables;
+  rec_host_session session;
+  double forward_bytes, backward_bytes, operations;
+} measured;
+
+static bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
+static bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
+
+static bool choose_sizes(measured *m, const recurrence *program) {
+  for (int i = 0; i < m->signature->axis_count; i++) {
+    const rec_axis *axis = &m->signature->axes[i];
+    size_t length = strlen(axis->name);
+    m->axis_sizes[i] = axis->size;
+    for (int k = 0; k < m->shape->size_count; k++) {
+      const char *text = m->shape->sizes[k];
+      if (strncmp(text, axis->name, length) == 0 && text[length] == '=') m->axis_sizes[i] = strtoll(text + length + 1, NULL, 10);
+    }
+    if (m->axis_sizes[i] < 0 && axis->expression) rec_front_size(program, i, m->axis_sizes, &m->axis_sizes[i]);
+    if (m->axis_sizes[i] > 0) continue;
+    fprintf(stderr, "rec-gpu-check: %s: expected a size for the axis %s\n", m->shape->label, axis->name);
+    return false;
+  }
+  return true;
+}
+
+static int64_t bytes_of(const measured *m, int i) {
+  const rec_variable *v = &m->signature->variables[i];
+  int64_t entries = is_token(v) ? m->call.batch * m->call.time : is_carried(v) ? m->call.batch : 1;
+  rec_dtype type = is_token(v) ? m->signature->token_type : m->signature->carried_type;
+  return entries * rec_variable_numbers(m->signature, i, m->axis_sizes) * (int64_t)rec_dtype_size(type);
+}
+
+/* Small numbers of both signs on the GPU; the same piece again and again. */
+static bool make_tensor(const measured *m, int i, void **at) {
+  enum { PIECE = 1 << 20 };
+  const rec_variable *v = &m->signature->variables[i];
+  rec_dtype type = is_token(v) ? m->signature->token_type : m->signature->carried_type;
+  static char piece[PIECE];
+  uint32_t seed = (uint32_t)i + 1;
+  for (size_t k = 0; k < PIECE / rec_dtype_size(type); k++) {
+    seed = seed * 1664525u + 1013904223u;
+    double number = (double)(seed >> 8) * 0x1p-24 - 0.5;
+    rec_convert(piece + k * rec_dtype_size(type), type, &number, REC_F64, 1);
+  }
+  cuda_pointer memory = 0;
+  int64_t bytes = bytes_of(m, i);
+  if (bytes == 0) return true;
+  if (!gpu_good(m->g, m->g->driver->allocate(&memory, (size_t)bytes), "cuMemAlloc")) return false;
+  *at = (void *)(uintptr_t)memory;
+  for (int64_t done = 0; done < bytes; done += PIECE) {
+    size_t count = (size_t)(bytes - done < PIECE ? bytes - done : PIECE);
+    if (!gpu_good(m->g, m->g->driver->upload(memory + (cuda_pointer)done, piece, count), "cuMemcpyHtoD")) return false;
+  }
+  return true;
+}
+
+static bool make_tensors(measured *m) {
+  bool good = true;
+  for (int i = 0; i < m->signature->variable_count && good; i++) {
+    const rec_variable *v = &m->signature->variables[i];
+    double bytes = (double)bytes_of(m, i);
+    good = make_tensor(m, i, &m->call.value[i]);
+    if (good && is_carried(v)) good = make_tensor(m, i, &m->call.final[i]);
+    if (good && !m->shape->steps) good = make_tensor(m, i, &m->call.gradient[i]);
+    m->forward_bytes += is_carried(v) ? 2 * bytes : bytes;
+    m->backward_bytes += is_carried(v) ? 0 : v->kind == REC_OUTPUT ? bytes : 2 * bytes;
+  }
+  return good;
+}
+
+static void free_tensors(measured *m) {
+  rec_host_close(&m->session);
+  for (int i = 0; i < 4 * m->signature->variable_count; i++)
+    if (m->tables[i]) m->g->driver->release((cuda_pointer)(uintptr_t)m->tables[i]);
+  free(m->tables);
+  free(m->axis_sizes);
+}
+
+static bool answered(rec_status status) {
+  if (status) fprintf(stderr, "rec-gpu-check: %s\n", rec_message());
+  return status == REC_OK;
+}
+
+static bool call_forward(void *data) { return answered(rec_host_forward(&((measured *)data)->session)); }
+static bool call_backward(void *data) { return answered(rec_host_backward(&((measured *)data)->session)); }
+static bool call_step(void *data) { return answered(rec_host_step(&((measured *)data)->session)); }
+
+static int print_figure(const measured *m, const char *pass, double seconds, double bytes, double operations) {
+  printf("{\"kind\": \"speed\", \"label\": \"%s\", \"by\": \"rec\", \"pass\": \"%s\", \"batch\": %lld, \"time\": %lld", m->shape->label, pass,
+         (long long)m->call.batch, (long long)m->call.time);
+  if (seconds > 0) printf(", \"milliseconds\": %.4f", 1e3 * seconds);
+  if (seconds > 0 && bandwidth > 0) printf(", \"of_bandwidth\": %.4f", bytes / seconds / bandwidth);
+  if (seconds > 0 && products > 0) printf(", \"of_products\": %.4f", operations / seconds / products);
+  printf("}\n");
+  return seconds <= 0;
+}
+
+static int measure_calls(measured *m) {
+  double tokens = m->operations * (double)(m->call.batch * m->call.time);
+  if (m->shape->steps) return print_figure(m, "step", seconds_of(m->g, call_step, m), m->forward_bytes, tokens);
+  int failed = print_figure(m, "forward", seconds_of(m->g, call_forward, m), m->forward_bytes, tokens);
+  double backward = failed ? 0 : seconds_of(m->g, call_backward, m);
+  return failed + print_figure(m, "backward", backward, m->forward_bytes + m->backward_bytes, 2.2 * tokens);
+}
+
+static int measure_shape(const gpu *g, const char *folder, const shape *s) {
+  char path[512];
+  rec_module *module;
+  const recurrence *program;
+  snprintf(path, sizeof path, "%s/%s", folder, s->library);
+  if (!answered(rec_module_open(path, &module))) return 1;
+  measured m = {.g = g, .shape = s, .recurrence = rec_module_find(module, s->recurrence)};
+  if (!m.recurrence) {
+    fprintf(stderr, "rec-gpu-check: %s has no recurrence %s\n", path, s->recurrence);
+    return 1;
+  }
+  m.signature = rec_recurrence_signature(m.recurrence);
+  size_t count = (size_t)m.signature->variable_count;
+  m.tables = calloc(4 * count + 1, sizeof *m.tables);
+  m.axis_sizes = calloc((size_t)m.signature->axis_count + 1, sizeof *m.axis_sizes);
+  if (!m.tables || !m.axis_sizes) return 1;
+  m.call = (rec_call){.batch = s->batch, .time = s->time, .axis_sizes = m.axis_sizes, .value = m.tables, .final = m.tables + count,
+                      .gradient = m.tables + 2 * count, .d_final = m.tables + 3 * count};
+  const rec_run_options options = {.backward = !s->steps, .step = s->steps};
+  bool good = answered(rec_program_of(m.recurrence, &program)) && choose_sizes(&m, program);
+  if (good) m.operations = rec_limit_forward(program, m.axis_sizes);
+  good = good && make_tensors(&m) && answered(rec_library_open(m.recurrence, &m.call, &options, &rec_cuda_memory, &m.session));
+  int failed = good ? measure_calls(&m) : 1;
+  free_tensors(&m);
+  rec_module_close(module);
+  return failed;
+}
+
+/* False for empty lines and comments. */
+static bool read_shape(char *line, shape *s) {
+  *s = (shape){0};
+  char *word = strtok(line, " \n");
+  for (int i = 0; word && *word != '#'; word = strtok(NULL, " \n"), i++) {
+    if (i == 0) snprintf(s->label, sizeof s->label, "%s", word);
+    if (i == 1) snprintf(s->library, sizeof s->library, "%s", word);
+    if (i == 2) snprintf(s->recurrence, sizeof s->recurrence, "%s", word);
+    if (i == 3) s->batch = strtoll(word, NULL, 10);
+    if (i == 4) s->steps = strcmp(word, "step") == 0;
+    if (i == 4) s->time = s->steps ? 1 : strtoll(word, NULL, 10);
+    if (i > 4 && s->size_count < SIZES_MOST) snprintf(s->sizes[s->size_count++], sizeof *s->sizes, "%s", word);
+  }
+  return s->time > 0 && strcmp(s->label, "library") != 0;
+}
+
+int measure_shapes(const gpu *g, const char *folder, const char *shapes) {
+  char line[512];
+  int failed = 0;
+  FILE *file = fopen(shapes, "r");
+  if (!file) {
+    fprintf(stderr, "rec-gpu-check: cannot read %s\n", shapes);
+    return 1;
+  }
+  measure_machine(g); /* without it no fractions are printed */
+  while (fgets(line, sizeof line, file)) {
+    shape s;
+    if (read_shape(line, &s)) failed += measure_shape(g, folder, &s);
+  }
+  fclose(file);
+  return failed;
+}
