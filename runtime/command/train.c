@@ -22,7 +22,9 @@ const char train_usage[] =
     "\n"
     "  --resume          continue where the checkpoints are, to the same weights, bit for bit\n"
     "  --checkpoint-steps N, --checkpoint-seconds N    how often a checkpoint is written (default: "
-    "every 30 seconds)\n" SHARED_OPTIONS;
+    "every 30 seconds)\n"
+    "  --device D        host (default); cuda, a GPU; simt, the GPU's code run and checked on the "
+    "CPU\n" SHARED_OPTIONS;
 
 const char evaluate_usage[] =
     "rec evaluate FILE [BLOCK...]\n"
@@ -39,8 +41,26 @@ typedef struct train_request {
   int block_count;
 } train_request;
 
+static bool take_device(words *w, train_request *r, const char *name) {
+  static const struct {
+    const char *name, *target;
+    int32_t device;
+  } devices[] = {{"host", NULL, REC_DEVICE_HOST},
+                 {"simt", "simt", REC_DEVICE_SIMT},
+                 {"cuda", "sm_80", REC_DEVICE_CUDA}};
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    if (strcmp(devices[i].name, name) != 0) continue;
+    r->options.device = devices[i].device;
+    r->module.target = devices[i].target;
+    return true;
+  }
+  usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);
+  return true;
+}
+
 static bool read_option(words *w, train_request *r, bool train) {
   int64_t number;
+  const char *device;
   if (take_value(w, "--runs", &r->options.runs) || take_value(w, "--data", &r->options.data) ||
       take_module_option(w, &r->module))
     return true;
@@ -48,6 +68,7 @@ static bool read_option(words *w, train_request *r, bool train) {
     return r->options.threads = number < 1024 ? (int)number : 1024, true;
   if (take_number(w, "--seed", 0, &r->options.seed)) return r->options.has_seed = true;
   if (!train) return false;
+  if (take_value(w, "--device", &device)) return take_device(w, r, device);
   if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;
   if (take_number(w, "--checkpoint-seconds", 1, &number))
     return r->options.checkpoint_seconds = (double)number, true;

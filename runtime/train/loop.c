@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/gpu_place.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
 #include "runtime/train/weights.h"
@@ -168,6 +169,10 @@ static void announce(const loop *l) {
       ((double)trainer_bytes(m) + (double)l->data.count * 2) / mib, (double)m->weights / mib,
       (double)m->gradients / mib, (double)m->moments / mib, (double)m->activations / mib,
       (double)m->states / mib, ((double)m->data + (double)l->data.count * 2) / mib);
+  const struct gpu_place *gpu = l->s->gpu;
+  if (gpu && gpu->driver)
+    printf("  on the GPU; matrix products by %s%s\n",
+           gpu->blas.opened ? "cuBLAS" : "rec's own kernels, without cuBLAS: ", gpu->blas.why_not);
   if (m->spared)
     printf("  activations in bf16: %.1f MiB less than in f32; weights, gradients and moments f32\n",
            (double)m->spared / mib);

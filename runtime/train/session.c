@@ -10,6 +10,20 @@
 
 #include "runtime/module.h"
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/gpu_place.h"
+
+static rec_status find_place(session *s) {
+  rec_dtype tokens = s->module->dtype;
+  s->where = tokens == REC_F64    ? &compute_host_f64
+             : tokens == REC_BF16 ? &compute_host_bf16
+                                  : &compute_host_f32;
+  if (s->options.device == REC_DEVICE_HOST) return REC_OK;
+  rec_status status = gpu_place_open(s->options.device, tokens, &s->gpu);
+  if (!status) s->where = &s->gpu->base;
+  if (status != REC_ERROR_DEVICE) return status;
+  fprintf(stderr, "%s; models run on the CPU\n", rec_message());
+  return REC_OK;
+}
 
 static rec_status find_kernels(session *s) {
   const train_program *p = s->program;
@@ -20,7 +34,7 @@ static rec_status find_kernels(session *s) {
     if (!r || !r->forward)
       return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none",
                       p->kernels[i]);
-    s->kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
+    s->kernels[i] = execute_library_kernel(r, s->where->device);
   }
   for (int i = 0; i < p->model_count; i++) {
     rec_status status = execute_check(&p->models[i], s->kernels);
@@ -66,6 +80,7 @@ rec_status session_open(const rec_module *module, const session_options *options
     status = rec_fail(REC_ERROR_UNSUPPORTED,
                       "expected a model in f32, f64 or bf16, found f16, which is too narrow for "
                       "gradients; compile it with --dtype bf16");
+  if (!status) status = find_place(s);
   if (!status) status = find_kernels(s);
   if (status)
     session_close(s);
@@ -79,16 +94,13 @@ void session_close(session *s) {
   train_program_free(s->program);
   cJSON_Delete(s->reseeded);
   free(s->kernels);
+  gpu_place_close(s->gpu);
   free(s);
 }
 
 trained_model session_model(const session *s, const train_block *block) {
-  rec_dtype tokens = s->module->dtype;
-  const compute *where = tokens == REC_F64    ? &compute_host_f64
-                         : tokens == REC_BF16 ? &compute_host_bf16
-                                              : &compute_host_f32;
-  return (trained_model){&s->program->models[block->model], s->kernels, where, where->n,
-                         tokens == REC_F64 ? REC_F64 : REC_F32};
+  return (trained_model){&s->program->models[block->model], s->kernels, s->where, s->where->n,
+                         s->module->dtype == REC_F64 ? REC_F64 : REC_F32};
 }
 
 // ---- files --------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ typedef struct session_options {
   const char *runs;  // folder of the runs, NULL: "runs"
   const char *data;  // NULL: the file that the program names
   int threads;       // 0: as many as there are processors
+  int32_t device;    // REC_DEVICE_..: where models run
   bool resume;
   int64_t checkpoint_steps;   // 0: by time alone
   double checkpoint_seconds;  // between checkpoints; 0: 30
@@ -21,6 +22,8 @@ typedef struct session {
   train_program *program;
   cJSON *reseeded;  // what `program` was read from, where it is not the module's; NULL
   train_kernel *kernels;
+  const compute *where;
+  struct gpu_place *gpu;  // NULL on the host
   session_options options;
   const char *source_path;  // of the .rec file, as it was written when it was compiled
   const char *source_text;

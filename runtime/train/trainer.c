@@ -114,6 +114,22 @@ rec_status trainer_fetch(trainer *t) {
   return status ? status : c->ops->download(c, t->moment2, in->moment2, bytes);
 }
 
+// The weights that sequences start from, to the host.
+static rec_status fetch_starts(trainer *t) {
+  const train_model *m = t->of.model;
+  const compute *c = t->of.where;
+  rec_status status = REC_OK;
+  if (compute_is_host(c) || !t->in->learns) return REC_OK;
+  for (int i = 0; !status && i < m->state_count; i++) {
+    int p = m->states[i].learned;
+    if (p < 0) continue;
+    status = c->ops->download(c, trainer_parameter(t, t->weights, p),
+                              trainer_parameter(t, t->in->weights, p),
+                              m->parameters[p].elements * c->n->element_size);
+  }
+  return status;
+}
+
 static bool allocate(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
@@ -323,22 +339,34 @@ static void run_shard(void *context, int place, int worker) {
 }
 
 // The gradients of the shards of a part, and with several parts those of the parts before.
+static rec_status sum_numbers(trainer *t, int64_t place, int64_t count, double *squares) {
+  const compute *c = t->of.where;
+  int64_t offset = place * c->n->element_size;
+  char *sum = gradient_sum(t) + offset, *own = gradients_of(t, 0) + offset;
+  rec_status status = REC_OK;
+  for (int s = 1; !status && s < t->in->part_shards; s++)
+    status = c->ops->sum_into(c, own, gradients_of(t, s) + offset, count);
+  if (!status && sum != own)
+    status = t->in->part == 0 ? c->ops->copy(c, sum, own, count * c->n->element_size)
+                              : c->ops->sum_into(c, sum, own, count);
+  if (!status && t->in->part + 1 == t->block->accumulate)
+    status = c->ops->square_sum(c, sum, count, squares);
+  return status;
+}
+
 static void sum_piece(void *context, int number, int worker) {
   trainer *t = context;
   (void)worker;
   const piece *p = &t->in->pieces[number];
-  int64_t offset = p->place * t->of.n->element_size;
-  const compute *c = t->of.where;
-  char *sum = gradient_sum(t) + offset, *own = gradients_of(t, 0) + offset;
-  rec_status status = REC_OK;
-  for (int s = 1; !status && s < t->in->part_shards; s++)
-    status = c->ops->sum_into(c, own, gradients_of(t, s) + offset, p->count);
-  if (!status && sum != own)
-    status = t->in->part == 0 ? c->ops->copy(c, sum, own, p->count * c->n->element_size)
-                              : c->ops->sum_into(c, sum, own, p->count);
-  if (!status && t->in->part + 1 == t->block->accumulate)
-    status = c->ops->square_sum(c, sum, p->count, &t->in->squares[number]);
-  note_failure(t, status);
+  note_failure(t, sum_numbers(t, p->place, p->count, &t->in->squares[number]));
+}
+
+// On a device at once, with the gaps between parameters, which are zero.
+static void sum_gradients(trainer *t) {
+  if (compute_is_host(t->of.where))
+    train_pool_run(t->pool, t->in->piece_count, sum_piece, t);
+  else
+    note_failure(t, sum_numbers(t, 0, t->of.model->parameter_elements, t->in->squares));
 }
 
 static void step_piece(void *context, int number, int worker) {
@@ -394,7 +422,7 @@ static rec_status run_batch(trainer *t) {
   atomic_store(&in->failed, REC_OK);
   for (in->part = 0; in->part < t->block->accumulate; in->part++) {
     train_pool_run(t->pool, in->part_shards, run_shard, t);
-    if (!atomic_load(&in->failed)) train_pool_run(t->pool, in->piece_count, sum_piece, t);
+    if (!atomic_load(&in->failed)) sum_gradients(t);
     if (atomic_load(&in->failed)) return failure(t);
   }
   return REC_OK;
@@ -439,9 +467,11 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
   trainer_internals *in = t->in;
   double loss = 0;
   in->data = data;
+  rec_status status = fetch_starts(t);
+  if (status) return status;
   initial_states_fill(t, report);
   batch_fill(t);
-  rec_status status = run_batch(t);
+  status = run_batch(t);
   if (status) return status;
   for (int i = 0; i < t->shard_count; i++) loss += in->losses[i];
   report->loss = in->weight_sum > 0 ? loss / in->weight_sum : 0;

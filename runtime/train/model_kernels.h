@@ -1,0 +1,101 @@
+// The GPU kernels of models: what a model does beside its recurrences (compute.h). They know no model:
+// all sizes come with a launch. compiler/codegen/gpu_model*.c writes them, librec carries them as PTX
+// and for the executor, compute_gpu.c starts them. The two must agree on what follows.
+//
+// Each has one parameter, a struct of below. Names end in the type of rows, _f32 or _bf16; weights,
+// their gradients and moments are f32. Blocks have MODEL_THREADS threads, grids any number of blocks.
+// Sums have a fixed order.
+#ifndef REC_TRAIN_MODEL_KERNELS_H
+#define REC_TRAIN_MODEL_KERNELS_H
+
+#include <stdint.h>
+
+enum {
+  MODEL_THREADS = 256,
+  MODEL_TILE = 64,   // rows and columns of a product that a block makes at a time
+  MODEL_DEPTH = 16,  // of the two factors in shared memory
+  MODEL_SHARED_BYTES = 2 * MODEL_TILE * MODEL_DEPTH * 4,  // as much as any of them has
+  MODEL_PARTS = 64  // of the symbols, for gradients of a table
+};
+
+// F(name, parameter): every kernel, once for each type of rows.
+#define MODEL_KERNELS(F)                \
+  F(product, model_product)             \
+  F(weight_product, model_product)      \
+  F(column_sums, model_column_sums)     \
+  F(embed, model_embed)                 \
+  F(embed_backward, model_embed)        \
+  F(cross_entropy, model_cross_entropy) \
+  F(add, model_add)                     \
+  F(square_sums, model_square_sums)     \
+  F(adamw, model_adamw)                 \
+  F(round, model_round)
+
+enum {
+#define MODEL_KERNEL_NUMBER(name, parameter) MODEL_##name,
+  MODEL_KERNELS(MODEL_KERNEL_NUMBER)
+#undef MODEL_KERNEL_NUMBER
+      MODEL_KERNEL_COUNT
+};
+
+typedef struct model_rows {
+  void *data;
+  int64_t count, width, stride;
+} model_rows;
+
+// to[i][j] = (to[i][j] +) (bias[j] +) sum over k of a[i][k] b[k][j].
+//   product         a and `to` are rows, b weights, rounded to the type of rows
+//   weight_product  a and b are rows, `to` a weight's gradient
+typedef struct model_product {
+  const void *a, *b;
+  void *to;
+  const float *bias;  // NULL: none
+  int64_t rows, columns, depth;
+  int64_t a_row, a_column, b_row, b_column, to_row;  // numbers from one to the next
+  int64_t add;                                       // 0: `to` is overwritten
+} model_product;
+
+typedef struct model_column_sums {  // to[j] += sum over i of from[i][j]
+  model_rows from;
+  float *to;
+} model_column_sums;
+
+typedef struct model_embed {
+  const uint16_t *tokens;
+  model_rows rows;
+  float *table;  // [symbol][width]: read, or added to
+} model_embed;
+
+typedef struct model_cross_entropy {
+  model_rows logits;
+  model_rows d_logits;      // data NULL: not wanted; may be the logits' own memory
+  const uint16_t *targets;  // 65535: none
+  const float *weights;     // NULL: 1
+  float *losses;            // of each row
+  float scale;
+} model_cross_entropy;
+
+typedef struct model_add {  // to += from; to = 0 where from.data is NULL
+  model_rows to, from;
+} model_add;
+
+typedef struct model_square_sums {
+  model_rows from;
+  float *sums;  // by block
+} model_square_sums;
+
+typedef struct model_adamw {
+  float *values, *moment1, *moment2;
+  const float *gradient;
+  int64_t count;
+  float rate, beta1, beta2, epsilon, gradient_scale;
+  float spread, shrink;  // 1 / (1 - beta2^step), 1 - rate * decay
+} model_adamw;
+
+typedef struct model_round {  // weights in the type of rows
+  const float *from;
+  void *to;
+  int64_t count;
+} model_round;
+
+#endif
