@@ -3,7 +3,8 @@
  *   kernel: nest 1; nest 2; .. nest 9      ->      kernel: nest 1; nest 2; store environment; part 1(environment); ..
  *
  * LLVM's time grows faster than the length of a function. What a nest reads from its surroundings (tensors, strides,
- * buffers, indices) stands in `lower`; the environment is a struct of those values that are not constants.
+ * buffers, indices) stands in `lower`; the environment is a struct of those values that are not constants. A part loads
+ * all of it first; what its nests did not read is taken out again, and what no part read is not stored.
  */
 #include <string.h>
 
@@ -17,7 +18,11 @@ typedef struct outline {
   region region;
   LLVMTypeRef type; /* of the environment */
   ir environment;
-  emitter emitter; /* of the open part */
+  int count;          /* of its values */
+  ir *stores, *loads; /* of each; loads: of the open part */
+  bool *read;         /* by some part */
+  int before_nests;   /* instructions of the open part that only load */
+  emitter emitter;    /* of the open part */
   lower inside;
   bool open;
 } outline;
@@ -81,10 +86,21 @@ static void store_environment(outline *o) {
   for (int i = 0; i < list.count; i++) types[i] = LLVMTypeOf(*list.items[i]);
   o->type = LLVMStructTypeInContext(e->context, types, (unsigned)list.count, 0);
   o->environment = stack_slot(e, o->type, "environment");
+  o->count = list.count;
+  o->stores = ARENA_ARRAY(e->a, ir, list.count);
+  o->loads = ARENA_ARRAY(e->a, ir, list.count);
+  o->read = ARENA_ARRAY(e->a, bool, list.count);
   for (int i = 0; i < list.count; i++) {
-    LLVMBuildStore(e->b, *list.items[i],
-                   LLVMBuildStructGEP2(e->b, o->type, o->environment, (unsigned)i, ""));
+    ir address = LLVMBuildStructGEP2(e->b, o->type, o->environment, (unsigned)i, "");
+    o->stores[i] = LLVMBuildStore(e->b, *list.items[i], address);
   }
+}
+
+/* A load or store, and the address that it alone uses. */
+static void erase_access(ir access, unsigned address_operand) {
+  ir address = LLVMGetOperand(access, address_operand);
+  LLVMInstructionEraseFromParent(access);
+  LLVMInstructionEraseFromParent(address);
 }
 
 static void *copied(arena *a, const void *from, size_t size) {
@@ -128,16 +144,34 @@ static void open_part(outline *o) {
   for (int i = 0; i < list.count; i++) {
     ir address =
         LLVMBuildStructGEP2(o->emitter.b, o->type, LLVMGetParam(function, 0), (unsigned)i, "");
-    *list.items[i] = LLVMBuildLoad2(o->emitter.b, LLVMTypeOf(*list.items[i]), address, "");
+    o->loads[i] = LLVMBuildLoad2(o->emitter.b, LLVMTypeOf(*list.items[i]), address, "");
+    *list.items[i] = o->loads[i];
   }
+  o->before_nests = llvm_instruction_count(function);
   o->open = true;
 }
 
 static void close_part(outline *o) {
   if (!o->open) return;
+  for (int i = 0; i < o->count; i++) {
+    bool read = LLVMGetFirstUse(o->loads[i]) != NULL;
+    o->read[i] |= read;
+    if (!read) erase_access(o->loads[i], 0);
+  }
   LLVMBuildRetVoid(o->emitter.b);
   LLVMDisposeBuilder(o->emitter.b);
   o->open = false;
+}
+
+static bool is_long(const outline *o, const lower *at) {
+  int count = llvm_instruction_count(at->e->function);
+  return count - (o->open ? o->before_nests : 0) > LONG_FUNCTION;
+}
+
+static void erase_unread(outline *o) {
+  for (int i = 0; i < o->count; i++) {
+    if (!o->read[i]) erase_access(o->stores[i], 1);
+  }
 }
 
 void lower_region(lower *l, region r) {
@@ -146,7 +180,7 @@ void lower_region(lower *l, region r) {
     const plan_nest *nest = &l->p->nests.items[n];
     if (nest->region != r) continue;
     lower *at = o.open ? &o.inside : l;
-    if (!l->team && llvm_instruction_count(at->e->function) > LONG_FUNCTION) {
+    if (!l->team && is_long(&o, at)) {
       close_part(&o);
       open_part(&o);
       at = &o.inside;
@@ -154,5 +188,6 @@ void lower_region(lower *l, region r) {
     lower_nest(at, nest);
   }
   close_part(&o);
+  erase_unread(&o);
   lines_at(l->e, l->e->where);
 }

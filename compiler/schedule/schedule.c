@@ -397,6 +397,9 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
   return chosen;
 }
 
+/* Times the work of single steps that chunks may take where a block of GPU threads runs an instance. */
+enum { GPU_MORE_WORK = 8 };
+
 static bool try_linear_scan(scheduler *s, tile_program *step, const char **reason) {
   schedule_alternative steps = alternative(s, "step", step), chunks;
   tile_program *program = best_chunks(s, &chunks, reason);
@@ -404,10 +407,11 @@ static bool try_linear_scan(scheduler *s, tile_program *step, const char **reaso
   double ratio = total(&chunks) / total(&steps);
   *reason = arena_printf(s->a, "chunks of %d steps would cost %.2f times as much%s", chunks.chunk,
                          ratio, chunk_has_products(program) ? "" : ", for they have no products");
-  /* GPU threads that hold small states in registers need no products; for all others products are what there is. Without
-   * products a chunk only keeps more: each level of its scans goes through memory. */
-  bool wins = chunk_has_products(program) &&
-              (s->options.gpu ? choose_threads(s, step->grid) < 0 : ratio <= 1);
+  /* GPU threads that hold small states in registers need no products; blocks of them pass some ten barriers a step, in
+   * the time of many multiply-adds. Without products a chunk only keeps more: each level of its scans goes through memory.
+   */
+  double limit = !s->options.gpu ? 1 : choose_threads(s, step->grid) < 0 ? GPU_MORE_WORK : 0;
+  bool wins = chunk_has_products(program) && ratio <= limit;
   if (!wins && s->options.form != FORM_CHUNK) return false;
   chunk_kernels(
       s, program, step, false,
