@@ -20,11 +20,13 @@ $1 == "verdict" { context = $4; at[$3, $2] = $5; keep("reach", "generalises in l
 $1 == "accuracy" { keep("right", $4, $3, $2, $5); keep("exact", $4, $3, $2, $6); next }
 $1 == "accuracy_depth" { keep("depth", $4 ", depth " $5 " .. " $6, $3, $2, $7); next }
 $1 == "remembrance" { keep("remembrance", $4, $3, $2, $5); next }
+$1 == "overflow" { keep("growth", $4 ", head " $5, $3, $2, $10 == "inf" ? 1e301 : $10); next }
 $1 == "state_norm" { keep("norm", "layer " $5 ", position " $4, $3, $2, $8); next }
 
 # Places after the point that show the number.
 function text(x, table) {
   if (table == "reach") return sprintf("%d", x)
+  if (table == "growth") return x > 1e300 ? "grows" : sprintf("%.3g", x)
   if (table == "norm") return sprintf("%.2f", x)
   return sprintf("%.3f", x)
 }
@@ -94,5 +96,6 @@ END {
   print_table("depth", "length and depth, answers right")
   print_table("remembrance", "effective remembrance without the first")
   print_table("norm", "norm of the state")
+  print_table("growth", "bound of a state, any length")
   print ""
 }

@@ -3,9 +3,10 @@
 // Where every number of a state has a factor of its own, h_t = a_t h_{t-1} + u_t, and a and b are the largest |a_t| and |u_t| of a head,
 //
 //   |h_T| <= b (1 + a + .. + a^(T-1)) = b (1 - a^T) / (1 - a),   b T at a = 1
+//   |h_T| <= max_t |u_t| / (1 - |a_t|)                            at any T, since a_t h + u_t leaves no interval so wide
 //
-// of which no T overflows a type whose largest number is above b / (1 - a). u_t is what a step makes of the zero state; a_t what it
-// adds for a drawn state, by its numbers: two draws agree on that only where these do not mix.
+// u_t is what a step makes of the zero state; a_t what it adds for a drawn state, by its numbers: two draws agree on that only where
+// these do not mix.
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -21,16 +22,13 @@ static const struct {
 } types[] = {{"f16", 65504}, {"bf16", 3.3895313892515355e38}, {"f32", FLT_MAX}};
 enum { TYPES = sizeof types / sizeof *types };
 
-// Nearer to 1 than the differences of f32 can tell.
-static const double one = 1e-6;
-
 double overflow_bound(double a, double b, double steps) {
-  return fabs(a - 1) <= one ? b * steps : b * -expm1(steps * log(a)) / (1 - a);
+  return a == 1 ? b * steps : b * -expm1(steps * log(a)) / (1 - a);
 }
 
 double overflow_length(double a, double b, double most) {
   if (b <= 0) return INFINITY;
-  if (fabs(a - 1) <= one) return floor(most / b) + 1;
+  if (a == 1) return floor(most / b) + 1;
   double left = 1 - most * (1 - a) / b;  // a^T where the bound reaches it
   return left <= 0 ? INFINITY : fmax(1, floor(log(left) / log(a)) + 1);
 }
@@ -39,7 +37,15 @@ double overflow_length(double a, double b, double most) {
 
 typedef struct head_growth {
   double decay, input, largest;  // of a and u, and of h itself
+  double limit;                  // of |u| / (1 - |a|)
 } head_growth;
+
+static double steady(double a, double u) { return a < 1 ? u / (1 - a) : u > 0 ? INFINITY : 0; }
+
+// 1 where differences of the type cannot tell it from 1.
+static double rounded(const numeric *n, double a) {
+  return fabs(a - 1) <= (n->element_size == sizeof(double) ? 1e-13 : 1e-6) ? 1 : a;
+}
 
 typedef struct growth {
   int variable;              // of the kernel
@@ -97,8 +103,10 @@ static rec_status read_step(kernel_runs *r, growth *g, int64_t step, double *sec
     g->mixes |= !(fabs(g->first[i] - second[i]) <= 1e-5 * (1 + fabs(g->input[i])));
   for (int64_t e = 0; e < g->entries; e++) {
     head_growth *head = &g->heads[g->parts * e / g->state->head_elements % g->state->heads];
-    head->decay = fmax(head->decay, size_of(g, g->first, e));
-    head->input = fmax(head->input, size_of(g, g->input, e));
+    double a = rounded(r->n, size_of(g, g->first, e)), u = size_of(g, g->input, e);
+    head->decay = fmax(head->decay, a);
+    head->input = fmax(head->input, u);
+    head->limit = fmax(head->limit, steady(a, u));
     advance(g, g->first, e);
     head->largest = fmax(head->largest, size_of(g, g->h, e));
   }
@@ -150,17 +158,18 @@ static void write_state(const growth *g, int64_t time, FILE *csv) {
     return;
   }
   printf(
-      "    head        a          b  largest |h|     bound at T    in the limit  f16 from T   bf16 "
+      "    head        a          b  largest |h|     bound at T      at any T   f16 from T   bf16 "
       "from T  f32 from T\n");
   for (int64_t i = 0; i < g->state->heads; i++) {
     const head_growth *x = &g->heads[i];
-    double limit = x->decay < 1 - one ? x->input / (1 - x->decay) : INFINITY;
+    double bound = fmin(overflow_bound(x->decay, x->input, (double)time), x->limit);
     printf("    %4" PRId64 "  %9.6f  %9.3e    %9.3e      %9.3e       %9.3e", i, x->decay, x->input,
-           x->largest, overflow_bound(x->decay, x->input, (double)time), limit);
+           x->largest, bound, x->limit);
     fprintf(csv, "%s,%" PRId64 ",%.9g,%.9g,%.9g,%.9g,%.9g", g->state->name, i, x->decay, x->input,
-            x->largest, overflow_bound(x->decay, x->input, (double)time), limit);
+            x->largest, bound, x->limit);
     for (int k = 0; k < TYPES; k++) {
-      double length = overflow_length(x->decay, x->input, types[k].most);
+      double most = types[k].most;
+      double length = x->limit <= most ? INFINITY : overflow_length(x->decay, x->input, most);
       print_length(length);
       fprintf(csv, ",%.9g", length);
     }

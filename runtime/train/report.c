@@ -385,9 +385,9 @@ static void put_overflow(FILE *out, const session *s) {
     if (!e->overflow) continue;
     fprintf(out,
             "<h2>Growth of the states: %s</h2>\n<p>The largest decay a and input b of each head, "
-            "the largest number that was read, b (1 - a^T) / (1 - a) for T = %" PRId64
-            " and in the limit, and the first T at which it passes the largest number of a "
-            "type.</p>\n",
+            "the largest number that was read, a bound for T = %" PRId64
+            " and for any T, and the first T at which b (1 - a^T) / (1 - a) passes the largest "
+            "number of a type that the bound for any T passes.</p>\n",
             e->name, e->overflow);
     put_table(out, s, e, "overflow.csv");
   }
