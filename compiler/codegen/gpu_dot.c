@@ -77,12 +77,32 @@ static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, 
   loop_end(e, &loop);
 }
 
+static int lanes_of(const gpu_operands *o, const place_in_loops *at) {
+  return at->lanes && axis_in(o->c_axes, at->vector_axis) ? at->lanes : 0;
+}
+
+ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at) {
+  int lanes = lanes_of(o, at);
+  if (o->start != NO_TILE) return spread(l->e, lower_before_product(l, at, o->start), lanes);
+  if (o->add) return view_load(l, &o->c, at, o->c_axes);
+  return real_number(l->e, 0, lanes);
+}
+
+void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
+                  ir x) {
+  if (o->goes_on) {
+    lower_after_product(l, at, nest, x);
+  } else {
+    view_store(l, &o->c, at, o->c_axes, x);
+  }
+}
+
 static void store_block(lower *l, const place_in_loops *at, const gpu_product *p, const sums *s) {
   for (int r = 0; r < p->rows; r++) {
     for (int c = 0; c < p->columns; c++) {
       place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
       here.index[p->nest->dot.j] = s->j[c];
-      view_store(l, &p->o->c, &here, p->o->c_axes, load_real(l->e, s->slots[r][c], 0));
+      gpu_last_sum(l, p->nest, p->o, &here, load_real(l->e, s->slots[r][c], 0));
     }
   }
 }
@@ -94,8 +114,7 @@ static void start_block(lower *l, const place_in_loops *at, const gpu_product *p
       s->slots[r][c] = stack_slot(e, e->real, "sum");
       place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
       here.index[p->nest->dot.j] = s->j[c];
-      ir start = p->o->add ? view_load(l, &p->o->c, &here, p->o->c_axes) : real_number(e, 0, 0);
-      store_real(e, start, s->slots[r][c]);
+      store_real(e, gpu_first_sum(l, p->o, &here), s->slots[r][c]);
     }
   }
 }
@@ -154,10 +173,13 @@ void gpu_dot(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   const plan_dot *dot = &nest->dot;
   const plan_value *pv = &l->p->values[id];
-  gpu_operands o = {.add = pv->into != NO_TILE};
+  gpu_operands o = {.add = pv->into != NO_TILE, .start = NO_TILE};
+  if (nest->values.count > 1 && o.add) o.start = pv->into;
+  o.goes_on = nest->values.count > 1 && !o.add;
+  o.goes_on = o.goes_on || nest->results.count;
   o.a = operand(l, dot->a, dot->pack_a);
   o.b = operand(l, dot->b, dot->pack_b);
-  o.c = lower_buffer(l, o.add ? l->p->values[pv->into].buffer : pv->buffer);
+  if (!o.goes_on) o.c = lower_buffer(l, o.add ? l->p->values[pv->into].buffer : pv->buffer);
   if (o.add) {
     o.c = part_of_sum(l, l->p->values[pv->into].dot, o.c);
     o.minus = value(l, pv->into)->op == TILE_SUB;

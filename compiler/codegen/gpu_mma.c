@@ -24,12 +24,10 @@ typedef struct mma_operand {
 typedef struct mma {
   const plan_nest *nest;
   mma_operand a, b;
-  view c;
-  axis_set c_axes, summed;
+  const gpu_operands *operands;
   number_type type; /* f32: by tf32 */
   int depth;        /* steps of k in an instruction */
   int tiles;        /* of columns in a warp's block */
-  bool add, minus;
   /* at the block at hand */
   ir first_row, first_column; /* of the block */
   ir group, pair;             /* lane / 4, lane % 4 */
@@ -86,7 +84,7 @@ static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in
   where.index[o->line] = inside ? int_choose(e, inside, line, integer(e, 0)) : line;
   where.index[depth] = inside ? int_choose(e, inside, k, integer(e, 0)) : k;
   ir x = view_load(l, &o->v, &where, o->axes);
-  return inside ? choose(e, inside, x, real_number(e, 0, 0)) : x;
+  return inside ? choose(e, inside, x, real_number(e, 0, ir_lanes(x))) : x;
 }
 
 static ir packed(lower *l, const mma *p, ir low, ir high) {
@@ -94,8 +92,25 @@ static ir packed(lower *l, const mma *p, ir low, ir high) {
   return gpu_call(l->e, op, (ir[]){low, high}, 2);
 }
 
+/* Two numbers side by side are loaded together. */
+static bool has_pairs(lower *l, const mma_operand *o, int k) {
+  int64_t stride;
+  return size_of(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) &&
+         stride == 1;
+}
+
 static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
                   ir k) {
+  emitter *e = l->e;
+  int depth = p->nest->dot.k;
+  if (has_pairs(l, o, depth)) {
+    place_in_loops wide = *at;
+    wide.vector_axis = depth;
+    wide.lanes = 2;
+    ir both = number_at(l, p, o, &wide, line, k);
+    return packed(l, p, LLVMBuildExtractElement(e->b, both, integer(e, 0), ""),
+                  LLVMBuildExtractElement(e->b, both, integer(e, 1), ""));
+  }
   ir low = number_at(l, p, o, at, line, k), high = number_at(l, p, o, at, line, plus(l, k, 1));
   return packed(l, p, low, high);
 }
@@ -161,7 +176,7 @@ static void load_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir ou
     matrices_of_a(l, p, at, k, out);
   }
   ir signs = LLVMConstInt(e->i32, is_tf32(p) ? 0x80000000u : 0x80008000u, 0);
-  for (int r = 0; p->minus && r < 4; r++) out[r] = LLVMBuildXor(e->b, out[r], signs, "");
+  for (int r = 0; p->operands->minus && r < 4; r++) out[r] = LLVMBuildXor(e->b, out[r], signs, "");
 }
 
 static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]) {
@@ -233,36 +248,55 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
   loop_end(e, &loop);
 }
 
-/* Calls for each number of the result that this lane holds. */
-typedef void sum_function(lower *l, const mma *p, const place_in_loops *at, ir slot);
+/* Calls for each number of the result that this lane holds, or each pair side by side: `slots` are theirs. */
+typedef void sum_function(lower *l, const mma *p, const place_in_loops *at, const ir *slots);
 
-static void load_sum(lower *l, const mma *p, const place_in_loops *at, ir slot) {
-  store_real(l->e, view_load(l, &p->c, at, p->c_axes), slot);
+static void start_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+  emitter *e = l->e;
+  ir x = gpu_first_sum(l, p->operands, at);
+  for (int i = 0; i < (at->lanes ? at->lanes : 1); i++)
+    store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
 }
 
-static void store_sum(lower *l, const mma *p, const place_in_loops *at, ir slot) {
-  view_store(l, &p->c, at, p->c_axes, load_real(l->e, slot, 0));
+static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+  emitter *e = l->e;
+  ir x = load_real(e, slots[0], 0);
+  if (at->lanes) {
+    ir first = LLVMBuildInsertElement(e->b, LLVMGetPoison(real_type(e, 2)), x, integer(e, 0), "");
+    x = LLVMBuildInsertElement(e->b, first, load_real(e, slots[1], 0), integer(e, 1), "");
+  }
+  gpu_last_sum(l, p->nest, p->operands, at, x);
+}
+
+/* Neighbours in a row belong to one lane. Rows of results end where the sequence does, so time is in no vector. */
+static bool in_pairs(lower *l, const mma *p) {
+  int j = p->nest->dot.j;
+  bool time = j == l->p->program->time_axis && p->nest->results.count;
+  return size_of(l, j) % 2 == 0 && !time;
 }
 
 static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_function *body) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
+  int step = in_pairs(l, p) ? 2 : 1;
   bool whole =
       size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
   for (int tile = 0; tile < p->tiles; tile++) {
-    for (int r = 0; r < 4; r++) {
+    for (int r = 0; r < 4; r += step) {
       place_in_loops where = *at;
       ir row = plus(l, int_add(e, p->first_row, p->group), r / 2 * 8);
       ir column = plus(l, p->first_column, tile * TILE_COLUMNS + r % 2);
       column = int_add(e, column, int_mul(e, p->pair, integer(e, 2)));
       where.index[dot->i] = row;
       where.index[dot->j] = column;
+      where.vector_axis = step == 2 ? dot->j : -1;
+      where.lanes = step == 2 ? 2 : 0;
       emit_branch branch = {0};
       if (!whole) {
         ir inside = LLVMBuildAnd(e->b, below(l, row, dot->i), below(l, column, dot->j), "");
         branch = branch_begin(e, inside);
       }
-      body(l, p, &where, p->sums[tile][r]);
+      body(l, p, &where, &p->sums[tile][r]);
       if (!whole) branch_end(e, &branch);
     }
   }
@@ -289,9 +323,9 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
       store_real(e, real_number(e, 0, 0), p->sums[tile][r]);
     }
   }
-  if (p->add) each_sum(l, p, &at, load_sum);
-  summed_loops(l, p, &at, p->summed);
-  each_sum(l, p, &at, store_sum);
+  if (p->operands->add) each_sum(l, p, &at, start_sums);
+  summed_loops(l, p, &at, p->operands->summed);
+  each_sum(l, p, &at, finish_sums);
 }
 
 /* ---- the product ---- */
@@ -307,13 +341,10 @@ bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *d
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   emitter *e = l->e;
   const plan_dot *dot = &nest->dot;
-  mma p = {.nest = nest, .type = l->m->dtype, .add = operands->add, .minus = operands->minus};
+  mma p = {.nest = nest, .type = l->m->dtype, .operands = operands};
   p.depth = number_is_narrow(p.type) ? 16 : 8;
   p.a = (mma_operand){.v = operands->a, .axes = operands->a_axes, .line = dot->i};
   p.b = (mma_operand){.v = operands->b, .axes = operands->b_axes, .line = dot->j};
-  p.c = operands->c;
-  p.c_axes = operands->c_axes;
-  p.summed = operands->summed;
   choose_way(l, &p, &p.a, dot->k, TILE_ROWS);
   choose_way(l, &p, &p.b, dot->k, TILE_COLUMNS);
   loop_axes around = lower_by_rank(l, operands->around);

@@ -31,12 +31,18 @@ typedef struct gpu_operands {
   axis_set a_axes, b_axes, c_axes;
   axis_set summed, around; /* beside k; beside i and j */
   bool add, minus;
+  tile_id start; /* the sum that starts with something else than what is in c; NO_TILE */
+  bool goes_on;  /* there is no c: what is behind the product takes it */
 } gpu_operands;
+
+/* gpu_dot.c: the sums at a place, which may be a vector along j, before and after the product. */
+ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at);
+void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
+                  ir x);
 
 /* gpu_dot.c */
 void gpu_dot(lower *l, const plan_nest *nest);
 /* gpu_mma.c: on tensor cores. */
-bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands);
 
 #endif

@@ -332,6 +332,24 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
   lower_forget(l);
 }
 
+void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x) {
+  lower_forget(l);
+  read_states_first(l, at, nest);
+  l->memo[nest->values.items[0]] = x;
+  for (int i = 1; i < nest->values.count; i++) compute_point(l, at, nest->values.items[i]);
+  for (int i = 0; i < nest->results.count; i++) store_result(l, at, nest->results.items[i]);
+  lower_forget(l);
+}
+
+ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum) {
+  const tile_value *v = value(l, sum);
+  tile_id x = v->args[0] == l->p->values[sum].dot ? v->args[1] : v->args[0];
+  lower_forget(l);
+  ir start = lower_value_at(l, at, x);
+  lower_forget(l);
+  return start;
+}
+
 static void start_sums(lower *l, const points *n, ir *slots, int lanes) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];

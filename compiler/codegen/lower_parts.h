@@ -42,6 +42,10 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 /* lower.c */
 /* Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller. */
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);
+/* GPU: what is behind the product in its nest, at a place where the product is x. */
+void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
+/* GPU: what the sum starts with that the product of the nest is added to. */
+ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum);
 loop_axes lower_by_rank(const lower *l, axis_set axes);
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
                       nest_function *inner, void *data);

@@ -682,7 +682,10 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   plan_hold_values(&q);
   plan_share_sum_buffers(&q);
   plan_states(&q);
-  if (m->kind == MAP_BLOCK) plan_order_nests(&q);
+  if (m->kind == MAP_BLOCK) {
+    plan_order_nests(&q);
+    plan_join_nests(&q);
+  }
   plan_narrow_operands(m, q.p);
   plan_find_lives(&q);
   plan_place_buffers(&q);

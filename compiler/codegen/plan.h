@@ -107,7 +107,7 @@ typedef struct plan_nest {
   axis_set axes, over;
   bool lane;
   int instructions; /* about: nests stay small enough for one function */
-  VEC(tile_id) values;
+  VEC(tile_id) values; /* GPU, DOT: behind the product, the sum that starts it or what goes on with it at each point */
   VEC(int) results; /* of the program, stored at each point */
   plan_dot dot;
   tile_id packed; /* PACK: the value, and its copy */
@@ -163,6 +163,8 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
 /* The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes. */
 tile_id plan_product_of(const tile_program *program, tile_id operand);
+/* gpu_mma.c: whether a product is made on tensor cores. */
+bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
 char *plan_print(arena *a, const plan *p);
 
 #endif

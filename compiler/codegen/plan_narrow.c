@@ -29,6 +29,11 @@ static void widen_below(narrowing *n, tile_id id) {
   for (int k = 0; k < tile_arity(v->op); k++) widen_below(n, v->args[k]);
 }
 
+/* Behind a product, what goes on with it. */
+static nest_kind kind_of(const plan_nest *nest, int position) {
+  return nest->kind == NEST_DOT && position > 0 ? NEST_POINTS : nest->kind;
+}
+
 static bool is_written_once(const narrowing *n, tile_id id, nest_kind kind) {
   if (n->p->values[id].dot != NO_TILE) return false;
   if (kind == NEST_DOT) return n->p->values[id].into == NO_TILE;
@@ -39,12 +44,13 @@ static void read_nest(narrowing *n, const plan_nest *nest) {
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
     const tile_value *v = value_of(n, id);
-    if (!is_written_once(n, id, nest->kind)) {
+    nest_kind kind = kind_of(nest, i);
+    if (!is_written_once(n, id, kind)) {
       widen_buffer(n, n->p->values[id].buffer);
       if (n->p->values[id].into != NO_TILE)
         widen_buffer(n, n->p->values[n->p->values[id].into].buffer);
     }
-    for (int k = 0; nest->kind != NEST_DOT && k < tile_arity(v->op); k++)
+    for (int k = 0; kind != NEST_DOT && k < tile_arity(v->op); k++)
       widen_below(n, v->args[k]);
   }
   for (int i = 0; i < nest->results.count; i++)

@@ -36,6 +36,9 @@ void plan_inline_cheap(planner *q);
 /* plan_order.c: the order of nests in which least is alive at one time. */
 void plan_order_nests(planner *q);
 
+/* plan_join.c: what is elementwise around a product becomes part of its nest. */
+void plan_join_nests(planner *q);
+
 /* plan_product.c */
 int plan_highest_rank(const planner *q, axis_set axes);
 bool plan_is_blocked_dot(const planner *q, tile_id id);

@@ -1,0 +1,173 @@
+/* GPU: what is elementwise before and after a product becomes part of it.
+ *
+ *   points [P,N] %43 = %state * %decay              dot [P,N] %42 from %43, stored as the sum %43
+ *   dot [P,N] %42, added to %43              ->
+ *   dot [t,s] %16                                   dot [t,s] %16, %25
+ *   points [t,s] %25 = %16 * %decay
+ *
+ * Sums of a product lie in registers: a warp starts them with what the product is added to, and goes on with them where
+ * nothing else needs the product. It is never stored then, and no barrier stands between.
+ */
+#include "plan_parts.h"
+
+enum { MOST_WORK = 60 };
+
+/* How nest `n` reads the value. */
+typedef struct reading {
+  bool reads, moved;
+} reading;
+
+static void read_below(const planner *q, tile_id from, tile_id id, bool moved, reading *r) {
+  if (from == id) {
+    r->reads = true;
+    r->moved = r->moved || moved;
+    return;
+  }
+  if (!plan_at_hand(q->p, from)) return;
+  const tile_value *v = value(q, from);
+  for (int k = 0; k < tile_arity(v->op); k++)
+    read_below(q, v->args[k], id, moved || plan_moves_index(v->op), r);
+}
+
+static reading reading_of(const planner *q, int n, tile_id id) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  reading r = {false, false};
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    for (int k = 0; k < tile_arity(v->op); k++) read_below(q, v->args[k], id, false, &r);
+  }
+  for (int i = 0; i < nest->results.count; i++)
+    read_below(q, q->program->results.items[nest->results.items[i]].value, id, false, &r);
+  if (nest->kind == NEST_PACK) read_below(q, nest->packed, id, true, &r);
+  return r;
+}
+
+static bool reduces(const planner *q, const plan_nest *nest) {
+  for (int i = 0; i < nest->values.count; i++) {
+    if (plan_is_reduction(value(q, nest->values.items[i])->op)) return true;
+  }
+  return nest->over;
+}
+
+static bool same_points(const planner *q, const plan_nest *points, tile_id product) {
+  return points->kind == NEST_POINTS && !points->lane && !reduces(q, points) &&
+         points->axes == plan_tile_axes(q->m, value(q, product)->axes);
+}
+
+static void remove_nest(planner *q, int n) {
+  plan *p = q->p;
+  for (int i = n; i + 1 < p->nests.count; i++) p->nests.items[i] = p->nests.items[i + 1];
+  p->nests.count--;
+  for (int id = 0; id < q->program->values.count; id++) {
+    plan_value *pv = &p->values[id];
+    if (pv->nest > n) pv->nest--;
+    if (pv->start > n) pv->start--;
+  }
+}
+
+static bool is_product(const planner *q, int n) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  return nest->kind == NEST_DOT && nest->values.count == 1;
+}
+
+/* ---- before ---- */
+
+/* Is nest n nothing but the first operand of the sum that nest n + 1 adds its product to? */
+static bool starts_next(const planner *q, int n) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  if (n + 1 >= p->nests.count || !is_product(q, n + 1)) return false;
+  tile_id product = p->nests.items[n + 1].values.items[0];
+  if (nest->region != p->nests.items[n + 1].region || !same_points(q, nest, product)) return false;
+  if (nest->values.count != 1 || nest->results.count) return false;
+  tile_id sum = nest->values.items[0];
+  const plan_value *pv = &p->values[sum];
+  if (pv->dot != product || p->values[product].into != sum) return false;
+  const tile_value *v = value(q, sum);
+  tile_id x = v->args[0] == product ? v->args[1] : v->args[0];
+  return p->values[x].buffer != pv->buffer || pv->buffer < 0;
+}
+
+static void join_before(planner *q, int n) {
+  tile_id sum = q->p->nests.items[n].values.items[0];
+  vec_push(q->a, &q->p->nests.items[n + 1].values, sum);
+  remove_nest(q, n);
+  q->p->values[sum].start = q->p->values[sum].nest;
+}
+
+/* ---- after ---- */
+
+static bool is_argument(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (v->op == TILE_ARGUMENT) return q->program->arguments.items[v->index].time;
+  return plan_is_inline(v->op) && tile_arity(v->op) == 1 && is_argument(q, v->args[0]);
+}
+
+/* Tokens are there all the time: a product of them may wait. */
+static bool may_wait(const planner *q, const plan_dot *dot) {
+  return dot->pack_a < 0 && dot->pack_b < 0 && is_argument(q, dot->a) && is_argument(q, dot->b);
+}
+
+static bool shares_buffer(const planner *q, tile_id id) {
+  for (int other = 0; other < q->program->values.count; other++) {
+    if (other != id && q->p->values[other].buffer == q->p->values[id].buffer) return true;
+  }
+  return false;
+}
+
+/* The one nest that goes on with the product of nest n point by point; -1: there is none. */
+static int goes_on(const planner *q, int n) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  tile_id id = nest->values.items[0];
+  const plan_value *pv = &p->values[id];
+  if (pv->into != NO_TILE || pv->held != HELD_BUFFER || shares_buffer(q, id)) return -1;
+  if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent)
+    return -1;
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *r = &q->program->results.items[i];
+    reading state = {false, false};
+    if (plan_is_carried_role(r->place.role)) read_below(q, r->value, id, false, &state);
+    if (state.reads) return -1;
+  }
+  int found = -1;
+  for (int k = 0; k < p->nests.count; k++) {
+    reading r = reading_of(q, k, id);
+    if (!r.reads) continue;
+    if (r.moved || found >= 0 || k < n) return -1;
+    found = k;
+  }
+  if (found < 0 || p->nests.items[found].region != nest->region) return -1;
+  const plan_nest *points = &p->nests.items[found];
+  if (!same_points(q, points, id) || points->instructions > MOST_WORK) return -1;
+  return found == n + 1 || may_wait(q, &nest->dot) ? found : -1;
+}
+
+/* The product moves to the nest that goes on with it. */
+static void join_after(planner *q, int n, int points) {
+  plan *p = q->p;
+  plan_nest joined = p->nests.items[n], *other = &p->nests.items[points];
+  tile_id id = joined.values.items[0];
+  joined.instructions += other->instructions;
+  for (int i = 0; i < other->values.count; i++)
+    vec_push(q->a, &joined.values, other->values.items[i]);
+  joined.results.count = 0;
+  for (int i = 0; i < other->results.count; i++)
+    vec_push(q->a, &joined.results, other->results.items[i]);
+  *other = joined;
+  p->values[id].held = HELD_NEST;
+  p->values[id].buffer = -1;
+  p->values[id].nest = p->values[id].start = points;
+  remove_nest(q, n);
+}
+
+void plan_join_nests(planner *q) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    if (starts_next(q, n)) join_before(q, n--);
+  }
+  for (int n = 0; n < q->p->nests.count; n++) {
+    if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;
+    int points = goes_on(q, n);
+    if (points >= 0) join_after(q, n--, points);
+  }
+}
