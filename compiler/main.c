@@ -25,6 +25,9 @@ static const char usage_text[] =
     "  --target LIST                     of host, sm_80, sm_90a, sm_100a, sm_120, simt, all, none, "
     "with commas\n"
     "                                    between (default: host and sm_80; models: host)\n"
+    "  --ptxas PATH|none                 machine code for the GPUs of --target beside their PTX "
+    "(default: the\n"
+    "                                    ptxas in the path, where there is one)\n"
     "  --tf32                            GPU: products of f32 numbers with 10 bits behind the "
     "point\n"
     "  --shared-memory KIB                      GPU: what a thread block may have (default 99: every device does)\n"
@@ -152,6 +155,9 @@ static int read_option(arena *a, interner *names, compile_options *options, char
       return usage_error("--from=recurrence, --from=tile or --from=manifest", value);
   } else if ((value = value_of(args, count, i, "--export"))) {
     vec_push(a, &options->exported, value);
+  } else if ((value = value_of(args, count, i, "--ptxas"))) {
+    if (!*value) return usage_error("--ptxas with a path, or none", value);
+    options->ptxas = value;
   } else if (strcmp(arg, "-g") == 0) {
     options->lines = true;
   } else if ((value = value_of(args, count, i, "--shared-memory"))) {

@@ -40,6 +40,7 @@ typedef struct compile_options {
   unsigned gpu_targets;          /* its GPUs: bits 1 << GPU_SM_80, .. */
   bool check;                    /* --check */
   bool lines;                    /* -g */
+  const char *ptxas;             /* --ptxas, or NULL: the one in the path, with --target */
   bool check_only, write_dependencies, time_report;
 } compile_options;
 

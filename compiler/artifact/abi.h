@@ -184,7 +184,11 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented);
  * points. */
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
 
-/* Adds the PTX of a library to what codegen_compile puts into it. */
+/* Gives the images their cubins by running `ptxas` (a path, or a name in $PATH), all at one time; `lines`: with those of -g.
+ * NULL, or one line that says why some have none. */
+const char *artifact_assemble(arena *a, const char *ptxas, bool lines, codegen_gpu_object *gpu);
+
+/* Adds the PTX and cubins of a library to what codegen_compile puts into it. */
 void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_object *gpu);
 
 /* Links the compiled objects (`gpu`: NULL without a GPU target) with the support code and writes the

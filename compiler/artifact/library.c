@@ -61,36 +61,52 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
                          blobs.count,   thunks.items,  thunks.count};
 }
 
-/* rec_gpu_images, and the PTX that it points to. */
+/* rec_gpu_images being made, and the code that it points to. */
+typedef struct image_list {
+  arena *arena;
+  VEC(codegen_blob) blobs;
+  VEC(rec_gpu_image) images;
+  VEC(codegen_address) addresses;
+} image_list;
+
+static void add_image(image_list *list, const char *kind, const codegen_gpu_image *image,
+                      int32_t devices, const char *code, size_t bytes) {
+  arena *a = list->arena;
+  const char *symbol =
+      arena_printf(a, "%s.%s%s", images_symbol, codegen_gpu_target_name(image->target), kind);
+  size_t at = sizeof(rec_gpu_images) + sizeof(rec_gpu_image) * (size_t)list->images.count;
+  vec_push(a, &list->addresses,
+           (codegen_address){(int64_t)(at + offsetof(rec_gpu_image, code)), symbol});
+  vec_push(a, &list->images,
+           (rec_gpu_image){.capability = codegen_gpu_capability(image->target),
+                           .devices = devices});
+  vec_push(a, &list->blobs, (codegen_blob){symbol, code, (int64_t)bytes, NULL, 0, false});
+}
+
 void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_object *gpu) {
-  VEC(codegen_blob) blobs = {0};
-  VEC(rec_gpu_image) images = {0};
-  VEC(codegen_address) addresses = {0};
-  for (int i = 0; i < contents->blob_count; i++) vec_push(a, &blobs, contents->blobs[i]);
+  image_list list = {.arena = a};
+  for (int i = 0; i < contents->blob_count; i++) vec_push(a, &list.blobs, contents->blobs[i]);
   for (int i = 0; i < gpu->images.count; i++) {
     const codegen_gpu_image *image = &gpu->images.items[i];
     if (image->target == GPU_SIMT) continue;
-    const char *symbol =
-        arena_printf(a, "%s.%s", images_symbol, codegen_gpu_target_name(image->target));
-    size_t at = sizeof(rec_gpu_images) + sizeof(rec_gpu_image) * (size_t)images.count;
-    vec_push(a, &addresses,
-             (codegen_address){(int64_t)(at + offsetof(rec_gpu_image, ptx)), symbol});
-    vec_push(a, &images,
-             (rec_gpu_image){.capability = codegen_gpu_capability(image->target),
-                             .exact = codegen_gpu_exact(image->target)});
-    vec_push(a, &blobs,
-             (codegen_blob){symbol, image->text, (int64_t)strlen(image->text) + 1, NULL, 0, false});
+    bool exact = codegen_gpu_exact(image->target);
+    add_image(&list, "", image, exact ? REC_GPU_EXACT : REC_GPU_LATER, image->text,
+              strlen(image->text) + 1);
+    if (image->cubin)
+      add_image(&list, ".cubin", image, exact ? REC_GPU_EXACT_CUBIN : REC_GPU_CUBIN, image->cubin,
+                image->cubin_bytes);
   }
-  if (!images.count) return;
-  size_t bytes = sizeof(rec_gpu_images) + sizeof(rec_gpu_image) * (size_t)images.count;
+  int count = list.images.count;
+  if (!count) return;
+  size_t bytes = sizeof(rec_gpu_images) + sizeof(rec_gpu_image) * (size_t)count;
   rec_gpu_images *table = arena_alloc(a, bytes);
-  table->count = images.count;
-  memcpy(table->items, images.items, sizeof(rec_gpu_image) * (size_t)images.count);
-  vec_push(a, &blobs,
-           (codegen_blob){images_symbol, table, (int64_t)bytes, addresses.items, addresses.count,
-                          false});
-  contents->blobs = blobs.items;
-  contents->blob_count = blobs.count;
+  table->count = count;
+  memcpy(table->items, list.images.items, sizeof(rec_gpu_image) * (size_t)count);
+  vec_push(a, &list.blobs,
+           (codegen_blob){images_symbol, table, (int64_t)bytes, list.addresses.items,
+                          list.addresses.count, false});
+  contents->blobs = list.blobs.items;
+  contents->blob_count = list.blobs.count;
 }
 
 /* Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path

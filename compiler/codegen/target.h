@@ -158,6 +158,8 @@ typedef struct codegen_gpu_image {
   codegen_gpu_target target;
   const char *text; /* PTX, or with options.text LLVM IR of what the executor runs */
   link_object object; /* GPU_SIMT: to be linked into the library */
+  const char *cubin;  /* machine code (artifact_assemble); NULL: none */
+  size_t cubin_bytes;
 } codegen_gpu_image;
 
 typedef struct codegen_gpu_options {

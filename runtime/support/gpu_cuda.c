@@ -1,6 +1,6 @@
 /* The device CUDA: kernels are PTX in the library, loaded by the driver once for each context.
  *
- *   images (PTX for sm_80, ..) --the best for the device--> module of the caller's context --> cuLaunchKernel on its stream
+ *   images (PTX for sm_80, .., cubins) --the best for the device--> module of the caller's context --> cuLaunchKernel on its stream
  *
  * Nothing waits for the device. Work may be captured into a graph: a module is loaded in the relaxed mode, in which
  * capturing allows it. */
@@ -49,13 +49,28 @@ static rec_status compute_capability(const cuda_driver *d, cuda_device device, i
   return status;
 }
 
-/* The image for just this capability, or the one for the highest that is not above it. */
-static const rec_gpu_image *best_image(const rec_gpu_images *images, int capability) {
+static bool is_cubin(const rec_gpu_image *image) {
+  return image->devices == REC_GPU_CUBIN || image->devices == REC_GPU_EXACT_CUBIN;
+}
+
+static bool is_for(const rec_gpu_image *image, int capability) {
+  switch (image->devices) {
+    case REC_GPU_LATER: return image->capability <= capability;
+    case REC_GPU_CUBIN:
+      return image->capability <= capability && image->capability / 10 == capability / 10;
+    default: return image->capability == capability;
+  }
+}
+
+/* The image for the highest capability that is not above the device's, as a cubin if there is one; `ptx`: no cubin. */
+static const rec_gpu_image *best_image(const rec_gpu_images *images, int capability, bool ptx) {
   const rec_gpu_image *best = NULL;
   for (int64_t i = 0; i < images->count; i++) {
     const rec_gpu_image *image = &images->items[i];
-    bool fits = image->exact ? image->capability == capability : image->capability <= capability;
-    if (fits && (!best || image->capability > best->capability)) best = image;
+    if (!is_for(image, capability) || (ptx && is_cubin(image))) continue;
+    bool better = !best || image->capability > best->capability ||
+                  (image->capability == best->capability && is_cubin(image));
+    if (better) best = image;
   }
   return best;
 }
@@ -78,7 +93,7 @@ static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image,
   int mode = CUDA_CAPTURE_RELAXED;
   d->capture_mode(&mode);
   rec_status status =
-      cuda_check(d, d->module_load(module, image->ptx, 2, options, values), "cuModuleLoadDataEx", NULL);
+      cuda_check(d, d->module_load(module, image->code, 2, options, values), "cuModuleLoadDataEx", NULL);
   d->capture_mode(&mode);
   if (status == REC_OK || !log[0]) return status;
   for (char *c = log; *c; c++)
@@ -101,11 +116,14 @@ static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images
   int capability = 0;
   status = compute_capability(d, device, &capability);
   if (status != REC_OK) return status;
-  const rec_gpu_image *image = best_image(images, capability);
+  const rec_gpu_image *image = best_image(images, capability, false);
   if (!image) return refuse_device(images, capability);
   loaded_module *fresh = malloc(sizeof *fresh);
   if (!fresh) return rec_fail(REC_ERROR_MEMORY, "no memory for a module");
   status = load_image(d, image, module);
+  /* a driver older than the cubin's ptxas refuses it */
+  if (status != REC_OK && is_cubin(image))
+    status = load_image(d, best_image(images, capability, true), module);
   if (status != REC_OK) {
     free(fresh);
     return status;

@@ -93,12 +93,16 @@ typedef struct rec_table_gpu_kernel {
   int32_t threads, shared_bytes, parameter_bytes, unused;
 } rec_table_gpu_kernel;
 
-/* The library's code for NVIDIA GPUs, one image for each target. */
+/* The library's code for NVIDIA GPUs, an image for each target, and one more where there is a cubin. */
 typedef struct rec_gpu_image {
   int32_t capability;          /* 80: compute capability 8.0 */
-  int32_t exact;               /* not for later ones */
-  const char *ptx;             /* ends with a NUL */
+  int32_t devices;             /* REC_GPU_.. */
+  const char *code;            /* PTX, which ends with a NUL, or a cubin */
 } rec_gpu_image;
+
+/* Which devices an image is for: PTX for this capability and later ones, or for this one alone; a cubin for this one and later
+ * ones with the same first number, or for this one alone. */
+enum { REC_GPU_LATER, REC_GPU_EXACT, REC_GPU_CUBIN, REC_GPU_EXACT_CUBIN };
 
 typedef struct rec_gpu_images {
   int64_t count;               /* at least 1 */

@@ -1,11 +1,12 @@
 // A libcuda.so.1 for tests: a CUDA driver whose GPU is the executor (runtime/simt) of the library under test.
 //
-// Its memory is the host's, but only what cuMemAlloc gave is taken for the GPU's. A module is the PTX that was loaded; a kernel
-// must have an .entry in it and is run by the code of the same name that the library has for the executor, found in the
-// library's table of symbols. What is asked of it goes, a line a call, into the file $CUDA_LOG.
+// Its memory is the host's, but only what cuMemAlloc gave is taken for the GPU's. A module is the PTX that was loaded, or what
+// begins like a cubin; a kernel must have an .entry in PTX and is run by the code of the same name that the library has for the
+// executor, found in the library's table of symbols. What is asked of it goes, a line a call, into the file $CUDA_LOG.
 //
 //   CUDA_CAPABILITY   of the device, 90 if not set         CUDA_DEVICES   how many there are, 1
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
+//   CUDA_CUBINS       0: machine code is refused
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library
 #include <dlfcn.h>
 #include <elf.h>
@@ -197,6 +198,10 @@ typedef struct loaded_kernel {
 EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
   (void)count, (void)options, (void)values;
   *module = (void *)(uintptr_t)image;
+  if (memcmp(image, "\177ELF", 4) == 0) {
+    if (number_of("CUDA_CUBINS", 1) == 0) return INVALID_IMAGE;
+    return called("cuModuleLoadDataEx", " cubin%s", (const char *)image + 4);
+  }
   const char *target = strstr(image, ".target ");
   if (!target) return INVALID_IMAGE;
   return called("cuModuleLoadDataEx", " %.*s", (int)strcspn(target, "\n,"), target);
@@ -238,7 +243,7 @@ static void *find_symbol(const void *image, const char *name) {
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
   char entry[256];
   snprintf(entry, sizeof entry, ".entry %s(", name);
-  if (!strstr(module, entry)) return NOT_FOUND;
+  if (memcmp(module, "\177ELF", 4) != 0 && !strstr(module, entry)) return NOT_FOUND;
   static loaded_kernel kernels[64];
   loaded_kernel *k = kernels;
   while (k->name && strcmp(k->name, name) != 0) k++;
