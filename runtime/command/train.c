@@ -5,11 +5,13 @@
 #include "runtime/command/command.h"
 #include "runtime/train/session.h"
 
-#define SHARED_OPTIONS                                                                           \
-  "  --runs DIR        where runs are kept (default: runs)\n"                                    \
-  "  --data FILE       text in place of the one that the program names\n"                        \
-  "  --threads N       threads (default: one for each processor); results do not depend on it\n" \
-  "  --seed N          in place of the seed of every train block\n"                              \
+#define SHARED_OPTIONS                                                                            \
+  "  --runs DIR        where runs are kept (default: runs)\n"                                     \
+  "  --data FILE       text in place of the one that the program names\n"                         \
+  "  --threads N       threads (default: one for each processor); results do not depend on it\n"  \
+  "  --device D        host (default); cuda, a GPU; simt, the GPU's code run and checked on the " \
+  "CPU\n"                                                                                         \
+  "  --seed N          in place of the seed of every train block\n"                               \
   "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n"
 
 const char train_usage[] =
@@ -22,9 +24,7 @@ const char train_usage[] =
     "\n"
     "  --resume          continue where the checkpoints are, to the same weights, bit for bit\n"
     "  --checkpoint-steps N, --checkpoint-seconds N    how often a checkpoint is written (default: "
-    "every 30 seconds)\n"
-    "  --device D        host (default); cuda, a GPU; simt, the GPU's code run and checked on the "
-    "CPU\n" SHARED_OPTIONS;
+    "every 30 seconds)\n" SHARED_OPTIONS;
 
 const char evaluate_usage[] =
     "rec evaluate FILE [BLOCK...]\n"
@@ -67,8 +67,8 @@ static bool read_option(words *w, train_request *r, bool train) {
   if (take_number(w, "--threads", 1, &number))
     return r->options.threads = number < 1024 ? (int)number : 1024, true;
   if (take_number(w, "--seed", 0, &r->options.seed)) return r->options.has_seed = true;
-  if (!train) return false;
   if (take_value(w, "--device", &device)) return take_device(w, r, device);
+  if (!train) return false;
   if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;
   if (take_number(w, "--checkpoint-seconds", 1, &number))
     return r->options.checkpoint_seconds = (double)number, true;

@@ -34,12 +34,12 @@ typedef struct found_counts {
 typedef struct accuracy {
   trained_model of;
   uint64_t seed;
-  bool learned;     // from the learned states
-  train_task task;  // of one length
-  int64_t tokens;   // of a sequence
-  int at_once;      // sequences of a task of the pool
-  void *weights;
-  found_counts *found;  // by task of the pool
+  bool learned;           // from the learned states
+  train_task task;        // of one length
+  int64_t tokens;         // of a sequence
+  int at_once;            // sequences of a task of the pool
+  void *weights, *there;  // there: where the model runs
+  found_counts *found;    // by task of the pool
   atomic_int failed;
   char message[512];
 } accuracy;
@@ -128,7 +128,7 @@ static rec_status read_window(reading *r, int64_t from, int64_t time, int turn) 
                 .targets = r->window_targets,
                 .before = r->before,
                 .after = r->after};
-  rec_status status = executor_hits(r->x, a->weights, &part, r->hits);
+  rec_status status = executor_hits(r->x, a->there, &part, r->hits);
   for (int s = 0; s < r->count; s++)
     memcpy(r->all_hits + s * a->tokens + from, r->hits + s * time, (size_t)time);
   return status;
@@ -184,7 +184,10 @@ static rec_status measure(accuracy *a, train_pool *pool, int64_t length, found_c
   a->found = calloc((size_t)tasks, sizeof *a->found);
   if (!a->found) return rec_no_memory();
   atomic_store(&a->failed, REC_OK);
-  train_pool_run(pool, tasks, run_task, a);
+  if (compute_is_host(a->of.where))
+    train_pool_run(pool, tasks, run_task, a);
+  else  // only the thread that opened a device uses it
+    for (int i = 0; i < tasks; i++) run_task(a, i, 0);
   for (int i = 0; i < tasks; i++) {
     add(&sum->all, &a->found[i].all);
     for (int d = 0; d < DEPTHS; d++) add(&sum->at_depth[d], &a->found[i].at_depth[d]);
@@ -258,6 +261,9 @@ rec_status session_accuracy(session *s, const evaluate_block *b) {
   a.weights = calloc((size_t)a.of.model->parameter_elements + 1, (size_t)a.of.n->element_size);
   rec_status status = pool && a.weights ? session_open_data(s, block, &data) : rec_no_memory();
   if (!status) status = session_load_result(s, block, a.weights);
+  if (!status)
+    status = compute_place(a.of.where, a.weights,
+                           a.of.model->parameter_elements * a.of.n->element_size, &a.there);
   if (!status) status = session_make_folder(s, b->name);
   if (!status) {
     printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after,
@@ -266,6 +272,7 @@ rec_status session_accuracy(session *s, const evaluate_block *b) {
   }
   train_data_close(&data);
   train_pool_free(pool);
+  if (a.there) compute_take_back(a.of.where, a.weights, a.there);
   free(a.weights);
   return status;
 }

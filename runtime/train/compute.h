@@ -49,6 +49,10 @@ struct compute {
 
 extern const compute compute_host_f32, compute_host_f64, compute_host_bf16;
 
+// What lies in the host's memory, as the operations can read it: itself, or a copy until compute_take_back.
+rec_status compute_place(const compute *c, const void *here, int64_t bytes, void **there);
+void compute_take_back(const compute *c, const void *here, void *there);
+
 static inline bool compute_is_host(const compute *c) { return c->device == REC_DEVICE_HOST; }
 
 #endif

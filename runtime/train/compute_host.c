@@ -125,6 +125,17 @@ static const compute_ops host_ops = {.allocate = host_allocate,
                                      .square_sum = host_square_sum,
                                      .adamw = host_adamw};
 
+rec_status compute_place(const compute *c, const void *here, int64_t bytes, void **there) {
+  *there = (void *)(uintptr_t)here;
+  if (compute_is_host(c)) return REC_OK;
+  rec_status status = c->ops->allocate(c, bytes, there);
+  return status ? status : c->ops->upload(c, *there, here, bytes);
+}
+
+void compute_take_back(const compute *c, const void *here, void *there) {
+  if (there != here) c->ops->release(c, there);
+}
+
 const compute compute_host_f32 = {&host_ops, &numeric_f32, REC_DEVICE_HOST};
 const compute compute_host_f64 = {&host_ops, &numeric_f64, REC_DEVICE_HOST};
 const compute compute_host_bf16 = {&host_ops, &numeric_bf16, REC_DEVICE_HOST};

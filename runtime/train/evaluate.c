@@ -72,8 +72,8 @@ rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t
   r->turn = 1 - r->turn;
   r->position += time;
   *length = time;
-  if (r->logits) return executor_logits(r->x, e->weights, &s, r->logits);
-  return executor_run(r->x, e->weights, &s, 1, NULL, &loss, r->losses);
+  if (r->logits) return executor_logits(r->x, e->there, &s, r->logits);
+  return executor_run(r->x, e->there, &s, 1, NULL, &loss, r->losses);
 }
 
 static rec_status read_streams(const evaluation *e, int number) {
@@ -111,7 +111,10 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
   if (!p.sums) return rec_no_memory();
   e->now = &p;
   atomic_store(&e->failed, REC_OK);
-  train_pool_run(e->pool, p.task_count, run_task, e);
+  if (compute_is_host(e->of.where))
+    train_pool_run(e->pool, p.task_count, run_task, e);
+  else  // only the thread that opened a device uses it
+    for (int i = 0; i < p.task_count; i++) run_task(e, i, 0);
   for (int64_t i = 0; i < numbers; i++) total[i % p.width] += p.sums[i];
   free(p.sums);
   int failed = atomic_load(&e->failed);
@@ -306,12 +309,16 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   e->pool = train_pool_new(s->options.threads);
   rec_status status = e->weights && e->pool ? REC_OK : rec_no_memory();
   if (!status) status = session_load_result(s, e->block, e->weights);
+  if (!status)
+    status = compute_place(e->of.where, e->weights,
+                           e->of.model->parameter_elements * e->of.n->element_size, &e->there);
   if (!status) status = session_open_data(s, e->block, &e->data);
   if (!status) status = session_make_folder(s, b->name);
   return status;
 }
 
 static void close_evaluation(evaluation *e) {
+  if (e->there) compute_take_back(session_model(e->s, e->block).where, e->weights, e->there);
   free(e->weights);
   train_pool_free(e->pool);
   train_data_close(&e->data);
@@ -329,6 +336,7 @@ rec_status session_evaluate(session *s, const evaluate_block *b) {
   if (!status && b->until) status = judge_perplexity(&e, b);
   if (!status && b->state_until) status = judge_states(&e, b);
   if (!status && b->remembrance) status = judge_remembrance(&e, b);
+  e.of = session_host_model(s, e.block);  // these look into the runs of single recurrences
   if (!status && b->attention) status = judge_attention(&e, b);
   if (!status && b->overflow) status = judge_overflow(&e, b);
   close_evaluation(&e);

@@ -41,7 +41,7 @@ struct evaluation {
   const train_block *block;
   bool learned;  // streams start from the learned states, not from zero
   train_data data;
-  void *weights;
+  void *weights, *there;  // there: where the model runs
   train_pool *pool;
   pass *now;
   atomic_int failed;  // the rec_status of the task that failed first

@@ -12,13 +12,17 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/gpu_place.h"
 
-static rec_status find_place(session *s) {
+static const compute *host_of(const session *s) {
   rec_dtype tokens = s->module->dtype;
-  s->where = tokens == REC_F64    ? &compute_host_f64
-             : tokens == REC_BF16 ? &compute_host_bf16
-                                  : &compute_host_f32;
+  return tokens == REC_F64    ? &compute_host_f64
+         : tokens == REC_BF16 ? &compute_host_bf16
+                              : &compute_host_f32;
+}
+
+static rec_status find_place(session *s) {
+  s->where = host_of(s);
   if (s->options.device == REC_DEVICE_HOST) return REC_OK;
-  rec_status status = gpu_place_open(s->options.device, tokens, &s->gpu);
+  rec_status status = gpu_place_open(s->options.device, s->module->dtype, &s->gpu);
   if (!status) s->where = &s->gpu->base;
   if (status != REC_ERROR_DEVICE) return status;
   fprintf(stderr, "%s; models run on the CPU\n", rec_message());
@@ -28,13 +32,15 @@ static rec_status find_place(session *s) {
 static rec_status find_kernels(session *s) {
   const train_program *p = s->program;
   s->kernels = calloc((size_t)p->kernel_count + 1, sizeof *s->kernels);
-  if (!s->kernels) return rec_no_memory();
+  s->host_kernels = calloc((size_t)p->kernel_count + 1, sizeof *s->host_kernels);
+  if (!s->kernels || !s->host_kernels) return rec_no_memory();
   for (int i = 0; i < p->kernel_count; i++) {
     const rec_recurrence *r = rec_module_find(s->module, p->kernels[i]);
     if (!r || !r->forward)
       return rec_fail(REC_ERROR_FORMAT, "expected the recurrence '%s' in the library, found none",
                       p->kernels[i]);
     s->kernels[i] = execute_library_kernel(r, s->where->device);
+    s->host_kernels[i] = execute_library_kernel(r, REC_DEVICE_HOST);
   }
   for (int i = 0; i < p->model_count; i++) {
     rec_status status = execute_check(&p->models[i], s->kernels);
@@ -94,6 +100,7 @@ void session_close(session *s) {
   train_program_free(s->program);
   cJSON_Delete(s->reseeded);
   free(s->kernels);
+  free(s->host_kernels);
   gpu_place_close(s->gpu);
   free(s);
 }
@@ -101,6 +108,13 @@ void session_close(session *s) {
 trained_model session_model(const session *s, const train_block *block) {
   return (trained_model){&s->program->models[block->model], s->kernels, s->where, s->where->n,
                          s->module->dtype == REC_F64 ? REC_F64 : REC_F32};
+}
+
+trained_model session_host_model(const session *s, const train_block *block) {
+  trained_model of = session_model(s, block);
+  of.kernels = s->host_kernels;
+  of.where = host_of(s);
+  return of;
 }
 
 // ---- files --------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ typedef struct session {
   const rec_module *module;
   train_program *program;
   cJSON *reseeded;  // what `program` was read from, where it is not the module's; NULL
-  train_kernel *kernels;
+  train_kernel *kernels, *host_kernels;
   const compute *where;
   struct gpu_place *gpu;  // NULL on the host
   session_options options;
@@ -34,6 +34,8 @@ rec_status session_open(const rec_module *module, const session_options *options
 void session_close(session *s);  // NULL is allowed
 
 trained_model session_model(const session *s, const train_block *block);
+// The same on the host, for what looks into the runs of single recurrences.
+trained_model session_host_model(const session *s, const train_block *block);
 rec_status session_open_data(const session *s, const train_block *block, train_data *data);
 // RUNS/NAME/FILE, or RUNS/FILE with NAME NULL. The caller frees it. NULL: no memory.
 char *session_path(const session *s, const char *name, const char *file);
