@@ -60,7 +60,8 @@ static rec_status choose_executor(generator *g, int64_t count, executor **x) {
     executor_free(g->whole);
     g->whole = NULL;
   } else if (!g->whole) {
-    status = executor_new(g->of->model, g->of->kernels, g->of->where, 1, g->window, false, &g->whole);
+    status =
+        executor_new(g->of->model, g->of->kernels, g->of->where, 1, g->window, false, &g->whole);
   }
   *x = count == 1 ? g->single : g->whole;
   return status;
