@@ -3,9 +3,10 @@
  *   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
  *                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
  *
- * Operands enter with 16 bits, sums are f32. Where an operand lies in shared memory with 16 bits and in whole rows of 8, a
- * warp loads it by ldmatrix, transposed if the other axis is contiguous; else each lane gathers its pairs. Sizes that are no
- * multiples of 16 read 0 beyond their end.
+ * Operands enter with 16 bits, or as f32 in two parts of tf32 each, three products for one (--tf32: one). Sums are f32.
+ * Where an operand lies in shared memory in whole rows of 16 bytes, a warp loads it by ldmatrix, transposed if the other axis
+ * is contiguous and numbers have 16 bits; else each lane gathers its own. Sizes that are no multiples of 16 read 0 beyond
+ * their end.
  */
 #include "gpu.h"
 #include "gpu_parts.h"
@@ -45,17 +46,20 @@ static ir below(lower *l, ir index, int axis) {
 
 /* ---- operands ---- */
 
-/* Rows of 8 numbers of 16 bits that begin at multiples of 16 bytes, whatever the indices are. */
-static bool in_rows(lower *l, const mma_operand *o, int contiguous) {
+static bool is_tf32(const mma *p) { return p->type == NUMBER_F32; }
+
+/* Rows of 16 bytes that begin at multiples of as many, whatever the indices are. */
+static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous) {
   int64_t stride;
+  int row = is_tf32(p) ? 4 : 8;
   if (LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) != GPU_SHARED_MEMORY) return false;
-  if (o->v.alignment < 8 || !number_is_narrow(o->v.stored)) return false;
+  if (o->v.alignment < row || number_is_narrow(o->v.stored) == is_tf32(p)) return false;
   if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1)
     return false;
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     if (axis == contiguous || !axis_in(o->axes, axis) || !o->v.stride[axis]) continue;
     if (axis_in(l->m->instance, axis)) return false;
-    if (!int_known(o->v.stride[axis], &stride) || stride % 8) return false;
+    if (!int_known(o->v.stride[axis], &stride) || stride % row) return false;
   }
   return true;
 }
@@ -63,8 +67,8 @@ static bool in_rows(lower *l, const mma_operand *o, int contiguous) {
 static void choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile) {
   o->way = BY_ELEMENTS;
   if (size_of(l, o->line) % line_tile || size_of(l, k) % p->depth) return;
-  if (in_rows(l, o, k)) o->way = BY_MATRIX;
-  if (in_rows(l, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
+  if (in_rows(l, p, o, k)) o->way = BY_MATRIX;
+  if (!is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
 }
 
 /* One number of an operand as 16 bits, 0 outside of the tensor. */
@@ -115,9 +119,7 @@ static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_l
   return packed(l, p, low, high);
 }
 
-static bool is_tf32(const mma *p) { return p->type == NUMBER_F32; }
-
-/* Register r of an operand whose line is this one: a pair of 16 bits, or one number of tf32. `part` counts halves of the
+/* Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `part` counts halves of the
  * instruction's depth. */
 static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
                       ir line, ir k, int part) {
@@ -127,17 +129,18 @@ static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_
     return pair_at(l, p, o, at, line, plus(l, depth, part * 8));
   }
   ir x = number_at(l, p, o, at, line, plus(l, int_add(e, k, p->pair), part * 4));
-  return gpu_call(e, GPU_CVT_TF32, &x, 1);
+  return LLVMBuildBitCast(e->b, x, e->i32, "");
 }
 
-/* Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next 8 of k. */
+/* Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next half of k: 8 numbers of
+ * 16 bits, or 4 of 32, of which a lane gets the two halves together. */
 static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
   const mma_operand *o = &p->a;
   ir row = int_rem(e, p->lane, integer(e, 8));
   ir matrix = int_div(e, p->lane, integer(e, 8));
   ir second = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8));
-  ir later = int_mul(e, int_div(e, matrix, integer(e, 2)), integer(e, 8));
+  ir later = int_mul(e, int_div(e, matrix, integer(e, 2)), integer(e, p->depth / 2));
   bool transposed = o->way == BY_MATRIX_TRANSPOSED;
   place_in_loops where = *at;
   ir line = int_add(e, p->first_row, second), depth = int_add(e, k, later);
@@ -148,14 +151,14 @@ static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k
   for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
 }
 
-/* B: 8 columns, matrices are the first and the next 8 of k. */
+/* B: 8 columns, matrices are the first and the other half of k. */
 static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k,
                           ir out[2]) {
   emitter *e = l->e;
   const mma_operand *o = &p->b;
   ir row = int_rem(e, p->lane, integer(e, 8));
   ir matrix = int_div(e, p->lane, integer(e, 8));
-  ir later = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8));
+  ir later = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, p->depth / 2));
   bool transposed = o->way == BY_MATRIX_TRANSPOSED;
   place_in_loops where = *at;
   ir depth = int_add(e, k, later);
@@ -196,19 +199,47 @@ static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, i
 
 /* ---- one block of a warp ---- */
 
-static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
+static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]) {
   emitter *e = l->e;
-  ir args[10];
-  load_a(l, p, at, k, args);
+  ir args[10] = {a[0], a[1], a[2], a[3], b[0], b[1]};
   gpu_op op = is_tf32(p)               ? GPU_MMA_M16N8K8_TF32
               : p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16
                                        : GPU_MMA_M16N8K16_F16;
+  for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[tile][r], 0);
+  ir d = gpu_call(e, op, args, 10);
+  for (unsigned r = 0; r < 4; r++)
+    store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
+}
+
+/* f32 bits as tf32, and what that leaves of them. */
+static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
+  emitter *e = l->e;
+  for (int r = 0; r < count; r++) {
+    ir x = LLVMBuildBitCast(e->b, bits[r], e->real, "");
+    high[r] = gpu_call(e, GPU_CVT_TF32, &x, 1);
+    ir rest = real_sub(e, x, LLVMBuildBitCast(e->b, high[r], e->real, ""));
+    low[r] = gpu_call(e, GPU_CVT_TF32, &rest, 1);
+  }
+}
+
+/* f32: 21 bits of either factor, in two parts; what the low parts come to together is below an f32's last bit. Small
+ * products go first. */
+static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
+  ir a[4], b[2], high_a[4], low_a[4], high_b[2], low_b[2];
+  load_a(l, p, at, k, a);
+  if (is_tf32(p)) split(l, a, 4, high_a, low_a);
   for (int tile = 0; tile < p->tiles; tile++) {
-    load_b(l, p, at, tile, k, args + 4);
-    for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[tile][r], 0);
-    ir d = gpu_call(e, op, args, 10);
-    for (unsigned r = 0; r < 4; r++)
-      store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
+    load_b(l, p, at, tile, k, b);
+    if (!is_tf32(p)) {
+      add_product(l, p, tile, a, b);
+      continue;
+    }
+    split(l, b, 2, high_b, low_b);
+    if (!l->m->tf32) {
+      add_product(l, p, tile, low_a, high_b);
+      add_product(l, p, tile, high_a, low_b);
+    }
+    add_product(l, p, tile, high_a, high_b);
   }
 }
 
@@ -332,10 +363,23 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
 
 static int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
+/* What part of its tiles a product fills, in percent. */
+static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot,
+                      int depth) {
+  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j),
+          k = plan_axis_size(m, program, dot->k);
+  int64_t all = blocks_up(i, TILE_ROWS) * TILE_ROWS * blocks_up(j, TILE_COLUMNS) * TILE_COLUMNS *
+                blocks_up(k, depth) * depth;
+  return 100 * i * j * k / all;
+}
+
+/* Three products of tf32 take two fifths of the time of as many multiply-adds of f32 (sm_80: 16 cycles of a multiprocessor
+ * for a full tile, against 6), where tiles are filled. */
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  enum { SHORTEST_DEPTH = 8 };
-  if (!number_is_narrow(m->dtype) && !m->tf32) return false;
-  return plan_axis_size(m, program, dot->k) >= SHORTEST_DEPTH;
+  enum { SHORTEST_DEPTH = 8, DEPTH_TF32 = 8, FILLED = 50 };
+  if (m->kind != MAP_BLOCK || plan_axis_size(m, program, dot->k) < SHORTEST_DEPTH) return false;
+  if (number_is_narrow(m->dtype) || m->tf32) return true;
+  return filled(m, program, dot, DEPTH_TF32) >= FILLED;
 }
 
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
@@ -352,7 +396,7 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);
   int64_t tiles = blocks_up(size_of(l, dot->j), TILE_COLUMNS);
   int warps = l->team->threads / GPU_WARP_LANES;
-  p.tiles = MOST_TILES;
+  p.tiles = is_tf32(&p) ? MOST_TILES / 2 : MOST_TILES;
   while (p.tiles > 1 && (outer * blocks_up(tiles, p.tiles) < warps || tiles < p.tiles))
     p.tiles /= 2;
   int64_t columns = blocks_up(tiles, p.tiles);

@@ -306,12 +306,29 @@ void host_chunk_body(host *h, ir chunk) {
   lower_commit(&h->main.l);
 }
 
+/* GPU: where tensors lie is computed again for each chunk, from an offset that is 0: kept through a chunk, it takes registers
+ * that products need. Returns what close_again puts back. */
+static ir open_again(host *h, part *p, ir chunk) {
+  emitter *e = h->e;
+  ir slots = h->slots, last = LLVMConstInt(LLVMTypeOf(chunk), 63, 0);
+  ir zero = LLVMBuildAShr(e->b, chunk, last, "");
+  h->slots = element(e, LLVMInt8TypeInContext(e->context), slots, zero);
+  host_open_instance(h, p);
+  return slots;
+}
+
+static void close_again(host *h, part *p, ir slots) {
+  h->slots = slots;
+  host_open_instance(h, p);
+}
+
 /* The states before each chunk of a group, from those that forward saved before the first. */
 static void chunks_again(host *h, ir first, ir chunks) {
   emitter *e = h->e;
   part *again = &h->again, *p = &h->main;
   gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, chunks, integer(e, 1)));
   emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
+  ir slots = open_again(h, again, loop.index);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
@@ -331,6 +348,7 @@ static void chunks_again(host *h, ir first, ir chunks) {
   lower_commit(&again->l);
   branch_end(e, &branch);
   loop_end(e, &loop);
+  close_again(h, again, slots);
 }
 
 /* Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`. */
@@ -338,6 +356,7 @@ static void chunk_back(host *h, ir first, ir number, ir turn) {
   part *p = &h->main;
   emitter *e = h->e;
   ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
+  open_again(h, p, turn);
   gpu_next_chunk(h, p, turn, chunk, before, int_compare(e, LLVMIntSGT, number, integer(e, 0)));
   host_set_chunk(h, p, chunk, NULL);
   for (int i = 0; i < p->program->arguments.count; i++) {
@@ -360,12 +379,15 @@ static void groups_back(host *h) {
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   load_saved(h, &h->again, group);
   chunks_again(h, first, chunks);
+  ir slots = h->slots;
   ir last = int_sub(e, chunks, integer(e, 1));
   gpu_open_chunks(h, &h->main, int_add(e, first, last), int_compare(e, LLVMIntSGE, last, integer(e, 0)));
   emit_loop back = loop_begin(e, integer(e, 0), chunks, 1, "back");
   chunk_back(h, first, int_sub(e, last, back.index), back.index);
   loop_end(e, &back);
+  h->slots = slots;
   loop_end(e, &loop);
+  host_open_instance(h, &h->main);
 }
 
 void host_chunks_inside(host *h) {
@@ -381,7 +403,9 @@ void host_chunks_inside(host *h) {
   }
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
   ir chunk = host_chunk_in_order(h, chunks.index);
+  ir slots = NULL;
   if (e->gpu) {
+    slots = open_again(h, &h->main, chunks.index);
     ir next = int_add(e, chunks.index, integer(e, 1));
     ir more = int_compare(e, LLVMIntSLT, next, count);
     gpu_next_chunk(h, &h->main, chunks.index, chunk, host_chunk_in_order(h, next), more);
@@ -389,4 +413,5 @@ void host_chunks_inside(host *h) {
   host_set_chunk(h, &h->main, chunk, NULL);
   host_chunk_body(h, chunk);
   loop_end(e, &chunks);
+  if (e->gpu) close_again(h, &h->main, slots);
 }
