@@ -70,7 +70,8 @@ static void put_sizes(printer *p, axis_set axes) {
 }
 
 static void put_count(printer *p, const char *what, const codegen_bytes *count) {
-  put(p, "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n", p->prefix, what, p->prefix);
+  put(p, "static inline int64_t %s_%s(const %s_parameter *parameter) {\n  (void)parameter;\n",
+      p->prefix, what, p->prefix);
   put(p, "  return %lld", (long long)count->constant);
   for (int i = 0; i < count->terms.count; i++) {
     put(p, " + %lld", (long long)count->terms.items[i].coefficient);
@@ -105,8 +106,10 @@ static void put_copies(printer *p, const codegen_slot *slot) {
   const kernel *k = p->k->base.kernel;
   const abi_memory *memory = slot_memory(p, slot);
   put(p, "/* Copies of %s for rec_gpu_sum to add up. */\n", slot_name(p, slot));
-  put(p, "static inline int64_t %s_copies_%s(const %s_parameter *parameter) {\n  (void)parameter;\n  return 1", p->prefix,
-      slot_name(p, slot), p->prefix);
+  put(p,
+      "static inline int64_t %s_copies_%s(const %s_parameter *parameter) {\n  (void)parameter;\n  "
+      "return 1",
+      p->prefix, slot_name(p, slot), p->prefix);
   if (!abi_per_batch(p->abi, memory)) put(p, " * parameter->frame.entries");
   if (!memory->token) put(p, " * parameter->frame.parts");
   axis_set grid = 0;
@@ -149,14 +152,15 @@ static void put_kernel(printer *p, number_type dtype) {
   }
   put(p, "\n#define %s_SYMBOL \"%s\"\n", name, k->symbol);
   put(p, "enum { %s_THREADS = %d, %s_SHARED_BYTES = %d", name, k->threads, name, k->shared_bytes);
-  if (k->base.reads_saved || k->base.writes_saved)
-    put(p, ", %s_CHUNK = %d", name, k->base.chunk);
+  if (k->base.reads_saved || k->base.writes_saved) put(p, ", %s_CHUNK = %d", name, k->base.chunk);
   put(p, " };\n");
   put_parameter(p, dtype);
   put(p, "_Static_assert(sizeof(%s_parameter) == %d, \"as the kernel reads it\");\n", p->prefix,
       k->parameter_bytes);
   put_items(p);
-  put(p, "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */\n");
+  put(p,
+      "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. "
+      "*/\n");
   put_count(p, "scratch_bytes", &k->base.scratch);
   for (int i = 0; i < k->base.slots.count; i++)
     if (k->base.slots.items[i].accumulated) put_copies(p, &k->base.slots.items[i]);
@@ -171,16 +175,20 @@ static void put_frame(printer *p) {
 static const char introduction[] =
     "/* The parameters of GPU kernels compiled by recc %s from %s.\n"
     " *\n"
-    " * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the\n"
-    " * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each\n"
-    " * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */\n";
+    " * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill "
+    "NAME_parameter (its pointers are the\n"
+    " * device's; a slot without data is absent), set frame.blocks to NAME_items, give "
+    "frame.scratch NAME_scratch_bytes for each\n"
+    " * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the "
+    "code fixes must be those. */\n";
 
 char *artifact_gpu_header(arena *a, const artifact *library) {
   printer p = {.arena = a};
   codegen_gpu_options options = {
       .dtype = library->dtype, .tf32 = library->tf32, .shared_kib = library->shared_kib};
   const char *path = library->sources.items[0]->path, *slash = strrchr(path, '/');
-  const char *guard = upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
+  const char *guard =
+      upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
   put(&p, introduction, REC_VERSION, slash ? slash + 1 : path);
   put(&p, "#ifndef REC_GPU_%s_H\n#define REC_GPU_%s_H\n\n", guard, guard);
   put_frame(&p);

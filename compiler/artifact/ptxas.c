@@ -34,8 +34,8 @@ static void start(arena *a, const char *ptxas, const char *folder, codegen_gpu_i
   run->output = arena_printf(a, "%s/%s.cubin", folder, name);
   run->said = arena_printf(a, "%s/%s.said", folder, name);
   if (write_file(a, run->input, image->text, strlen(image->text), false)) return;
-  const char *words[] = {ptxas, arena_printf(a, "-arch=%s", name), "-o", run->output, run->input,
-                         lines ? "--generate-line-info" : NULL, NULL};
+  const char *words[] = {ptxas,      arena_printf(a, "-arch=%s", name),     "-o", run->output,
+                         run->input, lines ? "--generate-line-info" : NULL, NULL};
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);

@@ -153,7 +153,7 @@ static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
 static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
   host h = gpu_host(e->a, &k->base, k->symbol, options);
   h.e = e;
-  e->where = k->base.kernel->recurrence->body.span;
+  e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   h.frame = LLVMGetParam(function, 0);
   host_read_sizes(&h);

@@ -52,8 +52,7 @@ static ir argument(const op_kernel *k, int i) {
       ir row = LLVMBuildLoad2(e->b, e->i32, at, "");
       return word_of(k, k->shared, int_mul(e, row, integer(e, WORDS)));
     }
-    default:
-      return word_of(k, k->in, int_add(e, own_words(k, k->thread, 0), integer(e, WORDS_AT)));
+    default: return word_of(k, k->in, int_add(e, own_words(k, k->thread, 0), integer(e, WORDS_AT)));
   }
 }
 

@@ -10,6 +10,7 @@
  * at its start, keeping the states before each step and what the backward program asked to keep.
  */
 #include "host_parts.h"
+#include "lines.h"
 
 /* ---- instances ---- */
 
@@ -239,7 +240,7 @@ static void instances_inside(host *h, ir first, ir last) {
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
   host h = host_for(e->a, k, symbol, e->clone, e->dtype);
   h.e = e;
-  e->where = k->kernel->recurrence->body.span;
+  e->where = lines_of_recurrence(k->kernel->recurrence);
   host_plan(&h);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};
   LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);

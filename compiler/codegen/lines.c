@@ -69,6 +69,13 @@ static void make_unit(lines *x, LLVMMetadataRef file) {
   x->type = LLVMDIBuilderCreateSubroutineType(x->builder, file, NULL, 0, LLVMDIFlagZero);
 }
 
+span lines_of_recurrence(const recurrence *r) {
+  const typed_body *body = &r->body;
+  for (int i = 0; i < body->values.count && !body->span.source; i++)
+    if (body->values.items[i].span.source) return body->values.items[i].span;
+  return body->span;
+}
+
 void lines_open_function(emitter *e) {
   lines *x = e->m->lines;
   e->scope = NULL;

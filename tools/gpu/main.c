@@ -46,8 +46,10 @@ int check_device(const gpu *g) {
   g->driver->device_attribute(&major, CUDA_COMPUTE_MAJOR, 0);
   g->driver->device_attribute(&minor, CUDA_COMPUTE_MINOR, 0);
   g->driver->driver_version(&version);
-  printf("{\"kind\": \"device\", \"name\": \"%s\", \"capability\": \"%d.%d\", \"multiprocessors\": %d, \"driver\": \"%d.%d\"}\n",
-         name, major, minor, g->multiprocessors, version / 1000, version % 1000 / 10);
+  printf(
+      "{\"kind\": \"device\", \"name\": \"%s\", \"capability\": \"%d.%d\", \"multiprocessors\": "
+      "%d, \"driver\": \"%d.%d\"}\n",
+      name, major, minor, g->multiprocessors, version / 1000, version % 1000 / 10);
   return 0;
 }
 

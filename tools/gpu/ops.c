@@ -12,7 +12,14 @@
 
 extern const embedded_file embedded_gpu_check[];
 
-enum { LANES = GPU_OP_THREADS, ARGUMENTS = 16, WORDS = 4, INPUT = (ARGUMENTS + WORDS) * LANES, OUTPUT = WORDS * LANES, ROUNDS = 20 };
+enum {
+  LANES = GPU_OP_THREADS,
+  ARGUMENTS = 16,
+  WORDS = 4,
+  INPUT = (ARGUMENTS + WORDS) * LANES,
+  OUTPUT = WORDS * LANES,
+  ROUNDS = 20
+};
 
 typedef struct op {
   const char *name, *result, *arguments;
@@ -25,7 +32,8 @@ typedef struct op {
 #undef GPU_OP
 
 static const op ops[] = {
-#define GPU_OP(id, name, result, arguments, kind, section, map) {name, result, arguments, rec_op_##id},
+#define GPU_OP(id, name, result, arguments, kind, section, map) \
+  {name, result, arguments, rec_op_##id},
 #include "compiler/codegen/gpu_ops.def"
 #undef GPU_OP
 };
@@ -80,15 +88,21 @@ static uint32_t word_of(const op *o, char letter, int lane, uint32_t *seed) {
 static void draw(const op *o, trial *t, uint32_t seed) {
   memset(t, 0, sizeof *t);
   for (int a = 0; o->arguments[a]; a++)
-    for (int lane = 0; lane < LANES; lane++) t->in[a * LANES + lane] = word_of(o, o->arguments[a], lane, &seed);
+    for (int lane = 0; lane < LANES; lane++)
+      t->in[a * LANES + lane] = word_of(o, o->arguments[a], lane, &seed);
   for (int i = ARGUMENTS * LANES; i < INPUT; i++) t->in[i] = next(&seed) ^ next(&seed) << 8;
 }
 
 static bool run_by_simt(const op *o, trial *t) {
   char message[SIMT_MESSAGE] = "";
   pointers p = {t->in, t->by_simt};
-  simt_launch launch = {.kernel = o->name, .function = o->body, .parameters = &p, .blocks = 1, .threads = LANES,
-                        .shared_bytes = 16 * LANES, .seed = 1};
+  simt_launch launch = {.kernel = o->name,
+                        .function = o->body,
+                        .parameters = &p,
+                        .blocks = 1,
+                        .threads = LANES,
+                        .shared_bytes = 16 * LANES,
+                        .seed = 1};
   if (simt_run(&launch, 0, 1, NULL, message) == SIMT_DONE) return true;
   fprintf(stderr, "rec-gpu-check: %s\n", message);
   return false;
@@ -99,10 +113,13 @@ static bool run_by_gpu(const gpu *g, cuda_function function, cuda_pointer memory
   pointers p = {(void *)(uintptr_t)memory, (void *)(uintptr_t)(memory + sizeof t->in)};
   void *parameters[] = {&p};
   return gpu_good(g, d->upload(memory, t->in, sizeof t->in), "cuMemcpyHtoD") &&
-         gpu_good(g, d->upload(memory + sizeof t->in, t->by_gpu, sizeof t->by_gpu), "cuMemcpyHtoD") &&
-         gpu_good(g, d->launch(function, 1, 1, 1, LANES, 1, 1, 16 * LANES, NULL, parameters, NULL), "cuLaunchKernel") &&
+         gpu_good(g, d->upload(memory + sizeof t->in, t->by_gpu, sizeof t->by_gpu),
+                  "cuMemcpyHtoD") &&
+         gpu_good(g, d->launch(function, 1, 1, 1, LANES, 1, 1, 16 * LANES, NULL, parameters, NULL),
+                  "cuLaunchKernel") &&
          gpu_good(g, d->context_synchronize(), "cuCtxSynchronize") &&
-         gpu_good(g, d->download(t->by_gpu, memory + sizeof t->in, sizeof t->by_gpu), "cuMemcpyDtoH");
+         gpu_good(g, d->download(t->by_gpu, memory + sizeof t->in, sizeof t->by_gpu),
+                  "cuMemcpyDtoH");
 }
 
 /* Approximations, and sums whose order is the GPU's, may differ; all else is the same to the last bit. */
@@ -139,8 +156,8 @@ static int check_op(const gpu *g, const char *ptx, const op *o, cuda_pointer mem
     if (ran) worst = fmax(worst, difference(o, &t));
   }
   bool passed = ran && worst <= tolerance_of(o);
-  printf("{\"kind\": \"op\", \"name\": \"%s\", \"passed\": %s, \"difference\": %.3g}\n", o->name, passed ? "true" : "false",
-         ran && isfinite(worst) ? worst : -1);
+  printf("{\"kind\": \"op\", \"name\": \"%s\", \"passed\": %s, \"difference\": %.3g}\n", o->name,
+         passed ? "true" : "false", ran && isfinite(worst) ? worst : -1);
   return !passed;
 }
 
@@ -149,7 +166,8 @@ int check_ops(const gpu *g) {
   cuda_pointer memory;
   int failed = 0;
   if (!gpu_good(g, g->driver->allocate(&memory, sizeof(trial)), "cuMemAlloc")) return 1;
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) failed += check_op(g, (const char *)ptx->data, &ops[i], memory);
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    failed += check_op(g, (const char *)ptx->data, &ops[i], memory);
   g->driver->release(memory);
   return failed;
 }
