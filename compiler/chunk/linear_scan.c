@@ -43,6 +43,7 @@ static void grow_arrays(scan *s, int count) {
   GROWN(s, linears, linear *);
   GROWN(s, visited, bool);
   GROWN(s, unknown, bool);
+  GROWN(s, definition, const linear *);
   GROWN(s, values.values, tile_pair);
   GROWN(s, values.done, bool);
 }
@@ -181,6 +182,7 @@ static void visit_one(scan *s, value_id id) {
       visit_sum(s, id);
     } else {
       s->linears[id] = (linear *)linear_value(s, id);
+      if (!s->reason) low_rank_replace(s, id);
     }
   }
 }
@@ -347,10 +349,24 @@ static void make_body(scan *s, const recurrence *from) {
   s->body->values.capacity = from->body.values.count;
 }
 
+static int *uses_of_values(arena *a, const typed_body *body) {
+  int *uses = ARENA_ARRAY(a, int, body->values.count);
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    for (int k = 0; k < value_arity(v->op); k++) uses[v->args[k]]++;
+  }
+  for (int i = 0; i < body->tensors.count; i++) {
+    if (body->tensors.items[i].assigned != NO_VALUE) uses[body->tensors.items[i].assigned]++;
+  }
+  for (int i = 0; i < body->lags.count; i++) uses[body->lags.items[i].source]++;
+  return uses;
+}
+
 static scan *scan_new(arena *a, const recurrence *from, int length) {
   scan *s = ARENA_NEW(a, scan);
   *s = (scan){.arena = a, .from = from, .making = -1, .middle = -1, .half = -1, .other_half = -1};
   make_body(s, from);
+  s->uses = uses_of_values(a, &from->body);
   const char *name = arena_printf(a, "%s.forward", s->body->name);
   s->program = tile_program_new(a, name, s->body, TILE_CHUNK, length);
   s->values = lowering_new(s->program, s->body);

@@ -1,11 +1,13 @@
 // Sums over a state that enter its own update: delta rules and whatever else adds low-rank terms.
 //
-//   e = v - sum[K](k * S[t-1])        p[t] = r[t] + sum over s < t of A[t,s] p[s]
-//   S = S[t-1] + b * k * e       ->   A    = -b * (k . k[s]) where s < t, times the decay between
-//                                     r    = the same read of what v wrote, and of the state before the chunk
-//                                     p    = solve A r
+//   e = v - sum[K](k * S[t-1])        e[t] = r[t] + sum over s < t of A[t,s] e[s]
+//   S = S[t-1] + b * k * e       ->   A    = -b[s] * (k . k[s]) where s < t, times the decay between
+//                                     r    = v - the same read of the state before the chunk
+//                                     e    = solve A r
 //
-// Several such sums are solved for together: rows are steps and, within a step, the sums in the order of the source
+// The unknown is e, since nothing but e uses the sum: what the state gains is then one outer product, while v and the sum
+// apart would be two, each read by its own scores. Where other values use the sum as well, the sum itself is solved for.
+// Several such values are solved for together: rows are steps and, within a step, the sums in the order of the source
 // (micro-steps of a fold are nothing else). Real and imaginary parts are rows of their own.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
@@ -14,43 +16,106 @@ enum { UNKNOWN_MAX = 32 };
 
 typedef struct equations {
   scan *s;
-  int group, sums, parts;  // parts: 2 where a state or a read is complex
-  axis_set over[UNKNOWN_MAX];
+  int group, unknowns, parts;  // parts: 2 where a state or a read is complex
   tile_pair right[UNKNOWN_MAX];
   tile_pair left[UNKNOWN_MAX][UNKNOWN_MAX];  // [t,s]; re = NO_TILE: none
 } equations;
 
-static value_id sum_of(const equations *e, int row) {
+static value_id unknown_at(const equations *e, int row) {
   return e->s->groups[e->group].unknown.items[row];
 }
 
 static int unknown_of(const equations *e, const scan_product *product) {
   for (int i = 0; i < product->factors.count; i++) {
-    for (int k = 0; k < e->sums; k++) {
-      if (product->factors.items[i].value == sum_of(e, k)) return k;
+    for (int k = 0; k < e->unknowns; k++) {
+      if (product->factors.items[i].value == unknown_at(e, k)) return k;
     }
   }
   return -1;
 }
 
 // The product without that factor. Two of them, or one that divides, are no linear equation.
-static scan_product without(equations *e, const scan_product *product, int unknown) {
-  value_id id = sum_of(e, unknown);
+static scan_product without(scan *s, const scan_product *product, value_id unknown) {
   scan_product rest = *product;
   rest.factors = (scan_factors){0};
   int found = 0;
   for (int i = 0; i < product->factors.count; i++) {
     recurrence_factor factor = product->factors.items[i];
-    if (factor.value == id) {
+    if (factor.value == unknown) {
       found += factor.divides ? 2 : 1;
     } else {
-      if (e->s->unknown[factor.value]) found = 2;
-      vec_push(e->s->arena, &rest.factors, factor);
+      if (s->unknown[factor.value]) found = 2;
+      vec_push(s->arena, &rest.factors, factor);
     }
   }
-  if (found != 1) scan_refuse(e->s, "sums over a state are multiplied in its update");
+  if (found != 1) scan_refuse(s, "sums over a state are multiplied in its update");
   return rest;
 }
+
+// ---- what is solved for ------------------------------------------------------------------------------------------
+
+static value_id unknown_factor(const scan *s, const scan_product *product) {
+  for (int i = 0; i < product->factors.count; i++) {
+    if (s->unknown[product->factors.items[i].value]) return product->factors.items[i].value;
+  }
+  return NO_VALUE;
+}
+
+// Is everything unknown in that value used by it alone?
+static bool uses_alone(const scan *s, value_id id) {
+  const linear *x = s->linears[id];
+  if (s->unknown[id] || !x || !linear_has_unknown(s, x)) return true;
+  const typed_value *v = &s->body->values.items[id];
+  bool is_made_here = id < s->from->body.values.count && v->op != VALUE_WHERE;
+  for (int k = 0; is_made_here && k < value_arity(v->op); k++) {
+    value_id arg = v->args[k];
+    const linear *of_arg = s->linears[arg];
+    if (!of_arg || !linear_has_unknown(s, of_arg)) continue;
+    is_made_here = s->uses[arg] == 1 && uses_alone(s, arg);
+  }
+  return is_made_here;
+}
+
+static bool has_its_axes(const scan *s, value_id id, const linear *x) {
+  for (int i = 0; i < x->products.count; i++) {
+    value_id unknown = unknown_factor(s, &x->products.items[i]);
+    if (unknown == NO_VALUE) continue;
+    if (s->body->values.items[unknown].axes != s->body->values.items[id].axes) return false;
+  }
+  return true;
+}
+
+static void forget(scan *s, value_id unknown) {
+  scan_group *group = &s->groups[s->making];
+  int kept = 0;
+  for (int i = 0; i < group->unknown.count; i++) {
+    if (group->unknown.items[i] != unknown) group->unknown.items[kept++] = group->unknown.items[i];
+  }
+  group->unknown.count = kept;
+}
+
+void low_rank_replace(scan *s, value_id id) {
+  const linear *x = s->linears[id];
+  if (x->products.count < 2 || linear_has_states(x) || !linear_has_unknown(s, x)) return;
+  if (!uses_alone(s, id) || !has_its_axes(s, id, x)) return;
+  for (int i = 0; i < x->products.count; i++) {
+    value_id unknown = unknown_factor(s, &x->products.items[i]);
+    if (unknown != NO_VALUE) forget(s, unknown);
+  }
+  vec_push(s->arena, &s->groups[s->making].unknown, id);
+  s->unknown[id] = true;
+  s->definition[id] = x;
+  s->linears[id] = linear_of_factor(s, id);
+}
+
+// ---- equations ---------------------------------------------------------------------------------------------------
+
+// A sum over a state, times a number, that stands in the equation of a row.
+typedef struct summand {
+  int row;
+  axis_set over;
+  tile_pair times;
+} summand;
 
 static void add_right(equations *e, int row, tile_pair x) {
   e->right[row] = pair_linear(e->s->program, TILE_ADD, e->right[row], x);
@@ -61,38 +126,41 @@ static void add_left(equations *e, int row, int column, tile_pair x) {
   *a = a->re == NO_TILE ? x : pair_linear(e->s->program, TILE_ADD, *a, x);
 }
 
-// What a row reads of what column's sum wrote at earlier steps.
-static void add_written_unknown(equations *e, int row, const scan_product *read, int writer,
-                                const scan_product *written, int column) {
+// Factors without the summed axes, which stay outside of the sum.
+static tile_pair outside_of(equations *e, const summand *of, const scan_product *product) {
   scan *s = e->s;
-  axis_set over = e->over[row];
-  value_id id = sum_of(e, column);
-  scan_product known = without(e, written, column);
-  if (s->body->values.items[id].axes & over) {
+  tile_pair factors = linear_factors(s, product, of->over, false);
+  factors = pair_mul(s->program, factors, pair_real(tile_number(s->program, product->scale)));
+  return pair_mul(s->program, of->times, factors);
+}
+
+// What a row reads of what a column's unknown wrote at earlier steps.
+static void add_written_unknown(equations *e, const summand *of, const scan_product *read,
+                                int writer, const scan_product *written, int column) {
+  scan *s = e->s;
+  value_id id = unknown_at(e, column);
+  scan_product known = without(s, written, id);
+  if (s->body->values.items[id].axes & of->over) {
     scan_refuse(s, "a sum over a state is summed once more in its update");
   }
   if (s->reason) return;
-  tile_pair scores = contract_pairs(s, read, writer, &known, over);
+  tile_pair scores = contract_pairs(s, read, writer, &known, of->over);
   if (s->reason) return;
-  tile_pair rest = linear_factors(s, &known, over, false);
+  tile_pair rest = linear_factors(s, &known, of->over, false);
   rest = pair_mul(s->program, rest, pair_real(tile_number(s->program, known.scale)));
-  tile_pair outside = linear_factors(s, read, over, false);
-  outside = pair_mul(s->program, outside, pair_real(tile_number(s->program, read->scale)));
   scores = pair_mul(s->program, scores, contract_at_pair(s, rest));
-  add_left(e, row, column, pair_mul(s->program, outside, scores));
+  add_left(e, of->row, column, pair_mul(s->program, outside_of(e, of, read), scores));
 }
 
 // A read of a state of the group: what was there before the chunk, and each product of the increments that reach it.
-static void add_own_read(equations *e, int row, const scan_product *read) {
+static void add_own_read(equations *e, const summand *of, const scan_product *read) {
   scan *s = e->s;
-  axis_set over = e->over[row];
-  tile_pair outside = linear_factors(s, read, over, false);
-  outside = pair_mul(s->program, outside, pair_real(tile_number(s->program, read->scale)));
   if (!read->previous || read->part != PART_WHOLE) {
     scan_refuse(s, "an update sums its own state after the step, or a part of it");
+    return;
   }
-  if (s->reason) return;
-  add_right(e, row, pair_mul(s->program, outside, contract_before(s, read, over)));
+  tile_pair outside = outside_of(e, of, read);
+  add_right(e, of->row, pair_mul(s->program, outside, contract_before(s, read, of->over)));
   for (int writer = 0; writer < s->state_count; writer++) {
     const linear *increment = &s->states[writer].increment;
     if (!coupled_reaches(s, read->state, writer)) continue;
@@ -100,61 +168,87 @@ static void add_own_read(equations *e, int row, const scan_product *read) {
       const scan_product *written = &increment->products.items[i];
       int column = unknown_of(e, written);
       if (column >= 0) {
-        add_written_unknown(e, row, read, writer, written, column);
+        add_written_unknown(e, of, read, writer, written, column);
       } else {
-        tile_pair part = contract_written(s, read, writer, written, over);
-        add_right(e, row, pair_mul(s->program, outside, part));
+        tile_pair part = contract_written(s, read, writer, written, of->over);
+        add_right(e, of->row, pair_mul(s->program, outside, part));
       }
     }
   }
 }
 
-// An earlier sum of the same step.
-static void add_same_step(equations *e, int row, const scan_product *product, int column) {
+// An earlier unknown of the same step.
+static void add_same_step(equations *e, const summand *of, const scan_product *product,
+                          int column) {
   scan *s = e->s;
-  value_id id = sum_of(e, column);
-  scan_product known = without(e, product, column);
-  if (s->body->values.items[id].axes & e->over[row]) {
+  value_id id = unknown_at(e, column);
+  scan_product known = without(s, product, id);
+  if (s->body->values.items[id].axes & of->over) {
     scan_refuse(s, "a sum over a state is summed once more in its update");
   }
   if (s->reason) return;
-  tile_pair factor = contract_product(s, &known, e->over[row]);
+  tile_pair factor = pair_mul(s->program, of->times, contract_product(s, &known, of->over));
   tile_id same =
       tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, s->program->time_axis),
                   tile_leaf(s->program, TILE_INDEX, s->program->pair_axis));
-  add_left(e, row, column,
+  add_left(e, of->row, column,
            pair_where(s->program, same, factor, pair_real(tile_number(s->program, 0))));
 }
 
-static void add_equation(equations *e, int row) {
+static void add_sum(equations *e, int row, value_id id, tile_pair times) {
   scan *s = e->s;
-  value_id id = sum_of(e, row);
   const typed_value *sum = &s->body->values.items[id];
   const linear *x = scan_visit(s, sum->args[0]);
-  e->over[row] = sum->over;
-  e->right[row] = pair_real(tile_number(s->program, 0));
-  for (int i = 0; x && i < x->products.count && !s->reason; i++) {
+  const summand of = {row, sum->over, times};
+  for (int i = 0; i < x->products.count && !s->reason; i++) {
     const scan_product *product = &x->products.items[i];
     int column = unknown_of(e, product);
     bool own = product->state >= 0 && s->states[product->state].group == e->group;
     if (own && column < 0) {
-      add_own_read(e, row, product);
+      add_own_read(e, &of, product);
     } else if (product->state < 0 && column >= 0) {
-      add_same_step(e, row, product, column);
+      add_same_step(e, &of, product, column);
     } else if (column < 0) {
-      add_right(e, row, contract_product(s, product, sum->over));
+      tile_pair part = contract_product(s, product, sum->over);
+      add_right(e, row, pair_mul(s->program, times, part));
     } else {
       scan_refuse(s, "sums over a state are multiplied in its update");
     }
   }
 }
 
+static void add_unknown(equations *e, int row, value_id id, tile_pair times) {
+  scan *s = e->s;
+  const linear *x = s->definition[id];
+  if (!x) {
+    add_sum(e, row, id, times);
+    return;
+  }
+  for (int i = 0; i < x->products.count && !s->reason; i++) {
+    const scan_product *product = &x->products.items[i];
+    value_id unknown = unknown_factor(s, product);
+    if (unknown == NO_VALUE) {
+      tile_pair known = contract_product(s, product, 0);
+      add_right(e, row, pair_mul(s->program, times, known));
+    } else {
+      scan_product factors = without(s, product, unknown);
+      if (s->reason) return;
+      add_unknown(e, row, unknown, pair_mul(s->program, times, contract_product(s, &factors, 0)));
+    }
+  }
+}
+
+static void add_equation(equations *e, int row) {
+  e->right[row] = pair_real(tile_number(e->s->program, 0));
+  add_unknown(e, row, unknown_at(e, row), pair_real(tile_number(e->s->program, 1)));
+}
+
 // ---- one system --------------------------------------------------------------------------------------------------
 
 static bool any_complex(const equations *e) {
-  for (int i = 0; i < e->sums; i++) {
+  for (int i = 0; i < e->unknowns; i++) {
     if (pair_is_complex(e->right[i])) return true;
-    for (int k = 0; k < e->sums; k++) {
+    for (int k = 0; k < e->unknowns; k++) {
       if (e->left[i][k].re != NO_TILE && pair_is_complex(e->left[i][k])) return true;
     }
   }
@@ -204,7 +298,7 @@ static void solve_single(equations *e) {
 static void solve_together(equations *e) {
   scan *s = e->s;
   tile_program *p = s->program;
-  int rows = e->sums * e->parts, size = rows * p->chunk;
+  int rows = e->unknowns * e->parts, size = rows * p->chunk;
   int t = p->time_axis, pair = p->pair_axis;
   int sum = tile_axis_new(p, "sum", rows), other = tile_axis_new(p, "other_sum", rows);
   int row = tile_axis_new(p, "row", size), column = tile_axis_new(p, "column", size);
@@ -226,40 +320,40 @@ static void solve_together(equations *e) {
   a = joined(s, joined(s, a, t, sum, row), pair, other, column);
   tile_id x = tile_solve(p, a, joined(s, b, t, sum, row), row, column, false);
   x = tile_regroup(p, TILE_SPLIT, x, row, t, sum);
-  for (int i = 0; i < e->sums; i++) {
+  for (int i = 0; i < e->unknowns; i++) {
     e->right[i].re = tile_indexed(p, TILE_SLICE, x, sum, i * e->parts);
     if (e->parts == 2) e->right[i].im = tile_indexed(p, TILE_SLICE, x, sum, i * 2 + 1);
   }
 }
 
 static bool same_axes(const equations *e) {
-  axis_set first = e->s->body->values.items[sum_of(e, 0)].axes;
-  for (int i = 1; i < e->sums; i++) {
-    if (e->s->body->values.items[sum_of(e, i)].axes != first) return false;
+  axis_set first = e->s->body->values.items[unknown_at(e, 0)].axes;
+  for (int i = 1; i < e->unknowns; i++) {
+    if (e->s->body->values.items[unknown_at(e, i)].axes != first) return false;
   }
   return true;
 }
 
 void low_rank_solve(scan *s, int group) {
   equations *e = ARENA_NEW(s->arena, equations);
-  *e = (equations){.s = s, .group = group, .sums = s->groups[group].unknown.count};
-  if (e->sums == 0) return;
-  if (e->sums > UNKNOWN_MAX) scan_refuse(s, "an update has too many sums over its state");
+  *e = (equations){.s = s, .group = group, .unknowns = s->groups[group].unknown.count};
+  if (e->unknowns == 0) return;
+  if (e->unknowns > UNKNOWN_MAX) scan_refuse(s, "an update has too many sums over its state");
   for (int i = 0; i < UNKNOWN_MAX; i++) {
     for (int k = 0; k < UNKNOWN_MAX; k++) e->left[i][k] = pair_real(NO_TILE);
   }
-  for (int i = 0; i < e->sums && !s->reason; i++) add_equation(e, i);
+  for (int i = 0; i < e->unknowns && !s->reason; i++) add_equation(e, i);
   if (!s->reason && !same_axes(e))
     scan_refuse(s, "sums over a state in its update have different axes");
   if (s->reason) return;
   e->parts = any_complex(e) ? 2 : 1;
-  if (e->sums * e->parts == 1) {
+  if (e->unknowns * e->parts == 1) {
     solve_single(e);
   } else {
     solve_together(e);
   }
-  for (int i = 0; i < e->sums; i++) {
-    value_id id = sum_of(e, i);
+  for (int i = 0; i < e->unknowns; i++) {
+    value_id id = unknown_at(e, i);
     if (!s->body->values.items[id].complex) e->right[i].im = NO_TILE;
     lowering_set(&s->values, id, e->right[i]);
     s->unknown[id] = false;

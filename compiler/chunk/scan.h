@@ -94,7 +94,8 @@ typedef struct scan_state {
 // States that depend on each other.
 typedef struct scan_group {
   scan_progress progress;
-  VEC(value_id) unknown;  // sums over its states in their updates, in order
+  VEC(value_id) unknown;  // what is solved for: sums over its states in their updates, in order, and values that alone
+                          // use them (low_rank.c)
 } scan_group;
 
 // The time axis cut into segments of 2^level steps and these into halves: axes made on demand, -1 until then.
@@ -112,7 +113,9 @@ typedef struct scan {
   tile_program *program;
   lowering values;          // of values without states
   linear **linears;         // by value of the body; NULL for those without states
-  bool *visited, *unknown;  // by value of the body; unknown: a sum that is not solved for yet
+  bool *visited, *unknown;  // by value of the body; unknown: not solved for yet
+  const linear **definition;  // by value of the body: what an unknown that is no sum is made of
+  int *uses;                  // by value of the body as it was
   bool *lag_in_work;        // by lag buffer: its source is being visited
   int capacity;             // of these arrays
   scan_state *states;
@@ -270,6 +273,8 @@ tile_pair contract_written(scan *s, const scan_product *read, int writer,
                            const scan_product *written, axis_set over);
 
 // ---- low_rank.c ------------------------------------------------------------------------------------------------
+// A value made of unknown sums that nothing else uses is solved for in their place, if it has their axes.
+void low_rank_replace(scan *s, value_id id);
 // Solves for the sums in the updates of a group, whose increments and decays are made.
 void low_rank_solve(scan *s, int group);
 

@@ -244,7 +244,7 @@ static value_id simplify_add(builder *b, const typed_value *v) {
       return make_unary(b, VALUE_EXP, operand(b, y, 0));
     if (is(b, x, VALUE_NEG)) return make_binary(b, VALUE_SUB, y, operand(b, x, 0));
   }
-  return NO_VALUE;
+  return factor_sum(b, v);
 }
 
 static value_id simplify_sub(builder *b, const typed_value *v) {
@@ -257,7 +257,7 @@ static value_id simplify_sub(builder *b, const typed_value *v) {
     value_id rest = one_minus(b, x);
     if (rest != NO_VALUE) return negate(b, rest);
   }
-  return NO_VALUE;
+  return factor_sum(b, v);
 }
 
 static value_id simplify_mul(builder *b, const typed_value *v) {

@@ -8,4 +8,7 @@
 // as it is. May instead change `v` in place to an equal form.
 value_id simplify(builder *b, typed_value *v);
 
+// The same of a sum or difference whose terms share a factor (factor.c).
+value_id factor_sum(builder *b, const typed_value *v);
+
 #endif

@@ -112,7 +112,9 @@ static void find_unsafe(gradient *g) {
   const tile_program *f = g->forward;
   for (int i = 0; i < f->values.count; i++) {
     const tile_value *v = &f->values.items[i];
-    g->unsafe[i] = g->unsafe_on_padding[i] = op_unsafe(f, v, g->guards[i]);
+    g->unsafe[i] = op_unsafe(f, v, g->guards[i]);
+    guard on_padding = g->guards[i] == GUARD_BRANCH ? GUARD_BRANCH : GUARD_PADDING;
+    g->unsafe_on_padding[i] = op_unsafe(f, v, on_padding);
     bool masked = v->op == TILE_SELECT && f->values.items[v->args[0]].op == TILE_VALID;
     for (int k = 0; k < tile_arity(v->op); k++) {
       g->unsafe[i] |= g->unsafe[v->args[k]];

@@ -1,0 +1,110 @@
+// Outer products that share a factor, added: the factor times a sum.
+//
+//   S[t-1] - b * k * sum[K](k * S[t-1]) + b * k * v   ->   S[t-1] + b * k * (v - sum[K](k * S[t-1]))
+//
+// One outer product instead of two. It is done where the sum lacks an axis that the common factors have, so that it is
+// smaller than what it replaces.
+#include "compiler/recurrence/simplify.h"
+
+enum { TERMS_MAX = 16, FACTORS_MAX = 16 };
+
+typedef struct term {
+  value_id id;
+  bool negative;
+} term;
+
+typedef struct terms {
+  term items[TERMS_MAX];
+  int count;
+} terms;
+
+typedef struct factors {
+  value_id items[FACTORS_MAX];
+  int count;
+} factors;
+
+static bool collect_terms(const builder *b, value_id id, bool negative, terms *to) {
+  const typed_value *v = value_at(b, id);
+  if (v->op == VALUE_ADD || v->op == VALUE_SUB) {
+    return collect_terms(b, v->args[0], negative, to) &&
+           collect_terms(b, v->args[1], negative != (v->op == VALUE_SUB), to);
+  }
+  if (v->op == VALUE_NEG) return collect_terms(b, v->args[0], !negative, to);
+  if (to->count == TERMS_MAX) return false;
+  to->items[to->count++] = (term){id, negative};
+  return true;
+}
+
+static bool collect_factors(const builder *b, value_id id, factors *to) {
+  const typed_value *v = value_at(b, id);
+  if (v->op == VALUE_MUL)
+    return collect_factors(b, v->args[0], to) && collect_factors(b, v->args[1], to);
+  if (to->count == FACTORS_MAX) return false;
+  to->items[to->count++] = id;
+  return true;
+}
+
+// Moves what both have from `x` and `y` to `common`.
+static void take_common(factors *x, factors *y, factors *common) {
+  for (int i = 0; i < x->count; i++) {
+    int k = 0;
+    while (k < y->count && y->items[k] != x->items[i]) k++;
+    if (k == y->count) continue;
+    common->items[common->count++] = x->items[i];
+    y->items[k] = y->items[--y->count];
+    for (int rest = i + 1; rest < x->count; rest++) x->items[rest - 1] = x->items[rest];
+    x->count--;
+    i--;
+  }
+}
+
+static axis_set axes_of(const builder *b, const factors *x) {
+  axis_set axes = 0;
+  for (int i = 0; i < x->count; i++) axes |= value_at(b, x->items[i])->axes;
+  return axes;
+}
+
+static value_id product(builder *b, const factors *x) {
+  value_id id = x->items[0];
+  for (int i = 1; i < x->count; i++) id = make_binary(b, VALUE_MUL, id, x->items[i]);
+  return id;
+}
+
+// x + y, or x - y if their signs differ, as a product; NO_VALUE where that saves nothing.
+static value_id factored(builder *b, term x, term y) {
+  factors of_x = {0}, of_y = {0}, common = {0};
+  if (!collect_factors(b, x.id, &of_x) || !collect_factors(b, y.id, &of_y)) return NO_VALUE;
+  take_common(&of_x, &of_y, &common);
+  if (common.count == 0 || of_x.count == 0 || of_y.count == 0) return NO_VALUE;
+  axis_set left = axes_of(b, &of_x) | axes_of(b, &of_y);
+  if (!(axes_of(b, &common) & ~left)) return NO_VALUE;
+  value_op op = x.negative == y.negative ? VALUE_ADD : VALUE_SUB;
+  value_id sum = make_binary(b, op, product(b, &of_x), product(b, &of_y));
+  return make_binary(b, VALUE_MUL, product(b, &common), sum);
+}
+
+value_id factor_sum(builder *b, const typed_value *v) {
+  terms all = {0};
+  if (!collect_terms(b, v->args[0], false, &all)) return NO_VALUE;
+  int first_of_second = all.count;
+  if (!collect_terms(b, v->args[1], v->op == VALUE_SUB, &all)) return NO_VALUE;
+  for (int i = 0; i < first_of_second; i++) {
+    for (int k = first_of_second; k < all.count; k++) {
+      value_id merged = factored(b, all.items[i], all.items[k]);
+      if (merged == NO_VALUE) continue;
+      value_id sum = NO_VALUE;
+      all.items[i].id = merged;
+      for (int n = 0; n < all.count; n++) {
+        if (n == k) continue;
+        value_op op = all.items[n].negative ? VALUE_SUB : VALUE_ADD;
+        if (sum != NO_VALUE) {
+          sum = make_binary(b, op, sum, all.items[n].id);
+        } else {
+          sum = all.items[n].negative ? make_unary(b, VALUE_NEG, all.items[n].id) : all.items[n].id;
+        }
+      }
+      return sum;
+    }
+  }
+  return NO_VALUE;
+}
