@@ -232,7 +232,8 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
              (rec_table_slot){.summed = slot->summed,
                               .memory = memory,
                               .written = slot->written,
-                              .accumulated = slot->accumulated});
+                              .accumulated = slot->accumulated,
+                              .single = slot->single});
   }
   rec_table_kernel row = {
       .scratch = count_row(b, &compiled->scratch),

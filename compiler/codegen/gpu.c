@@ -175,6 +175,13 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_op
 
 /* ---- the door ---- */
 
+static int nests_of(const part *p) {
+  int count = 0;
+  for (int n = 0; p->p && n < p->p->nests.count; n++)
+    count += p->p->nests.items[n].region == REGION_BODY;
+  return count;
+}
+
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
   codegen_gpu_kernel g = {.base = host_describe(a, k)};
   g.parameter_bytes = (int)parameter_bytes(&g.base);
@@ -182,6 +189,7 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   g.threads = h.team.threads;
   g.shared_bytes = (int)(4 * h.on_chip);
   g.history_bytes = 4 * h.history;
+  g.nests = nests_of(&h.main) + nests_of(&h.again);
   g.base.scratch = h.shared_numbers || h.sized.count ? host_bytes_of(&h) : (codegen_bytes){0};
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
     g.why_not = "its tensors and axes take more than 4000 bytes of parameters";

@@ -143,6 +143,7 @@ void gpu_plan_chunks(host *h) {
   int64_t shared = h->on_chip;
   host_place_pads(h, &h->main);
   host_place_history(h, &h->main);
+  if (h->in_passes) gpu_place_passes(h);
   place_part(h, &h->main);
   int64_t back = h->on_chip;
   h->on_chip = shared;

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "../schedule/cost.h"
 #include "gpu.h"
 
 enum { LONGEST = 64, SHORTEST = 16 };
@@ -47,61 +48,154 @@ static kernel cut_into_instances(arena *a, const kernel *whole, int axis, int en
   return k;
 }
 
-/* ---- the choice ---- */
+/* ---- passes ---- */
 
-/* Bytes that a block keeps in its scratch beside what is kept for long: they are written and read once or more for the
- * steps of a chunk. */
-static int64_t outside_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
-  int64_t bytes = described.base.scratch.constant - described.history_bytes;
-  return bytes > 64 ? bytes : 0;
+/* Chunks in passes over parts of the axis. */
+static kernel cut_into_parts(arena *a, const kernel *whole, int axis, int entries) {
+  kernel k = *whole;
+  k.program = with_part(a, whole->program, axis, entries);
+  k.recompute = with_part(a, whole->recompute, axis, entries);
+  k.part_axis = axis;
+  k.part_entries = entries;
+  return k;
 }
 
-/* Fewer entries of the value axis where the whole does not fit. */
-static kernel fitted(arena *a, const kernel *whole, codegen_gpu_options options) {
-  enum { FEWEST_ENTRIES = 16 };
-  kernel best = *whole;
-  int axis = value_axis(whole);
-  if (axis < 0 || whole->lane_axis >= 0 || whole->kind == KERNEL_BACKWARD) return best;
-  int64_t least = outside_of(a, whole, options), size = whole->program->axes.items[axis].size;
-  for (int64_t entries = size / 2; least && size % entries == 0 && entries >= FEWEST_ENTRIES;
-       entries /= 2) {
-    kernel part = cut_into_instances(a, whole, axis, (int)entries);
-    int64_t bytes = outside_of(a, &part, options);
-    if (bytes >= least) continue;
-    best = part;
-    least = bytes;
+static bool lacks(const tile_place *place, int axis) {
+  for (int x = 0; x < place->axis_count; x++)
+    if (place->axes[x] == axis) return false;
+  return true;
+}
+
+/* Gradients of tokens that instances along this axis share; no state may lack it. */
+static bool has_shared_gradients(const tile_program *p, int axis) {
+  bool shared = false;
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (!lacks(place, axis)) continue;
+    if (place->role == TILE_D_STATE) return false;
+    shared = shared || (place->role == TILE_D_INPUT && place->axis_count);
   }
+  return shared;
+}
+
+/* Heads that share keys: the gradients of what they share would be a copy for each of them, written and read again. A few
+ * heads in an instance make fewer copies, and fewer blocks for the GPU to run at a time. */
+static kernel share_gradients(const kernel *whole) {
+  enum { HEADS = 4 };
+  kernel k = *whole;
+  for (int i = k.grid_count - 1; i >= 0; i--) {
+    int axis = k.grid_axes[i];
+    int64_t size = k.program->axes.items[axis].size;
+    if (size == 1 || !has_shared_gradients(k.program, axis)) continue;
+    memmove(&k.grid_axes[i], &k.grid_axes[i + 1], (size_t)(k.grid_count - 1 - i) * sizeof(int));
+    k.grid_count--;
+    k.lane_axis = axis;
+    k.lane_block = size != TILE_RUNTIME_SIZE && size < HEADS ? (int)size : HEADS;
+    k.lanes = LANES_PASSES;
+    break;
+  }
+  return k;
+}
+
+/* ---- the choice ---- */
+
+/* Bytes that a block keeps in its scratch beside what is kept for long: they are written and read for every chunk. */
+static double outside_of(const codegen_gpu_kernel *described) {
+  int64_t bytes = described->base.scratch.constant - described->history_bytes;
+  return bytes > 64 ? (double)bytes : 0;
+}
+
+static int64_t parts_of(const kernel *k) {
+  int axis = k->part_entries ? k->part_axis : k->lanes == LANES_TILE ? k->lane_axis : -1;
+  return axis < 0 ? 1
+                  : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
+}
+
+/* Of the states before each chunk, and of the memory of passes: written and read once for each chunk. */
+static double kept_bytes(const codegen_gpu_kernel *described) {
+  const kernel *k = described->base.kernel;
+  if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
+  return 2 * (double)described->history_bytes * k->program->chunk / k->chunk;
+}
+
+typedef struct estimate {
+  double cost, outside;
+} estimate;
+
+/* Of a step, in multiply-adds of a well filled product, half a million of which a multiprocessor makes in a microsecond: what
+ * all parts compute, what they move outside, and that the threads of a block meet between nests. What is kept outside is read
+ * by many a thread of several nests. */
+static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  enum { MULTIPLY_ADDS_OF_A_BYTE = 12, READS = 12, MULTIPLY_ADDS_OF_A_NEST = 30000 };
+  codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
+  estimate x = {.outside = outside_of(&described)};
+  double parts = (double)parts_of(k), work = cost_of_run(a, k->program) * k->program->chunk;
+  double moved = READS * x.outside + kept_bytes(&described) / parts;
+  work += MULTIPLY_ADDS_OF_A_BYTE * moved + (double)MULTIPLY_ADDS_OF_A_NEST * described.nests;
+  x.cost = work * parts / k->program->chunk;
+  return x;
+}
+
+/* Chunks whose states are made again a group at a time (host_groups_back). */
+static bool may_have_passes(const kernel *k) {
+  if (k->program->form != TILE_CHUNK || !k->recompute) return false;
+  for (int i = 0; i < k->program->arguments.count; i++)
+    if (k->program->arguments.items[i].role == TILE_STATE) return true;
+  return false;
+}
+
+/* Fewer entries of the value axis where that costs less; `cost` of a step. */
+static kernel fitted(arena *a, const kernel *whole, codegen_gpu_options options, double *cost) {
+  enum { FEWEST_ENTRIES = 16 };
+  bool back = whole->kind == KERNEL_BACKWARD;
+  kernel first = back && may_have_passes(whole) ? share_gradients(whole) : *whole, best = first;
+  int axis = value_axis(whole);
+  estimate least = cost_of(a, &first, options);
+  *cost = least.cost;
+  if (axis < 0 || whole->lane_axis >= 0 || (back && !may_have_passes(whole))) return best;
+  int64_t size = whole->program->axes.items[axis].size;
+  for (int64_t entries = size / 2; least.outside > 0; entries /= 2) {
+    if (entries < FEWEST_ENTRIES || size % entries != 0) break;
+    kernel part = back ? cut_into_parts(a, &first, axis, (int)entries)
+                       : cut_into_instances(a, &first, axis, (int)entries);
+    estimate other = cost_of(a, &part, options);
+    if (other.cost >= least.cost) continue;
+    best = part;
+    least = other;
+  }
+  *cost = least.cost;
   return best;
 }
 
-/* Bytes outside for each step. */
-static int64_t outside(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
-  int64_t bytes = 0;
+/* Cuts what does not fit; the cost of a step forward and back. */
+static double fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  double sum = 0;
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    *k = fitted(a, k, options);
-    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD)
-      bytes += outside_of(a, k, options) / k->program->chunk;
+    double cost;
+    *k = fitted(a, k, options, &cost);
+    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) sum += cost;
   }
-  return bytes;
+  return sum;
 }
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   schedule.gpu = true;
   recurrence_kernels *best = NULL;
-  int64_t least = 0;
+  double least = 0;
   for (int chunk = LONGEST; chunk >= SHORTEST && !schedule.chunk; chunk /= 2) {
     schedule_options with = schedule;
     with.chunk = chunk;
     recurrence_kernels *kernels = schedule_recurrence(a, r, with);
     if (strcmp(kernels->form, "chunk") != 0) break;
-    int64_t bytes = outside(a, kernels, options);
-    if (best && bytes >= least) continue;
+    double cost = fit_all(a, kernels, options);
+    if (best && cost >= least) continue;
     best = kernels;
-    least = bytes;
-    if (!bytes) break;
+    least = cost;
   }
-  return best ? best : schedule_recurrence(a, r, schedule);
+  if (best) return best;
+  recurrence_kernels *kernels = schedule_recurrence(a, r, schedule);
+  fit_all(a, kernels, options);
+  return kernels;
 }

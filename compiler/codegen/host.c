@@ -27,6 +27,10 @@ static void end_instance(host *h) {
 }
 
 void host_whole_instance(host *h) {
+  if (h->in_passes) {
+    gpu_instance_in_passes(h);
+    return;
+  }
   if (h->has_again) host_open_part(h, &h->again);
   host_open_part(h, &h->main);
   begin_instance(h);

@@ -82,13 +82,12 @@ static void move_to_part(host *h, view *v, axis_set axes) {
 }
 
 /* The tensor of a place for this batch entry; every axis has its stride. */
-static view memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
+static view view_stored_as(host *h, tile_role role, const tile_place *place, ir *data,
+                           number_type stored) {
   emitter *e = h->e;
-  view v = {0};
+  view v = {.stored = stored};
   ir base = slot_field(h, role, place, offsetof(rec_slot, data), e->data);
   ir batch_stride = slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
-  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
-  if (h->described->slots.items[slot].narrow) v.stored = h->m.dtype;
   if (data) *data = base;
   ir stride = integer(e, host_is_complex(h, place) ? 2 : 1);
   for (int x = place->axis_count - 1; x >= 0; x--) {
@@ -101,6 +100,12 @@ static view memory_view(host *h, tile_role role, const tile_place *place, ir *da
   v.base = element(e, view_type(e, &v), base, offset);
   move_to_part(h, &v, host_axes_of_place(place));
   return v;
+}
+
+static view memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
+  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
+  bool narrow = h->described->slots.items[slot].narrow;
+  return view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
 }
 
 static axis_set state_axes(const tile_place *place) { return host_axes_of_place(place); }
@@ -259,7 +264,7 @@ void host_open_part(host *h, part *p) {
   }
   for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (b->persistent) l->buffers[i] = memory_for(h, b, p->persistent_at[i], "sum");
+    if (b->persistent && !h->in_passes) l->buffers[i] = memory_for(h, b, p->persistent_at[i], "sum");
   }
 }
 
@@ -312,6 +317,21 @@ static void gpu_result(host *h, const part *p, const tile_result *r, result_targ
     target->active = LLVMBuildAnd(e->b, wanted, first, "");
   }
   if (!target->over_threads) target->active = by_this_thread(h, target->active);
+  if (h->in_passes && p == &h->main) {
+    gpu_pass_target(h, p, (int)(r - p->p->program->results.items), target);
+    if (target->in_passes) target->own = first, target->active = wanted;
+  }
+}
+
+/* One copy is the tensor itself, in the numbers' own type. */
+static void single_target(host *h, const tile_result *r, result_target *target) {
+  emitter *e = h->e;
+  int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+  if (!h->described->slots.items[slot].single) return;
+  ir stride = slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  target->single = int_compare(e, LLVMIntEQ, stride, integer(e, 0));
+  view v = view_stored_as(h, r->place.role, &r->place, NULL, h->m.dtype);
+  target->tensor = v;
 }
 
 /* Per-instance memory and the tensors of this instance: once the instance is known. */
@@ -320,6 +340,10 @@ void host_open_instance(host *h, part *p) {
   lower *l = &p->l;
   l->outside = h->at;
   l->part_first = h->part_first;
+  for (int i = 0; h->in_passes && i < p->p->buffers.count; i++) {
+    if (p->p->buffers.items[i].persistent)
+      l->buffers[i] = host_scratch_at(h, h->local, p->persistent_at[i].offset);
+  }
   if (h->m.chunks_outside) {
     for (int c = 0; c < p->carried.count; c++) {
       l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
@@ -360,7 +384,9 @@ void host_open_instance(host *h, part *p) {
                                   stores_here(h, p->p->program, r, partial), "");
     int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
     target->add = h->described->slots.items[slot].accumulated;
-    if (e->gpu) gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""), partial[r->value]);
+    if (!e->gpu) continue;
+    gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""), partial[r->value]);
+    single_target(h, r, target);
   }
 }
 

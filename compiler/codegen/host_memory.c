@@ -148,6 +148,7 @@ static const location on_stack = {-1, -1, false};
 
 /* What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
 static location place_persistent(host *h, const plan_buffer *b) {
+  if (h->in_passes) return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
   if (h->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
   bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)STACK_VECTORS * h->m.width;
   if (!h->m.chunks_outside && b->lane && small) return on_stack;
@@ -159,7 +160,9 @@ static location place_persistent(host *h, const plan_buffer *b) {
 void host_place_carried(host *h, part *p) {
   p->carried_at = ARENA_ARRAY(h->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) {
-    p->carried_at[c] = place_persistent(h, &p->carried.items[c].memory);
+    const plan_buffer *memory = &p->carried.items[c].memory;
+    p->carried_at[c] =
+        h->in_passes ? gpu_take(h, memory->numbers.factor) : place_persistent(h, memory);
   }
   p->persistent_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -227,6 +230,7 @@ void host_place_history(host *h, part *p) {
     for (int c = 0; c < h->again.carried.count; c++) {
       if (!plan_same_state(&h->again.carried.items[c].place, place)) continue;
       extent numbers = h->again.carried.items[c].memory.numbers;
+      if (h->in_passes) numbers.factor *= gpu_most_passes(h->k);
       bool chunks = h->k->program->form == TILE_CHUNK;
       if (chunks) h->history += numbers.factor * kept_rows(h);
       p->history_at[i] = chunks ? (location){take(&h->shared_numbers, numbers.factor * kept_rows(h)), -1, false}
@@ -272,6 +276,7 @@ static void plan_part(host *h, part *p, const tile_program *program, bool backwa
 }
 
 void host_plan(host *h) {
+  h->in_passes = gpu_has_passes(h->k);
   bool reads = h->k->kind == KERNEL_BACKWARD && host_reads_states(h->k->program);
   h->has_again = reads && h->k->recompute;
   if (h->has_again && h->k->program->form == TILE_CHUNK) {
@@ -293,6 +298,9 @@ void host_plan(host *h) {
 
 codegen_bytes host_bytes_of(const host *h) {
   int64_t size = h->m.f64 ? 8 : 4;
+  if (h->in_passes)
+    return (codegen_bytes){
+        .constant = (h->shared_numbers + h->instance_numbers * gpu_most_passes(h->k)) * size + 64};
   codegen_bytes bytes = {.constant = h->shared_numbers * size + 64,
                          .per_instance = h->instance_numbers * size};
   for (int i = 0; i < h->sized.count; i++) {

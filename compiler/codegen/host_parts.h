@@ -63,6 +63,11 @@ typedef struct host {
   ir entry_step, saved_first; /* where tokens and saved states of the instance begin */
   ir part, lane_part;    /* numbers of the part of time and of the block of the lane axis */
   ir part_first;         /* mapping.parts: the first entry here */
+  /* gpu_passes.c */
+  bool in_passes;
+  ir pass, pass_entry, pass_entries; /* number of the pass; of the entry of the lane axis in it, and how many there are */
+  location *home_at;     /* by carried value: between passes, in the memory of a pass */
+  location *pass_sums;   /* by result of the main program: where passes add up; offset -1: they do not */
   ir parts;
   /* inside a function */
   ir slots, sizes; /* of the frame */
@@ -124,6 +129,15 @@ void gpu_place_sums(host *h);
 void gpu_plan_chunks(host *h);
 /* The numbers of `b` in scratch or shared memory; each thread has its own where threads share nothing. */
 view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before);
+/* gpu_passes.c: an instance whose chunks are computed in passes. */
+bool gpu_has_passes(const kernel *k);
+int64_t gpu_most_passes(const kernel *k);
+void gpu_place_passes(host *h);
+void gpu_instance_in_passes(host *h);
+/* Sums over passes, of a result to which several add. */
+void gpu_pass_target(host *h, const part *p, int result, result_target *target);
+/* The row of a pass's own memory in that of all. */
+ir gpu_row_of_pass(host *h, int64_t rows, ir row);
 /* gpu_stage.c: rows of a chunk in shared memory. */
 /* Double buffers, where shared memory is left. */
 void gpu_place_ahead(host *h);
@@ -143,5 +157,11 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group);
 ir host_chunk_in_order(host *h, ir index);
 void host_chunk_body(host *h, ir chunk);
 void host_chunks_inside(host *h);
+/* Groups of chunks from the last, with functions for what is done once and for each chunk. */
+typedef void group_function(host *h, ir group, ir first, ir chunks);
+typedef void chunk_function(host *h, ir first, ir number, ir turn);
+void host_groups_back(host *h, group_function *again, chunk_function *back);
+void host_group_again(host *h, ir group, ir first, ir chunks);
+void host_chunk_back(host *h, ir first, ir number, ir turn);
 
 #endif

@@ -276,6 +276,12 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
     if (!place->time || !p->result_memory[i].base) continue;
     target->at = host_at_time(h, p->result_memory[i], begin, p->result_time_stride[i]);
     target->at.stride[p->program->time_axis] = p->result_time_stride[i];
+    if (target->single) {
+      target->tensor = host_at_time(h, target->tensor, begin, p->result_time_stride[i]);
+      target->tensor.stride[p->program->time_axis] = p->result_time_stride[i];
+      axis_set axes = tile_place_axes(p->program, place);
+      target->tensor.aligned = gpu_aligned(h, p, &target->tensor, axes);
+    }
     target->limit = int_choose(e, target->active, rows, integer(e, 0));
     if (h->team.shares) target->at.aligned = gpu_aligned(h, p, &target->at, tile_place_axes(p->program, place));
   }
@@ -332,7 +338,8 @@ static void chunks_again(host *h, ir first, ir chunks) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
-    view row = kept_row(h, state_memory(again, place), p->history_at[i], loop.index, &again->l);
+    ir number = gpu_row_of_pass(h, h->k->chunk / h->k->program->chunk, loop.index);
+    view row = kept_row(h, state_memory(again, place), p->history_at[i], number, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place))
         host_copy_state(h, again, place, &again->l.carried[c], &row);
@@ -352,48 +359,57 @@ static void chunks_again(host *h, ir first, ir chunks) {
 }
 
 /* Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`. */
-static void chunk_back(host *h, ir first, ir number, ir turn) {
+void host_chunk_back(host *h, ir first, ir number, ir turn) {
   part *p = &h->main;
   emitter *e = h->e;
   ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
   open_again(h, p, turn);
   gpu_next_chunk(h, p, turn, chunk, before, int_compare(e, LLVMIntSGT, number, integer(e, 0)));
   host_set_chunk(h, p, chunk, NULL);
+  ir row = gpu_row_of_pass(h, h->k->chunk / h->k->program->chunk, number);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE)
       p->l.arguments[i] =
-          kept_row(h, state_memory(&h->again, place), p->history_at[i], number, &p->l);
+          kept_row(h, state_memory(&h->again, place), p->history_at[i], row, &p->l);
   }
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
 }
 
+void host_group_again(host *h, ir group, ir first, ir chunks) {
+  emitter *e = h->e;
+  load_saved(h, &h->again, group);
+  chunks_again(h, first, chunks);
+  if (h->in_passes) return;
+  ir last = int_sub(e, chunks, integer(e, 1));
+  gpu_open_chunks(h, &h->main, int_add(e, first, last),
+                  int_compare(e, LLVMIntSGE, last, integer(e, 0)));
+}
+
 /* Groups of chunks from the last: states again, then the same chunks back. */
-static void groups_back(host *h) {
+void host_groups_back(host *h, group_function *again, chunk_function *back) {
   emitter *e = h->e;
   ir every = integer(e, h->k->chunk / h->k->program->chunk), count = host_chunk_count(h);
   ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
   emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
   ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
-  load_saved(h, &h->again, group);
-  chunks_again(h, first, chunks);
   ir slots = h->slots;
+  again(h, group, first, chunks);
   ir last = int_sub(e, chunks, integer(e, 1));
-  gpu_open_chunks(h, &h->main, int_add(e, first, last), int_compare(e, LLVMIntSGE, last, integer(e, 0)));
-  emit_loop back = loop_begin(e, integer(e, 0), chunks, 1, "back");
-  chunk_back(h, first, int_sub(e, last, back.index), back.index);
-  loop_end(e, &back);
+  emit_loop turns = loop_begin(e, integer(e, 0), chunks, 1, "back");
+  back(h, first, int_sub(e, last, turns.index), turns.index);
+  loop_end(e, &turns);
   h->slots = slots;
   loop_end(e, &loop);
-  host_open_instance(h, &h->main);
+  if (!h->in_passes) host_open_instance(h, &h->main);
 }
 
 void host_chunks_inside(host *h) {
   emitter *e = h->e;
   if (h->has_again) {
-    groups_back(h);
+    host_groups_back(h, host_group_again, host_chunk_back);
     return;
   }
   ir count = host_chunk_count(h);

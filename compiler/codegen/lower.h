@@ -38,6 +38,11 @@ typedef struct result_target {
   bool add;  /* instances add up */
   ir own;    /* GPU: where false 0 is stored; NULL: the value */
   bool over_threads; /* GPU: summed over the threads of the block */
+  bool in_passes;    /* GPU: passes add up in `sums`; the last one stores */
+  view sums;
+  ir first_pass, last_pass; /* i1 */
+  ir single; /* GPU: i1, there are no copies but the tensor itself, which `tensor` is; NULL: never */
+  view tensor;
 } result_target;
 
 /* GPU: the threads of a block. */

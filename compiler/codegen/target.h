@@ -32,6 +32,8 @@ typedef struct codegen_slot {
   bool written;
   bool
       accumulated; /* the kernel ADDS to the entries: the caller zeroes them before the first instance runs */
+  bool single;  /* GPU: where one copy of what is accumulated is enough, the kernel writes the tensor itself, told by
+                   a copy stride of 0 */
   axis_set
       summed; /* accumulated: instances that differ only in these grid axes (and in the batch entry, where
                            per_batch is false) add to the same entries; at one time only one of them may run, or
@@ -142,6 +144,7 @@ typedef struct codegen_gpu_kernel {
   int threads;            /* of a block */
   int shared_bytes;       /* dynamic shared memory of a block */
   int parameter_bytes;
+  int nests;              /* of a chunk: all threads meet between one and the next */
   int64_t history_bytes;  /* of base.scratch: states before each chunk, made again */
 } codegen_gpu_kernel;
 

@@ -74,6 +74,7 @@ static int64_t copies_of(const gpu_pass *p, const rec_table_slot *slot) {
 /* A single copy is the result itself, unless that is narrower. */
 static bool has_copies(const gpu_pass *p, const rec_table_slot *slot) {
   if (!slot->accumulated) return false;
+  if (slot->single && copies_of(p, slot) == 1) return false;
   return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER ||
          copies_of(p, slot) > 1;
 }

@@ -61,7 +61,8 @@ typedef struct rec_table_memory {
 typedef struct rec_table_slot {
   uint64_t summed;             /* accumulated: axes whose instances add to the same entries */
   int32_t memory;
-  int32_t written, accumulated, unused;
+  int32_t written, accumulated;
+  int32_t single;              /* GPU: one copy is the tensor itself */
 } rec_table_slot;
 
 /* constant + per_instance * instances + sum of coefficient * product of axis sizes */

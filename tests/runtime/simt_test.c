@@ -180,22 +180,23 @@ static void run_case(const grid_case *c, const char *type, uint64_t seed, bool f
 
 // Little shared memory: instances have parts of the value axis, and a chunk is computed in passes.
 static void run_parts(const char *name, const char *const sizes[6], const char *type,
-                      uint64_t seed) {
+                      int run_time_size, uint64_t seed) {
   for (int i = 0; i < grid_case_count; i++) {
     grid_case c = grid_cases[i];
     if (strncmp(c.path, "stdlib/", 7) != 0 || strcmp(c.recurrence, name) != 0) continue;
     memcpy(c.sizes, sizes, sizeof c.sizes);
+    c.run_time_size = run_time_size;
     run_with(&c, type, "16", seed, false);
   }
 }
 
 static void run_all_parts(uint64_t seed) {
-  static const char *const values[6] = {"K=20", "V=64"}, *const heads[6] = {"P=64", "N=12"};
-  run_parts("gla", values, "f32", seed);
-  run_parts("gated_deltanet", values, "bf16", seed);
-  run_parts("mlstm", values, "f16", seed);
-  run_parts("rwkv7", values, "f32", seed);
-  run_parts("ssd", heads, "bf16", seed);
+  static const char *const values[6] = {"K=40", "V=64"}, *const heads[6] = {"P=64", "N=36"};
+  run_parts("simple_gla", values, "f32", 2, seed);
+  run_parts("gla", values, "bf16", 2, seed);
+  run_parts("rwkv6", values, "f16", 2, seed);
+  run_parts("gated_deltanet", values, "bf16", 2, seed);
+  run_parts("ssd", heads, "bf16", 5, seed);
 }
 
 // Without states, time is cut into parts that run side by side; what they add to parameters is summed.
