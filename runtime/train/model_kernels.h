@@ -12,9 +12,11 @@
 
 enum {
   MODEL_THREADS = 256,
-  MODEL_TILE = 64,   // rows and columns of a product that a block makes at a time
-  MODEL_DEPTH = 16,  // of the two factors in shared memory
-  MODEL_SHARED_BYTES = 2 * MODEL_TILE * MODEL_DEPTH * 4,  // as much as any of them has
+  MODEL_TILE = 64,                     // rows and columns of a product that a block makes at a time
+  MODEL_DEPTH = 16,                    // of the two factors in shared memory, f32
+  MODEL_CORE_DEPTH = 32,               // the same for tensor cores, 16 bits
+  MODEL_PITCH = MODEL_CORE_DEPTH + 8,  // between rows: eight of them differ in their banks
+  MODEL_SHARED_BYTES = 2 * MODEL_TILE * MODEL_PITCH * 2,  // as much as any of them has
   MODEL_PARTS = 64  // of the symbols, for gradients of a table
 };
 
@@ -44,7 +46,7 @@ typedef struct model_rows {
 } model_rows;
 
 // to[i][j] = (to[i][j] +) (bias[j] +) sum over k of a[i][k] b[k][j].
-//   product         a and `to` are rows, b weights, rounded to the type of rows
+//   product         a and `to` are rows, b weights, which bf16 rows have rounded
 //   weight_product  a and b are rows, `to` a weight's gradient
 typedef struct model_product {
   const void *a, *b;
