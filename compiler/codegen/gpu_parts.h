@@ -25,6 +25,13 @@ void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set
 /* How many neighbours along the last axis a thread takes at once: all threads have work. */
 int gpu_lanes(const lower *l, const loop_axes *axes);
 
+/* gpu_barriers.c */
+memory_since *gpu_memory_since(arena *a, const plan *p);
+/* A barrier where the nest needs one; `waits`: it begins with one of its own. */
+void gpu_before_nest(lower *l, const plan_nest *nest, bool waits);
+/* `known`: there was a barrier just now; else nothing is known of what ran before. */
+void gpu_forget_accesses(lower *l, bool known);
+
 /* A product of the plan: c (+)= a b, or c -= a b. */
 typedef struct gpu_operands {
   view a, b, c;

@@ -233,6 +233,7 @@ void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more) {
   bool ahead = any_ahead(p);
   if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
   lower_barrier(&p->l);
+  gpu_forget_accesses(&p->l, true);
   int own = start_arguments(h, p, turn, chunk, false);
   if (own) gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
   if (ahead) {

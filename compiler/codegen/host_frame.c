@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "gpu_parts.h"
 #include "host_parts.h"
 
 /* ---- reading the frame ---- */
@@ -232,6 +233,7 @@ void host_open_part(host *h, part *p) {
   *l = (lower){.e = e, .m = &h->m, .p = p->p, .team = e->gpu ? &h->team : NULL};
   int values = p->p->program->values.count, arguments = p->program->arguments.count;
   int results = p->program->results.count;
+  if (h->team.shares) l->since = gpu_memory_since(h->a, p->p);
   l->arguments = ARENA_ARRAY(h->a, view, arguments);
   l->results = ARENA_ARRAY(h->a, result_target, results);
   l->carried = ARENA_ARRAY(h->a, view, p->carried.count);

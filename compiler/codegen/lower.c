@@ -572,6 +572,7 @@ void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void
   if (!lane && all.count && !l->team) f.vector = all.axes[--all.count];
   place_in_loops at = lower_start_place(l, lane);
   lower_barrier(l);
+  gpu_forget_accesses(l, false);
   lower_shared_loops(l, &all, &at, free_point, &f);
 }
 
@@ -598,6 +599,7 @@ void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void
   }
   place_in_loops at = lower_start_place(l, false);
   lower_barrier(l);
+  gpu_forget_accesses(l, false);
   lower_wide_loops(l, &all, lanes, &at, body, data);
 }
 
@@ -631,9 +633,12 @@ static void line_of_nest(lower *l, const plan_nest *nest) {
   }
 }
 
+/* GPU: some kinds begin with a barrier. */
 void lower_nest(lower *l, const plan_nest *nest) {
   line_of_nest(l, nest);
-  lower_barrier(l);
+  bool waits = nest->kind == NEST_SOLVE || nest->kind == NEST_PREFIX || nest->kind == NEST_SEGMENT ||
+               nest->kind == NEST_SEGMENT_ADJOINT;
+  if (l->since && !waits) gpu_before_nest(l, nest, false);
   switch (nest->kind) {
     case NEST_POINTS: lower_point_nest(l, nest); break;
     case NEST_PACK: lower_pack(l, nest); break;
@@ -651,6 +656,7 @@ void lower_nest(lower *l, const plan_nest *nest) {
       break;
     case NEST_FIRST_EQUAL: lower_first_equal(l, nest); break;
   }
+  if (l->since && waits) gpu_before_nest(l, nest, true);
 }
 
 /* ---- states ---- */

@@ -55,6 +55,12 @@ typedef struct team {
   ir sums;     /* shared memory in which results are summed over threads */
 } team;
 
+/* GPU: what was touched since the last barrier, buffers and then carried values; not `known`: anything. */
+typedef struct memory_since {
+  bool known;
+  bool *read, *written;
+} memory_since;
+
 typedef struct lower {
   emitter *e;
   const team *team; /* NULL on the host */
@@ -70,6 +76,7 @@ typedef struct lower {
   ir *variables;          /* HELD_SCALAR, by value */
   ir rows;                /* chunk form: rows inside the sequence */
   ir part_first;          /* mapping.parts: the first entry of the part at hand */
+  memory_since *since;    /* GPU, threads that share out nests; else NULL */
   ir *memo;               /* values at the point at hand */
 } lower;
 

@@ -8,8 +8,8 @@
  */
 #include <string.h>
 
+#include "gpu_parts.h"
 #include "lines.h"
-#include "lower.h"
 
 enum { LONG_FUNCTION = 1500 };
 
@@ -176,6 +176,7 @@ static void erase_unread(outline *o) {
 
 void lower_region(lower *l, region r) {
   outline o = {.outside = l, .region = r};
+  if (r != REGION_BODY) gpu_forget_accesses(l, false);
   for (int n = 0; n < l->p->nests.count; n++) {
     const plan_nest *nest = &l->p->nests.items[n];
     if (nest->region != r) continue;
@@ -190,4 +191,5 @@ void lower_region(lower *l, region r) {
   close_part(&o);
   erase_unread(&o);
   lines_at(l->e, l->e->where);
+  gpu_forget_accesses(l, false);
 }
