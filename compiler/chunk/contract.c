@@ -121,6 +121,7 @@ static tile_pair scores_at(scan *s, const scan_product *read, int writer,
   for (int term = 0; term < level_terms(s, read->state, over, DECAY_KEYS); term++) {
     tile_pair row = level_row_decay(s, read->state, read->previous, over, DECAY_KEYS, level, term);
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_KEYS, level, term);
+    if (pair_is_zero(s->program, row) || pair_is_zero(s->program, column)) continue;
     tile_pair part =
         pair_dot(s->program, pair_mul(s->program, q, row), pair_mul(s->program, k, column), over);
     scores = pair_linear(s->program, TILE_ADD, scores, part);
@@ -193,6 +194,7 @@ static tile_pair decayed_scores_at(scan *s, const scan_product *read, int writer
     tile_pair row =
         level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_VALUES, level, term);
+    if (pair_is_zero(s->program, row) || pair_is_zero(s->program, column)) continue;
     decay = pair_linear(s->program, TILE_ADD, decay, pair_mul(s->program, row, column));
   }
   return pair_mul(s->program, scores, decay);
@@ -246,6 +248,7 @@ static tile_pair written_at(scan *s, const scan_product *read, int writer, tile_
     tile_pair column = level_column_decay(s, read->state, writer, over, DECAY_VALUES, level, term);
     tile_pair row =
         level_row_decay(s, read->state, read->previous, over, DECAY_VALUES, level, term);
+    if (pair_is_zero(s->program, row) || pair_is_zero(s->program, column)) continue;
     tile_pair scaled = pair_mul(s->program, v, column);
     tile_pair part = step < 0 ? pair_mul(s->program, scores, scaled)
                               : pair_dot(s->program, scores, scaled, axis_bit(step));

@@ -288,8 +288,10 @@ tile_pair joint_masked(scan *s, int to, bool previous, tile_pair scores) {
 static tile_pair rows_times_columns(scan *s, int to, int from, bool previous, int level) {
   tile_pair sum = number(s, 0);
   for (int m = 0; m < joint_count(s, to); m++) {
-    tile_pair pairs = pair_mul(s->program, joint_row(s, to, previous, level, m),
-                               joint_column(s, to, from, level, m));
+    tile_pair row = joint_row(s, to, previous, level, m);
+    tile_pair column = joint_column(s, to, from, level, m);
+    if (pair_is_zero(s->program, row) || pair_is_zero(s->program, column)) continue;
+    tile_pair pairs = pair_mul(s->program, row, column);
     sum = pair_linear(s->program, TILE_ADD, sum, pairs);
   }
   return sum;

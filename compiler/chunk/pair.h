@@ -11,6 +11,9 @@ typedef struct tile_pair {
 
 static inline tile_pair pair_real(tile_id re) { return (tile_pair){re, NO_TILE}; }
 static inline bool pair_is_complex(tile_pair x) { return x.im != NO_TILE; }
+static inline bool pair_is_zero(const tile_program *p, tile_pair x) {
+  return !pair_is_complex(x) && tile_is_number(p, x.re, 0);
+}
 // The imaginary part, 0 for a real value.
 tile_id pair_imaginary(tile_program *program, tile_pair x);
 // x where two steps are the same, 0 elsewhere. Chunk form.

@@ -123,9 +123,9 @@ static const formula *tensor(const tile_writer *w, const tile_place *place, cons
 
 static const formula *formula_at(tile_writer *w, tile_id id, const places *at);
 
-/* select valid x 0 */
+/* select valid x 0, or 1 where decays are padded */
 static bool is_padded(const tile_writer *w, const tile_value *v) {
-  return value(w, v->args[0])->op == TILE_VALID && tile_is_number(w->p, v->args[2], 0);
+  return value(w, v->args[0])->op == TILE_VALID && value(w, v->args[2])->op == TILE_NUMBER;
 }
 
 /* select (0 == dy) 0 term, where the term has the factor dy */
