@@ -199,6 +199,20 @@ static void make_matrices(scan *s, int group) {
   if (!masks && !s->reason) joint_make(s, group);
 }
 
+// States that add each other and are used entry by entry.
+static void make_scans(scan *s, int group) {
+  make_updates(s, group);
+  if (s->groups[group].unknown.count)
+    scan_refuse(s, "states that are used entry by entry sum each other");
+  for (int i = 0; i < s->state_count && !s->reason; i++) {
+    if (s->states[i].group != group) continue;
+    find_decay(s, i);
+    if (!s->reason) make_increment(s, i);
+  }
+  if (!s->reason) joint_scan(s, group);
+  scan_settle(s, group);
+}
+
 bool scan_make_state(scan *s, int index) {
   int group = s->states[index].group, outer = s->making;
   if (s->reason || s->groups[group].progress == MADE) return !s->reason;
@@ -210,7 +224,9 @@ bool scan_make_state(scan *s, int index) {
   s->making = group;
   span where = s->program->where;
   s->program->where = scan_update_span(s, index);
-  if (s->states[index].sequence) {
+  if (s->states[index].sequence && s->states[index].structure->class == STATE_LINEAR) {
+    make_scans(s, group);
+  } else if (s->states[index].sequence) {
     sequence_make(s, index);
   } else {
     make_matrices(s, group);

@@ -8,26 +8,33 @@
 // each grown from the level below by the whole product of its sibling. Nothing is divided or subtracted, so that decays
 // of any kind, complex ones and singular matrices are ordinary. Where no entry has a key or value axis, rows times columns
 // are one mask [t,s] for each pair of states; else they stand on the operands of the scores.
+//
+// States that are used entry by entry are scanned: with what is added to them as one more column, and a row (0, .., 0, 1),
+// the products up to a step have its states in that column and what they keep of those before the chunk in the others.
 #include "compiler/base/ice.h"
 #include "compiler/chunk/scan.h"
+
+// Members, and what is added to them in scans.
+enum { SIZE_MAX_JOINT = JOINT_MAX + 1 };
 
 // By member; re = NO_TILE: 0.
 typedef struct joint_vector {
   bool made;
-  tile_pair x[JOINT_MAX];
+  tile_pair x[SIZE_MAX_JOINT];
 } joint_vector;
 
 // Products over the steps of segments of 2^level: rows up to a step, with it and without it; columns from behind a step's
 // write to the end; rows over all.
 typedef struct joint_level {
-  joint_vector inclusive[JOINT_MAX], exclusive[JOINT_MAX], suffix[JOINT_MAX], total[JOINT_MAX];
+  joint_vector inclusive[SIZE_MAX_JOINT], exclusive[SIZE_MAX_JOINT];
+  joint_vector suffix[SIZE_MAX_JOINT], total[SIZE_MAX_JOINT];
 } joint_level;
 
 typedef struct scan_joint {
-  int count, members[JOINT_MAX];
-  scan_turn *turn;                                 // NULL: any matrices
-  axis_set axes;                                   // among the keys and values
-  joint_vector keep[JOINT_MAX], write[JOINT_MAX];  // rows of A and W; made: composed
+  int count, members[SIZE_MAX_JOINT];
+  scan_turn *turn;                                           // NULL: any matrices
+  axis_set axes;                                             // among the keys and values
+  joint_vector keep[SIZE_MAX_JOINT], write[SIZE_MAX_JOINT];  // rows of A and W; made: composed
   joint_level levels[LEVELS_MAX];
 } scan_joint;
 
@@ -87,7 +94,7 @@ static tile_pair link_of(scan *s, int to, const scan_product *link) {
 }
 
 static void add_scaled(scan *s, tile_pair *sum, tile_pair factor, tile_pair x) {
-  if (is_nothing(x)) return;
+  if (is_nothing(x) || is_nothing(factor)) return;
   x = pair_mul(s->program, factor, x);
   *sum = is_nothing(*sum) ? x : pair_linear(s->program, TILE_ADD, *sum, x);
 }
@@ -136,15 +143,19 @@ static void find_axes(scan *s, scan_joint *j, const scan_state *first) {
   }
 }
 
-void joint_make(scan *s, int group) {
+static scan_joint *joint_of(scan *s, int group) {
   scan_joint *j = ARENA_NEW(s->arena, scan_joint);
   decay_check_length(s,
                      arena_printf(s->arena, "the states that %s adds", scan_state_name(s, group)));
   for (int i = 0; i < s->state_count; i++) {
     if (s->states[i].group == group) add_member(s, j, i);
   }
-  if (s->reason) return;
   for (int i = 0; i < j->count && !s->reason; i++) compose(s, j, i);
+  return j;
+}
+
+void joint_make(scan *s, int group) {
+  scan_joint *j = joint_of(s, group);
   if (!s->reason) find_axes(s, j, &s->states[group]);
   if (s->reason) return;
   j->turn = j->count == 2 ? turn_find(s, j->members[0], j->members[1]) : NULL;
@@ -335,4 +346,47 @@ tile_pair joint_total(scan *s, int to, int from) {
   scan_joint *j = s->states[to].joint;
   if (j->turn) return turn_over(s, j->turn, PHASE_ALL, position(j, to), position(j, from));
   return or_zero(s, total_at(s, j, position(j, to), decay_levels(s))->x[position(j, from)]);
+}
+
+// ---- scans -------------------------------------------------------------------------------------------------------
+
+// What a state adds at each step of its own, without other states.
+static tile_pair added_by(scan *s, int state) {
+  const linear *increment = &s->states[state].increment;
+  tile_pair sum = nothing;
+  for (int i = 0; i < increment->products.count; i++) {
+    const scan_product *product = &increment->products.items[i];
+    add_scaled(s, &sum, number(s, product->scale), linear_factors(s, product, 0, false));
+  }
+  return sum;
+}
+
+static void add_column(scan *s, scan_joint *j) {
+  int last = j->count++;
+  for (int i = 0; i < last; i++) j->keep[i].x[last] = nothing;
+  for (int k = 0; k < last; k++) {
+    tile_pair added = added_by(s, j->members[k]);
+    for (int i = 0; i < last && !is_nothing(added); i++)
+      add_scaled(s, &j->keep[i].x[last], added, j->write[i].x[k]);
+  }
+  for (int k = 0; k < last; k++) j->keep[last].x[k] = nothing;
+  j->keep[last].x[last] = number(s, 1);
+}
+
+static tile_pair steps_of(scan *s, scan_joint *j, int row) {
+  const joint_vector *up_to = row_at(s, j, row, false, decay_levels(s));
+  tile_pair steps = up_to->x[j->count - 1];
+  for (int k = 0; k + 1 < j->count; k++) {
+    tile_pair before =
+        lower_tensor(s->program, s->body, TILE_STATE, s->states[j->members[k]].tensor);
+    add_scaled(s, &steps, up_to->x[k], before);
+  }
+  return steps;
+}
+
+void joint_scan(scan *s, int group) {
+  scan_joint *j = joint_of(s, group);
+  if (s->reason) return;
+  add_column(s, j);
+  for (int i = 0; i + 1 < j->count; i++) s->states[j->members[i]].steps = steps_of(s, j, i);
 }

@@ -161,7 +161,9 @@ static bool has_linear_operand(scan *s, value_id id) {
 }
 
 static void visit_state(scan *s, value_id id, int state, bool previous) {
-  if (!s->states[state].sequence) {
+  bool in_work =
+      s->states[state].group == s->making && s->states[state].structure->class == STATE_LINEAR;
+  if (!s->states[state].sequence || in_work) {
     s->linears[id] = linear_of_state(s, state, previous);
   } else if (scan_make_state(s, state)) {
     lowering_set(&s->values, id, previous ? sequence_previous(s, state) : s->states[state].steps);
@@ -184,6 +186,19 @@ static void visit_one(scan *s, value_id id) {
       s->linears[id] = (linear *)linear_value(s, id);
       if (!s->reason) low_rank_replace(s, id);
     }
+  }
+}
+
+void scan_settle(scan *s, int group) {
+  for (int id = 0; id < s->body->values.count; id++) {
+    bool of_group = false;
+    for (int i = 0; s->linears[id] && i < s->linears[id]->products.count; i++) {
+      int state = s->linears[id]->products.items[i].state;
+      of_group |= state >= 0 && s->states[state].group == group;
+    }
+    if (!of_group) continue;
+    s->linears[id] = NULL;
+    s->visited[id] = false;
   }
 }
 
@@ -314,10 +329,20 @@ static bool may_be_matrix(const scan_state *state) {
   }
 }
 
+// States that add each other are scanned together.
+static bool group_has_entries(const scan *s, int group) {
+  bool entries = false;
+  for (int i = 0; i < s->state_count; i++) {
+    if (s->states[i].group != group) continue;
+    if (s->states[i].structure->class != STATE_LINEAR) return false;
+    entries |= s->states[i].entries;
+  }
+  return entries;
+}
+
 static void check_state(scan *s, int index) {
   scan_state *state = &s->states[index];
   const char *name = scan_state_name(s, index);
-  find_uses(s, index);
   if (toeplitz_fits(s, index)) {
     state->invariant = true;
     state->finds_axes = false;
@@ -325,7 +350,8 @@ static void check_state(scan *s, int index) {
     state->values = 0;
     return;
   }
-  state->sequence = sequence_fits(s, index, may_be_matrix(state));
+  state->sequence =
+      sequence_fits(s, index, may_be_matrix(state)) || group_has_entries(s, state->group);
   if (state->sequence) return;
   if (!may_be_matrix(state)) {
     scan_refuse(s,
@@ -337,6 +363,7 @@ static void check_state(scan *s, int index) {
 
 static void check_states(scan *s) {
   if (!s->state_count) scan_refuse(s, "there is no state");
+  for (int i = 0; i < s->state_count; i++) find_uses(s, i);
   for (int i = 0; i < s->state_count; i++) check_state(s, i);
 }
 
@@ -416,9 +443,9 @@ static bool is_too_long(const scan *s, int length) {
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
                                       const char **reason) {
   scan *s = scan_new(a, from, length);
-  check_states(s);
-  check_axes(s);
   group_find(s);
+  if (!s->reason) check_states(s);
+  check_axes(s);
   lower_declare(s->program, s->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
   if (!s->reason && is_too_long(s, length))

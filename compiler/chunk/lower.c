@@ -33,46 +33,26 @@ static tile_id clamp(program *p, tile_id x, tile_id low, tile_id high) {
 
 static tile_op simple_op(value_op op) {
   switch (op) {
-    case VALUE_POWER:
-      return TILE_POWER;
-    case VALUE_LOG:
-      return TILE_LOG;
-    case VALUE_LOG1P:
-      return TILE_LOG1P;
-    case VALUE_SQRT:
-      return TILE_SQRT;
-    case VALUE_RSQRT:
-      return TILE_RSQRT;
-    case VALUE_ABS:
-      return TILE_ABS;
-    case VALUE_SIGMOID:
-      return TILE_SIGMOID;
-    case VALUE_LOG_SIGMOID:
-      return TILE_LOG_SIGMOID;
-    case VALUE_SOFTPLUS:
-      return TILE_SOFTPLUS;
-    case VALUE_SILU:
-      return TILE_SILU;
-    case VALUE_RELU:
-      return TILE_RELU;
-    case VALUE_TANH:
-      return TILE_TANH;
-    case VALUE_SIN:
-      return TILE_SIN;
-    case VALUE_COS:
-      return TILE_COS;
-    case VALUE_MIN:
-      return TILE_MIN;
-    case VALUE_MAX:
-      return TILE_MAX;
-    case VALUE_LESS:
-      return TILE_LESS;
-    case VALUE_LESS_EQUAL:
-      return TILE_LESS_EQUAL;
-    case VALUE_EQUAL:
-      return TILE_EQUAL;
-    default:
-      ICE("chunk", "no tile operation for '%s'", value_op_text(op));
+    case VALUE_POWER: return TILE_POWER;
+    case VALUE_LOG: return TILE_LOG;
+    case VALUE_LOG1P: return TILE_LOG1P;
+    case VALUE_SQRT: return TILE_SQRT;
+    case VALUE_RSQRT: return TILE_RSQRT;
+    case VALUE_ABS: return TILE_ABS;
+    case VALUE_SIGMOID: return TILE_SIGMOID;
+    case VALUE_LOG_SIGMOID: return TILE_LOG_SIGMOID;
+    case VALUE_SOFTPLUS: return TILE_SOFTPLUS;
+    case VALUE_SILU: return TILE_SILU;
+    case VALUE_RELU: return TILE_RELU;
+    case VALUE_TANH: return TILE_TANH;
+    case VALUE_SIN: return TILE_SIN;
+    case VALUE_COS: return TILE_COS;
+    case VALUE_MIN: return TILE_MIN;
+    case VALUE_MAX: return TILE_MAX;
+    case VALUE_LESS: return TILE_LESS;
+    case VALUE_LESS_EQUAL: return TILE_LESS_EQUAL;
+    case VALUE_EQUAL: return TILE_EQUAL;
+    default: ICE("chunk", "no tile operation for '%s'", value_op_text(op));
   }
 }
 
@@ -93,75 +73,51 @@ void lowering_set(lowering *l, value_id id, tile_pair pair) {
 static tile_pair lower_leaf(lowering *l, const typed_value *v) {
   program *p = l->program;
   switch (v->op) {
-    case VALUE_NUMBER:
-      return pair_real(num(p, v->number));
-    case VALUE_AXIS_SIZE:
-      return pair_real(tile_leaf(p, TILE_AXIS_SIZE, v->index));
-    case VALUE_INDEX:
-      return pair_real(tile_leaf(p, TILE_INDEX, v->index));
-    case VALUE_INPUT:
-      return lower_tensor(p, l->body, TILE_INPUT, v->index);
-    case VALUE_PARAM:
-      return lower_tensor(p, l->body, TILE_PARAM, v->index);
-    default:
-      ICE("chunk", "'%s' was not given a meaning by the builder", value_op_text(v->op));
+    case VALUE_NUMBER: return pair_real(num(p, v->number));
+    case VALUE_AXIS_SIZE: return pair_real(tile_leaf(p, TILE_AXIS_SIZE, v->index));
+    case VALUE_INDEX: return pair_real(tile_leaf(p, TILE_INDEX, v->index));
+    case VALUE_INPUT: return lower_tensor(p, l->body, TILE_INPUT, v->index);
+    case VALUE_PARAM: return lower_tensor(p, l->body, TILE_PARAM, v->index);
+    default: ICE("chunk", "'%s' was not given a meaning by the builder", value_op_text(v->op));
   }
 }
 
 static tile_pair lower_operation(program *p, const typed_value *v, const tile_pair *x) {
   switch (v->op) {
-    case VALUE_NEG:
-      return pair_each(p, x[0], (tile_value){.op = TILE_NEG});
-    case VALUE_ADD:
-      return pair_linear(p, TILE_ADD, x[0], x[1]);
-    case VALUE_SUB:
-      return pair_linear(p, TILE_SUB, x[0], x[1]);
-    case VALUE_MUL:
-      return pair_mul(p, x[0], x[1]);
-    case VALUE_DIV:
-      return pair_div(p, x[0], x[1]);
-    case VALUE_WHOLE_POWER:
-      return pair_whole_power(p, x[0], v->index);
-    case VALUE_EXP:
-      return pair_exp(p, x[0]);
-    case VALUE_EXPM1:
-      return pair_expm1(p, x[0]);
-    case VALUE_SQRT:
-      return pair_real(tile_unary(p, v->kink ? TILE_SQRT_KINK : TILE_SQRT, x[0].re));
-    case VALUE_GELU:
-      return pair_real(gelu(p, x[0].re));
-    case VALUE_CLAMP:
-      return pair_real(clamp(p, x[0].re, x[1].re, x[2].re));
-    case VALUE_GREATER:
-      return pair_real(tile_binary(p, TILE_LESS, x[1].re, x[0].re));
-    case VALUE_GREATER_EQUAL:
-      return pair_real(tile_binary(p, TILE_LESS_EQUAL, x[1].re, x[0].re));
-    case VALUE_WHERE:
-      return pair_where(p, x[0].re, x[1], x[2]);
-    case VALUE_STOP_GRADIENT:
-      return pair_each(p, x[0], (tile_value){.op = TILE_STOP});
-    case VALUE_COMPLEX:
-      return (tile_pair){x[0].re, x[1].re};
-    case VALUE_POLAR:
-      return pair_polar(p, x[0].re, x[1].re);
-    case VALUE_REAL_PART:
-      return pair_real(x[0].re);
-    case VALUE_IMAGINARY_PART:
-      return pair_real(pair_imaginary(p, x[0]));
+    case VALUE_NEG: return pair_each(p, x[0], (tile_value){.op = TILE_NEG});
+    case VALUE_ADD: return pair_linear(p, TILE_ADD, x[0], x[1]);
+    case VALUE_SUB: return pair_linear(p, TILE_SUB, x[0], x[1]);
+    case VALUE_MUL: return pair_mul(p, x[0], x[1]);
+    case VALUE_DIV: return pair_div(p, x[0], x[1]);
+    case VALUE_WHOLE_POWER: return pair_whole_power(p, x[0], v->index);
+    case VALUE_EXP: return pair_exp(p, x[0]);
+    case VALUE_EXPM1: return pair_expm1(p, x[0]);
+    case VALUE_SQRT: return pair_real(tile_unary(p, v->kink ? TILE_SQRT_KINK : TILE_SQRT, x[0].re));
+    case VALUE_GELU: return pair_real(gelu(p, x[0].re));
+    case VALUE_CLAMP: return pair_real(clamp(p, x[0].re, x[1].re, x[2].re));
+    case VALUE_GREATER: return pair_real(tile_binary(p, TILE_LESS, x[1].re, x[0].re));
+    case VALUE_GREATER_EQUAL: return pair_real(tile_binary(p, TILE_LESS_EQUAL, x[1].re, x[0].re));
+    case VALUE_WHERE: return pair_where(p, x[0].re, x[1], x[2]);
+    case VALUE_STOP_GRADIENT: return pair_each(p, x[0], (tile_value){.op = TILE_STOP});
+    case VALUE_COMPLEX: return (tile_pair){x[0].re, x[1].re};
+    case VALUE_POLAR: return pair_polar(p, x[0].re, x[1].re);
+    case VALUE_REAL_PART: return pair_real(x[0].re);
+    case VALUE_IMAGINARY_PART: return pair_real(pair_imaginary(p, x[0]));
     case VALUE_CONJUGATE:
-      return (tile_pair){x[0].re, pair_is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
-    case VALUE_COMPLEX_ABS:
-      return pair_real(pair_abs(p, x[0]));
-    case VALUE_SUM:
-      return pair_each(p, x[0], (tile_value){.op = TILE_SUM, .over = v->over});
+      return (tile_pair){x[0].re,
+                         pair_is_complex(x[0]) ? tile_unary(p, TILE_NEG, x[0].im) : NO_TILE};
+    case VALUE_COMPLEX_ABS: return pair_real(pair_abs(p, x[0]));
+    case VALUE_SUM: return pair_each(p, x[0], (tile_value){.op = TILE_SUM, .over = v->over});
     case VALUE_MAX_OVER:
       return pair_each(p, x[0], (tile_value){.op = TILE_MAX_OVER, .over = v->over});
     case VALUE_MIN_OVER:
       return pair_each(p, x[0], (tile_value){.op = TILE_MIN_OVER, .over = v->over});
     case VALUE_RENAME:
-      return pair_each(p, x[0], (tile_value){.op = TILE_RENAME, .index = v->index, .index2 = v->index2});
+      return pair_each(p, x[0],
+                       (tile_value){.op = TILE_RENAME, .index = v->index, .index2 = v->index2});
     case VALUE_SLICE:
-      return pair_each(p, x[0], (tile_value){.op = TILE_SLICE, .index = v->index, .index2 = v->steps});
+      return pair_each(p, x[0],
+                       (tile_value){.op = TILE_SLICE, .index = v->index, .index2 = v->steps});
     default: {
       tile_value value = {.op = simple_op(v->op)};
       for (int i = 0; i < value_arity(v->op); i++) value.args[i] = x[i].re;
@@ -289,17 +245,10 @@ tile_place lower_lag_place(const typed_body *body, tile_role role, int lag, int 
 void lower_declare(tile_program *p, const typed_body *body) {
   for (int i = 0; i < body->tensors.count; i++) {
     switch (body->tensors.items[i].kind) {
-      case TENSOR_INPUT:
-        lower_tensor(p, body, TILE_INPUT, i);
-        break;
-      case TENSOR_PARAM:
-        lower_tensor(p, body, TILE_PARAM, i);
-        break;
-      case TENSOR_STATE:
-        lower_tensor(p, body, TILE_STATE, i);
-        break;
-      case TENSOR_OUTPUT:
-        break;
+      case TENSOR_INPUT: lower_tensor(p, body, TILE_INPUT, i); break;
+      case TENSOR_PARAM: lower_tensor(p, body, TILE_PARAM, i); break;
+      case TENSOR_STATE: lower_tensor(p, body, TILE_STATE, i); break;
+      case TENSOR_OUTPUT: break;
     }
   }
   for (int lag = 0; lag < body->lags.count; lag++) {
@@ -316,17 +265,13 @@ void lower_declare(tile_program *p, const typed_body *body) {
 static bool finite_for_zeros(const program *p, const tile_value *v) {
   switch (v->op) {
     case TILE_LOG1P:
-    case TILE_SQRT_KINK:
-      return false;
+    case TILE_SQRT_KINK: return false;
     case TILE_LOG:
     case TILE_SQRT:
     case TILE_RSQRT:
-    case TILE_POWER:
-      return tile_padding_is_1(p, v->args[0]) || tile_is_positive(p, v->args[0]);
-    case TILE_DIV:
-      return tile_padding_is_1(p, v->args[1]) || tile_is_positive(p, v->args[1]);
-    default:
-      return true;
+    case TILE_POWER: return tile_padding_is_1(p, v->args[0]) || tile_is_positive(p, v->args[0]);
+    case TILE_DIV: return tile_padding_is_1(p, v->args[1]) || tile_is_positive(p, v->args[1]);
+    default: return true;
   }
 }
 

@@ -11,7 +11,7 @@
 //   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk
 //   group.c         states that depend on each other: updates, decays, increments
 //   coupled.c       states that others add to themselves: masks of pairs of states
-//   joint.c         states that add each other: products of small matrices
+//   joint.c         states that add each other: products of small matrices, scanned where entries are used
 //   turn.c          two of them that turn into each other, as one complex number does
 //   low_rank.c      sums over a state that enter its own update: a triangular system
 //   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
@@ -140,6 +140,8 @@ value_id scan_append(scan *s, typed_value value);
 void scan_grow(scan *s);
 // The tiles of a value that depends on no state (or on states already read).
 tile_pair scan_pure(scan *s, value_id id);
+// Values that were linear in these states become tiles, now that those are values at every step.
+void scan_settle(scan *s, int group);
 // Makes the decay and the increment of a state and of its group; false if there is a reason against a chunk program.
 bool scan_make_state(scan *s, int state);
 // The update of a state as a sum of products, itself not counting as the state.
@@ -299,6 +301,8 @@ tile_pair coupled_within_step(scan *s, int to, int from, axis_set keys, decay_si
 // ---- joint.c -----------------------------------------------------------------------------------------------------
 // The matrices of a group whose decays are made; the states that it adds belong to them.
 void joint_make(scan *s, int group);
+// The values of its states at all steps, where they are used entry by entry.
+void joint_scan(scan *s, int group);
 bool joint_has(const scan *s, int to, int from);
 bool joint_is_mask(const scan_state *state);
 bool joint_on_side(const scan *s, int state, axis_set keys, decay_side side);

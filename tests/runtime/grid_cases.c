@@ -77,6 +77,7 @@ const grid_case grid_cases[] = {
     {INVENTED("swingboat"), KEYS_AND_VALUES,
      GATES({"step", -6, 2, -1e5, 1}, {"stiffness", -6, 0, 0, 0.5})},
     {INVENTED("waltz"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("tidepool"), KEYS_AND_VALUES, GATES({"gate", 4, -20, -1e5, 1})},
     {INVENTED("loom"), KEYS_AND_VALUES, GATES({"row", -6, 4, 1e5, 1}, {"column", 6, -6, -1e5, 1})},
     {INVENTED("weir"), KEYS_AND_VALUES, GATES({"row", -6, 4, 1e5, 1}, {"column", 6, -6, -1e5, 1})},
     {INVENTED("sluice"), KEYS_AND_VALUES,

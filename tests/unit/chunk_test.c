@@ -88,6 +88,22 @@ static const char matrix_entries[] =
     "  z = sum[K](k * S[t-1])\n"
     "}\n";
 
+static const char coupled_entries[] =
+    "recurrence r(H, K = 3, V = 2) {\n"
+    "  input k[H,K], v[H,V], z[H,K] : complex, f[H]\n"
+    "  state a[H,K], b[H,K], c[H,K], S[H,K,V], p[H] : complex, u[H] : complex\n"
+    "  output y[H,V], w[H,K], r[H]\n"
+    "  a = sigmoid(f) * a[t-1] - 0.5 * c[t-1] + k\n"
+    "  b = 0.3 * a\n"
+    "  c = 0.9 * c[t-1] + f * b - abs(k)\n"
+    "  S = exp(-softplus(f)) * S[t-1] + tanh(c) * v\n"
+    "  p = polar(0.9, f) * p[t-1] - 0.2 * u[t-1] + sum[K](z)\n"
+    "  u = 0.3 * p + polar(0.5, f) * u[t-1]\n"
+    "  y = sum[K](S * b[t-1])\n"
+    "  w = a * (c - a[t-1])\n"
+    "  r = abs(u) + re(p[t-1])\n"
+    "}\n";
+
 static const char lags[] =
     "recurrence r(D, c) {\n"
     "  input x[D], z[D,c] : complex\n"
@@ -511,6 +527,7 @@ static const struct {
     {"elementwise", elementwise},
     {"complex", complex_diagonal},
     {"a matrix by its entries", matrix_entries},
+    {"coupled entries", coupled_entries},
     {"scalar decay", scalar_decay},
     {"linear attention", linear_attention},
     {"retention", retention},
