@@ -20,6 +20,11 @@ tile_program *chunk_build_step(arena *a, const recurrence *from);
  * update: their triangular system would have too many rows for f32. */
 tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length, const char **reason);
 
+/* The axes of what one distance of a Toeplitz block would hold, for states that decay, are written and read by matrices that
+ * are the same at all steps; 0 where there are none. Such blocks are not made: the report says what
+ * they would take. */
+axis_set chunk_toeplitz_axes(arena *a, const recurrence *from);
+
 /* Without any a chunk program has scans over the steps alone: they are no less work than the steps. */
 bool chunk_has_products(const tile_program *chunk);
 

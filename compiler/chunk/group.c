@@ -105,7 +105,29 @@ static void leave_heads(const scan *s, scan_state *state) {
   state->values &= ~heads;
 }
 
+// Axes that reads sum of one state are keys of those that it adds, read or not, and of those that add it.
+static bool share_keys(scan *s, scan_state *state) {
+  bool changed = false;
+  for (int i = 0; i < state->update->products.count; i++) {
+    int added = state->update->products.items[i].state;
+    if (added < 0 || s->states[added].group != state->group) continue;
+    scan_state *other = &s->states[added];
+    axis_set keys = state->keys | other->keys;
+    changed |=
+        (state->finds_axes && state->keys != keys) || (other->finds_axes && other->keys != keys);
+    if (state->finds_axes) state->keys = keys;
+    if (other->finds_axes) other->keys = keys;
+  }
+  return changed;
+}
+
 static void find_axes(scan *s, int group) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (int i = 0; i < s->state_count; i++) {
+      if (s->states[i].group == group) changed |= share_keys(s, &s->states[i]);
+    }
+  }
   for (int i = 0; i < s->state_count; i++) {
     scan_state *state = &s->states[i];
     if (state->group == group && state->finds_axes) state->values = axes_made(s, state);

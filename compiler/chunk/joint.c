@@ -56,7 +56,11 @@ bool joint_has(const scan *s, int to, int from) { return position(s->states[to].
 static void add_member(scan *s, scan_joint *j, int state) {
   if (position(j, state) >= 0 || s->reason) return;
   if (j->count == JOINT_MAX) {
-    scan_refuse(s, arena_printf(s->arena, "more than %d states add each other", JOINT_MAX));
+    enum { NEXT = JOINT_MAX + 1 };
+    scan_refuse(s, arena_printf(s->arena,
+                                "more than %d states add each other: products of matrices, from "
+                                "%d operations a level and step on",
+                                JOINT_MAX, NEXT * NEXT * NEXT));
     return;
   }
   j->members[j->count++] = state;
@@ -82,8 +86,10 @@ static tile_pair link_of(scan *s, int to, const scan_product *link) {
   bool unknown = false;
   for (int i = 0; i < link->factors.count; i++) unknown |= s->unknown[link->factors.items[i].value];
   if (link->part != PART_WHOLE || unknown || own->axis_set != other->axis_set) {
-    scan_refuse(s, arena_printf(s->arena, "%s adds more of %s than a factor times all of it",
-                                own->name, other->name));
+    const char *what = link->part == PART_WHOLE ? "more of %s than a factor times all of it"
+                                                : "a part of %s, which is no factor times it";
+    what = arena_printf(s->arena, what, other->name);
+    scan_refuse(s, arena_printf(s->arena, "%s adds %s", own->name, what));
     return number(s, 0);
   }
   tile_pair c = linear_factors(s, link, 0, false);

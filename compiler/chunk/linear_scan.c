@@ -116,6 +116,20 @@ static const linear *product_of(scan *s, const typed_value *v, bool divides) {
   return linear_scaled(s, operand(s, v->args[first ? 0 : 1]), v->args[first ? 1 : 0], divides);
 }
 
+// Under another name a state meets a matrix that mixes its entries.
+static const char *dense_reason(scan *s, const typed_value *rename) {
+  axis_set added = rename->axes & ~s->body->values.items[rename->args[0]].axes;
+  double size = 1;
+  for (int i = 0; i < s->body->axes.count; i++) {
+    if (axis_in(added, i) && s->body->axes.items[i].size > 0)
+      size *= (double)s->body->axes.items[i].size;
+  }
+  return arena_printf(s->arena,
+                      "a state is renamed: between steps stand matrices of %.0f x %.0f, which each "
+                      "level of a chunk would multiply, %.0f multiply-adds a step",
+                      size, size, size * size * size);
+}
+
 // A value made of others that are linear in states; NULL where it is not linear itself.
 static const linear *linear_value(scan *s, value_id id) {
   const typed_value v = s->body->values.items[id];
@@ -132,7 +146,11 @@ static const linear *linear_value(scan *s, value_id id) {
       return linear_where(s, v.args[0], operand(s, v.args[1]), operand(s, v.args[2]));
     default: break;
   }
-  scan_refuse(s, "a state is used otherwise than in sums over its axes");
+  scan_refuse(s, v.op == VALUE_RENAME ? dense_reason(s, &v)
+                                      : arena_printf(s->arena,
+                                                     "a state is used otherwise than in sums over "
+                                                     "its axes, by '%s'",
+                                                     value_op_text(v.op)));
   return NULL;
 }
 
@@ -161,13 +179,16 @@ static bool has_linear_operand(scan *s, value_id id) {
 }
 
 static void visit_state(scan *s, value_id id, int state, bool previous) {
-  bool in_work =
-      s->states[state].group == s->making && s->states[state].structure->class == STATE_LINEAR;
-  if (!s->states[state].sequence || in_work) {
+  const scan_state *of = &s->states[state];
+  bool in_work = of->group == s->making && of->structure->class == STATE_LINEAR;
+  if (!of->sequence || in_work) {
     s->linears[id] = linear_of_state(s, state, previous);
-  } else if (scan_make_state(s, state)) {
-    lowering_set(&s->values, id, previous ? sequence_previous(s, state) : s->states[state].steps);
+    return;
   }
+  s->visited[id] = false;  // its own update may visit it first
+  bool made = scan_make_state(s, state);
+  s->visited[id] = true;
+  if (made) lowering_set(&s->values, id, previous ? sequence_previous(s, state) : of->steps);
 }
 
 static void visit_one(scan *s, value_id id) {
@@ -340,6 +361,14 @@ static bool group_has_entries(const scan *s, int group) {
   return entries;
 }
 
+// What one of them is read by shows in all that add it (group.c).
+static bool group_has_keys(const scan *s, int group) {
+  for (int i = 0; i < s->state_count; i++) {
+    if (s->states[i].group == group && s->states[i].keys) return true;
+  }
+  return false;
+}
+
 static void check_state(scan *s, int index) {
   scan_state *state = &s->states[index];
   const char *name = scan_state_name(s, index);
@@ -356,7 +385,7 @@ static void check_state(scan *s, int index) {
   if (!may_be_matrix(state)) {
     scan_refuse(s,
                 arena_printf(s->arena, "%s is not linear: each step needs the one before", name));
-  } else if (!state->keys) {
+  } else if (!state->keys && !group_has_keys(s, state->group)) {
     scan_refuse(s, arena_printf(s->arena, "no axis of %s is summed by every read", name));
   }
 }
@@ -470,4 +499,14 @@ bool chunk_has_products(const tile_program *chunk) {
     if (chunk->values.items[i].op == TILE_DOT) return true;
   }
   return false;
+}
+
+axis_set chunk_toeplitz_axes(arena *a, const recurrence *from) {
+  scan *s = scan_new(a, from, 1);
+  axis_set axes = 0;
+  for (int i = 0; i < s->state_count; i++) {
+    find_uses(s, i);
+    axes |= toeplitz_of_matrices(s, i);
+  }
+  return axes;
 }

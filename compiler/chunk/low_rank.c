@@ -126,6 +126,19 @@ static void add_left(equations *e, int row, int column, tile_pair x) {
   *a = a->re == NO_TILE ? x : pair_linear(e->s->program, TILE_ADD, *a, x);
 }
 
+// Keys erased and values erased: what one sum wrote is summed by the other, entry by entry.
+static void refuse_sum_of_sum(scan *s, value_id id, axis_set over) {
+  double rows = 1;
+  axis_set axes = s->body->values.items[id].axes & over;
+  for (int i = 0; i < s->body->axes.count; i++) {
+    if (axis_in(axes, i)) rows *= (double)s->body->axes.items[i].size;
+  }
+  scan_refuse(s, arena_printf(s->arena,
+                              "a sum over a state is summed once more in its update: a system of "
+                              "%.0f rows a step in place of 1",
+                              rows));
+}
+
 // Factors without the summed axes, which stay outside of the sum.
 static tile_pair outside_of(equations *e, const summand *of, const scan_product *product) {
   scan *s = e->s;
@@ -141,7 +154,7 @@ static void add_written_unknown(equations *e, const summand *of, const scan_prod
   value_id id = unknown_at(e, column);
   scan_product known = without(s, written, id);
   if (s->body->values.items[id].axes & of->over) {
-    scan_refuse(s, "a sum over a state is summed once more in its update");
+    refuse_sum_of_sum(s, id, of->over);
   }
   if (s->reason) return;
   tile_pair scores = contract_pairs(s, read, writer, &known, of->over);
@@ -184,7 +197,7 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
   value_id id = unknown_at(e, column);
   scan_product known = without(s, product, id);
   if (s->body->values.items[id].axes & of->over) {
-    scan_refuse(s, "a sum over a state is summed once more in its update");
+    refuse_sum_of_sum(s, id, of->over);
   }
   if (s->reason) return;
   tile_pair factor = pair_mul(s->program, of->times, contract_product(s, &known, of->over));

@@ -345,6 +345,9 @@ tile_pair sequence_at_end(scan *s, tile_pair x, int back);
 // Are the decay, the keys and the reads of a state the same at all steps?
 bool toeplitz_fits(const scan *s, int state);
 void toeplitz_make(scan *s, int state);
+// The axes of one distance of a block, where matrices that are the same at all steps write and read: such states are scanned.
+// 0 elsewhere.
+axis_set toeplitz_of_matrices(const scan *s, int state);
 // sum[over] of a product with the state; the state after the chunk.
 tile_pair toeplitz_read(scan *s, const scan_product *product, axis_set over);
 tile_pair toeplitz_next(scan *s, int state);

@@ -117,6 +117,51 @@ bool toeplitz_fits(const scan *s, int index) {
   return reads_fit(&v, state->tensor);
 }
 
+// ---- what blocks would cost where they are not made ------------------------------------------------------------
+
+// sum[H](B * x) by a matrix that is the same at all steps: the axes H; 0 where the increment is something else.
+static axis_set axes_of_writes(const invariance *v, value_id id) {
+  const typed_value *x = &v->body->values.items[id];
+  if (x->op == VALUE_SUM && is_separable(v, x->args[0], false)) return x->over;
+  if (x->op != VALUE_MUL) return 0;
+  for (int k = 0; k < 2; k++) {
+    if (is_separable(v, x->args[1 - k], false) && axes_of_writes(v, x->args[k]))
+      return axes_of_writes(v, x->args[k]);
+  }
+  return 0;
+}
+
+// The axes that reads leave.
+static axis_set axes_of_reads(const invariance *v, int tensor) {
+  axis_set axes = 0;
+  bool *depends = v->depends;
+  for (int i = 0; i < v->body->values.count; i++) {
+    const typed_value *x = &v->body->values.items[i];
+    depends[i] = v->body->tensors.items[tensor].assigned == i ||
+                 (x->op == VALUE_PREVIOUS && x->index == tensor);
+    for (int k = 0; k < value_arity(x->op); k++) depends[i] |= depends[x->args[k]];
+    if (!depends[i] || x->op != VALUE_SUM || !(x->over & v->keys)) continue;
+    axes |= x->axes;
+    depends[i] = false;
+  }
+  return axes;
+}
+
+axis_set toeplitz_of_matrices(const scan *s, int index) {
+  const scan_state *state = &s->states[index];
+  const state_structure *structure = state->structure;
+  if (structure->class != STATE_ELEMENTWISE || !state->summed || state->entries) return 0;
+  int count = s->body->values.count;
+  invariance v = {.body = s->body, .keys = state->summed};
+  v.varies = ARENA_ARRAY(s->arena, bool, count);
+  v.depends = ARENA_ARRAY(s->arena, bool, count);
+  find_varying(&v);
+  if (structure->decay == NO_VALUE || v.varies[structure->decay]) return 0;
+  if (structure->increment == NO_VALUE || !reads_fit(&v, state->tensor)) return 0;
+  axis_set writes = axes_of_writes(&v, structure->increment);
+  return writes ? writes | axes_of_reads(&v, state->tensor) : 0;
+}
+
 // ---- axes ------------------------------------------------------------------------------------------------------
 
 static tile_pair on_axes(scan *s, tile_op op, tile_pair x, int index, int index2, int index3) {

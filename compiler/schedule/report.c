@@ -209,6 +209,23 @@ static void put_alternatives(const reporter *r) {
   }
 }
 
+/* What Toeplitz blocks would take where matrices write and read (chunk.h). */
+static void put_toeplitz(const reporter *r) {
+  axis_set axes = chunk_toeplitz_axes(r->a, r->kernels->recurrence);
+  amount entries = {0};
+  if (!axes || strcmp(r->kernels->form, "chunk") != 0) return;
+  add_entries(r->a, &entries, r->body, axes, 0.5);
+  double scan = 0;
+  const tile_program *p = kernel_of(r, KERNEL_FORWARD)->program;
+  const double *costs = cost_of_values(r->a, p);
+  for (int i = 0; i < p->values.count; i++)
+    scan += p->values.items[i].op == TILE_DOT ? 0 : costs[i] / p->chunk;
+  fprintf(r->out,
+          "  not taken   Toeplitz blocks of L steps, L * %s multiply-adds a step beside the same "
+          "matrices, in place of all that is no product: %s\n",
+          text_of(r, &entries), count_text(r->a, scan));
+}
+
 static void put_forward(const reporter *r, bool states, const char *device, const char *behind) {
   amount bytes = {0};
   add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, token_bytes(r->dtype));
@@ -331,6 +348,7 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form,
           kernels->chunk, kernels->why);
   put_alternatives(&r);
+  put_toeplitz(&r);
   put_forward(&r, states, "forward", "");
   put_backward(&r, states, "backward", "");
   put_saved(&r, states);
@@ -362,7 +380,8 @@ static const char *resources_text(const reporter *r, const report_resources *x, 
   const char *outside = "";
   if (x->outside_bytes) outside = arena_printf(r->a, ", %lld outside", (long long)x->outside_bytes);
   return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s, %d launch%s", parts, x->threads,
-                      (long long)x->shared_bytes, outside, x->launches, x->launches == 1 ? "" : "es");
+                      (long long)x->shared_bytes, outside, x->launches,
+                      x->launches == 1 ? "" : "es");
 }
 
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,

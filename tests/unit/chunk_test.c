@@ -104,6 +104,17 @@ static const char coupled_entries[] =
     "  r = abs(u) + re(p[t-1])\n"
     "}\n";
 
+static const char ring[] =
+    "recurrence r(H, K = 3, V = 2) {\n"
+    "  input q[H,K], k[H,K], v[H,V], f[H]\n"
+    "  state A[H,K,V], B[H,K,V], C[H,K,V]\n"
+    "  output y[H,V]\n"
+    "  A = sigmoid(f) * A[t-1] + 0.1 * C[t-1] + k * v\n"
+    "  B = 0.9 * B[t-1] + f * A[t-1]\n"
+    "  C = 0.8 * C[t-1] - 0.4 * B\n"
+    "  y = sum[K](q * C)\n"
+    "}\n";
+
 static const char lags[] =
     "recurrence r(D, c) {\n"
     "  input x[D], z[D,c] : complex\n"
@@ -528,6 +539,7 @@ static const struct {
     {"complex", complex_diagonal},
     {"a matrix by its entries", matrix_entries},
     {"coupled entries", coupled_entries},
+    {"a ring that is read at one end", ring},
     {"scalar decay", scalar_decay},
     {"linear attention", linear_attention},
     {"retention", retention},
