@@ -131,7 +131,8 @@ static void refuse_sum_of_sum(scan *s, value_id id, axis_set over) {
   double rows = 1;
   axis_set axes = s->body->values.items[id].axes & over;
   for (int i = 0; i < s->body->axes.count; i++) {
-    if (axis_in(axes, i)) rows *= (double)s->body->axes.items[i].size;
+    int64_t size = s->body->axes.items[i].size;
+    if (axis_in(axes, i) && size > 0) rows *= (double)size;
   }
   scan_refuse(s, arena_printf(s->arena,
                               "a sum over a state is summed once more in its update: a system of "
