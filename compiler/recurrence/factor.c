@@ -3,7 +3,7 @@
 //   S[t-1] - b * k * sum[K](k * S[t-1]) + b * k * v   ->   S[t-1] + b * k * (v - sum[K](k * S[t-1]))
 //
 // One outer product instead of two. It is done where the sum lacks an axis that the common factors have, so that it is
-// smaller than what it replaces.
+// smaller than what it replaces. What a state or an output is, stays whole: others read it as that.
 #include "compiler/recurrence/simplify.h"
 
 enum { TERMS_MAX = 16, FACTORS_MAX = 16 };
@@ -23,9 +23,16 @@ typedef struct factors {
   int count;
 } factors;
 
+static bool is_assigned(const builder *b, value_id id) {
+  for (int i = 0; i < b->body->tensors.count; i++) {
+    if (b->body->tensors.items[i].assigned == id) return true;
+  }
+  return false;
+}
+
 static bool collect_terms(const builder *b, value_id id, bool negative, terms *to) {
   const typed_value *v = value_at(b, id);
-  if (v->op == VALUE_ADD || v->op == VALUE_SUB) {
+  if (!is_assigned(b, id) && (v->op == VALUE_ADD || v->op == VALUE_SUB)) {
     return collect_terms(b, v->args[0], negative, to) &&
            collect_terms(b, v->args[1], negative != (v->op == VALUE_SUB), to);
   }

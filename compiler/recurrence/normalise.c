@@ -33,14 +33,15 @@ typed_body normalise_body(arena *memory, const typed_body *body) {
   copy_declarations(memory, body, &result);
   builder b = builder_new(memory, &result);
   value_id *map = ARENA_ARRAY(memory, value_id, body->values.count);
+  for (int i = 0; i < result.tensors.count; i++) result.tensors.items[i].assigned = NO_VALUE;
   for (int i = 0; i < body->values.count; i++) {
     typed_value v = body->values.items[i];
     b.span = v.span;
     for (int k = 0; k < value_arity(v.op); k++) v.args[k] = map[v.args[k]];
     map[i] = make_value(&b, v);
-  }
-  for (int i = 0; i < result.tensors.count; i++) {
-    result.tensors.items[i].assigned = moved(map, result.tensors.items[i].assigned);
+    for (int k = 0; k < result.tensors.count; k++) {
+      if (body->tensors.items[k].assigned == i) result.tensors.items[k].assigned = map[i];
+    }
   }
   for (int i = 0; i < result.lags.count; i++)
     result.lags.items[i].source = map[result.lags.items[i].source];
