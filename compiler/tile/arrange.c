@@ -5,7 +5,7 @@
 //   exp (neg (segment (mul dt e)))          ->   exp (segment (mul dt (neg e))), e from the prologue
 //
 // A product is taken as the list of its factors and formed again pair by pair: a pair whose product is there already
-// first, then the pair with the smallest result for each product that can use it. Values of the prologue cost nothing.
+// first, then the pair with the smallest result for each product that can use it. Pairs of the prologue come before others.
 // Only what results need is formed; nothing is simplified on the way (a sign moved down would come up again).
 #include "compiler/base/ice.h"
 #include "compiler/tile/products.h"
@@ -176,12 +176,13 @@ static int uses_of_pair(const arranger *r, const part *x, const part *y) {
 }
 
 // Cost of forming a pair, for each product that has it: nothing if it does not depend on the run, or is there. What does
-// not depend on it comes first, so that all of it is one factor in the end.
+// not depend on it comes first, so that all of it is one factor in the end: there, too, the smallest results first.
 static double pair_cost(arranger *r, const part *x, const part *y) {
-  if (is_free(r, x->value) && is_free(r, y->value)) return -2;
-  if (tile_find(r->to, product_value(x->value, y->value)) != NO_TILE) return -1;
+  bool once = is_free(r, x->value) && is_free(r, y->value);
+  if (tile_find(r->to, product_value(x->value, y->value)) != NO_TILE) return once ? -3 : -1;
   axis_set axes = r->to->values.items[x->value].axes | r->to->values.items[y->value].axes;
-  return elements(r->to, axes) / uses_of_pair(r, x, y);
+  double count = elements(r->to, axes);
+  return once ? -2 - 1 / (1 + count) : count / uses_of_pair(r, x, y);
 }
 
 static tile_id form_pair(arranger *r, tile_id x, tile_id y) {
