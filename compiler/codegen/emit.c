@@ -18,10 +18,24 @@ emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type d
   e.i64 = LLVMInt64TypeInContext(m->context);
   e.pointer = LLVMPointerTypeInContext(m->context, 0);
   e.real = f64 ? LLVMDoubleTypeInContext(m->context) : LLVMFloatTypeInContext(m->context);
+  e.memory = e.real;
   e.gpu = clone == CLONE_GPU;
   e.data = LLVMPointerTypeInContext(m->context, e.gpu ? 1 : 0);
   e.lanes = codegen_lanes(clone, f64);
   return e;
+}
+
+emitter emit_as(const emitter *e, LLVMTypeRef type) {
+  emitter as = *e;
+  as.real = type;
+  as.f64 = type == LLVMDoubleTypeInContext(e->context);
+  return as;
+}
+
+emitter emit_wide(const emitter *e) {
+  emitter wide = emit_as(e, LLVMDoubleTypeInContext(e->context));
+  wide.wide = true;
+  return wide;
 }
 
 void emitter_free(emitter *e) { LLVMDisposeBuilder(e->b); }
@@ -101,6 +115,12 @@ void spread_pair(emitter *e, ir *x, ir *y) {
   int lanes = ir_lanes(*x) ? ir_lanes(*x) : ir_lanes(*y);
   *x = spread(e, *x, lanes);
   *y = spread(e, *y, lanes);
+}
+
+ir as_real(emitter *e, ir x) {
+  LLVMTypeRef type = real_type(e, ir_lanes(x));
+  if (LLVMTypeOf(x) == type) return x;
+  return e->f64 ? LLVMBuildFPExt(e->b, x, type, "") : LLVMBuildFPTrunc(e->b, x, type, "");
 }
 
 /* ---- arithmetic ---- */
@@ -249,7 +269,8 @@ ir element(emitter *e, LLVMTypeRef type, ir base, ir index) {
   return LLVMBuildInBoundsGEP2(e->b, type, base, &index, 1, "");
 }
 
-static unsigned alignment(emitter *e) { return e->f64 ? 8 : 4; }
+/* f64 in an f32 program stands among numbers of 4 bytes. */
+static unsigned alignment(emitter *e) { return e->dtype == NUMBER_F64 ? 8 : 4; }
 
 ir load_real(emitter *e, ir address, int lanes) {
   ir x = LLVMBuildLoad2(e->b, real_type(e, lanes), address, "");

@@ -20,10 +20,12 @@ typedef struct emitter {
   span where;              /* what functions opened next are made from; no place: without line information */
   LLVMMetadataRef scope;   /* of `function`; NULL: its instructions have no lines */
   LLVMTypeRef i1, i16, i32, i64, pointer, real;
+  LLVMTypeRef memory; /* of numbers where nothing else is said: `real`, but for values in f64 of an f32 program */
   LLVMTypeRef data; /* pointers to tensors: on a GPU to global memory */
   codegen_clone clone;
   number_type dtype;
   bool f64;
+  bool wide; /* f64 for a while, in an f32 program: emit_wide */
   bool gpu;
   bool streaming; /* stores of whole machine vectors are aligned and pass the caches by */
   int lanes;      /* elements in one machine vector */
@@ -31,6 +33,11 @@ typedef struct emitter {
 
 emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type dtype);
 void emitter_free(emitter *e);
+/* The same emitter for values in f64, and one whose numbers are of the type in memory. */
+emitter emit_wide(const emitter *e);
+emitter emit_as(const emitter *e, LLVMTypeRef type);
+/* A number of any type as one of `real`. */
+ir as_real(emitter *e, ir x);
 /* Starts the body of `function`; the emitter may move from function to function. */
 void emit_open(emitter *e, LLVMValueRef function);
 /* A function that the kernels of a module share, called and not inlined. True where it is new: then `inner` stands in it,

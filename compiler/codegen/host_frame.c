@@ -252,7 +252,8 @@ void host_open_part(host *h, part *p) {
   for (int id = 0; id < values; id++) {
     const plan_value *v = &p->p->values[id];
     if (v->held == HELD_SCALAR && v->needed) {
-      l->variables[id] = stack_slot(e, real_type(e, v->lane ? h->m.lanes : 0), "value");
+      emitter as = v->wide ? emit_wide(e) : *e;
+      l->variables[id] = stack_slot(e, real_type(&as, v->lane ? h->m.lanes : 0), "value");
     }
   }
   for (int i = 0; i < p->p->buffers.count; i++) {

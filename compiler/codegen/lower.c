@@ -633,6 +633,14 @@ static void line_of_nest(lower *l, const plan_nest *nest) {
   }
 }
 
+/* Values in f64: as if the program were of that type, but for what is read from memory. */
+static void lower_wide_nest(lower *l, const plan_nest *nest) {
+  emitter *e = l->e, wide = emit_wide(e);
+  l->e = &wide;
+  lower_point_nest(l, nest);
+  l->e = e;
+}
+
 /* GPU: some kinds begin with a barrier. */
 void lower_nest(lower *l, const plan_nest *nest) {
   line_of_nest(l, nest);
@@ -640,7 +648,7 @@ void lower_nest(lower *l, const plan_nest *nest) {
                nest->kind == NEST_SEGMENT_ADJOINT;
   if (l->since && !waits) gpu_before_nest(l, nest, false);
   switch (nest->kind) {
-    case NEST_POINTS: lower_point_nest(l, nest); break;
+    case NEST_POINTS: nest->wide ? lower_wide_nest(l, nest) : lower_point_nest(l, nest); break;
     case NEST_PACK: lower_pack(l, nest); break;
     case NEST_DOT: l->team ? gpu_dot(l, nest) : lower_dot(l, nest); break;
     case NEST_SOLVE: l->team ? gpu_solve(l, nest) : lower_solve(l, nest); break;

@@ -287,6 +287,7 @@ static void describe_values(planner *q) {
     const tile_value *v = value(q, id);
     plan_value *pv = &q->p->values[id];
     *pv = (plan_value){.nest = -1, .start = -1, .buffer = -1, .into = NO_TILE, .dot = NO_TILE};
+    pv->wide = q->wide && q->wide[id];
     pv->tile = plan_tile_axes(q->m, v->axes);
     pv->lane = plan_has_lane(q->m, v->axes);
     pv->space = pv->tile;
@@ -441,6 +442,7 @@ enum { MOST_INSTRUCTIONS = 1000 };
 static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
   if (nest->instructions + instructions_of(q, id) > MOST_INSTRUCTIONS) return false;
   const plan_value *pv = &q->p->values[id];
+  if (nest->wide != pv->wide) return false;
   if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
     return false;
   axis_set over = reduced_axes(q, id);
@@ -484,7 +486,7 @@ static void join_points(planner *q, tile_id id) {
     return;
   }
   plan_nest nest = {
-      .kind = NEST_POINTS, .region = pv->region, .axes = pv->space, .lane = lane, .pack = -1};
+      .kind = NEST_POINTS, .region = pv->region, .axes = pv->space, .lane = lane, .wide = pv->wide, .pack = -1};
   nest.over = reduced_axes(q, id);
   nest.instructions = instructions_of(q, id);
   vec_push(q->a, &nest.values, id);
@@ -506,7 +508,12 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis) {
   plan_value *pv = &q->p->values[id];
   if (pv->buffer >= 0) return;
   pv->held = HELD_BUFFER;
-  pv->buffer = plan_new_buffer(q, plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis));
+  plan_buffer b = plan_buffer_for(q->m, q->program, pv->tile, pv->lane, last_axis);
+  if (pv->wide) {
+    b.stored = NUMBER_F64;
+    b.numbers.factor *= 2;
+  }
+  pv->buffer = plan_new_buffer(q, b);
 }
 
 /* Memory under the operand: values behind index maps get buffers. */
@@ -668,6 +675,8 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
                    const carried_list *carried) {
   planner q = {.a = a, .m = m, .carried = carried};
   q.program = copy_program(a, m, program);
+  tile_program *widened = m->kind == MAP_LANES && !m->f64 ? plan_widen(&q, q.program) : NULL;
+  if (widened) q.program = widened;
   q.p = ARENA_NEW(a, plan);
   q.p->program = q.program;
   sum_extra_axes(&q);

@@ -58,7 +58,7 @@ typedef struct plan_buffer {
   bool lane;
   bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
   bool persistent; /* lives through all runs of an instance */
-  number_type stored; /* GPU: a 16-bit type if products alone read it, else f32 */
+  number_type stored; /* GPU: a 16-bit type if products alone read it; NUMBER_F64: of values in f64; else as computed */
   int carried;     /* in place of this carried value's memory, or -1 */
   int first, last; /* nests between which it is alive */
   int64_t offset;  /* in the scratch of plan.scratch with the same sizes, in units of their product */
@@ -69,6 +69,7 @@ typedef struct plan_value {
   axis_set tile;  /* its tile axes */
   axis_set space; /* tile axes of its computation */
   bool lane;
+  bool wide; /* computed in f64 (plan_wide.c) */
   region region;
   held held;
   int nest;   /* that ends its computation; -1: none */
@@ -106,6 +107,7 @@ typedef struct plan_nest {
   region region;
   axis_set axes, over;
   bool lane;
+  bool wide; /* POINTS: of values in f64 */
   int instructions; /* about: nests stay small enough for one function */
   VEC(tile_id) values; /* GPU, DOT: behind the product, the sum that starts it or what goes on with it at each point */
   VEC(int) results; /* of the program, stored at each point */

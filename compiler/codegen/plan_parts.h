@@ -15,6 +15,7 @@ typedef struct planner {
   tile_id *order; /* needed computed values, operands first */
   int order_count;
   bool *visited;
+  bool *wide; /* by value: computed in f64; NULL: none is */
 } planner;
 
 static inline const tile_value *value(const planner *q, tile_id id) {
@@ -38,6 +39,9 @@ void plan_order_nests(planner *q);
 
 /* plan_join.c: what is elementwise around a product becomes part of its nest. */
 void plan_join_nests(planner *q);
+
+/* plan_wide.c: the program with values in f64, which q->wide tells; NULL: it needs none. */
+tile_program *plan_widen(planner *q, const tile_program *program);
 
 /* plan_product.c */
 int plan_highest_rank(const planner *q, axis_set axes);

@@ -196,6 +196,10 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
   return expr_apply(e, v->op, args);
 }
 
+static emitter variable_type(lower *l, const plan_value *pv) {
+  return pv->wide ? emit_wide(l->e) : emit_as(l->e, l->e->memory);
+}
+
 ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
   if (!at->moved && l->memo[id]) return l->memo[id];
   const plan_value *pv = &l->p->values[id];
@@ -204,7 +208,8 @@ ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
     view v = lower_buffer(l, pv->buffer);
     x = view_load(l, &v, at, value(l, id)->axes);
   } else if (pv->held == HELD_SCALAR) {
-    x = load_real(l->e, l->variables[id], pv->lane ? l->m->lanes : 0);
+    emitter as = variable_type(l, pv);
+    x = as_real(l->e, load_real(&as, l->variables[id], pv->lane ? l->m->lanes : 0));
   } else {
     LLVMMetadataRef line = lower_line(l, id);
     x = inline_at(l, at, id);
@@ -224,6 +229,8 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
     view v = lower_buffer(l, pv->buffer);
     view_store(l, &v, at, value(l, id)->axes, x);
   } else if (pv->held == HELD_SCALAR) {
-    store_real(l->e, pv->lane ? spread(l->e, x, l->m->lanes) : x, l->variables[id]);
+    emitter as = variable_type(l, pv);
+    x = as_real(&as, x);
+    store_real(&as, pv->lane ? spread(&as, x, l->m->lanes) : x, l->variables[id]);
   }
 }

@@ -34,7 +34,8 @@ view buffer_view(lower *l, const plan_buffer *b, ir base) {
 }
 
 LLVMTypeRef view_type(emitter *e, const view *v) {
-  return number_is_narrow(v->stored) ? e->i16 : e->real;
+  if (number_is_narrow(v->stored)) return e->i16;
+  return v->stored == NUMBER_F64 ? LLVMDoubleTypeInContext(e->context) : e->memory;
 }
 
 int view_swizzle(number_type stored, int64_t row) {
@@ -106,8 +107,9 @@ ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   }
   ir mask = lanes ? mask_for(l, v, at) : NULL;
   if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
-  if (!lanes) return load_real(e, address, 0);
-  return gather(e, address, stride, mask, lanes);
+  emitter as = emit_as(e, view_type(e, v));
+  ir x = lanes ? gather(&as, address, stride, mask, lanes) : load_real(&as, address, 0);
+  return as_real(e, x);
 }
 
 void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
@@ -123,10 +125,14 @@ void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes
   if (l->only) branch = branch_begin(l->e, l->only);
   if (number_is_narrow(v->stored)) {
     store_narrow(l->e, v->stored, x, address, stride, mask);
-  } else if (vector) {
-    scatter(l->e, x, address, stride, mask);
   } else {
-    store_real(l->e, x, address);
+    emitter as = emit_as(l->e, view_type(l->e, v));
+    x = as_real(&as, x);
+    if (vector) {
+      scatter(&as, x, address, stride, mask);
+    } else {
+      store_real(&as, x, address);
+    }
   }
   if (l->only) branch_end(l->e, &branch);
 }

@@ -226,21 +226,11 @@ complex_number complex_value(const typed_value *v, const complex_number x[3]) {
 
 static double rounded(double x) { return (float)x; }
 
-static complex_number rounded_polar(double radius, double angle) {
-  double r = rounded(radius);
-  return (complex_number){r * rounded(cos(angle)), r * rounded(sin(angle))};
-}
-
 complex_number complex_value_in_floats(const typed_value *v, const complex_number x[3]) {
   complex_number a = x[0], b = x[1];
-  switch (v->op) {
-    case VALUE_MUL:
-      return (complex_number){rounded(a.re * b.re) - rounded(a.im * b.im),
-                              rounded(a.re * b.im) + rounded(a.im * b.re)};
-    case VALUE_EXP: return rounded_polar(exp(a.re), a.im);
-    case VALUE_POLAR: return rounded_polar(a.re, b.re);
-    default: return complex_value(v, x);
-  }
+  if (v->op != VALUE_MUL) return complex_value(v, x);
+  return (complex_number){rounded(a.re * b.re) - rounded(a.im * b.im),
+                          rounded(a.re * b.im) + rounded(a.im * b.re)};
 }
 
 // For z = f(x) with a complex derivative f', the cotangent of x is conj(f') dz.

@@ -20,8 +20,7 @@ void real_derivative(const typed_value *v, const double x[3], double z, double d
 // The same where an operand or the result is complex; real numbers stand there with imaginary part
 // 0.
 complex_number complex_value(const typed_value *v, const complex_number x[3]);
-// The same as a program of floats writes it out, in real and imaginary parts: what it makes on the way to a product or
-// an exponential is rounded, too.
+// The same as a program of floats has it: a product is written out in real and imaginary parts, which are rounded.
 complex_number complex_value_in_floats(const typed_value *v, const complex_number x[3]);
 
 // Cotangents are dL/dRe + i dL/dIm; of the derivative by a real operand only the real part counts.

@@ -50,6 +50,7 @@ static bool has_rule(tile_op op) {
     case TILE_LESS:
     case TILE_LESS_EQUAL:
     case TILE_EQUAL:
+    case TILE_ROUND:
     case TILE_STOP:
     case TILE_FIRST_EQUAL: return false;
     default: return tile_arity(op) > 0;

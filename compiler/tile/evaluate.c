@@ -85,6 +85,7 @@ double tile_evaluate(tile_op op, const double *args) {
       return x == y;
     case TILE_SELECT:
       return x != 0 ? y : args[2];
+    case TILE_ROUND:
     case TILE_STOP:
     case TILE_ACCUMULATE:
       return x;
