@@ -168,6 +168,7 @@ typedef struct rec_run_options {
   bool step;        // token by token through the single-step form; forward only
   bool recompute;   // backward gets nothing from forward
   bool single;      // reference: rounds every number to f32, as a plain f32 loop does
+  bool prepared;    // and with it: a loop that is given what depends on parameters alone, rounded once
   int64_t threads;  // 0: as many as there are processors
   void *simt;       // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
 } rec_run_options;

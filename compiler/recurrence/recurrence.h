@@ -145,6 +145,7 @@ typedef struct reference_run {
   int64_t sequences;               // with cu_seqlens
   const int64_t *axis_sizes;       // one per axis of the body
   bool single;                     // every number is rounded to float32, see below
+  bool prepared;                   // with `single`: what depends on parameters alone is rounded once
   reference_tensor *tensors;       // inputs, params read; outputs written; states: h0 read
   reference_tensor *final_states;  // by tensor: hT written
   reference_tensor *lags;          // by lag: h0 read

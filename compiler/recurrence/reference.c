@@ -367,8 +367,19 @@ static void clear_gradients(machine *m) {
   }
 }
 
+static void round_invariants(plan *p) {
+  for (int id = 0; id < p->body->values.count; id++) {
+    node *n = &p->nodes[id];
+    int64_t count = n->live && n->invariant ? n->count * (n->value->complex ? 2 : 1) : 0;
+    for (int64_t i = 0; i < count; i++) n->numbers[i] = (float)n->numbers[i];
+  }
+}
+
 static void execute(machine *m) {
+  m->plan.single = m->run->single && !m->run->prepared;
   evaluate_all(m, true, 0);
+  if (m->run->prepared) round_invariants(&m->plan);
+  m->plan.single = m->run->single;
   if (m->backward) clear_gradients(m);
   for (int64_t i = 0; i < sequence_count(m->run); i++) {
     sequence s = sequence_at(m->run, i);
@@ -381,7 +392,6 @@ static void execute(machine *m) {
 bool reference_execute(const recurrence *r, const reference_run *run, bool backward) {
   machine m = {.run = run, .backward = backward, .stride = 1};
   bool enough = plan_make(&m.plan, &r->body, run->axis_sizes, backward) && make_memory(&m);
-  m.plan.single = run->single;
   if (enough) execute(&m);
   plan_free(&m.plan);
   return enough;

@@ -115,23 +115,19 @@ typedef struct cell {
   const problem *inputs, *exact;
   const char *what;
   rec_run_options options;
-  double plain_error;  // of this many plain f32 loops
-  int loops;
+  double plain_error;  // of a plain f32 loop; negative: not measured yet
 } cell;
 
 static double tolerance_of(const cell *c, const library *l) {
-  double plain = 10 * c->plain_error;
+  double plain = 10 * fmax(c->plain_error, 0);
   return l->type == REC_F64 ? fmax(1e-9, 0x1p-29 * plain) : fmax(2e-5, plain);
 }
 
-// One plain loop where 2e-5 is not enough, four and sixteen where the others may have been lucky.
+// The loop runs where 2e-5 is not enough.
 static void measure_plain_error(cell *c, const library *l, double error) {
-  for (int loops = 1; loops <= 16; loops *= 4) {
-    if (error <= tolerance_of(c, l) || c->loops >= loops) continue;
-    c->plain_error =
-        problem_plain_error(c->inputs, c->exact, l->recurrence, c->options.backward, loops);
-    c->loops = loops;
-  }
+  if (error <= tolerance_of(c, l) || c->plain_error >= 0) return;
+  c->plain_error =
+      problem_plain_error(c->inputs, c->exact, l->recurrence, c->options.backward);
 }
 
 static void judge(cell *c, const library *l, const problem *got) {
@@ -165,8 +161,7 @@ static bool own_cell(const cell *c, const library *l, cell *own) {
   problem *inputs = copy_for(l, c->inputs), *exact = problem_copy(inputs);
   own->inputs = inputs;
   own->exact = exact;
-  own->plain_error = 0;
-  own->loops = 0;
+  own->plain_error = -1;
   return problem_run(exact, l->recurrence, "reference", &plain);
 }
 
@@ -193,7 +188,7 @@ static void run_cell(const grid *g, const problem *inputs, const char *what,
   bool ran = problem_run(exact, g->libraries[0].recurrence, "reference", &plain);
   check(ran && all_finite(exact, options.backward), "%s %s T=%d: the interpreter gives %s", name,
         what, (int)inputs->time, ran ? "no finite numbers" : rec_message());
-  cell c = {g, inputs, exact, what, options, 0, 0};
+  cell c = {g, inputs, exact, what, options, -1};
   for (int i = 0; ran && i < g->count; i++) {
     problem *host = copy_for(&g->libraries[i], inputs);
     c.options.recompute =
@@ -281,7 +276,7 @@ static void check_split(const grid *g, uint64_t *seed) {
   char what[32];
   snprintf(what, sizeof what, "split at %d", (int)at);
   bool ran = problem_run(exact, g->libraries[0].recurrence, "reference", &backward);
-  cell c = {g, whole, exact, what, backward, 0, 0};
+  cell c = {g, whole, exact, what, backward, -1};
   for (int i = 0; ran && i < g->count; i++) {
     problem *copy = copy_for(&g->libraries[i], whole);
     problem *joined = run_split(&g->libraries[i], copy, at);

@@ -66,10 +66,10 @@ double problem_tolerance(const problem *inputs, const problem *exact,
                          const rec_recurrence *recurrence, double least, double shake,
                          bool backward);
 
-// The largest error of some plain f32 loops: the interpreter that rounds every number to f32. All but the first read numbers
-// that differ by half a digit, for where few numbers rule, one loop may be lucky. A loop that leaves the range of f32 gives 0.
+// The largest error of a plain f32 loop: the interpreter that rounds every number to f32; or of one that is given what depends
+// on parameters alone, rounded once (tests/README.md says why). A loop that leaves the range of f32 gives 0.
 double problem_plain_error(const problem *inputs, const problem *exact,
-                           const rec_recurrence *recurrence, bool backward, int loops);
+                           const rec_recurrence *recurrence, bool backward);
 
 uint64_t next_random(uint64_t *state);
 double next_uniform(uint64_t *state);  // in [0, 1)
