@@ -149,6 +149,17 @@ static codegen_gpu_options gpu_options(const compilation *c) {
                                .targets = gpu_targets(c)};
 }
 
+/* chunk_build_linear_scan halves a chunk until its triangular systems are short enough. */
+static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *kernels) {
+  const typed_body *body = &kernels->recurrence->body;
+  int asked = c->options->chunk, taken = kernels->chunk;
+  if (taken >= asked || strcmp(kernels->form, "chunk") != 0) return;
+  diag_warning(c->messages, body->span,
+               "expected --chunk %d at most for %s, found %d; it is compiled in chunks of %d, for "
+               "triangular systems of more than 128 rows lose digits",
+               taken, body->name, asked, taken);
+}
+
 static bool schedule(compilation *c) {
   schedule_options options = {.chunk = c->options->chunk,
                               .form = c->options->form,
@@ -156,6 +167,7 @@ static bool schedule(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->kernels,
              schedule_recurrence(c->memory, c->recurrences.items[i], options));
+  for (int i = 0; i < c->kernels.count; i++) warn_of_shorter_chunks(c, c->kernels.items[i]);
   if (!gpu_targets(c)) return true;
   codegen_gpu_options gpu = gpu_options(c);
   for (int i = 0; i < c->recurrences.count; i++)
