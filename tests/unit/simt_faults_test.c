@@ -12,7 +12,7 @@
 
 enum { SEEDS = 8 };
 
-static float global_memory[256];
+static _Alignas(16) float global_memory[256];
 
 static simt_launch launch_of(void (*kernel)(const void *), int threads, uint64_t seed) {
   return (simt_launch){.kernel = "k",
@@ -166,6 +166,29 @@ static void kernel_copies_twice(const void *parameters) {
   simt_cp_async_wait_0();
 }
 
+/* A double buffer whose other half is filled again while other warps still read it: the barrier is missing. */
+static void kernel_fills_too_early(const void *parameters) {
+  (void)parameters;
+  int thread = simt_thread_x();
+  float *shared = simt_shared();
+  for (int i = 0; i < 3; i++) {
+    if (i > 0) simt_cp_async_wait_0();
+    if (i == 1) simt_barrier();
+    if (i > 0) store(thread, read_shared(64 * ((i - 1) % 2) + (i == 1 ? thread ^ 32 : thread)));
+    simt_cp_async4(&shared[64 * (i % 2) + thread], &global_memory[thread], 4);
+    simt_cp_async_commit();
+  }
+  simt_cp_async_wait_0();
+}
+/* 16 bytes from where rows begin at multiples of 4. */
+static void kernel_copies_unaligned(const void *parameters) {
+  (void)parameters;
+  float *shared = simt_shared();
+  simt_cp_async16(&shared[4 * simt_thread_x()], &global_memory[simt_thread_x() + 1], 16);
+  simt_cp_async_commit();
+  simt_cp_async_wait_0();
+}
+
 static void test_copies(void **state) {
   (void)state;
   expect_fault(kernel_no_wait, 32, "asynchronous copy of thread ");
@@ -174,6 +197,8 @@ static void test_copies(void **state) {
   expect_fault(kernel_no_barrier_behind_wait, 64, " of shared memory");
   expect_fault(kernel_ends_with_copy, 32, "ends with 1 asynchronous copies");
   expect_fault(kernel_copies_twice, 32, "asynchronous copy of thread ");
+  expect_fault(kernel_fills_too_early, 64, " of shared memory");
+  expect_fault(kernel_copies_unaligned, 32, "at an address that is not a multiple of 16");
 }
 
 /* ---- collectives, barriers ------------------------------------------------------------------- */
