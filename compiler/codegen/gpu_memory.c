@@ -99,6 +99,42 @@ static void open_places(host *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) p->buffer_at[i] = (location){-1, -1, false};
 }
 
+static bool is_of_prologue(const part *p, const plan_buffer *b) {
+  return is_placed_here(b) && p->p->nests.items[b->first].region == REGION_PROLOGUE;
+}
+
+/* Numbers that a thread holds all the time. */
+static int64_t numbers_of_thread(const part *p) {
+  int64_t numbers = 0;
+  for (int c = 0; c < p->carried.count; c++) numbers += p->carried.items[c].memory.numbers.factor;
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (!b->numbers.sizes && (b->persistent || is_of_prologue(p, b))) numbers += b->numbers.factor;
+  }
+  return numbers;
+}
+
+/* More than registers hold beside what is computed with. */
+bool gpu_is_crowded(const host *h) {
+  enum { MOST_NUMBERS = 128 };
+  if (h->m.kind != MAP_THREADS) return false;
+  int64_t numbers = numbers_of_thread(&h->main);
+  if (h->has_again) numbers += numbers_of_thread(&h->again);
+  return numbers > MOST_NUMBERS;
+}
+
+/* What is alive all the time lies in shared memory then, neighbours from thread to thread. Backward, states and their
+ * cotangents are too many as well: all arrays do. */
+static void place_crowded(host *h, part *p) {
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    plan_buffer *b = &p->p->buffers.items[i];
+    bool mine = is_of_prologue(p, b) || (h->m.looped && is_placed_here(b));
+    if (b->numbers.sizes || (!b->persistent && !mine)) continue;
+    b->stack = false;
+    if (mine) p->buffer_at[i] = gpu_take(h, b->numbers.factor);
+  }
+}
+
 static void place_part(host *h, part *p) {
   if (!p->buffer_at) open_places(h, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -112,6 +148,7 @@ static void place_part(host *h, part *p) {
   }
   for (int c = 0; c < p->carried.count; c++)
     p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
+  if (h->crowded) place_crowded(h, p);
   if (h->m.kind == MAP_BLOCK) place_by_lives(h, p);
 }
 

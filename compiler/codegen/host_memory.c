@@ -148,6 +148,7 @@ static const location on_stack = {-1, -1, false};
 
 /* What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
 static location place_persistent(host *h, const plan_buffer *b) {
+  if (h->crowded && !b->numbers.sizes) return gpu_take(h, b->numbers.factor);
   if (h->in_passes) return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
   if (h->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
   bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)STACK_VECTORS * h->m.width;
@@ -161,8 +162,11 @@ void host_place_carried(host *h, part *p) {
   p->carried_at = ARENA_ARRAY(h->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) {
     const plan_buffer *memory = &p->carried.items[c].memory;
+    bool registers = h->m.kind == MAP_THREADS && !memory->numbers.sizes;
+    if (h->m.looped) registers = false;
     p->carried_at[c] =
-        h->in_passes ? gpu_take(h, memory->numbers.factor) : place_persistent(h, memory);
+        registers      ? on_stack
+        : h->in_passes ? gpu_take(h, memory->numbers.factor) : place_persistent(h, memory);
   }
   p->persistent_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
   for (int i = 0; i < p->p->buffers.count; i++) {
@@ -269,8 +273,7 @@ void host_plan_program(host *h, part *p, const tile_program *program, bool backw
   p->p = plan_program(h->a, &h->m, program, &p->carried);
 }
 
-static void plan_part(host *h, part *p, const tile_program *program, bool backward) {
-  host_plan_program(h, p, program, backward);
+static void place_around(host *h, part *p) {
   host_place_carried(h, p);
   host_place_pads(h, p);
 }
@@ -283,8 +286,12 @@ void host_plan(host *h) {
     gpu_plan_chunks(h);
     return;
   }
-  if (h->has_again) plan_part(h, &h->again, h->k->recompute, false);
-  plan_part(h, &h->main, h->k->program, h->k->kind == KERNEL_BACKWARD);
+  if (h->has_again) host_plan_program(h, &h->again, h->k->recompute, false);
+  host_plan_program(h, &h->main, h->k->program, h->k->kind == KERNEL_BACKWARD);
+  h->crowded = gpu_is_crowded(h);
+  h->m.looped = h->crowded && h->has_again;
+  if (h->has_again) place_around(h, &h->again);
+  place_around(h, &h->main);
   if (h->m.kind != MAP_LANES) gpu_place_sums(h);
   host_place_history(h, &h->main);
   place_stashes(h);

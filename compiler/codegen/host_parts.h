@@ -64,6 +64,7 @@ typedef struct host {
   ir part, lane_part;    /* numbers of the part of time and of the block of the lane axis */
   ir part_first;         /* mapping.parts: the first entry here */
   /* gpu_passes.c */
+  bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */
   bool in_passes;
   ir pass, pass_entry, pass_entries; /* number of the pass; of the entry of the lane axis in it, and how many there are */
   location *home_at;     /* by carried value: between passes, in the memory of a pass */
@@ -124,6 +125,7 @@ void host_place_pads(host *h, part *p);
 void host_place_history(host *h, part *p);
 /* gpu_memory.c */
 void gpu_place(host *h);
+bool gpu_is_crowded(const host *h);
 void gpu_place_sums(host *h);
 /* Backward in chunks whose states are made again: forward saves those before every few chunks. */
 void gpu_plan_chunks(host *h);

@@ -128,7 +128,7 @@ enum { MOST_UNROLLED = 64 };
 
 /* A thread keeps arrays over tile axes in registers: then no index may be a variable. */
 static void end_tile_loop(lower *l, emit_loop *loop, int axis) {
-  bool registers = l->m->kind == MAP_THREADS;
+  bool registers = l->m->kind == MAP_THREADS && !l->m->looped;
   int64_t size = known_size(l, axis);
   if (registers && size != TILE_RUNTIME_SIZE && size <= MOST_UNROLLED) {
     loop_end_unrolled(l->e, loop);

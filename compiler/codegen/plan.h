@@ -17,6 +17,7 @@ typedef struct mapping {
   const kernel *kernel;
   number_type dtype;
   bool f64;
+  bool looped;   /* MAP_THREADS: arrays of a thread lie in memory, loops over them are loops */
   bool tf32;     /* GPU: products of f32 numbers by tf32 */
   int width;     /* elements in a machine vector */
   axis_set instance;

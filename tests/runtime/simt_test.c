@@ -197,6 +197,8 @@ static void run_all_parts(uint64_t seed) {
   run_parts("rwkv6", values, "f16", 2, seed);
   run_parts("gated_deltanet", values, "bf16", 2, seed);
   run_parts("ssd", heads, "bf16", 5, seed);
+  static const char *const many[6] = {"N=16"};  // more than the registers of a thread hold
+  run_parts("s4d", many, "f32", 9, seed);
 }
 
 // Without states, time is cut into parts that run side by side; what they add to parameters is summed.
