@@ -1,0 +1,174 @@
+/* The parameters of GPU kernels compiled by recc 0.1.0 from mingru.rec.
+ *
+ * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
+ * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+#ifndef REC_GPU_MINGRU_H
+#define REC_GPU_MINGRU_H
+
+/* What a GPU kernel sees: its one parameter, and how its work is numbered. Generated code (compiler/codegen/gpu*.c) and
+ * the support code that fills it must agree.
+ *
+ * The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
+ * codegen_kernel.slots has them.
+ *
+ * A thread block takes the work items block, block + grid, ..; an item is
+ *   (entry * parts + part) * instances + instance
+ * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
+ * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
+ * the block of the lane axis (lane_block entries of it), if there is one.
+ *
+ * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
+ * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
+ * time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
+ * Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
+ */
+#ifndef REC_SUPPORT_GPU_FRAME_H
+#define REC_SUPPORT_GPU_FRAME_H
+
+#include <stdint.h>
+
+enum { REC_GPU_PARAMETER_BYTES = 4000 };   /* at most; CUDA allows 4096 */
+
+typedef struct rec_gpu_slot {
+  void *data;               /* NULL: absent, reads 0; not wanted, is not written */
+  int64_t batch_stride;     /* numbers between entries; packed: 0 for tokens, which begin at step cu_seqlens[entry] */
+  int64_t time_stride;
+  int64_t copy_stride;      /* accumulated: numbers between copies */
+} rec_gpu_slot;
+
+typedef struct rec_gpu_frame {
+  int64_t entries;
+  int64_t time;                /* steps of every entry; not read with cu_seqlens */
+  const int32_t *cu_seqlens;   /* on the device, entries + 1 of them; NULL: not packed */
+  int64_t blocks;              /* work items */
+  int64_t parts, part_steps;   /* part_steps: a multiple of the chunk */
+  void *saved;                 /* chunk-start states, f32; NULL: not wanted */
+  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i */
+  int64_t saved_chunk_stride;
+  void *scratch;
+  int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+} rec_gpu_frame;
+
+/* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
+ * rec_gpu_sums with as many tasks as it has; REC_GPU_SUM_THREADS threads in a block, any number of blocks. */
+typedef struct rec_gpu_sum_task {
+  const float *from;
+  void *to;
+  int64_t copies, copy_stride;
+  int64_t entries, from_entry_stride, to_entry_stride;
+  int64_t steps, from_step_stride, to_step_stride;
+  int64_t numbers;             /* of one step */
+  int64_t stored;              /* REC_STORED_.. of `to` */
+} rec_gpu_sum_task;
+
+enum { REC_GPU_SUM_TASKS = 40, REC_GPU_SUM_THREADS = 256 };
+
+typedef struct rec_gpu_sums {
+  int64_t count;
+  rec_gpu_sum_task tasks[REC_GPU_SUM_TASKS];
+} rec_gpu_sums;
+
+_Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
+
+#endif
+
+/* ---- mingru_forward ---- */
+
+#define MINGRU_FORWARD_SYMBOL "rec_kernel_mingru_forward_gpu"
+enum { MINGRU_FORWARD_THREADS = 128, MINGRU_FORWARD_SHARED_BYTES = 0, MINGRU_FORWARD_CHUNK = 8 };
+typedef struct mingru_forward_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot c;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
+  rec_gpu_slot hT_h;  /* [batch,D], f32: written */
+  rec_gpu_slot y;  /* [batch,time,D], f32: written */
+} mingru_forward_parameter;
+_Static_assert(sizeof(mingru_forward_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mingru_forward_items(const mingru_forward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mingru_forward_scratch_bytes(const mingru_forward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- mingru_step ---- */
+
+#define MINGRU_STEP_SYMBOL "rec_kernel_mingru_forward_gpu"
+enum { MINGRU_STEP_THREADS = 128, MINGRU_STEP_SHARED_BYTES = 0 };
+typedef struct mingru_step_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot c;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
+  rec_gpu_slot hT_h;  /* [batch,D], f32: written */
+  rec_gpu_slot y;  /* [batch,time,D], f32: written */
+} mingru_step_parameter;
+_Static_assert(sizeof(mingru_step_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mingru_step_items(const mingru_step_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mingru_step_scratch_bytes(const mingru_step_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- mingru_states ---- */
+
+#define MINGRU_STATES_SYMBOL "rec_kernel_mingru_forward_gpu"
+enum { MINGRU_STATES_THREADS = 128, MINGRU_STATES_SHARED_BYTES = 0, MINGRU_STATES_CHUNK = 8 };
+typedef struct mingru_states_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot c;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
+  rec_gpu_slot hT_h;  /* [batch,D], f32: written */
+  rec_gpu_slot y;  /* [batch,time,D], f32: written */
+} mingru_states_parameter;
+_Static_assert(sizeof(mingru_states_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mingru_states_items(const mingru_states_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mingru_states_scratch_bytes(const mingru_states_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- mingru_backward ---- */
+
+#define MINGRU_BACKWARD_SYMBOL "rec_kernel_mingru_backward_gpu"
+enum { MINGRU_BACKWARD_THREADS = 128, MINGRU_BACKWARD_SHARED_BYTES = 12288, MINGRU_BACKWARD_CHUNK = 8 };
+typedef struct mingru_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot c;  /* [batch,time,D], f32 */
+  rec_gpu_slot d_hT_h;  /* [batch,D], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
+  rec_gpu_slot d_gate;  /* [batch,time,D], f32: written */
+  rec_gpu_slot d_c;  /* [batch,time,D], f32: written */
+  rec_gpu_slot d_h0_h;  /* [batch,D], f32: written */
+  rec_gpu_slot gate;  /* [batch,time,D], f32 */
+} mingru_backward_parameter;
+_Static_assert(sizeof(mingru_backward_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mingru_backward_items(const mingru_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mingru_backward_scratch_bytes(const mingru_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+#endif
