@@ -76,7 +76,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- deltanet_forward ---- */
 
 #define DELTANET_FORWARD_SYMBOL "rec_kernel_deltanet_forward_gpu"
-enum { DELTANET_FORWARD_THREADS = 256, DELTANET_FORWARD_SHARED_BYTES = 74240, DELTANET_FORWARD_CHUNK = 128 };
+enum { DELTANET_FORWARD_THREADS = 256, DELTANET_FORWARD_SHARED_BYTES = 43520, DELTANET_FORWARD_CHUNK = 128 };
 typedef struct deltanet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -132,7 +132,7 @@ static inline int64_t deltanet_step_scratch_bytes(const deltanet_step_parameter 
 /* ---- deltanet_states ---- */
 
 #define DELTANET_STATES_SYMBOL "rec_kernel_deltanet_states_gpu"
-enum { DELTANET_STATES_THREADS = 256, DELTANET_STATES_SHARED_BYTES = 57856, DELTANET_STATES_CHUNK = 128 };
+enum { DELTANET_STATES_THREADS = 256, DELTANET_STATES_SHARED_BYTES = 36352, DELTANET_STATES_CHUNK = 128 };
 typedef struct deltanet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -158,7 +158,7 @@ static inline int64_t deltanet_states_scratch_bytes(const deltanet_states_parame
 /* ---- deltanet_backward ---- */
 
 #define DELTANET_BACKWARD_SYMBOL "rec_kernel_deltanet_backward_gpu"
-enum { DELTANET_BACKWARD_THREADS = 256, DELTANET_BACKWARD_SHARED_BYTES = 101376, DELTANET_BACKWARD_CHUNK = 128 };
+enum { DELTANET_BACKWARD_THREADS = 256, DELTANET_BACKWARD_SHARED_BYTES = 62976, DELTANET_BACKWARD_CHUNK = 128 };
 typedef struct deltanet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -184,7 +184,7 @@ static inline int64_t deltanet_backward_items(const deltanet_backward_parameter 
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t deltanet_backward_scratch_bytes(const deltanet_backward_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 131136;
 }
 
 #endif

@@ -76,7 +76,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- lightning_forward ---- */
 
 #define LIGHTNING_FORWARD_SYMBOL "rec_kernel_lightning_forward_gpu"
-enum { LIGHTNING_FORWARD_THREADS = 256, LIGHTNING_FORWARD_SHARED_BYTES = 98688, LIGHTNING_FORWARD_CHUNK = 128 };
+enum { LIGHTNING_FORWARD_THREADS = 256, LIGHTNING_FORWARD_SHARED_BYTES = 35200, LIGHTNING_FORWARD_CHUNK = 128 };
 typedef struct lightning_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -134,7 +134,7 @@ static inline int64_t lightning_step_scratch_bytes(const lightning_step_paramete
 /* ---- lightning_states ---- */
 
 #define LIGHTNING_STATES_SYMBOL "rec_kernel_lightning_states_gpu"
-enum { LIGHTNING_STATES_THREADS = 256, LIGHTNING_STATES_SHARED_BYTES = 57728, LIGHTNING_STATES_CHUNK = 128 };
+enum { LIGHTNING_STATES_THREADS = 256, LIGHTNING_STATES_SHARED_BYTES = 26880, LIGHTNING_STATES_CHUNK = 128 };
 typedef struct lightning_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -161,7 +161,7 @@ static inline int64_t lightning_states_scratch_bytes(const lightning_states_para
 /* ---- lightning_backward ---- */
 
 #define LIGHTNING_BACKWARD_SYMBOL "rec_kernel_lightning_backward_gpu"
-enum { LIGHTNING_BACKWARD_THREADS = 256, LIGHTNING_BACKWARD_SHARED_BYTES = 90752, LIGHTNING_BACKWARD_CHUNK = 128 };
+enum { LIGHTNING_BACKWARD_THREADS = 256, LIGHTNING_BACKWARD_SHARED_BYTES = 47872, LIGHTNING_BACKWARD_CHUNK = 128 };
 typedef struct lightning_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -187,7 +187,7 @@ static inline int64_t lightning_backward_items(const lightning_backward_paramete
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_backward_scratch_bytes(const lightning_backward_parameter *parameter) {
   (void)parameter;
-  return 81984;
+  return 131136;
 }
 /* Copies of d_q for rec_gpu_sum to add up. */
 static inline int64_t lightning_backward_copies_d_q(const lightning_backward_parameter *parameter) {

@@ -76,7 +76,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- linear_attention_forward ---- */
 
 #define LINEAR_ATTENTION_FORWARD_SYMBOL "rec_kernel_linear_attention_forward_gpu"
-enum { LINEAR_ATTENTION_FORWARD_THREADS = 256, LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 51328, LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
+enum { LINEAR_ATTENTION_FORWARD_THREADS = 256, LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 33408, LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
 typedef struct linear_attention_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -130,7 +130,7 @@ static inline int64_t linear_attention_step_scratch_bytes(const linear_attention
 /* ---- linear_attention_states ---- */
 
 #define LINEAR_ATTENTION_STATES_SYMBOL "rec_kernel_linear_attention_states_gpu"
-enum { LINEAR_ATTENTION_STATES_THREADS = 256, LINEAR_ATTENTION_STATES_SHARED_BYTES = 32896, LINEAR_ATTENTION_STATES_CHUNK = 128 };
+enum { LINEAR_ATTENTION_STATES_THREADS = 256, LINEAR_ATTENTION_STATES_SHARED_BYTES = 24704, LINEAR_ATTENTION_STATES_CHUNK = 128 };
 typedef struct linear_attention_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -155,7 +155,7 @@ static inline int64_t linear_attention_states_scratch_bytes(const linear_attenti
 /* ---- linear_attention_backward ---- */
 
 #define LINEAR_ATTENTION_BACKWARD_SYMBOL "rec_kernel_linear_attention_backward_gpu"
-enum { LINEAR_ATTENTION_BACKWARD_THREADS = 256, LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 63616, LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
+enum { LINEAR_ATTENTION_BACKWARD_THREADS = 256, LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 45184, LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
 typedef struct linear_attention_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -179,13 +179,13 @@ static inline int64_t linear_attention_backward_items(const linear_attention_bac
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t linear_attention_backward_scratch_bytes(const linear_attention_backward_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 131136;
 }
 
 /* ---- normalized_linear_attention_forward ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_FORWARD_SYMBOL "rec_kernel_normalized_linear_attention_forward_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 53760, NORMALIZED_LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 34304, NORMALIZED_LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
 typedef struct normalized_linear_attention_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -243,7 +243,7 @@ static inline int64_t normalized_linear_attention_step_scratch_bytes(const norma
 /* ---- normalized_linear_attention_states ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_STATES_SYMBOL "rec_kernel_normalized_linear_attention_states_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_STATES_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_STATES_SHARED_BYTES = 33408, NORMALIZED_LINEAR_ATTENTION_STATES_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_STATES_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_STATES_SHARED_BYTES = 25216, NORMALIZED_LINEAR_ATTENTION_STATES_CHUNK = 128 };
 typedef struct normalized_linear_attention_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -270,7 +270,7 @@ static inline int64_t normalized_linear_attention_states_scratch_bytes(const nor
 /* ---- normalized_linear_attention_backward ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_BACKWARD_SYMBOL "rec_kernel_normalized_linear_attention_backward_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 76544, NORMALIZED_LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 45952, NORMALIZED_LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
 typedef struct normalized_linear_attention_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -296,7 +296,7 @@ static inline int64_t normalized_linear_attention_backward_items(const normalize
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t normalized_linear_attention_backward_scratch_bytes(const normalized_linear_attention_backward_parameter *parameter) {
   (void)parameter;
-  return 66624;
+  return 133184;
 }
 
 #endif

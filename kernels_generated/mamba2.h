@@ -76,7 +76,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- ssd_forward ---- */
 
 #define SSD_FORWARD_SYMBOL "rec_kernel_ssd_forward_gpu"
-enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 96768, SSD_FORWARD_CHUNK = 128 };
+enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 64512, SSD_FORWARD_CHUNK = 128 };
 typedef struct ssd_forward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -140,7 +140,7 @@ static inline int64_t ssd_step_scratch_bytes(const ssd_step_parameter *parameter
 /* ---- ssd_states ---- */
 
 #define SSD_STATES_SYMBOL "rec_kernel_ssd_states_gpu"
-enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 62080, SSD_STATES_CHUNK = 128 };
+enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 47744, SSD_STATES_CHUNK = 128 };
 typedef struct ssd_states_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -169,7 +169,7 @@ static inline int64_t ssd_states_scratch_bytes(const ssd_states_parameter *param
 /* ---- ssd_backward ---- */
 
 #define SSD_BACKWARD_SYMBOL "rec_kernel_ssd_backward_gpu"
-enum { SSD_BACKWARD_THREADS = 256, SSD_BACKWARD_SHARED_BYTES = 98816, SSD_BACKWARD_CHUNK = 128 };
+enum { SSD_BACKWARD_THREADS = 256, SSD_BACKWARD_SHARED_BYTES = 80512, SSD_BACKWARD_CHUNK = 128 };
 typedef struct ssd_backward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -202,7 +202,7 @@ static inline int64_t ssd_backward_items(const ssd_backward_parameter *parameter
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t ssd_backward_scratch_bytes(const ssd_backward_parameter *parameter) {
   (void)parameter;
-  return 690240;
+  return 1196864;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
 static inline int64_t ssd_backward_copies_d_B(const ssd_backward_parameter *parameter) {

@@ -76,7 +76,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- mamba3_forward ---- */
 
 #define MAMBA3_FORWARD_SYMBOL "rec_kernel_mamba3_forward_gpu"
-enum { MAMBA3_FORWARD_THREADS = 256, MAMBA3_FORWARD_SHARED_BYTES = 90624, MAMBA3_FORWARD_CHUNK = 128 };
+enum { MAMBA3_FORWARD_THREADS = 256, MAMBA3_FORWARD_SHARED_BYTES = 100864, MAMBA3_FORWARD_CHUNK = 128 };
 typedef struct mamba3_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -104,12 +104,12 @@ typedef struct mamba3_forward_parameter {
 _Static_assert(sizeof(mamba3_forward_parameter) == 688, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_forward_items(const mamba3_forward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->P + 31) / 32);
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t mamba3_forward_scratch_bytes(const mamba3_forward_parameter *parameter) {
   (void)parameter;
-  return 0;
+  return 12352;
 }
 
 /* ---- mamba3_step ---- */

@@ -76,7 +76,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- retnet_forward ---- */
 
 #define RETNET_FORWARD_SYMBOL "rec_kernel_retnet_forward_gpu"
-enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 53632, RETNET_FORWARD_CHUNK = 128 };
+enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 35200, RETNET_FORWARD_CHUNK = 128 };
 typedef struct retnet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -130,7 +130,7 @@ static inline int64_t retnet_step_scratch_bytes(const retnet_step_parameter *par
 /* ---- retnet_states ---- */
 
 #define RETNET_STATES_SYMBOL "rec_kernel_retnet_states_gpu"
-enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 37120, RETNET_STATES_CHUNK = 128 };
+enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 26880, RETNET_STATES_CHUNK = 128 };
 typedef struct retnet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -155,7 +155,7 @@ static inline int64_t retnet_states_scratch_bytes(const retnet_states_parameter 
 /* ---- retnet_backward ---- */
 
 #define RETNET_BACKWARD_SYMBOL "rec_kernel_retnet_backward_gpu"
-enum { RETNET_BACKWARD_THREADS = 256, RETNET_BACKWARD_SHARED_BYTES = 76032, RETNET_BACKWARD_CHUNK = 128 };
+enum { RETNET_BACKWARD_THREADS = 256, RETNET_BACKWARD_SHARED_BYTES = 47872, RETNET_BACKWARD_CHUNK = 128 };
 typedef struct retnet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -179,7 +179,7 @@ static inline int64_t retnet_backward_items(const retnet_backward_parameter *par
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_backward_scratch_bytes(const retnet_backward_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 131136;
 }
 
 #endif

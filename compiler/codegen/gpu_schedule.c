@@ -129,10 +129,7 @@ static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) 
   enum { MULTIPLY_ADDS_OF_A_BYTE = 12, READS = 12, MULTIPLY_ADDS_OF_A_NEST = 30000 };
   codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
   estimate x = {.outside = outside_of(&described)};
-  axis_set instances = k->lanes == LANES_PASSES ? axis_bit(k->lane_axis) : 0;
-  for (int i = 0; i < k->grid_count; i++) instances |= axis_bit(k->grid_axes[i]);
   double parts = (double)parts_of(k), work = cost_of_run(a, k->program) * k->program->chunk;
-  work /= cost_elements(k->program, instances);
   double moved = READS * x.outside + kept_bytes(&described) / parts;
   work += MULTIPLY_ADDS_OF_A_BYTE * moved + (double)MULTIPLY_ADDS_OF_A_NEST * described.nests;
   x.cost = work * parts / k->program->chunk;
