@@ -118,18 +118,19 @@ int main(int count, char **arguments) {
   CUfunction function;
   CUdeviceptr at_y;
   double error = 0;
+  char *code = read_text(count > 1 ? arguments[1] : "retnet.sm_80.ptx");
   CHECK(cuInit(0));
   CHECK(cuDeviceGet(&device, 0));
   CHECK(cuDevicePrimaryCtxRetain(&context, device));
   CHECK(cuCtxPushCurrent(context));
-  CHECK(cuModuleLoadDataEx(&module, read_text(count > 1 ? arguments[1] : "retnet.sm_80.ptx"), 0,
-                           NULL, NULL));
+  CHECK(cuModuleLoadDataEx(&module, code, 0, NULL, NULL));
   CHECK(cuModuleGetFunction(&function, module, RETNET_FORWARD_SYMBOL));
   CHECK(cuMemAlloc(&at_y, sizeof y));
   launch(function, at_y);
   CHECK(cuMemcpyDtoH(y, at_y, sizeof y));
   for (int entry = 0; entry < ENTRIES; entry++)
     for (int head = 0; head < H; head++) error = fmax(error, error_of_head(entry, head));
+  free(code);
   printf("retnet forward: at most %.1e from a loop, relative to the largest number\n", error);
   return error < 2e-2 ? 0 : 1;
 }

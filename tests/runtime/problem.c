@@ -497,9 +497,11 @@ double problem_tolerance(const problem *inputs, const problem *exact,
 }
 
 static double plain_loop(const problem *inputs, const problem *exact,
-                         const rec_recurrence *recurrence, bool backward, bool prepared) {
+                         const rec_recurrence *recurrence, bool backward, bool prepared,
+                         uint64_t draw) {
   char where[256];
   problem *loop = problem_copy(inputs);
+  if (draw) problem_shake(loop, draw, 0x1p-24);
   bool ran = problem_run(
       loop, recurrence, "reference",
       &(rec_run_options){.backward = backward, .single = true, .prepared = prepared});
@@ -509,7 +511,10 @@ static double plain_loop(const problem *inputs, const problem *exact,
 }
 
 double problem_plain_error(const problem *inputs, const problem *exact,
-                           const rec_recurrence *recurrence, bool backward) {
-  double alone = plain_loop(inputs, exact, recurrence, backward, false);
-  return fmax(alone, plain_loop(inputs, exact, recurrence, backward, true));
+                           const rec_recurrence *recurrence, bool backward, int draws) {
+  double worst = plain_loop(inputs, exact, recurrence, backward, false, 0);
+  worst = fmax(worst, plain_loop(inputs, exact, recurrence, backward, true, 0));
+  for (int i = 1; i <= draws; i++)
+    worst = fmax(worst, plain_loop(inputs, exact, recurrence, backward, false, (uint64_t)i));
+  return worst;
 }

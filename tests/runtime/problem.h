@@ -67,9 +67,10 @@ double problem_tolerance(const problem *inputs, const problem *exact,
                          bool backward);
 
 // The largest error of a plain f32 loop: the interpreter that rounds every number to f32; or of one that is given what depends
-// on parameters alone, rounded once (tests/README.md says why). A loop that leaves the range of f32 gives 0.
+// on parameters alone, rounded once (tests/README.md says why). Or of so
+// many more, whose inputs differ by half a digit. A loop that leaves the range of f32 gives 0.
 double problem_plain_error(const problem *inputs, const problem *exact,
-                           const rec_recurrence *recurrence, bool backward);
+                           const rec_recurrence *recurrence, bool backward, int draws);
 
 uint64_t next_random(uint64_t *state);
 double next_uniform(uint64_t *state);  // in [0, 1)

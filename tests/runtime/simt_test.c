@@ -74,7 +74,7 @@ static double wider(const subject *s, const problem *inputs, const problem *exac
   double rounding = strcmp(s->type, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
   if (strcmp(s->type, "f32") != 0)
     return problem_tolerance(inputs, exact, s->recurrence, least, rounding / 50, backward);
-  return fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward));
+  return fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 4));
 }
 
 static void judge(const subject *s, const problem *inputs, const problem *exact, const char *what,

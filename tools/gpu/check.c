@@ -59,7 +59,7 @@ static double tolerance_of(const subject *s, const problem *inputs, bool backwar
   if (problem_run(exact, s->recurrence, "reference", &options))
     tolerance =
         2 * (s->signature->token_type == REC_F32
-                 ? fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward))
+                 ? fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 0))
                  : problem_tolerance(inputs, exact, s->recurrence, least, rounding_of(s) / 50,
                                      backward));
   problem_free(exact);
