@@ -274,7 +274,7 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
                         workspace_of_forward(&c, kind));
   if (status != REC_OK) return status;
   stage_saved saved = {0};
-  if (kernel_of(&c, kind)->writes_saved && launch->saved) {
+  if (kernel_of(&c, kind)->writes_saved && launch->saved && n.saved > 0) {
     status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, n.saved);
     if (status != REC_OK) return status;
     saved = (stage_saved){launch->saved, n.chunks * n.chunk_numbers, n.chunk_numbers};
