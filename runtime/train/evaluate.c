@@ -255,12 +255,11 @@ static void print_verdict(const verdict *v) {
          v->reaches == v->until ? "yes" : "no");
   if (v->reaches > v->context && v->reaches < v->until) printf(", to %" PRId64, v->reaches);
   printf(
-      "   (yes: no range beyond the context above its %.4f bits by %.2f; after arXiv 2507.02782, "
-      "definition 3.2)\n",
+      "   (yes: no range beyond the context above its %.4f bits by %.2f)\n",
       v->at_context, v->tolerance);
   printf(
       "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none "
-      "above that at the context; after LongSSM, definition 2.1)\n",
+      "above that at the context)\n",
       verdict_name(v->extension), v->tolerance);
 }
 

@@ -2,9 +2,14 @@
 // that any structure has them. On one sequence, with everything else that a recurrence reads kept as it is:
 //
 //   M[i,j]     how y at i follows x at j, entry by entry: dy_i / dx_j, meaned over the entries of a head. x is the first
-//              input with all the axes of the output. M of arXiv 2410.11135, eq. 8.
+//              input with all the axes of the output. Meant as the M of arXiv 2410.11135; computed as said here.
 //   mask[i,j]  how the state after i follows the state after j, meaned over its entries: the product of the decays
+//
+// Of a task whose answers stand in its sequences, on 64 of them: how often M leads from a place to its answer.
+//
+//   copying    a b c | a b c     row 5 of M (the second a, whose answer is b) is largest, of its columns 0 to 2, in column 1: found
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +25,19 @@ typedef struct mapped {
   double *mask;          // [T][T]
 } mapped;
 
+// Of the answers that stand in their sequence, how many M leads to.
+typedef struct found_answers {
+  int64_t answers, found;
+} found_answers;
+
+enum { SEQUENCES = 64 };  // for found_answers
+
 typedef struct attention {
   evaluation *e;
   probe p;
   mapped *maps;
   int count;
+  found_answers *found;  // [SEQUENCES][count]
 } attention;
 
 // ---- which recurrences --------------------------------------------------------------------------
@@ -156,13 +169,107 @@ static rec_status make_maps(const attention *a, mapped *m) {
   return status;
 }
 
+static void keep_failure(evaluation *e, rec_status status) {
+  int good = REC_OK;
+  if (!status || !atomic_compare_exchange_strong(&e->failed, &good, (int)status)) return;
+  snprintf(e->message, sizeof e->message, "%s", rec_message());
+}
+
 static void run_map(void *context, int number, int worker) {
   attention *a = context;
   (void)worker;
-  rec_status status = make_maps(a, &a->maps[number]);
-  int good = REC_OK;
-  if (!status || !atomic_compare_exchange_strong(&a->e->failed, &good, (int)status)) return;
-  snprintf(a->e->message, sizeof a->e->message, "%s", rec_message());
+  keep_failure(a->e, make_maps(a, &a->maps[number]));
+}
+
+// ---- answers that a map leads to ----------------------------------------------------------------
+
+// In the others an answer is bytes of a text, which stand in many places.
+static bool answers_are_symbols(const train_task *t) {
+  return t && t->kind != TASK_PASSKEY && t->kind != TASK_BABI;
+}
+
+// The place below `before` where the mean over the heads of row i is largest.
+static int64_t largest_place(const mapped *m, int64_t time, int64_t i, int64_t before) {
+  int64_t place = 0;
+  double most = -1;
+  for (int64_t j = 0; j < before; j++) {
+    double sum = 0;
+    for (int64_t h = 0; h < m->heads; h++) sum += m->map[(h * time + i) * time + j];
+    if (fabs(sum) > most) most = fabs(sum), place = j;
+  }
+  return place;
+}
+
+// Answers that do not stand before the first of them, as what ends a sequence, do not count.
+static found_answers count_found(const probe *p, const mapped *m) {
+  found_answers sum = {0};
+  int64_t first = 0;
+  while (first < p->time && p->targets[first] == NO_TARGET) first++;
+  for (int64_t i = first; i < p->time; i++) {
+    int64_t j = 0;
+    while (j < first && p->tokens[j] != p->targets[i]) j++;
+    if (j == first) continue;
+    sum.answers++;
+    sum.found += p->tokens[largest_place(m, p->time, i, first)] == p->targets[i];
+  }
+  return sum;
+}
+
+static rec_status find_answers(const probe *p, const mapped *of, found_answers *found) {
+  kernel_runs r;
+  mapped m = *of;
+  m.map = calloc((size_t)(m.heads * p->time * p->time), sizeof *m.map);
+  rec_status status = kernel_runs_open(p, m.op, &r);
+  if (!status && !m.map) status = rec_no_memory();
+  if (!status) status = make_map(&r, &m, p->time);
+  if (!status) *found = count_found(p, &m);
+  kernel_runs_close(&r);
+  free(m.map);
+  return status;
+}
+
+static void run_found(void *context, int number, int worker) {
+  attention *a = context;
+  probe p;
+  (void)worker;
+  rec_status status = probe_open(&p, a->e, a->p.time, number);
+  for (int i = 0; !status && i < a->count; i++)
+    status = find_answers(&p, &a->maps[i], &a->found[number * a->count + i]);
+  probe_close(&p);
+  keep_failure(a->e, status);
+}
+
+static rec_status save_found(const attention *a, const evaluate_block *b) {
+  char *text = NULL;
+  size_t size;
+  FILE *memory = open_memstream(&text, &size);
+  if (!memory) return rec_no_memory();
+  fprintf(memory, "state,found,answers,sequences\n");
+  for (int i = 0; i < a->count; i++) {
+    found_answers sum = {0};
+    for (int s = 0; s < SEQUENCES; s++) {
+      sum.answers += a->found[s * a->count + i].answers;
+      sum.found += a->found[s * a->count + i].found;
+    }
+    if (!sum.answers) continue;  // so few tokens that no answer is among them
+    double share = (double)sum.found / (double)sum.answers;
+    const char *name = probe_name(&a->p, a->maps[i].op);
+    printf("  %s: M leads to %.4f of the answers\n", name, share);
+    fprintf(memory, "%s,%.6f,%" PRId64 ",%d\n", name, share, sum.answers, SEQUENCES);
+  }
+  fclose(memory);
+  rec_status status = evaluation_save(a->e->s, b, "attention_found.csv", text, size);
+  free(text);
+  return status;
+}
+
+static rec_status judge_found(attention *a, const evaluate_block *b) {
+  a->found = calloc((size_t)(SEQUENCES * a->count) + 1, sizeof *a->found);
+  if (!a->found) return rec_no_memory();
+  train_pool_run(a->e->pool, SEQUENCES, run_found, a);
+  if (atomic_load(&a->e->failed))
+    return rec_fail((rec_status)atomic_load(&a->e->failed), "%s", a->e->message);
+  return save_found(a, b);
 }
 
 // ---- the model ----------------------------------------------------------------------------------
@@ -173,7 +280,7 @@ static rec_status open_attention(attention *a, int64_t time) {
   if (!a->maps) return rec_no_memory();
   for (int i = 0; i < of->model->op_count; i++)
     if (find_map(of->model, of->kernels, i, &a->maps[a->count])) a->count++;
-  return probe_open(&a->p, a->e, time);
+  return probe_open(&a->p, a->e, time, 0);
 }
 
 static void close_attention(attention *a) {
@@ -182,6 +289,7 @@ static void close_attention(attention *a) {
     free(a->maps[i].mask);
   }
   free(a->maps);
+  free(a->found);
   probe_close(&a->p);
 }
 
@@ -238,6 +346,7 @@ rec_status judge_attention(evaluation *e, const evaluate_block *b) {
     status = rec_fail((rec_status)atomic_load(&e->failed), "%s", e->message);
   for (int i = 0; !status && i < a.count; i++) print_map(&a, &a.maps[i]);
   if (!status) status = save_maps(&a, b);
+  if (!status && a.count && answers_are_symbols(e->data.task)) status = judge_found(&a, b);
   fflush(stdout);
   close_attention(&a);
   return status;

@@ -202,7 +202,7 @@ rec_status judge_overflow(evaluation *e, const evaluate_block *b) {
   printf("evaluate %s after %s: growth of the states, by the decays a and inputs b of %" PRId64
          " tokens\n",
          b->name, b->after, b->overflow);
-  rec_status status = probe_open(&p, e, b->overflow);
+  rec_status status = probe_open(&p, e, b->overflow, 0);
   if (!csv && !status) status = rec_no_memory();
   if (!status) fprintf(csv, "state,head,decay,input,largest,bound,limit,f16,bf16,f32\n");
   for (int i = 0; !status && i < e->of.model->op_count; i++)

@@ -7,7 +7,7 @@
 // ---- the sequence -------------------------------------------------------------------------------
 
 // Of a task whose shortest sequence does not fit its beginning.
-static rec_status read_sequence(probe *p) {
+static rec_status read_sequence(probe *p, int number) {
   const train_data *d = &p->e->data;
   int64_t room = p->time;
   train_task task = {.kind = TASK_KINDS};
@@ -22,19 +22,19 @@ static rec_status read_sequence(probe *p) {
   p->targets = calloc((size_t)room, sizeof *p->targets);
   if (!p->tokens || !p->targets) return rec_no_memory();
   if (d->task)
-    task_sequence(&task, p->e->block->seed, random_stream("held-out sequences"), 0, room, p->tokens,
-                  p->targets);
+    task_sequence(&task, p->e->block->seed, random_stream("held-out sequences"), (uint64_t)number, room,
+                  p->tokens, p->targets);
   else
     train_data_held_out(d, 0, p->time, p->tokens, p->targets);
   return REC_OK;
 }
 
-rec_status probe_open(probe *p, const evaluation *e, int64_t time) {
+rec_status probe_open(probe *p, const evaluation *e, int64_t time, int number) {
   const trained_model *of = &e->of;
   *p = (probe){.e = e, .time = time};
   p->states = calloc(2 * (size_t)of->model->state_count + 1, sizeof *p->states);
   if (!p->states) return rec_no_memory();
-  rec_status status = read_sequence(p);
+  rec_status status = read_sequence(p, number);
   if (status) return status;
   p->sequence = (shard){.batch = 1,
                         .time = p->time,

@@ -14,8 +14,9 @@ typedef struct probe {
   shard sequence;
 } probe;
 
-// The first `time` tokens of the held-out text, or of the longest sequence of the task that fits. To be closed after a failure, too.
-rec_status probe_open(probe *p, const evaluation *e, int64_t time);
+// The first `time` tokens of the held-out text, or, of the task, the `number`-th of its longest sequences that fit. To be closed after
+// a failure, too.
+rec_status probe_open(probe *p, const evaluation *e, int64_t time, int number);
 void probe_close(probe *p);
 // The name of the first state of an operation.
 const char *probe_name(const probe *p, int op);

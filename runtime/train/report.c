@@ -407,6 +407,7 @@ static void put_attention(FILE *out, const session *s) {
       put_svg(out, svg);
     }
     free(svg);
+    put_table(out, s, e, "attention_found.csv");
   }
 }
 
