@@ -29,6 +29,7 @@ typedef struct compilation {
   VEC(recurrence *) recurrences;
   VEC(recurrence_kernels *) kernels;
   VEC(recurrence_kernels *) gpu_kernels; /* by recurrence; none without a GPU target */
+  VEC(recurrence_kernels *) gpu_large;   /* none without a target whose devices have more shared memory */
   tile_program *tile; /* --from=tile */
   artifact library;
   codegen_input contents;
@@ -138,6 +139,8 @@ static unsigned gpu_targets(const compilation *c) {
   bool models = c->graph && c->graph->models.count;
   if (!c->options->targets_given && !emit && !models) targets = 1u << GPU_SM_80;
   if (emits_gpu_alone(c) && !targets) targets = 1u << GPU_SM_80;
+  /* for devices that are none of the targets, and where a driver grants less memory than they have */
+  if (!emit && targets & ~(1u << GPU_SIMT)) targets |= 1u << GPU_SM_80;
   if (emit && strcmp(emit, "simt") == 0) targets = 1u << GPU_SIMT;
   return c->options->dtype == NUMBER_F64 ? 0 : targets;
 }
@@ -147,6 +150,15 @@ static codegen_gpu_options gpu_options(const compilation *c) {
                                .tf32 = c->options->tf32,
                                .shared_kib = c->options->shared_kib,
                                .targets = gpu_targets(c)};
+}
+
+/* Whether some devices have more shared memory than others; --shared-memory is for all. */
+static bool has_large_targets(const compilation *c) {
+  unsigned targets = gpu_targets(c);
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
+    if (targets >> target & 1 && !codegen_gpu_has_room(target, ROOM_SMALL))
+      return !c->options->shared_kib;
+  return false;
 }
 
 /* chunk_build_linear_scan halves a chunk until its triangular systems are short enough. */
@@ -170,9 +182,14 @@ static bool schedule(compilation *c) {
   for (int i = 0; i < c->kernels.count; i++) warn_of_shorter_chunks(c, c->kernels.items[i]);
   if (!gpu_targets(c)) return true;
   codegen_gpu_options gpu = gpu_options(c);
-  for (int i = 0; i < c->recurrences.count; i++)
-    vec_push(c->memory, &c->gpu_kernels,
-             codegen_gpu_schedule(c->memory, c->recurrences.items[i], options, gpu));
+  for (int i = 0; i < c->recurrences.count; i++) {
+    recurrence_kernels *small =
+        codegen_gpu_schedule(c->memory, c->recurrences.items[i], options, gpu);
+    vec_push(c->memory, &c->gpu_kernels, small);
+    if (has_large_targets(c))
+      vec_push(c->memory, &c->gpu_large,
+               codegen_gpu_schedule_large(c->memory, small, options, gpu));
+  }
   return true;
 }
 
@@ -191,9 +208,7 @@ static int launches_of(const codegen_gpu_kernel *k) {
   return 1 + k->base.reads_saved + sums;
 }
 
-static const char *gpu_report_text(compilation *c, int index) {
-  if (!c->gpu_kernels.count) return "";
-  const recurrence_kernels *kernels = c->gpu_kernels.items[index];
+static const char *gpu_report_of(compilation *c, const recurrence_kernels *kernels, int kib) {
   codegen_gpu_options options = gpu_options(c);
   report_resources resources[2] = {0};
   for (int i = 0; i < kernels->kernels.count; i++) {
@@ -204,7 +219,16 @@ static const char *gpu_report_text(compilation *c, int index) {
     resources[kind == KERNEL_BACKWARD] =
         (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, launches_of(&k)};
   }
-  return schedule_report_gpu(c->memory, kernels, c->options->dtype, resources);
+  return schedule_report_gpu(c->memory, kernels, c->options->dtype, resources, kib);
+}
+
+/* Both, where more shared memory changes something. */
+static const char *gpu_report_text(compilation *c, int index) {
+  if (!c->gpu_kernels.count) return "";
+  const char *small = gpu_report_of(c, c->gpu_kernels.items[index], 0);
+  if (!c->gpu_large.count || !c->gpu_large.items[index]) return small;
+  return arena_printf(c->memory, "%s%s", small,
+                      gpu_report_of(c, c->gpu_large.items[index], GPU_LARGE_KIB));
 }
 
 static const char *report_text(compilation *c, int index) {
@@ -257,6 +281,7 @@ static bool lay_out(compilation *c) {
              (artifact_recurrence){
                  .abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i),
                  .gpu_kernels = c->gpu_kernels.count ? c->gpu_kernels.items[i] : NULL,
+                 .gpu_large = c->gpu_large.count ? c->gpu_large.items[i] : NULL,
                  .check = c->options->check});
   }
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
@@ -281,22 +306,37 @@ static void assemble(compilation *c) {
   const char *asked = c->options->ptxas;
   if (c->options->emit || (asked && strcmp(asked, "none") == 0)) return;
   if (!asked && !(c->options->targets_given && in_path("ptxas"))) return;
-  const char *wrong = artifact_assemble(c->memory, asked ? asked : "ptxas", c->options->lines, c->gpu_object);
+  unsigned targets = c->options->gpu_targets ? c->options->gpu_targets : gpu_targets(c);
+  const char *wrong = artifact_assemble(c->memory, asked ? asked : "ptxas", targets,
+                                        c->options->lines, c->gpu_object);
   if (asked) c->failure = wrong;
 }
 
-static void generate_gpu(compilation *c) {
-  VEC(const kernel *) kernels = {0};
+typedef VEC(const kernel *) kernel_list;
+
+/* Kernels of one form for all devices come once. */
+static const kernel_list *kernels_of_all(compilation *c) {
+  kernel_list *all = ARENA_NEW(c->memory, kernel_list);
   for (int i = 0; i < c->gpu_kernels.count; i++) {
-    for (int n = 0; n < c->gpu_kernels.items[i]->kernels.count; n++)
-      vec_push(c->memory, &kernels, &c->gpu_kernels.items[i]->kernels.items[n]);
+    recurrence_kernels *small = c->gpu_kernels.items[i];
+    recurrence_kernels *large = c->gpu_large.count ? c->gpu_large.items[i] : NULL;
+    for (int n = 0; n < small->kernels.count; n++)
+      vec_push(c->memory, all, &small->kernels.items[n]);
+    for (int n = 0; large && n < large->kernels.count; n++)
+      if (large->kernels.items[n].room == ROOM_LARGE)
+        vec_push(c->memory, all, &large->kernels.items[n]);
   }
+  return all;
+}
+
+static void generate_gpu(compilation *c) {
+  const kernel_list *kernels = kernels_of_all(c);
   const char *emit = c->options->emit;
   codegen_gpu_options options = gpu_options(c);
   if (emit && strcmp(emit, "gpu-hash") == 0) options.targets = 0;
   options.text = emits_gpu_alone(c);
   options.lines = c->options->lines ? c->files : NULL;
-  c->gpu_object = codegen_gpu_compile(c->memory, kernels.items, kernels.count, options);
+  c->gpu_object = codegen_gpu_compile(c->memory, kernels->items, kernels->count, options);
   assemble(c);
   artifact_add_images(c->memory, &c->contents, c->gpu_object);
 }

@@ -124,7 +124,7 @@ rec_status rec_cuda_run(const rec_recurrence *r, const rec_call *call,
                     r->signature.name);
   }
   rec_status status = cuda_driver_open(&run.driver);
-  if (!status) status = cuda_enter(run.driver, 0, &context, &pushed);
+  if (!status) status = cuda_enter(run.driver, options->device_number, &context, &pushed);
   if (status) return status;
   status = run_entered(&run, r, call, options);
   cuda_leave(run.driver, pushed);

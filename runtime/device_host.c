@@ -58,7 +58,9 @@ void rec_host_close(rec_host_session *s) {
 
 static rec_status prepare(const rec_recurrence *r, const rec_call *call,
                           const rec_run_options *options, rec_host_session *s) {
-  rec_sizes sizes = {.size = sizeof sizes, .device_kind = s->launch.device_kind};
+  rec_sizes sizes = {.size = sizeof sizes,
+                     .device_kind = s->launch.device_kind,
+                     .device_number = s->launch.device_number};
   s->arguments = calloc(1, (size_t)r->arguments_size + 1);
   if (!s->arguments) return rec_no_memory();
   fill_arguments(r, call, s->arguments);
@@ -80,6 +82,7 @@ rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
                                      .abi_major = REC_ABI_MAJOR,
                                      .abi_minor = REC_ABI_MINOR,
                                      .device_kind = memory->kind,
+                                     .device_number = options->device_number,
                                      .stream = options->simt,
                                      .threads = options->threads}};
   if (!r->forward) {

@@ -171,6 +171,7 @@ typedef struct rec_run_options {
   bool prepared;    // and with it: a loop that is given what depends on parameters alone, rounded once
   int64_t threads;  // 0: as many as there are processors
   void *simt;       // device simt: a rec_simt_options (runtime/support/simt_options.h), or NULL
+  int32_t device_number;  // as in rec_launch
 } rec_run_options;
 
 rec_status rec_run(const rec_recurrence *recurrence, const rec_device *device, const rec_call *call,

@@ -136,6 +136,7 @@ typedef struct artifact_recurrence {
   const abi_recurrence *abi;
   const recurrence_kernels *kernels;
   const recurrence_kernels *gpu_kernels;  /* NULL: none */
+  const recurrence_kernels *gpu_large;    /* for devices with more shared memory; NULL: the same */
   const char *report;            /* text of --emit=report */
   bool check;                    /* --check: promised ranges are verified */
 } artifact_recurrence;
@@ -184,9 +185,10 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented);
  * points. */
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
 
-/* Gives the images their cubins by running `ptxas` (a path, or a name in $PATH), all at one time; `lines`: with those of -g.
+/* Gives the images for `targets` (bits 1 << GPU_..) their cubins by running `ptxas` (a path, or a name in $PATH), all at one time; `lines`: with those of -g.
  * NULL, or one line that says why some have none. */
-const char *artifact_assemble(arena *a, const char *ptxas, bool lines, codegen_gpu_object *gpu);
+const char *artifact_assemble(arena *a, const char *ptxas, unsigned targets, bool lines,
+                              codegen_gpu_object *gpu);
 
 /* Adds the PTX and cubins of a library to what codegen_compile puts into it. */
 void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_object *gpu);

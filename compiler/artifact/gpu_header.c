@@ -180,28 +180,45 @@ static const char introduction[] =
     " * device's; a slot without data is absent), set frame.blocks to NAME_items, give "
     "frame.scratch NAME_scratch_bytes for each\n"
     " * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the "
-    "code fixes must be those. */\n";
+    "code fixes must be those.";
+
+static const char about_large[] =
+    "\n * NAME_large takes the place of NAME in the PTX of targets whose devices have %d KiB of "
+    "shared memory for a block.";
+
+/* Kernels of one form for all devices come with those of ROOM_SMALL. */
+static void put_kernels(printer *p, const recurrence_kernels *kernels, kernel_room room,
+                        const artifact *library) {
+  codegen_gpu_options options = {.dtype = library->dtype, .tf32 = library->tf32};
+  for (int n = 0; kernels && n < kernels->kernels.count; n++) {
+    const kernel *k = &kernels->kernels.items[n];
+    if (room == ROOM_LARGE && k->room != ROOM_LARGE) continue;
+    codegen_gpu_kernel described = codegen_gpu_describe(p->arena, k, options);
+    p->k = &described;
+    p->prefix = arena_printf(p->arena, "%s_%s%s", p->abi->symbol, kind_text(k->kind),
+                             room == ROOM_LARGE ? "_large" : "");
+    put_kernel(p, library->dtype);
+  }
+}
 
 char *artifact_gpu_header(arena *a, const artifact *library) {
   printer p = {.arena = a};
-  codegen_gpu_options options = {
-      .dtype = library->dtype, .tf32 = library->tf32, .shared_kib = library->shared_kib};
   const char *path = library->sources.items[0]->path, *slash = strrchr(path, '/');
   const char *guard =
       upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
+  bool large = false;
+  for (int i = 0; i < library->recurrences.count; i++)
+    large = large || library->recurrences.items[i].gpu_large;
   put(&p, introduction, REC_VERSION, slash ? slash + 1 : path);
+  if (large) put(&p, about_large, GPU_LARGE_KIB);
+  put(&p, " */\n");
   put(&p, "#ifndef REC_GPU_%s_H\n#define REC_GPU_%s_H\n\n", guard, guard);
   put_frame(&p);
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     p.abi = r->abi;
-    for (int n = 0; r->gpu_kernels && n < r->gpu_kernels->kernels.count; n++) {
-      const kernel *k = &r->gpu_kernels->kernels.items[n];
-      codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
-      p.k = &described;
-      p.prefix = arena_printf(a, "%s_%s", r->abi->symbol, kind_text(k->kind));
-      put_kernel(&p, library->dtype);
-    }
+    put_kernels(&p, r->gpu_kernels, ROOM_SMALL, library);
+    put_kernels(&p, r->gpu_large, ROOM_LARGE, library);
   }
   put(&p, "\n#endif\n");
   vec_push(a, &p.text, 0);

@@ -36,7 +36,6 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
   static const char *const entries[] = {"forward", "backward", "step", "sizes"};
   codegen_gpu_options gpu_options = {.dtype = options.dtype,
                                      .tf32 = library->tf32,
-                                     .shared_kib = library->shared_kib,
                                      .targets = library->gpu_targets};
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
@@ -46,9 +45,12 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
       vec_push(a, &kernels, &r->kernels->kernels.items[k]);
       vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
     }
-    for (int k = 0; r->gpu_kernels && k < r->gpu_kernels->kernels.count; k++)
-      vec_push(a, &described.gpu,
-               codegen_gpu_describe(a, &r->gpu_kernels->kernels.items[k], gpu_options));
+    const recurrence_kernels *rooms[] = {r->gpu_kernels,
+                                         r->gpu_large ? r->gpu_large : r->gpu_kernels};
+    for (int room = 0; room < REC_GPU_ROOMS; room++)
+      for (int k = 0; rooms[room] && k < rooms[room]->kernels.count; k++)
+        vec_push(a, &described.gpu[room],
+                 codegen_gpu_describe(a, &rooms[room]->kernels.items[k], gpu_options));
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
     vec_push(a, &blobs,
              artifact_table(a, r, &described, library->dtype, table));
@@ -79,7 +81,9 @@ static void add_image(image_list *list, const char *kind, const codegen_gpu_imag
            (codegen_address){(int64_t)(at + offsetof(rec_gpu_image, code)), symbol});
   vec_push(a, &list->images,
            (rec_gpu_image){.capability = codegen_gpu_capability(image->target),
-                           .devices = devices});
+                           .devices = devices,
+                           .room = image->large ? REC_GPU_LARGE : REC_GPU_SMALL,
+                           .shared_bytes = image->shared_bytes});
   vec_push(a, &list->blobs, (codegen_blob){symbol, code, (int64_t)bytes, NULL, 0, false});
 }
 

@@ -77,17 +77,19 @@ static const char *finish(arena *a, const char *ptxas, codegen_gpu_image *image,
                       line ? said : "it wrote no cubin");
 }
 
-const char *artifact_assemble(arena *a, const char *ptxas, bool lines, codegen_gpu_object *gpu) {
+const char *artifact_assemble(arena *a, const char *ptxas, unsigned targets, bool lines,
+                              codegen_gpu_object *gpu) {
+  targets &= ~(1u << GPU_SIMT);
   const char *folder = folder_path(a), *wrong = NULL;
   if (!folder) return "no folder for temporary files";
   assembly runs[GPU_TARGET_COUNT] = {{0}};
   for (int i = 0; i < gpu->images.count; i++) {
     codegen_gpu_image *image = &gpu->images.items[i];
-    if (image->target != GPU_SIMT) start(a, ptxas, folder, image, lines, &runs[i]);
+    if (targets >> image->target & 1) start(a, ptxas, folder, image, lines, &runs[i]);
   }
   for (int i = 0; i < gpu->images.count; i++) {
     codegen_gpu_image *image = &gpu->images.items[i];
-    if (image->target == GPU_SIMT) continue;
+    if (!(targets >> image->target & 1)) continue;
     const char *why = finish(a, ptxas, image, &runs[i]);
     if (!wrong) wrong = why;
     unlink(runs[i].input);

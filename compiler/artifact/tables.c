@@ -305,12 +305,16 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
 }
 
 static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kernels *kernels) {
-  for (int i = 0; i < kernels->gpu.count; i++) {
-    const codegen_gpu_kernel *k = &kernels->gpu.items[i];
-    int kind = kernel_position(k->base.kernel->kind);
-    size_t row_at = offsetof(rec_table, gpu_kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
-    table->gpu_kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
-    table->gpu_chunk = k->base.chunk;
+  for (int room = 0; room < REC_GPU_ROOMS; room++) {
+    size_t room_at = offsetof(rec_table, gpu) + sizeof(rec_table_gpu) * (size_t)room;
+    for (int i = 0; i < kernels->gpu[room].count; i++) {
+      const codegen_gpu_kernel *k = &kernels->gpu[room].items[i];
+      int kind = kernel_position(k->base.kernel->kind);
+      size_t row_at =
+          room_at + offsetof(rec_table_gpu, kernels) + sizeof(rec_table_gpu_kernel) * (size_t)kind;
+      table->gpu[room].kernels[kind] = gpu_row(b, k, kernels->simt, row_at);
+      table->gpu[room].chunk = k->base.chunk;
+    }
   }
   if (kernels->images) add_address(b, offsetof(rec_table, gpu_images), kernels->images);
   if (!kernels->simt) return;

@@ -4,10 +4,11 @@
 
 #include "compiler/artifact/abi.h"
 #include "compiler/syntax/syntax.h"
+#include "runtime/support/library.h"
 
 typedef struct artifact_kernels {
   VEC(codegen_kernel) host;
-  VEC(codegen_gpu_kernel) gpu;
+  VEC(codegen_gpu_kernel) gpu[REC_GPU_ROOMS];
   bool simt;                     /* the GPU kernels are there for the executor, too */
   const char *images;            /* symbol of the library's rec_gpu_images; NULL: no PTX */
 } artifact_kernels;

@@ -19,7 +19,7 @@
 #include "host_parts.h"
 #include "lines.h"
 
-enum { CHIP_KIB = 99, BLOCK_THREADS = 256 };
+enum { BLOCK_THREADS = 256 };
 
 static ir frame_number(host *h, size_t offset) {
   return host_field(h, h->frame, (int64_t)offset, h->e->i64);
@@ -145,7 +145,8 @@ static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
   h.team.shares = h.m.kind == MAP_BLOCK;
   h.team.axis = k->kernel->lane_axis;
   h.team.threads = h.m.kind == MAP_BLOCK ? BLOCK_THREADS : k->kernel->lane_block;
-  h.chip_limit = (options.shared_kib ? options.shared_kib : CHIP_KIB) * 1024 / 4;
+  int kib = k->kernel->shared_kib;
+  h.chip_limit = (kib ? kib : GPU_SMALL_KIB) * 1024 / 4;
   host_plan(&h);
   return h;
 }
@@ -155,6 +156,8 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_op
   h.e = e;
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
+  char room[] = {(char)('0' + k->base.kernel->room), 0};
+  if (k->base.kernel->room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
   h.frame = LLVMGetParam(function, 0);
   host_read_sizes(&h);
   h.team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
@@ -222,9 +225,21 @@ static void count_functions(arena *a, const llvm_module *m, codegen_gpu_object *
   }
 }
 
+static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_target target) {
+  int most = 0;
+  for (int i = 0; i < object->kernels.count; i++) {
+    const codegen_gpu_kernel *k = &object->kernels.items[i];
+    if (!codegen_gpu_has_room(target, k->base.kernel->room)) continue;
+    if (k->shared_bytes > most) most = k->shared_bytes;
+  }
+  return most;
+}
+
 static void make_image(arena *a, llvm_module *m, codegen_gpu_target target,
                        codegen_gpu_options options, codegen_gpu_object *object) {
-  codegen_gpu_image image = {.target = target};
+  codegen_gpu_image image = {.target = target,
+                             .large = !codegen_gpu_has_room(target, ROOM_SMALL),
+                             .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
     image.text = nvptx_text(a, m, target);
   } else {

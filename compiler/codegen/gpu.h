@@ -37,6 +37,9 @@ LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row);
 LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare);
 ir gpu_call(emitter *e, gpu_op op, const ir *args, int count);
 
+/* Of the function of a kernel that is not for all devices: its room, as a digit. */
+extern const char gpu_room_attribute[];
+
 /* An empty module with NVPTX's data layout, to which gpu_call and kernels are added. */
 llvm_module gpu_module_new(const char *name);
 /* PTX of a clone of the module; the module stays as it is. */

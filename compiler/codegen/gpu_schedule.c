@@ -167,35 +167,76 @@ static kernel fitted(arena *a, const kernel *whole, codegen_gpu_options options,
   return best;
 }
 
-/* Cuts what does not fit; the cost of a step forward and back. */
-static double fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
-  double sum = 0;
+static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, schedule_options schedule,
+                                             codegen_gpu_options options) {
+  schedule.gpu = true;
+  recurrence_kernels *kernels = schedule_recurrence(a, r, schedule);
+  for (int i = 0; i < kernels->kernels.count; i++)
+    kernels->kernels.items[i].shared_kib = options.shared_kib;
+  return kernels;
+}
+
+/* Cuts what does not fit. */
+static void fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
     double cost;
     *k = fitted(a, k, options, &cost);
-    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) sum += cost;
+    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += cost;
   }
-  return sum;
 }
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
-  schedule.gpu = true;
   recurrence_kernels *best = NULL;
-  double least = 0;
   for (int chunk = LONGEST; chunk >= SHORTEST && !schedule.chunk; chunk /= 2) {
     schedule_options with = schedule;
     with.chunk = chunk;
-    recurrence_kernels *kernels = schedule_recurrence(a, r, with);
+    recurrence_kernels *kernels = schedule_for_room(a, r, with, options);
     if (strcmp(kernels->form, "chunk") != 0) break;
-    double cost = fit_all(a, kernels, options);
-    if (best && cost >= least) continue;
-    best = kernels;
-    least = cost;
+    fit_all(a, kernels, options);
+    if (!best || kernels->gpu_cost < best->gpu_cost) best = kernels;
   }
   if (best) return best;
-  recurrence_kernels *kernels = schedule_recurrence(a, r, schedule);
+  recurrence_kernels *kernels = schedule_for_room(a, r, schedule, options);
   fit_all(a, kernels, options);
   return kernels;
+}
+
+/* ---- devices with more shared memory ---- */
+
+static bool is_same_work(const kernel *x, const kernel *y) {
+  return x->chunk == y->chunk && x->program->chunk == y->program->chunk &&
+         x->grid_count == y->grid_count && x->lanes == y->lanes && x->lane_axis == y->lane_axis &&
+         x->lane_block == y->lane_block && x->part_axis == y->part_axis &&
+         x->part_entries == y->part_entries;
+}
+
+/* More room that is not taken changes nothing. */
+static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
+  if (x->kind != y->kind || !is_same_work(x, y)) return false;
+  codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
+  return p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
+         p.base.scratch.constant == q.base.scratch.constant;
+}
+
+recurrence_kernels *codegen_gpu_schedule_large(arena *a, recurrence_kernels *small,
+                                               schedule_options schedule,
+                                               codegen_gpu_options options) {
+  const double worth = 0.95; /* what the model tells less apart is noise */
+  options.shared_kib = GPU_LARGE_KIB;
+  recurrence_kernels *large = codegen_gpu_schedule(a, small->recurrence, schedule, options);
+  if (large->gpu_cost > worth * small->gpu_cost) return NULL;
+  for (int i = 0; i < large->kernels.count; i++) {
+    kernel *k = &large->kernels.items[i];
+    kernel *other = i < small->kernels.count ? &small->kernels.items[i] : NULL;
+    if (other && is_same_form(a, other, k, options)) {
+      *k = *other;
+      continue;
+    }
+    k->room = ROOM_LARGE;
+    k->symbol = arena_printf(a, "%s_large", k->symbol);
+    if (other) other->room = ROOM_SMALL;
+  }
+  return large;
 }

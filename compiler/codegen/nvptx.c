@@ -15,21 +15,42 @@
 typedef struct nvptx_row {
   const char *name, *cpu, *features;
   int capability;
-  bool exact;
+  bool exact, large; /* for no later devices; their blocks may have GPU_LARGE_KIB of shared memory */
 } nvptx_row;
 
 /* The lowest PTX version that has what the target needs; drivers of CUDA 12.6 and later take all of them but sm_120's. */
 static const nvptx_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", 80, false},
-    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86", 90, true},
-    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", 100, true},
-    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", 120, false},
-    [GPU_SIMT] = {"simt", NULL, NULL, 0, false},
+    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", 80, false, false},
+    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86", 90, true, true},
+    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", 100, true, true},
+    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", 120, false, false},
+    [GPU_SIMT] = {"simt", NULL, NULL, 0, false, true},
 };
 
 const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
 int codegen_gpu_capability(codegen_gpu_target target) { return rows[target].capability; }
 bool codegen_gpu_exact(codegen_gpu_target target) { return rows[target].exact; }
+
+bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room) {
+  if (target == GPU_SIMT || room == ROOM_ANY) return true;
+  return rows[target].large == (room == ROOM_LARGE);
+}
+
+const char gpu_room_attribute[] = "rec-room";
+
+/* Leaves the kernels for other devices out. */
+static void keep_room(LLVMModuleRef module, codegen_gpu_target target) {
+  unsigned length = (unsigned)strlen(gpu_room_attribute), digits;
+  LLVMValueRef next;
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = next) {
+    next = LLVMGetNextFunction(f);
+    LLVMAttributeRef room = LLVMGetStringAttributeAtIndex(
+        f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_room_attribute, length);
+    if (!room) continue;
+    int digit = LLVMGetStringAttributeValue(room, &digits)[0];
+    if (!codegen_gpu_has_room(target, (kernel_room)(digit - '0'))) LLVMDeleteFunction(f);
+  }
+}
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 
@@ -219,6 +240,7 @@ void gpu_optimise(const llvm_module *m) {
 const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
   llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module)};
   copy.machine = machine_of(target);
+  keep_room(copy.module, target);
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
   llvm_verify(&copy);
   gpu_optimise(&copy);

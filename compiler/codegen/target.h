@@ -161,6 +161,8 @@ typedef struct codegen_gpu_image {
   codegen_gpu_target target;
   const char *text; /* PTX, or with options.text LLVM IR of what the executor runs */
   link_object object; /* GPU_SIMT: to be linked into the library */
+  bool large;         /* has the kernels with ROOM_LARGE */
+  int shared_bytes;   /* the most that a thread block of a kernel has */
   const char *cubin;  /* machine code (artifact_assemble); NULL: none */
   size_t cubin_bytes;
 } codegen_gpu_image;
@@ -168,7 +170,7 @@ typedef struct codegen_gpu_image {
 typedef struct codegen_gpu_options {
   number_type dtype; /* not NUMBER_F64 */
   bool tf32;         /* products of f32 numbers with 10 bits behind the point */
-  int shared_kib;    /* shared memory that a thread block may have; 0: 99, which every device has */
+  int shared_kib;    /* schedule: shared memory that a thread block may have; 0: 99, which every device has */
   unsigned targets;  /* bits 1 << GPU_.. */
   bool text;
   const sources *lines; /* as codegen_options.lines */
@@ -181,6 +183,10 @@ typedef struct codegen_gpu_object {
   const char *hash; /* with options.text: 16 hexadecimal digits, of the module before LLVM's passes */
   double build_seconds, emit_seconds;
 } codegen_gpu_object;
+
+/* Shared memory that a thread block may have: on every device, and on those of the targets with ROOM_LARGE. */
+enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227 };
+bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room);
 
 const char *codegen_llvm_version(arena *a);
 const char *codegen_gpu_target_name(codegen_gpu_target target); /* "sm_80", .., "simt" */
@@ -195,7 +201,13 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *kernel, codegen_
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence, schedule_options schedule,
                                          codegen_gpu_options options);
 
-/* One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. */
+/* The same with GPU_LARGE_KIB, NULL where that changes little. Kernels that come out as in `small` are those, with one symbol; the others are marked in both
+ * (kernel.room). */
+recurrence_kernels *codegen_gpu_schedule_large(arena *a, recurrence_kernels *small, schedule_options schedule,
+                                               codegen_gpu_options options);
+
+/* One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. The image for a target
+ * has those with its room. */
 codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
                                         codegen_gpu_options options);
 

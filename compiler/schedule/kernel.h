@@ -28,6 +28,13 @@ typedef enum kernel_lanes {
   LANES_PASSES  /* entries that a block of threads goes through one after another, in every chunk */
 } kernel_lanes;
 
+/* GPU: the devices that a kernel is for, by the shared memory that a thread block of them may have. */
+typedef enum kernel_room {
+  ROOM_ANY,     /* one form for all */
+  ROOM_SMALL,   /* where it is not enough for the form with ROOM_LARGE */
+  ROOM_LARGE
+} kernel_room;
+
 typedef struct kernel {
   kernel_kind kind;
   const recurrence *recurrence;  /* whose tensors and axes the program's places name */
@@ -43,6 +50,8 @@ typedef struct kernel {
                                     without a lane axis */
   kernel_lanes lanes;
   axis_set cut;                  /* grid axes that may be cut, instances or not */
+  kernel_room room;
+  int shared_kib;                /* GPU: what a thread block may have; 0: as every device has it */
   int part_axis, part_entries;   /* GPU: a chunk is computed in passes over parts of this axis, of so many entries; 0: whole.
                                     Programs then know the axis by the size of a part, as they do with LANES_TILE */
 } kernel;
@@ -64,6 +73,7 @@ typedef struct recurrence_kernels {
   const char *why;               /* one line for the report: what decided */
   double spared;                 /* of the backward's work, by the values that FORWARD keeps in `saved` (save.h) */
   VEC(schedule_alternative) alternatives;
+  double gpu_cost;               /* GPU: of a step forward and back (codegen_gpu_schedule) */
 } recurrence_kernels;
 
 typedef enum schedule_form { FORM_CHOSEN, FORM_STEP, FORM_CHUNK, FORM_COUNT } schedule_form;

@@ -385,7 +385,7 @@ static const char *resources_text(const reporter *r, const report_resources *x, 
 }
 
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,
-                          const report_resources resources[2]) {
+                          const report_resources resources[2], int kib) {
   char *text = NULL;
   size_t size = 0;
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
@@ -393,7 +393,8 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   if (!r.out) ICE("report", "no memory");
   bool states = kernels->recurrence->states.count || r.body->lags.count;
   const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
-  fprintf(r.out, "  gpu         %s, %d at a time, %d steps between saved states, %s\n",
+  const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
+  fprintf(r.out, "  gpu         %s%s, %d at a time, %d steps between saved states, %s\n", room,
           kernels->form, forward->program->chunk, kernels->chunk,
           forward->lane_axis >= 0 && forward->lanes == LANES_OWN
               ? "a thread for each entry of the lanes"

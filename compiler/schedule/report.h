@@ -15,8 +15,9 @@ typedef struct report_resources {
   int launches;                        /* at most */
 } report_resources;
 
-/* Lines for the GPU behind those: the kernels made for it, forward and backward. */
+/* Lines for the GPU behind those: the kernels made for it, forward and backward. `kib`: for GPUs with so much shared memory
+ * for a thread block, 0: for all. */
 char *schedule_report_gpu(arena *arena, const recurrence_kernels *kernels, number_type dtype,
-                          const report_resources resources[2]);
+                          const report_resources resources[2], int kib);
 
 #endif

@@ -124,7 +124,8 @@ static rec_status check_totals(const call *c) {
   }
   for (int kind = 0; kind < REC_KERNEL_COUNT; kind++)
     if (!count_fits(c, &c->table->kernels[kind].scratch) ||
-        !count_fits(c, &c->table->gpu_kernels[kind].base.scratch))
+        !count_fits(c, &c->table->gpu[REC_GPU_SMALL].kernels[kind].base.scratch) ||
+        !count_fits(c, &c->table->gpu[REC_GPU_LARGE].kernels[kind].base.scratch))
       return rec_fail(REC_ERROR_ARGUMENT,
                       "%s_%s: expected sizes that fit in memory, found ones whose intermediate "
                       "values take more than 2^56 bytes",

@@ -17,12 +17,16 @@ static struct {
 typedef struct named_function {
   const char *symbol;
   void *place;
+  int later; /* may be missing */
 } named_function;
 
 static const named_function functions[] = {
-#define CUDA_ROW(name, symbol, parameters) {#symbol, &opened.functions.name},
+#define CUDA_ROW(name, symbol, parameters) {#symbol, &opened.functions.name, 0},
+#define CUDA_LATER_ROW(name, symbol, parameters) {#symbol, &opened.functions.name, 1},
     CUDA_DRIVER_FUNCTIONS(CUDA_ROW)
+    CUDA_DRIVER_LATER_FUNCTIONS(CUDA_LATER_ROW)
 #undef CUDA_ROW
+#undef CUDA_LATER_ROW
 };
 
 __attribute__((format(printf, 2, 3))) static void refuse(rec_status status, const char *format,
@@ -54,7 +58,7 @@ static void open_driver(void) {
   }
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     void *found = dlsym(library, functions[i].symbol);
-    if (!found) {
+    if (!found && !functions[i].later) {
       refuse(REC_ERROR_DEVICE, "expected an NVIDIA driver of CUDA 12 or later, found one without %s",
              functions[i].symbol);
       return;

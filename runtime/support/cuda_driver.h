@@ -50,9 +50,13 @@ typedef unsigned long long cuda_pointer;
   F(upload, cuMemcpyHtoD_v2, (cuda_pointer to, const void *from, size_t bytes))                    \
   F(download, cuMemcpyDtoH_v2, (void *to, cuda_pointer from, size_t bytes))
 
+/* The same of later drivers; NULL where the driver has none. cuFuncLoad: CUDA 12.4. */
+#define CUDA_DRIVER_LATER_FUNCTIONS(F) F(function_load, cuFuncLoad, (cuda_function function))
+
 typedef struct cuda_driver {
 #define CUDA_MEMBER(name, symbol, parameters) cuda_result(*name) parameters;
   CUDA_DRIVER_FUNCTIONS(CUDA_MEMBER)
+  CUDA_DRIVER_LATER_FUNCTIONS(CUDA_MEMBER)
 #undef CUDA_MEMBER
 } cuda_driver;
 

@@ -30,8 +30,8 @@ typedef struct gpu_saved {
   int64_t entry_stride, chunk_stride, bytes;
 } gpu_saved;
 
-static const rec_table_gpu_kernel *gpu_kernel_of(const call *c, int kind) {
-  return &c->table->gpu_kernels[kind];
+static const rec_table_gpu_kernel *gpu_kernel_of(const gpu_device *device, int kind) {
+  return &device->code->kernels[kind];
 }
 
 /* ---- the cut --------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device,
   if (base->time_splits && !c->packed) {
     int64_t wanted = larger(1, ITEMS_WANTED / larger(1, p.entries * p.instances));
     p.part_steps = larger(GPU_PART_STEPS, (c->time + wanted - 1) / wanted);
-    p.part_steps = round_up(p.part_steps, c->table->gpu_chunk);
+    p.part_steps = round_up(p.part_steps, device->code->chunk);
     p.parts = (c->time + p.part_steps - 1) / p.part_steps;
   }
   p.items = p.entries * p.parts * p.instances;
@@ -113,10 +113,10 @@ static int64_t pass_bytes(const gpu_pass *p) {
   return bytes;
 }
 
-static gpu_saved gpu_saved_of(const call *c) {
+static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   gpu_saved s = {0};
-  if (!gpu_kernel_of(c, REC_KERNEL_BACKWARD)->base.reads_saved) return s;
-  int64_t line = REC_ALIGNMENT / (int64_t)sizeof(float), chunk = c->table->gpu_chunk;
+  if (!gpu_kernel_of(device, REC_KERNEL_BACKWARD)->base.reads_saved) return s;
+  int64_t line = REC_ALIGNMENT / (int64_t)sizeof(float), chunk = device->code->chunk;
   int64_t chunks = c->packed ? c->time / chunk + c->sequences : (c->time + chunk - 1) / chunk;
   s.chunk_stride = round_up(call_count(c, &c->table->saved, 0), line);
   s.entry_stride = c->packed ? 0 : chunks * s.chunk_stride;
@@ -125,26 +125,26 @@ static gpu_saved gpu_saved_of(const call *c) {
 }
 
 static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, bool recompute) {
-  if (call_is_empty(c) || !gpu_kernel_of(c, kind)->symbol_at) return 0;
-  gpu_pass pass = plan_pass(c, device, gpu_kernel_of(c, kind));
-  int64_t bytes = pass_bytes(&pass), saved = gpu_saved_of(c).bytes;
+  if (call_is_empty(c) || !gpu_kernel_of(device, kind)->symbol_at) return 0;
+  gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind));
+  int64_t bytes = pass_bytes(&pass), saved = gpu_saved_of(c, device).bytes;
   if (!recompute || saved == 0) return bytes;
-  pass = plan_pass(c, device, gpu_kernel_of(c, REC_KERNEL_STATES));
+  pass = plan_pass(c, device, gpu_kernel_of(device, REC_KERNEL_STATES));
   return saved + larger(bytes, pass_bytes(&pass));
 }
 
 rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes *sizes) {
   call c = *call_read, one = c;
   one.time = smaller(c.time, c.packed ? c.sequences : 1);
-  call_flatten(&c, &gpu_kernel_of(&c, REC_KERNEL_FORWARD)->base);
+  call_flatten(&c, &gpu_kernel_of(device, REC_KERNEL_FORWARD)->base);
   sizes->workspace_step = gpu_workspace(&one, device, REC_KERNEL_STEP, false);
-  sizes->saved = call_is_empty(&c) ? 0 : gpu_saved_of(&c).bytes;
+  sizes->saved = call_is_empty(&c) ? 0 : gpu_saved_of(&c, device).bytes;
   sizes->workspace_forward = gpu_workspace(&c, device, REC_KERNEL_FORWARD, false);
   sizes->workspace_backward = gpu_workspace(&c, device, REC_KERNEL_BACKWARD, false);
   sizes->workspace_backward_recompute = gpu_workspace(&c, device, REC_KERNEL_BACKWARD, true);
   sizes->workspace = larger(larger(sizes->workspace_forward, sizes->workspace_step),
                             larger(sizes->workspace_backward, sizes->workspace_backward_recompute));
-  return REC_OK;
+  return device->load ? device->load(&c, device) : REC_OK;
 }
 
 /* ---- one kernel ------------------------------------------------------------------------------ */
@@ -310,7 +310,7 @@ static rec_status run_sums(pass_run *r) {
 
 static rec_status run_kernel(const call *c, const gpu_device *device, int kind, gpu_saved saved,
                              bool saved_only, char *workspace) {
-  const rec_table_gpu_kernel *kernel = gpu_kernel_of(c, kind);
+  const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   gpu_pass pass = plan_pass(c, device, kernel);
   pass_run r = {.pass = &pass, .saved_only = saved_only, .free_memory = workspace};
   rec_status status = fill_parameter(&r, saved);
@@ -366,8 +366,8 @@ static rec_status run_without_steps(const call *c, const gpu_device *device, boo
   return status;
 }
 
-static rec_status check_made(const call *c, int kind) {
-  const rec_table_gpu_kernel *kernel = gpu_kernel_of(c, kind);
+static rec_status check_made(const call *c, const gpu_device *device, int kind) {
+  const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   if (kernel->symbol_at) return REC_OK;
   return rec_fail(REC_ERROR_UNSUPPORTED, "%s_%s: not made for GPUs: %s", call_name(c), c->entry,
                   kernel->why_not_at ? table_text(c->table, kernel->why_not_at) : "no such kernel");
@@ -378,15 +378,15 @@ rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
   const rec_launch *launch = c.launch;
   bool backward = kind == REC_KERNEL_BACKWARD;
   if (call_is_empty(&c)) return run_without_steps(&c, device, backward);
-  if (kind != REC_KERNEL_STEP) call_flatten(&c, &gpu_kernel_of(&c, REC_KERNEL_FORWARD)->base);
-  gpu_saved saved = gpu_saved_of(&c);
+  if (kind != REC_KERNEL_STEP) call_flatten(&c, &gpu_kernel_of(device, REC_KERNEL_FORWARD)->base);
+  gpu_saved saved = gpu_saved_of(&c, device);
   bool recompute = backward && saved.bytes > 0 && !launch->saved;
-  rec_status status = check_made(&c, kind);
-  if (status == REC_OK && recompute) status = check_made(&c, REC_KERNEL_STATES);
+  rec_status status = check_made(&c, device, kind);
+  if (status == REC_OK && recompute) status = check_made(&c, device, REC_KERNEL_STATES);
   if (status == REC_OK)
     status = call_check_buffer(&c, "a workspace", launch->workspace, launch->workspace_bytes,
                                gpu_workspace(&c, device, kind, recompute));
-  bool keeps = gpu_kernel_of(&c, kind)->base.writes_saved || (backward && !recompute);
+  bool keeps = gpu_kernel_of(device, kind)->base.writes_saved || (backward && !recompute);
   if (status == REC_OK && keeps && launch->saved)
     status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, saved.bytes);
   if (status != REC_OK) return status;

@@ -32,6 +32,9 @@ typedef struct gpu_launch {
 typedef struct gpu_device {
   /* How many thread blocks the device runs at one time, about: no more are started, each takes several work items. */
   int64_t blocks;
+  const rec_table_gpu *code; /* the kernels for its shared memory */
+  /* Makes ready what calls of this recurrence start: no call loads anything then. NULL: there is nothing to do. */
+  rec_status (*load)(const call *call, const struct gpu_device *device);
   rec_status (*launch)(const call *call, const gpu_launch *launch);
   rec_status (*clear)(const call *call, void *at, int64_t bytes);
   rec_status (*copy)(const call *call, void *to, const void *from, int64_t bytes);

@@ -2,8 +2,9 @@
  *
  *   images (PTX for sm_80, .., cubins) --the best for the device--> module of the caller's context --> cuLaunchKernel on its stream
  *
- * Nothing waits for the device. Work may be captured into a graph: a module is loaded in the relaxed mode, in which
- * capturing allows it. */
+ * Nothing waits for the device. Work may be captured into a graph: NAME_sizes loads module and kernels; a call that comes
+ * without it loads them in the relaxed mode, in which capturing allows it. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +17,24 @@
 /* A kernel may have so many blocks on each multiprocessor at one time, about. */
 enum { CUDA_BLOCKS_EACH = 4, LOAD_LOG_BYTES = 256 };
 
+/* A kernel, ready to be launched. */
+typedef struct loaded_kernel {
+  const char *name;
+  cuda_function function;
+  struct loaded_kernel *next;
+} loaded_kernel;
+
 /* What the library has loaded into one context. */
 typedef struct loaded_module {
   unsigned long long context; /* its number: an address may be used again */
   cuda_module module;
+  int room;                   /* which kernels it has */
+  int multiprocessors;
+  loaded_kernel *kernels;
   struct loaded_module *next;
 } loaded_module;
 
+/* The lock is held while something is loaded: a second thread would load the same. */
 static pthread_mutex_t modules_lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded_module *modules;
 
@@ -41,11 +53,17 @@ static rec_status read_attribute(const cuda_driver *d, int attribute, cuda_devic
   return cuda_check(d, d->device_attribute(value, attribute, device), "cuDeviceGetAttribute", NULL);
 }
 
-static rec_status compute_capability(const cuda_driver *d, cuda_device device, int *capability) {
+typedef struct device_limits {
+  int capability;   /* 80: compute capability 8.0 */
+  int shared_bytes; /* that a thread block may have */
+} device_limits;
+
+static rec_status read_limits(const cuda_driver *d, cuda_device device, device_limits *limits) {
   int major = 0, minor = 0;
   rec_status status = read_attribute(d, CUDA_COMPUTE_MAJOR, device, &major);
   if (status == REC_OK) status = read_attribute(d, CUDA_COMPUTE_MINOR, device, &minor);
-  *capability = 10 * major + minor;
+  if (status == REC_OK) status = read_attribute(d, CUDA_SHARED_BYTES, device, &limits->shared_bytes);
+  limits->capability = 10 * major + minor;
   return status;
 }
 
@@ -62,12 +80,15 @@ static bool is_for(const rec_gpu_image *image, int capability) {
   }
 }
 
-/* The image for the highest capability that is not above the device's, as a cubin if there is one; `ptx`: no cubin. */
-static const rec_gpu_image *best_image(const rec_gpu_images *images, int capability, bool ptx) {
+/* The image for the highest capability that is not above the device's and whose kernels have room in its shared memory, as a
+ * cubin if there is one; `ptx`: no cubin. */
+static const rec_gpu_image *best_image(const rec_gpu_images *images, device_limits limits,
+                                       bool ptx) {
   const rec_gpu_image *best = NULL;
   for (int64_t i = 0; i < images->count; i++) {
     const rec_gpu_image *image = &images->items[i];
-    if (!is_for(image, capability) || (ptx && is_cubin(image))) continue;
+    if (!is_for(image, limits.capability) || image->shared_bytes > limits.shared_bytes) continue;
+    if (ptx && is_cubin(image)) continue;
     bool better = !best || image->capability > best->capability ||
                   (image->capability == best->capability && is_cubin(image));
     if (better) best = image;
@@ -75,8 +96,14 @@ static const rec_gpu_image *best_image(const rec_gpu_images *images, int capabil
   return best;
 }
 
-static rec_status refuse_device(const rec_gpu_images *images, int capability) {
-  int least = images->items[0].capability;
+static rec_status refuse_device(const rec_gpu_images *images, device_limits limits) {
+  const rec_gpu_image *large = best_image(images, (device_limits){limits.capability, INT_MAX}, false);
+  if (large)
+    return rec_fail(REC_ERROR_DEVICE,
+                    "expected a GPU with %d bytes of shared memory for a thread block, found %d; "
+                    "this library was compiled for no less",
+                    large->shared_bytes, limits.shared_bytes);
+  int least = images->items[0].capability, capability = limits.capability;
   for (int64_t i = 0; i < images->count; i++)
     if (images->items[i].capability < least) least = images->items[i].capability;
   return rec_fail(REC_ERROR_DEVICE,
@@ -103,69 +130,95 @@ static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image,
   return rec_fail(status, "%.*s; %s", (int)(sizeof text - sizeof log - 2), text, log);
 }
 
-/* The lock is held while a module is loaded: a second thread would load the same. */
+static rec_status load_module(const cuda_driver *d, const rec_gpu_images *images,
+                              cuda_device device, loaded_module *loaded) {
+  device_limits limits = {0};
+  rec_status status = read_limits(d, device, &limits);
+  if (status == REC_OK)
+    status = read_attribute(d, CUDA_MULTIPROCESSORS, device, &loaded->multiprocessors);
+  if (status != REC_OK) return status;
+  const rec_gpu_image *image = best_image(images, limits, false);
+  if (!image) return refuse_device(images, limits);
+  loaded->room = image->room;
+  status = load_image(d, image, &loaded->module);
+  /* a driver older than the cubin's ptxas refuses it; the PTX beside it has the same kernels */
+  if (status != REC_OK && is_cubin(image))
+    status = load_image(d, best_image(images, limits, true), &loaded->module);
+  return status;
+}
+
 static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images,
-                              cuda_context context, cuda_device device, cuda_module *module) {
+                              cuda_context context, loaded_module **found) {
   unsigned long long number = 0;
   rec_status status = cuda_check(d, d->context_number(context, &number), "cuCtxGetId", NULL);
   if (status != REC_OK) return status;
-  for (const loaded_module *m = modules; m; m = m->next) {
-    *module = m->module;
-    if (m->context == number) return REC_OK;
-  }
-  int capability = 0;
-  status = compute_capability(d, device, &capability);
+  for (*found = modules; *found; *found = (*found)->next)
+    if ((*found)->context == number) return REC_OK;
+  cuda_device device = 0;
+  status = cuda_check(d, d->context_device(&device), "cuCtxGetDevice", NULL);
   if (status != REC_OK) return status;
-  const rec_gpu_image *image = best_image(images, capability, false);
-  if (!image) return refuse_device(images, capability);
-  loaded_module *fresh = malloc(sizeof *fresh);
+  loaded_module *fresh = calloc(1, sizeof *fresh);
   if (!fresh) return rec_fail(REC_ERROR_MEMORY, "no memory for a module");
-  status = load_image(d, image, module);
-  /* a driver older than the cubin's ptxas refuses it */
-  if (status != REC_OK && is_cubin(image))
-    status = load_image(d, best_image(images, capability, true), module);
-  if (status != REC_OK) {
+  *fresh = (loaded_module){.context = number, .next = modules};
+  status = load_module(d, images, device, fresh);
+  if (status == REC_OK)
+    *found = modules = fresh;
+  else
     free(fresh);
-    return status;
+  return status;
+}
+
+/* More than 48 KiB of shared memory must be asked for. Drivers that load kernels when they are first used do it now. */
+static rec_status make_ready(const cuda_driver *d, const char *name, int shared_bytes,
+                             cuda_function function) {
+  enum { WITHOUT_ASKING = 48 << 10 };
+  int mode = CUDA_CAPTURE_RELAXED;
+  rec_status status = REC_OK;
+  d->capture_mode(&mode);
+  if (d->function_load)
+    status = cuda_check(d, d->function_load(function), "cuFuncLoad", name);
+  d->capture_mode(&mode);
+  if (status != REC_OK || shared_bytes <= WITHOUT_ASKING) return status;
+  return cuda_check(d, d->function_attribute(function, CUDA_FUNCTION_SHARED_BYTES, shared_bytes),
+                    "cuFuncSetAttribute", name);
+}
+
+static rec_status find_kernel(const cuda_driver *d, loaded_module *module, const char *name,
+                              int shared_bytes, cuda_function *function) {
+  for (const loaded_kernel *k = module->kernels; k; k = k->next) {
+    *function = k->function;
+    if (strcmp(k->name, name) == 0) return REC_OK;
   }
-  *fresh = (loaded_module){number, *module, modules};
-  modules = fresh;
+  rec_status status = cuda_check(d, d->module_function(function, module->module, name),
+                                 "cuModuleGetFunction", name);
+  if (status == REC_OK) status = make_ready(d, name, shared_bytes, *function);
+  if (status != REC_OK) return status;
+  loaded_kernel *fresh = malloc(sizeof *fresh);
+  if (!fresh) return rec_fail(REC_ERROR_MEMORY, "no memory for a kernel");
+  *fresh = (loaded_kernel){name, *function, module->kernels};
+  module->kernels = fresh;
   return REC_OK;
 }
 
-/* More than 48 KiB of shared memory must be asked for. */
-static rec_status allow_shared(const cuda_driver *d, cuda_device device, cuda_function function,
-                               const gpu_launch *launch) {
-  enum { WITHOUT_ASKING = 48 << 10 };
-  int most = 0;
-  if (launch->shared_bytes <= WITHOUT_ASKING) return REC_OK;
-  rec_status status = read_attribute(d, CUDA_SHARED_BYTES, device, &most);
-  if (status == REC_OK && launch->shared_bytes > most)
-    return rec_fail(REC_ERROR_DEVICE,
-                    "expected a GPU with %d bytes of shared memory for a block of %s, found %d",
-                    launch->shared_bytes, launch->name, most);
-  if (status != REC_OK) return status;
-  return cuda_check(
-      d, d->function_attribute(function, CUDA_FUNCTION_SHARED_BYTES, launch->shared_bytes),
-      "cuFuncSetAttribute", launch->name);
+/* The module of the context, and what it has of the call: where nothing is left to be loaded, a call may be captured. */
+static rec_status find_loaded(const call *c, const cuda_driver *d, cuda_context context,
+                              const char *name, int shared_bytes, loaded_module **module,
+                              cuda_function *function) {
+  pthread_mutex_lock(&modules_lock);
+  rec_status status = find_module(d, c->table->gpu_images, context, module);
+  if (status == REC_OK && name) status = find_kernel(d, *module, name, shared_bytes, function);
+  pthread_mutex_unlock(&modules_lock);
+  return status;
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */
 
 static rec_status launch_entered(const call *c, const cuda_driver *d, cuda_context context,
                                  const gpu_launch *launch) {
-  cuda_device device = 0;
-  cuda_module module = NULL;
+  loaded_module *module = NULL;
   cuda_function function = NULL;
-  rec_status status = cuda_check(d, d->context_device(&device), "cuCtxGetDevice", NULL);
-  if (status != REC_OK) return status;
-  pthread_mutex_lock(&modules_lock);
-  status = find_module(d, c->table->gpu_images, context, device, &module);
-  pthread_mutex_unlock(&modules_lock);
-  if (status == REC_OK)
-    status = cuda_check(d, d->module_function(&function, module, launch->name),
-                        "cuModuleGetFunction", launch->name);
-  if (status == REC_OK) status = allow_shared(d, device, function, launch);
+  rec_status status =
+      find_loaded(c, d, context, launch->name, launch->shared_bytes, &module, &function);
   if (status != REC_OK) return status;
   void *parameters[] = {(void *)launch->parameter};
   return cuda_check(d,
@@ -214,30 +267,49 @@ static rec_status copy_on_cuda(const call *c, void *to, const void *from, int64_
   return to == from ? REC_OK : fill_on_cuda(c, to, from, bytes);
 }
 
-/* How many blocks to start depends on the device alone, so that NAME_sizes can tell the scratch of all of them. */
-static rec_status count_blocks(const cuda_driver *d, int64_t *blocks) {
-  cuda_device device = 0;
-  int multiprocessors = 1;
-  rec_status status = cuda_check(d, d->context_device(&device), "cuCtxGetDevice", NULL);
-  if (status == REC_OK) status = read_attribute(d, CUDA_MULTIPROCESSORS, device, &multiprocessors);
-  *blocks = (int64_t)CUDA_BLOCKS_EACH * multiprocessors;
-  return status;
+/* Every kernel of the recurrence, so that no call has to. */
+static rec_status load_on_cuda(const call *c, const gpu_device *device) {
+  const cuda_driver *d;
+  cuda_context context;
+  int pushed;
+  rec_status status = cuda_driver_open(&d);
+  if (status == REC_OK) status = cuda_enter(d, c->device_number, &context, &pushed);
+  if (status != REC_OK) return about_call(c, status);
+  loaded_module *module;
+  cuda_function function;
+  for (int kind = 0; kind < REC_KERNEL_COUNT && status == REC_OK; kind++) {
+    const rec_table_gpu_kernel *k = &device->code->kernels[kind];
+    if (!k->symbol_at) continue;
+    status = find_loaded(c, d, context, table_text(c->table, k->symbol_at), k->shared_bytes,
+                         &module, &function);
+  }
+  if (status == REC_OK) status = find_loaded(c, d, context, "rec_gpu_sum", 0, &module, &function);
+  cuda_leave(d, pushed);
+  return about_call(c, status);
 }
 
+/* How many blocks to start depends on the device alone, so that NAME_sizes can tell the scratch of all of them. */
 rec_status gpu_cuda_device(const call *c, gpu_device *device) {
-  *device = (gpu_device){1, launch_on_cuda, clear_on_cuda, copy_on_cuda};
+  *device = (gpu_device){.load = load_on_cuda,
+                         .launch = launch_on_cuda,
+                         .clear = clear_on_cuda,
+                         .copy = copy_on_cuda};
   if (!c->table->gpu_images)
     return rec_fail(REC_ERROR_DEVICE,
                     "%s_%s: expected a library with PTX, found none; compile it with --target sm_80",
                     call_name(c), c->entry);
   const cuda_driver *d;
   cuda_context context;
+  loaded_module *module;
   int pushed;
   rec_status status = cuda_driver_open(&d);
   if (status == REC_OK) status = cuda_enter(d, c->device_number, &context, &pushed);
   if (status == REC_OK) {
-    status = count_blocks(d, &device->blocks);
+    status = find_loaded(c, d, context, NULL, 0, &module, NULL);
     cuda_leave(d, pushed);
   }
-  return about_call(c, status);
+  if (status != REC_OK) return about_call(c, status);
+  device->blocks = (int64_t)CUDA_BLOCKS_EACH * module->multiprocessors;
+  device->code = &c->table->gpu[module->room];
+  return REC_OK;
 }

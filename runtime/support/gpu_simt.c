@@ -126,7 +126,12 @@ static rec_status copy_on_host(const call *c, void *to, const void *from, int64_
 }
 
 rec_status gpu_simt_device(const call *c, gpu_device *device) {
-  *device = (gpu_device){SIMT_BLOCKS, launch_on_host, clear_on_host, copy_on_host};
+  const rec_table_gpu *code = &c->table->gpu[c->device_number > 0 ? REC_GPU_LARGE : REC_GPU_SMALL];
+  *device = (gpu_device){.blocks = SIMT_BLOCKS,
+                         .code = code,
+                         .launch = launch_on_host,
+                         .clear = clear_on_host,
+                         .copy = copy_on_host};
   if (c->table->simt_run) return REC_OK;
   return rec_fail(REC_ERROR_DEVICE,
                   "%s_%s: expected a library with code for the executor, found none; compile it "

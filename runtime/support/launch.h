@@ -45,7 +45,8 @@ typedef struct rec_launch {
   uint64_t size;                  /* sizeof(rec_launch) */
   uint32_t abi_major, abi_minor;  /* REC_ABI_MAJOR, REC_ABI_MINOR */
   int32_t device_kind;            /* REC_DEVICE_HOST, .. */
-  int32_t device_number;          /* CUDA: where this thread has no current context */
+  int32_t device_number;          /* CUDA: where this thread has no current context. SIMT: 0, or 1 for a device with
+                                   * more shared memory than all have (code for it comes with --target sm_90a) */
   void *stream;                   /* CUDA: a CUstream. Others: NULL */
   int64_t threads;                /* host: 0 takes REC_NUM_THREADS, or else every processor */
   rec_parallel_for parallel_for;  /* host: runs the tasks; NULL: the library's own threads */

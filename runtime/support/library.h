@@ -85,6 +85,12 @@ typedef struct rec_table_kernel {
   int32_t reads_saved, writes_saved, time_splits, unused;
 } rec_table_kernel;
 
+enum {
+  REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD,
+  REC_KERNEL_CARRY,            /* no functions where time cannot be cut */
+  REC_KERNEL_COUNT
+};
+
 /* The same for GPUs (gpu_frame.h). `scratch` is that of a thread block. */
 typedef struct rec_table_gpu_kernel {
   rec_table_kernel base;       /* no functions */
@@ -94,10 +100,19 @@ typedef struct rec_table_gpu_kernel {
   int32_t threads, shared_bytes, parameter_bytes, unused;
 } rec_table_gpu_kernel;
 
+/* The kernels for devices that have so much shared memory for a thread block. */
+enum { REC_GPU_SMALL, REC_GPU_LARGE, REC_GPU_ROOMS };
+
+typedef struct rec_table_gpu {
+  int32_t chunk, unused;       /* steps between saved states; 0: the library holds no such kernels */
+  rec_table_gpu_kernel kernels[REC_KERNEL_COUNT];
+} rec_table_gpu;
+
 /* The library's code for NVIDIA GPUs, an image for each target, and one more where there is a cubin. */
 typedef struct rec_gpu_image {
   int32_t capability;          /* 80: compute capability 8.0 */
-  int32_t devices;             /* REC_GPU_.. */
+  int32_t devices;             /* REC_GPU_LATER, .. */
+  int32_t room, shared_bytes;  /* which kernels; the most that a thread block of one has */
   const char *code;            /* PTX, which ends with a NUL, or a cubin */
 } rec_gpu_image;
 
@@ -110,12 +125,6 @@ typedef struct rec_gpu_images {
   rec_gpu_image items[];
 } rec_gpu_images;
 
-enum {
-  REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD,
-  REC_KERNEL_CARRY,            /* no functions where time cannot be cut */
-  REC_KERNEL_COUNT
-};
-
 typedef struct rec_table {
   int32_t name_at;             /* C prefix: ssd */
   int32_t number_bytes;        /* 4: float, 8: double: what is computed in */
@@ -127,9 +136,7 @@ typedef struct rec_table {
   rec_table_count saved;       /* numbers of one saved state */
   rec_table_count kept;        /* host: numbers that the forward keeps of a chunk beside it */
   rec_table_kernel kernels[REC_KERNEL_COUNT];
-  /* GPUs: chunk 0 where the library holds no code for them. */
-  int32_t gpu_chunk, unused;
-  rec_table_gpu_kernel gpu_kernels[REC_KERNEL_COUNT];
+  rec_table_gpu gpu[REC_GPU_ROOMS];
   /* The executor, and rec_gpu_sum for it; NULL: not in the library. */
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);

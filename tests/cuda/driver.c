@@ -23,6 +23,7 @@
 #include "runtime/support/cuda_driver.h"
 
 enum { INVALID_VALUE = 1, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+enum { MOST_SHARED = 232448 };
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -93,7 +94,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case CUDA_MULTIPROCESSORS: *value = 2; return 0;
     case CUDA_COMPUTE_MAJOR: *value = capability / 10; return 0;
     case CUDA_COMPUTE_MINOR: *value = capability % 10; return 0;
-    case CUDA_SHARED_BYTES: *value = number_of("CUDA_SHARED", 232448); return 0;
+    case CUDA_SHARED_BYTES: *value = number_of("CUDA_SHARED", MOST_SHARED); return 0;
     default: return INVALID_VALUE;
   }
 }
@@ -255,6 +256,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
 }
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
   const loaded_kernel *k = function;
+  if (value > number_of("CUDA_SHARED", MOST_SHARED)) return INVALID_VALUE;
   return called("cuFuncSetAttribute", " %s %d %d", k->name, attribute, value);
 }
 
@@ -265,6 +267,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
   char message[SIMT_MESSAGE] = "";
   int result = called("cuLaunchKernel", " %s grid %u block %u stream %p", k->name, grid_x, block_x, stream);
   if (result) return result;
+  if (shared_bytes > (unsigned)number_of("CUDA_SHARED", MOST_SHARED)) return INVALID_VALUE;
   if (!current || grid_x == 0 || grid_y * grid_z * block_y * block_z != 1 || extra) return INVALID_VALUE;
   simt_launch launch = {.kernel = k->name,
                         .function = k->function,

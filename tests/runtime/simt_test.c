@@ -29,6 +29,7 @@ typedef struct subject {
   const char *type;
   uint64_t seed;
   bool full;
+  int32_t device_number;
 } subject;
 
 static double worst[3];  // f32, bf16, f16
@@ -83,6 +84,7 @@ static void judge(const subject *s, const problem *inputs, const problem *exact,
   problem *got = problem_copy(inputs);
   rec_simt_options simt = {.size = sizeof simt, .seed = s->seed};
   options.simt = &simt;
+  options.device_number = s->device_number;
   bool ran = problem_run(got, s->recurrence, "simt", &options);
   const char *name = rec_recurrence_signature(s->recurrence)->name;
   if (check(ran, "%s %s %s T=%d: %s", name, s->type, what, (int)inputs->time, rec_message())) {
@@ -157,10 +159,16 @@ static void run_subject(const subject *s) {
 
 static void run_with(const grid_case *c, const char *type, const char *shared_kib, uint64_t seed,
                      bool full) {
-  const char *words[24] = {"--target",        "simt",    "-O0", "--dtype", type,
-                           "--shared-memory", shared_kib};
-  int count = 7;
+  bool large = strcmp(shared_kib, "227") == 0;
+  const char *words[24] = {"--target", "simt", "-O0", "--dtype", type};
+  int count = 5;
   char path[512];
+  if (large) {
+    words[1] = "simt,sm_90a";
+  } else {
+    words[count++] = "--shared-memory";
+    words[count++] = shared_kib;
+  }
   for (int i = 0; i < 6 && c->sizes[i]; i++) {
     words[count++] = "-D";
     words[count++] = c->sizes[i];
@@ -168,7 +176,7 @@ static void run_with(const grid_case *c, const char *type, const char *shared_ki
   snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", c->path);
   rec_module *module = compile_file(path, words);
   if (check(module, "%s %s does not compile", c->path, type)) {
-    subject s = {c, rec_module_find(module, c->recurrence), type, seed, full};
+    subject s = {c, rec_module_find(module, c->recurrence), type, seed, full, large};
     if (check(s.recurrence, "%s: no recurrence %s", c->path, c->recurrence)) run_subject(&s);
   }
   rec_module_close(module);
@@ -178,16 +186,21 @@ static void run_case(const grid_case *c, const char *type, uint64_t seed, bool f
   run_with(c, type, "99", seed, full);
 }
 
-// Little shared memory: instances have parts of the value axis, and a chunk is computed in passes.
-static void run_parts(const char *name, const char *const sizes[6], const char *type,
-                      int run_time_size, uint64_t seed) {
+static void run_case_with(const char *name, const char *const sizes[6], const char *type,
+                          int run_time_size, uint64_t seed, const char *shared_kib) {
   for (int i = 0; i < grid_case_count; i++) {
     grid_case c = grid_cases[i];
     if (strncmp(c.path, "stdlib/", 7) != 0 || strcmp(c.recurrence, name) != 0) continue;
     memcpy(c.sizes, sizes, sizeof c.sizes);
     c.run_time_size = run_time_size;
-    run_with(&c, type, "16", seed, false);
+    run_with(&c, type, shared_kib, seed, false);
   }
+}
+
+// Little shared memory: instances have parts of the value axis, and a chunk is computed in passes.
+static void run_parts(const char *name, const char *const sizes[6], const char *type,
+                      int run_time_size, uint64_t seed) {
+  run_case_with(name, sizes, type, run_time_size, seed, "16");
 }
 
 static void run_all_parts(uint64_t seed) {
@@ -199,6 +212,13 @@ static void run_all_parts(uint64_t seed) {
   run_parts("ssd", heads, "bf16", 5, seed);
   static const char *const many[6] = {"N=16"};  // more than the registers of a thread hold
   run_parts("s4d", many, "f32", 9, seed);
+}
+
+// Kernels for devices with more shared memory, in a library that has those for others, too.
+static void run_large(uint64_t seed) {
+  static const char *const keys[6] = {"K=16", "V=64"}, *const own[6] = {NULL};
+  run_case_with("gla", keys, "bf16", 2, seed, "227");
+  run_case_with("s4d", own, "f32", 9, seed, "227");
 }
 
 // Without states, time is cut into parts that run side by side; what they add to parameters is summed.
@@ -216,7 +236,7 @@ static void run_stateless(uint64_t seed) {
   static const grid_case none = {.run_time_size = 3};
   rec_module *module = compile_text(stateless, words);
   if (check(module, "mix does not compile")) {
-    subject s = {&none, rec_module_find(module, "mix"), "f32", seed, true};
+    subject s = {&none, rec_module_find(module, "mix"), "f32", seed, true, 0};
     run_length(&s, 1000, false);
     check_threads(&s);
   }
@@ -285,6 +305,7 @@ int main(int count, char **words) {
     if (full) run_case(c, "f16", seed, full);
   }
   if (!only || strcmp(only, "parts") == 0) run_all_parts(seed);
+  if (!only || strcmp(only, "large") == 0) run_large(seed);
   if (!only) run_stateless(seed);
   if (!only || !strcmp(only, "faults")) leave_out(seed, false);
   if (!only || !strcmp(only, "faults")) leave_out(seed, true);
