@@ -117,12 +117,12 @@ static way across(const planner *q, way w, axis_set all, axis_set result, region
   return w;
 }
 
-/* As many sums at a time as a vector has lanes: each costs three shuffles and additions. */
+/* As many sums at a time as a vector has lanes: each costs three shuffles and additions, once for every run along k. */
 static way along(const planner *q, way w, axis_set all, axis_set result) {
-  double width = q->m->width;
+  double depth = size_of(q, w.k), width = q->m->width;
   w.along = true;
-  w.cycles =
-      space_size(q, all) * 0.6 / width + space_size(q, result) * 2 + reading_cycles(q, result, w.j);
+  w.cycles = space_size(q, all) / depth * (ceil(depth / width) * 0.6 + 2) +
+             reading_cycles(q, result, w.j);
   return w;
 }
 
@@ -153,12 +153,15 @@ static way best_way(const planner *q, tile_id id, region r) {
     way w = {.a = v->args[swap], .b = v->args[1 - swap]};
     axis_set ta = q->p->values[w.a].tile, tb = q->p->values[w.b].tile;
     w.i = largest(q, ta & ~tb);
-    w.j = plan_highest_rank(q, tb & ~ta);
-    w.k = largest(q, over);
-    take_better(&best, across(q, w, ta | tb, result, r));
-    w.k = contiguous(q, w.a);
-    if (w.k >= 0 && axis_in(over, w.k) && w.k == contiguous(q, w.b))
-      take_better(&best, along(q, w, ta | tb, result));
+    int columns[] = {plan_highest_rank(q, tb & ~ta), largest(q, tb & ~ta)};
+    for (int c = 0; c < 2; c++) {
+      w.j = columns[c];
+      w.k = largest(q, over);
+      take_better(&best, across(q, w, ta | tb, result, r));
+      w.k = contiguous(q, w.a);
+      if (w.k >= 0 && axis_in(over, w.k) && w.k == contiguous(q, w.b))
+        take_better(&best, along(q, w, ta | tb, result));
+    }
   }
   return best;
 }

@@ -336,6 +336,7 @@ value_id simplify(builder *b, typed_value *v) {
       return is(b, x, VALUE_LOG_SIGMOID) ? make_unary(b, VALUE_SIGMOID, operand(b, x, 0))
                                          : NO_VALUE;
     case VALUE_LOG: return simplify_log(b, v);
+    case VALUE_SUM: return write_out_outer_sum(b, v);
     case VALUE_LOG1P:
       return is(b, x, VALUE_EXP) ? make_unary(b, VALUE_SOFTPLUS, operand(b, x, 0)) : NO_VALUE;
     default: return NO_VALUE;
