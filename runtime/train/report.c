@@ -42,8 +42,8 @@ static void put_escaped(FILE *out, const char *text) {
 
 // ---- plots --------------------------------------------------------------------------------------
 
-static const char *const colours[] = {"#c0392b", "#2471a3", "#7d8083",
-                                      "#239b56", "#8e44ad", "#d68910"};
+static const char *const colours[] = {"#c0392b", "#2471a3", "#7d8083", "#239b56", "#8e44ad",
+                                      "#d68910", "#17a2b8", "#1b2631", "#e59bb6", "#7e5109"};
 enum { COLOUR_COUNT = sizeof colours / sizeof *colours };
 
 typedef struct plot {
