@@ -68,7 +68,7 @@ const grid_case grid_cases[] = {
     {GOLDEN("s4d"), .sizes = {"P=5"}, .more_sizes = {"P=16"}, .run_time_size = 9,
      GATES({"log_dt", -4, 1, 10, 1})},
     {PROGRAM("momentum"), KEYS_AND_VALUES,
-     GATES({"eta", 4, -20, -1e5, 1}, {"alpha", 6, -6, 1e5, 1})},
+     GATES({"eta", 1, -20, -1e5, 1}, {"alpha", 6, -6, 1e5, 1})},
     {INVENTED("chime"), .sizes = {"N=5"}, .more_sizes = {"N=16"}, .run_time_size = 9},
     {INVENTED("compass"), .run_time_size = 5},
     {INVENTED("braid"), KEYS_AND_VALUES, GATES({"gate", 4, -20, -1e5, 1})},
