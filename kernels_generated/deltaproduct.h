@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_DELTAPRODUCT_H
 #define REC_GPU_DELTAPRODUCT_H
 
@@ -212,6 +213,55 @@ static inline int64_t deltaproduct_backward_copies_d_A_log(const deltaproduct_ba
 }
 /* Copies of d_dt_bias for rec_gpu_sum to add up. */
 static inline int64_t deltaproduct_backward_copies_d_dt_bias(const deltaproduct_backward_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- deltaproduct_backward_large ---- */
+
+#define DELTAPRODUCT_BACKWARD_LARGE_SYMBOL "rec_kernel_deltaproduct_backward_large_gpu"
+enum { DELTAPRODUCT_BACKWARD_LARGE_THREADS = 256, DELTAPRODUCT_BACKWARD_LARGE_SHARED_BYTES = 132096, DELTAPRODUCT_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct deltaproduct_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t M;  /* 2 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,M,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,M,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,M,V], bf16: written */
+  rec_gpu_slot d_rate;  /* [batch,time,H,M], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
+  rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} deltaproduct_backward_large_parameter;
+_Static_assert(sizeof(deltaproduct_backward_large_parameter) == 664, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltaproduct_backward_large_items(const deltaproduct_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltaproduct_backward_large_scratch_bytes(const deltaproduct_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 131136;
+}
+/* Copies of d_A_log for rec_gpu_sum to add up. */
+static inline int64_t deltaproduct_backward_large_copies_d_A_log(const deltaproduct_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_dt_bias for rec_gpu_sum to add up. */
+static inline int64_t deltaproduct_backward_large_copies_d_dt_bias(const deltaproduct_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }

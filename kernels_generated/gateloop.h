@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_GATELOOP_H
 #define REC_GPU_GATELOOP_H
 
@@ -190,6 +191,40 @@ static inline int64_t gateloop_backward_items(const gateloop_backward_parameter 
 static inline int64_t gateloop_backward_scratch_bytes(const gateloop_backward_parameter *parameter) {
   (void)parameter;
   return 351808;
+}
+
+/* ---- gateloop_backward_large ---- */
+
+#define GATELOOP_BACKWARD_LARGE_SYMBOL "rec_kernel_gateloop_backward_large_gpu"
+enum { GATELOOP_BACKWARD_LARGE_THREADS = 256, GATELOOP_BACKWARD_LARGE_SHARED_BYTES = 193536, GATELOOP_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct gateloop_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V,2], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_magnitude;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_phase;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V,2], f32: written */
+} gateloop_backward_large_parameter;
+_Static_assert(sizeof(gateloop_backward_large_parameter) == 528, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gateloop_backward_large_items(const gateloop_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gateloop_backward_large_scratch_bytes(const gateloop_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 262208;
 }
 
 #endif

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_HGRN2_H
 #define REC_GPU_HGRN2_H
 
@@ -188,6 +189,97 @@ static inline int64_t hgrn2_backward_scratch_bytes(const hgrn2_backward_paramete
 }
 /* Copies of d_bound for rec_gpu_sum to add up. */
 static inline int64_t hgrn2_backward_copies_d_bound(const hgrn2_backward_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- hgrn2_forward_large ---- */
+
+#define HGRN2_FORWARD_LARGE_SYMBOL "rec_kernel_hgrn2_forward_large_gpu"
+enum { HGRN2_FORWARD_LARGE_THREADS = 256, HGRN2_FORWARD_LARGE_SHARED_BYTES = 88320, HGRN2_FORWARD_LARGE_CHUNK = 128 };
+typedef struct hgrn2_forward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} hgrn2_forward_large_parameter;
+_Static_assert(sizeof(hgrn2_forward_large_parameter) == 336, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t hgrn2_forward_large_items(const hgrn2_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t hgrn2_forward_large_scratch_bytes(const hgrn2_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- hgrn2_states_large ---- */
+
+#define HGRN2_STATES_LARGE_SYMBOL "rec_kernel_hgrn2_states_large_gpu"
+enum { HGRN2_STATES_LARGE_THREADS = 256, HGRN2_STATES_LARGE_SHARED_BYTES = 56832, HGRN2_STATES_LARGE_CHUNK = 128 };
+typedef struct hgrn2_states_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} hgrn2_states_large_parameter;
+_Static_assert(sizeof(hgrn2_states_large_parameter) == 272, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t hgrn2_states_large_items(const hgrn2_states_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t hgrn2_states_large_scratch_bytes(const hgrn2_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- hgrn2_backward_large ---- */
+
+#define HGRN2_BACKWARD_LARGE_SYMBOL "rec_kernel_hgrn2_backward_large_gpu"
+enum { HGRN2_BACKWARD_LARGE_THREADS = 256, HGRN2_BACKWARD_LARGE_SHARED_BYTES = 231552, HGRN2_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct hgrn2_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_bound;  /* [H,K], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} hgrn2_backward_large_parameter;
+_Static_assert(sizeof(hgrn2_backward_large_parameter) == 464, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t hgrn2_backward_large_items(const hgrn2_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t hgrn2_backward_large_scratch_bytes(const hgrn2_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 65600;
+}
+/* Copies of d_bound for rec_gpu_sum to add up. */
+static inline int64_t hgrn2_backward_large_copies_d_bound(const hgrn2_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_KDA_H
 #define REC_GPU_KDA_H
 
@@ -208,6 +209,54 @@ static inline int64_t kda_backward_copies_d_A_log(const kda_backward_parameter *
 }
 /* Copies of d_dt_bias for rec_gpu_sum to add up. */
 static inline int64_t kda_backward_copies_d_dt_bias(const kda_backward_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- kda_backward_large ---- */
+
+#define KDA_BACKWARD_LARGE_SYMBOL "rec_kernel_kda_backward_large_gpu"
+enum { KDA_BACKWARD_LARGE_THREADS = 256, KDA_BACKWARD_LARGE_SHARED_BYTES = 156544, KDA_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct kda_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_rate;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
+  rec_gpu_slot d_dt_bias;  /* [H,K], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} kda_backward_large_parameter;
+_Static_assert(sizeof(kda_backward_large_parameter) == 656, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t kda_backward_large_items(const kda_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t kda_backward_large_scratch_bytes(const kda_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 131136;
+}
+/* Copies of d_A_log for rec_gpu_sum to add up. */
+static inline int64_t kda_backward_large_copies_d_A_log(const kda_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_dt_bias for rec_gpu_sum to add up. */
+static inline int64_t kda_backward_large_copies_d_dt_bias(const kda_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_LRU_H
 #define REC_GPU_LRU_H
 
@@ -246,6 +247,88 @@ static inline int64_t lru_backward_copies_d_C_im(const lru_backward_parameter *p
 }
 /* Copies of d_D for rec_gpu_sum to add up. */
 static inline int64_t lru_backward_copies_d_D(const lru_backward_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- lru_backward_large ---- */
+
+#define LRU_BACKWARD_LARGE_SYMBOL "rec_kernel_lru_backward_large_gpu"
+enum { LRU_BACKWARD_LARGE_THREADS = 256, LRU_BACKWARD_LARGE_SHARED_BYTES = 201856, LRU_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct lru_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t N;  /* 64 */
+  int64_t W;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot nu_log;  /* [N], f32 */
+  rec_gpu_slot theta_log;  /* [N], f32 */
+  rec_gpu_slot gamma_log;  /* [N], f32 */
+  rec_gpu_slot B_re;  /* [N,H], f32 */
+  rec_gpu_slot B_im;  /* [N,H], f32 */
+  rec_gpu_slot C_re;  /* [W,N], f32 */
+  rec_gpu_slot C_im;  /* [W,N], f32 */
+  rec_gpu_slot D;  /* [W,H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
+  rec_gpu_slot d_hT_h;  /* [batch,N,2], f32 */
+  rec_gpu_slot d_x;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_nu_log;  /* [N], f32, in copies: written */
+  rec_gpu_slot d_theta_log;  /* [N], f32, in copies: written */
+  rec_gpu_slot d_gamma_log;  /* [N], f32, in copies: written */
+  rec_gpu_slot d_B_re;  /* [N,H], f32, in copies: written */
+  rec_gpu_slot d_B_im;  /* [N,H], f32, in copies: written */
+  rec_gpu_slot d_C_re;  /* [W,N], f32, in copies: written */
+  rec_gpu_slot d_C_im;  /* [W,N], f32, in copies: written */
+  rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
+  rec_gpu_slot d_h0_h;  /* [batch,N,2], f32: written */
+} lru_backward_large_parameter;
+_Static_assert(sizeof(lru_backward_large_parameter) == 784, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lru_backward_large_items(const lru_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lru_backward_large_scratch_bytes(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 4160;
+}
+/* Copies of d_nu_log for rec_gpu_sum to add up. */
+static inline int64_t lru_backward_large_copies_d_nu_log(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_theta_log for rec_gpu_sum to add up. */
+static inline int64_t lru_backward_large_copies_d_theta_log(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_gamma_log for rec_gpu_sum to add up. */
+static inline int64_t lru_backward_large_copies_d_gamma_log(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_B_re for rec_gpu_sum to add up. */
+static inline int64_t lru_backward_large_copies_d_B_re(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_B_im for rec_gpu_sum to add up. */
+static inline int64_t lru_backward_large_copies_d_B_im(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_C_re for rec_gpu_sum to add up. */
+static inline int64_t lru_backward_large_copies_d_C_re(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_C_im for rec_gpu_sum to add up. */
+static inline int64_t lru_backward_large_copies_d_C_im(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_D for rec_gpu_sum to add up. */
+static inline int64_t lru_backward_large_copies_d_D(const lru_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_MAMBA3_H
 #define REC_GPU_MAMBA3_H
 
@@ -242,6 +243,105 @@ static inline int64_t mamba3_backward_copies_d_dt_bias(const mamba3_backward_par
 }
 /* Copies of d_D for rec_gpu_sum to add up. */
 static inline int64_t mamba3_backward_copies_d_D(const mamba3_backward_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- mamba3_forward_large ---- */
+
+#define MAMBA3_FORWARD_LARGE_SYMBOL "rec_kernel_mamba3_forward_large_gpu"
+enum { MAMBA3_FORWARD_LARGE_THREADS = 256, MAMBA3_FORWARD_LARGE_SHARED_BYTES = 120960, MAMBA3_FORWARD_LARGE_CHUNK = 128 };
+typedef struct mamba3_forward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H,P], bf16 */
+  rec_gpu_slot B_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot B_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H], bf16 */
+  rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot trap;  /* [batch,time,H], bf16 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot D;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot h0_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot h0_x_lag;  /* [batch,1,H,P], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,P], bf16: written */
+  rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
+  rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
+  rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+} mamba3_forward_large_parameter;
+_Static_assert(sizeof(mamba3_forward_large_parameter) == 688, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mamba3_forward_large_items(const mamba3_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mamba3_forward_large_scratch_bytes(const mamba3_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- mamba3_backward_large ---- */
+
+#define MAMBA3_BACKWARD_LARGE_SYMBOL "rec_kernel_mamba3_backward_large_gpu"
+enum { MAMBA3_BACKWARD_LARGE_THREADS = 256, MAMBA3_BACKWARD_LARGE_SHARED_BYTES = 176896, MAMBA3_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct mamba3_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H,P], bf16 */
+  rec_gpu_slot B_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot B_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H], bf16 */
+  rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot trap;  /* [batch,time,H], bf16 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot D;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
+  rec_gpu_slot d_hT_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot d_hT_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot d_hT_x_lag;  /* [batch,1,H,P], f32 */
+  rec_gpu_slot d_x;  /* [batch,time,H,P], bf16: written */
+  rec_gpu_slot d_B_re;  /* [batch,time,H,N], bf16: written */
+  rec_gpu_slot d_B_im;  /* [batch,time,H,N], bf16: written */
+  rec_gpu_slot d_C_re;  /* [batch,time,H,N], bf16: written */
+  rec_gpu_slot d_C_im;  /* [batch,time,H,N], bf16: written */
+  rec_gpu_slot d_theta;  /* [batch,time,H,N], bf16: written */
+  rec_gpu_slot d_decay;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_step;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_trap;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
+  rec_gpu_slot d_D;  /* [H], f32, in copies: written */
+  rec_gpu_slot d_h0_h;  /* [batch,H,N,P,2], f32: written */
+  rec_gpu_slot d_h0_B_lag;  /* [batch,1,H,N,2], f32: written */
+  rec_gpu_slot d_h0_x_lag;  /* [batch,1,H,P], f32: written */
+} mamba3_backward_large_parameter;
+_Static_assert(sizeof(mamba3_backward_large_parameter) == 1040, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mamba3_backward_large_items(const mamba3_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mamba3_backward_large_scratch_bytes(const mamba3_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 268352;
+}
+/* Copies of d_dt_bias for rec_gpu_sum to add up. */
+static inline int64_t mamba3_backward_large_copies_d_dt_bias(const mamba3_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_D for rec_gpu_sum to add up. */
+static inline int64_t mamba3_backward_large_copies_d_D(const mamba3_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_RWKV7_H
 #define REC_GPU_RWKV7_H
 
@@ -195,6 +196,42 @@ static inline int64_t rwkv7_backward_items(const rwkv7_backward_parameter *param
 static inline int64_t rwkv7_backward_scratch_bytes(const rwkv7_backward_parameter *parameter) {
   (void)parameter;
   return 168000;
+}
+
+/* ---- rwkv7_backward_large ---- */
+
+#define RWKV7_BACKWARD_LARGE_SYMBOL "rec_kernel_rwkv7_backward_large_gpu"
+enum { RWKV7_BACKWARD_LARGE_THREADS = 256, RWKV7_BACKWARD_LARGE_SHARED_BYTES = 146304, RWKV7_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct rwkv7_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_r;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_decay;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_erase;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_rate;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} rwkv7_backward_large_parameter;
+_Static_assert(sizeof(rwkv7_backward_large_parameter) == 592, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv7_backward_large_items(const rwkv7_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv7_backward_large_scratch_bytes(const rwkv7_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 131136;
 }
 
 #endif

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
 #ifndef REC_GPU_S5_H
 #define REC_GPU_S5_H
 
@@ -231,6 +232,136 @@ static inline int64_t s5_backward_copies_d_C(const s5_backward_parameter *parame
 }
 /* Copies of d_D for rec_gpu_sum to add up. */
 static inline int64_t s5_backward_copies_d_D(const s5_backward_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- s5_forward_large ---- */
+
+#define S5_FORWARD_LARGE_SYMBOL "rec_kernel_s5_forward_large_gpu"
+enum { S5_FORWARD_LARGE_THREADS = 256, S5_FORWARD_LARGE_SHARED_BYTES = 53888, S5_FORWARD_LARGE_CHUNK = 128 };
+typedef struct s5_forward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t P;  /* 32 */
+  int64_t W;  /* 64 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot Lambda_re;  /* [P], f32 */
+  rec_gpu_slot Lambda_im;  /* [P], f32 */
+  rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot B;  /* [P,H,Z], f32 */
+  rec_gpu_slot C;  /* [W,P,Z], f32 */
+  rec_gpu_slot D;  /* [W,H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
+  rec_gpu_slot y;  /* [batch,time,W], bf16: written */
+  rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
+} s5_forward_large_parameter;
+_Static_assert(sizeof(s5_forward_large_parameter) == 440, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s5_forward_large_items(const s5_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s5_forward_large_scratch_bytes(const s5_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- s5_states_large ---- */
+
+#define S5_STATES_LARGE_SYMBOL "rec_kernel_s5_states_large_gpu"
+enum { S5_STATES_LARGE_THREADS = 256, S5_STATES_LARGE_SHARED_BYTES = 49792, S5_STATES_LARGE_CHUNK = 128 };
+typedef struct s5_states_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t P;  /* 32 */
+  int64_t W;  /* 64 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot Lambda_re;  /* [P], f32 */
+  rec_gpu_slot Lambda_im;  /* [P], f32 */
+  rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot B;  /* [P,H,Z], f32 */
+  rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
+} s5_states_large_parameter;
+_Static_assert(sizeof(s5_states_large_parameter) == 344, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s5_states_large_items(const s5_states_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s5_states_large_scratch_bytes(const s5_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- s5_backward_large ---- */
+
+#define S5_BACKWARD_LARGE_SYMBOL "rec_kernel_s5_backward_large_gpu"
+enum { S5_BACKWARD_LARGE_THREADS = 256, S5_BACKWARD_LARGE_SHARED_BYTES = 195200, S5_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct s5_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t P;  /* 32 */
+  int64_t W;  /* 64 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot Lambda_re;  /* [P], f32 */
+  rec_gpu_slot Lambda_im;  /* [P], f32 */
+  rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot B;  /* [P,H,Z], f32 */
+  rec_gpu_slot C;  /* [W,P,Z], f32 */
+  rec_gpu_slot D;  /* [W,H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
+  rec_gpu_slot d_hT_h;  /* [batch,P,2], f32 */
+  rec_gpu_slot d_x;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_Lambda_re;  /* [P], f32, in copies: written */
+  rec_gpu_slot d_Lambda_im;  /* [P], f32, in copies: written */
+  rec_gpu_slot d_log_step;  /* [P], f32, in copies: written */
+  rec_gpu_slot d_B;  /* [P,H,Z], f32, in copies: written */
+  rec_gpu_slot d_C;  /* [W,P,Z], f32, in copies: written */
+  rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
+  rec_gpu_slot d_h0_h;  /* [batch,P,2], f32: written */
+} s5_backward_large_parameter;
+_Static_assert(sizeof(s5_backward_large_parameter) == 664, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s5_backward_large_items(const s5_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s5_backward_large_scratch_bytes(const s5_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1088;
+}
+/* Copies of d_Lambda_re for rec_gpu_sum to add up. */
+static inline int64_t s5_backward_large_copies_d_Lambda_re(const s5_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_Lambda_im for rec_gpu_sum to add up. */
+static inline int64_t s5_backward_large_copies_d_Lambda_im(const s5_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_log_step for rec_gpu_sum to add up. */
+static inline int64_t s5_backward_large_copies_d_log_step(const s5_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_B for rec_gpu_sum to add up. */
+static inline int64_t s5_backward_large_copies_d_B(const s5_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_C for rec_gpu_sum to add up. */
+static inline int64_t s5_backward_large_copies_d_C(const s5_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_D for rec_gpu_sum to add up. */
+static inline int64_t s5_backward_large_copies_d_D(const s5_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }

@@ -418,6 +418,8 @@ static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
   loop_width(e, &begin, &end, &step);
   emit_loop loop = {.step = step};
+  int64_t last, stride;
+  loop.once = int_known(end, &last) && int_known(step, &stride) && last <= stride;
   LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
   loop.head = new_block(e, name);
   loop.body = new_block(e, "");
@@ -441,18 +443,26 @@ static ir close_loop(emitter *e, emit_loop *loop) {
   return back;
 }
 
-void loop_end(emitter *e, emit_loop *loop) { close_loop(e, loop); }
-
-/* !0 = distinct !{!0, !{"llvm.loop.unroll.full"}}: a node that names itself is made through a temporary one. */
-void loop_end_unrolled(emitter *e, emit_loop *loop) {
-  static const char word[] = "llvm.loop.unroll.full";
-  LLVMMetadataRef text = LLVMMDStringInContext2(e->context, word, sizeof word - 1);
+/* !0 = distinct !{!0, !{word}}: a node that names itself is made through a temporary one. */
+static void advise_loop(emitter *e, ir back, const char *word) {
+  LLVMMetadataRef text = LLVMMDStringInContext2(e->context, word, strlen(word));
   LLVMMetadataRef parts[] = {LLVMTemporaryMDNode(e->context, NULL, 0),
                              LLVMMDNodeInContext2(e->context, &text, 1)};
   LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, parts, 2);
   LLVMMetadataReplaceAllUsesWith(parts[0], node);
   unsigned kind = LLVMGetMDKindIDInContext(e->context, "llvm.loop", 9);
-  LLVMSetMetadata(close_loop(e, loop), kind, LLVMMetadataAsValue(e->context, node));
+  LLVMSetMetadata(back, kind, LLVMMetadataAsValue(e->context, node));
+}
+
+/* PTX keeps its loops: the assembler unrolls those that gain by it. */
+void loop_end(emitter *e, emit_loop *loop) {
+  bool once = loop->once;
+  ir back = close_loop(e, loop);
+  if (e->gpu && !once) advise_loop(e, back, "llvm.loop.unroll.disable");
+}
+
+void loop_end_unrolled(emitter *e, emit_loop *loop) {
+  advise_loop(e, close_loop(e, loop), "llvm.loop.unroll.full");
 }
 
 emit_branch branch_begin(emitter *e, ir condition) {

@@ -94,6 +94,7 @@ typedef struct emit_loop {
   ir index;
   LLVMBasicBlockRef head, body, exit;
   ir step;
+  bool once; /* one turn at most */
 } emit_loop;
 emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name);
 void loop_end(emitter *e, emit_loop *loop);

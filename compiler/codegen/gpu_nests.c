@@ -8,6 +8,17 @@
 #include "../base/ice.h"
 #include "gpu.h"
 
+/* Addresses of all nests are made from few parts: those of a thread's number, kept through a chunk, would take a third of the
+ * registers. */
+team gpu_team_of_nest(const lower *l) {
+  emitter *e = l->e;
+  team own = *l->team;
+  if (!own.shares) return own;
+  own.thread = gpu_call(e, GPU_OPAQUE, &own.thread, 1);
+  own.thread = int_rem(e, own.thread, integer(e, own.threads));
+  return own;
+}
+
 /* ---- triangular systems ---- */
 
 typedef struct gpu_system {

@@ -7,6 +7,8 @@
 enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
 
 /* gpu_nests.c */
+/* The threads of a block for one nest: what it makes of their number is not kept in registers for other nests. */
+team gpu_team_of_nest(const lower *l);
 void gpu_solve(lower *l, const plan_nest *nest);
 void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 /* Results that are summed over threads: each point of the nest puts the sums of its warps into shared memory, afterwards

@@ -643,7 +643,13 @@ static void lower_wide_nest(lower *l, const plan_nest *nest) {
 
 /* GPU: some kinds begin with a barrier. */
 void lower_nest(lower *l, const plan_nest *nest) {
+  const team *all = l->team;
+  team own;
   line_of_nest(l, nest);
+  if (all) {
+    own = gpu_team_of_nest(l);
+    l->team = &own;
+  }
   bool waits = nest->kind == NEST_SOLVE || nest->kind == NEST_PREFIX || nest->kind == NEST_SEGMENT ||
                nest->kind == NEST_SEGMENT_ADJOINT;
   if (l->since && !waits) gpu_before_nest(l, nest, false);
@@ -665,6 +671,7 @@ void lower_nest(lower *l, const plan_nest *nest) {
     case NEST_FIRST_EQUAL: lower_first_equal(l, nest); break;
   }
   if (l->since && waits) gpu_before_nest(l, nest, true);
+  l->team = all;
 }
 
 /* ---- states ---- */

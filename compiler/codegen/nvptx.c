@@ -4,6 +4,7 @@
  *                                        call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
  *                                        ret void }
  */
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <stdio.h>
@@ -54,9 +55,12 @@ static void keep_room(LLVMModuleRef module, codegen_gpu_target target) {
 
 static const char triple[] = "nvptx64-nvidia-cuda";
 
+/* Addresses of shared memory have 32 bits: half the registers of 64. */
 static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
+  static const char *const options[] = {"recc", "-nvptx-short-ptr"};
   static bool done;
   if (!done) {
+    LLVMParseCommandLineOptions(2, options, NULL);
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
@@ -97,6 +101,7 @@ typedef struct body_row {
 
 static const body_row bodies[GPU_OP_COUNT] = {
     [GPU_THREAD_X] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, "", 0},
+    [GPU_OPAQUE] = {ASSEMBLY, "mov.b32 \t$0, $1;", "=r,r", "", 0},
     [GPU_BLOCK_X] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, "", 0},
     [GPU_BLOCK_COUNT] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, "", 0},
     [GPU_SHARED] = {MEMORY_START, "rec_shared_memory", NULL, "", 0},
@@ -223,7 +228,7 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
 
 /* ---- passes and text ---- */
 
-/* Loops over registers are unrolled (their metadata asks for it) so that arrays become registers. */
+/* Loops over registers are unrolled (their metadata asks for it) so that arrays become registers; others stay. */
 static const char passes[] =
     "always-inline,globaldce,"
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),"
@@ -237,6 +242,34 @@ void gpu_optimise(const llvm_module *m) {
   if (error) ICE("codegen", "LLVM: %s", LLVMGetErrorMessage(error));
 }
 
+/* What kept LLVM from unrolling loops would keep the assembler from it, too. */
+static void forget_advice(LLVMModuleRef module) {
+  unsigned kind = LLVMGetMDKindIDInContext(LLVMGetModuleContext(module), "llvm.loop", 9);
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block;
+         block = LLVMGetNextBasicBlock(block))
+      LLVMSetMetadata(LLVMGetBasicBlockTerminator(block), kind, NULL);
+  }
+}
+
+/* Without lines that are comments alone. */
+static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
+  const char *from = LLVMGetBufferStart(buffer), *end = from + LLVMGetBufferSize(buffer);
+  char *text = arena_alloc(a, LLVMGetBufferSize(buffer) + 1), *to = text;
+  while (from < end) {
+    const char *next = memchr(from, '\n', (size_t)(end - from)), *word = from;
+    next = next ? next + 1 : end;
+    while (word < next && (*word == ' ' || *word == '\t')) word++;
+    if (next - word < 2 || word[0] != '/' || word[1] != '/') {
+      memcpy(to, from, (size_t)(next - from));
+      to += next - from;
+    }
+    from = next;
+  }
+  *to = 0;
+  return text;
+}
+
 const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
   llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module)};
   copy.machine = machine_of(target);
@@ -244,12 +277,13 @@ const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
   llvm_verify(&copy);
   gpu_optimise(&copy);
+  forget_advice(copy.module);
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
   if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message,
                                           &buffer))
     ICE("codegen", "LLVM: %s", message);
-  const char *text = arena_strndup(a, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  const char *text = text_of(a, buffer);
   LLVMDisposeMemoryBuffer(buffer);
   LLVMDisposeModule(copy.module);
   LLVMDisposeTargetMachine(copy.machine);

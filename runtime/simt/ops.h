@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 int32_t simt_thread_x(void);
+int32_t simt_opaque(int32_t x);
 int32_t simt_block_x(void);
 int32_t simt_block_count(void);
 void *simt_shared(void);

@@ -208,6 +208,7 @@ void simt_warp_barrier(void) {
 }
 
 int32_t simt_thread_x(void) { return simt_current->running; }
+int32_t simt_opaque(int32_t x) { return x; }
 int32_t simt_block_x(void) { return (int32_t)simt_current->number; }
 int32_t simt_block_count(void) { return (int32_t)simt_current->launch->blocks; }
 void *simt_shared(void) { return simt_current->shared; }
