@@ -1,5 +1,6 @@
-/* Conversions and the approximate functions, here without their last bits' error. What is too small for a normal
- * number is 0 where the instruction is .ftz, before and after. */
+/* Conversions and the approximate functions. What is too small for a normal number is 0 where the instruction is .ftz,
+ * before and after. Results of ex2 and rcp are off by as much as their documentation allows, for each argument another
+ * amount, always the same: what is computed with them must bear it. */
 #include "numeric.h"
 
 #include <math.h>
@@ -8,9 +9,18 @@
 
 static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
-float simt_exp2_f32(float x) { return exp2f(x); }
+/* By at most so many units in the last place. Powers of two have exact results; 0, infinity and NaN are none. */
+static float blurred(float y, float x, uint32_t units) {
+  int exponent;
+  if (!isnormal(y) || frexpf(y, &exponent) == copysignf(0.5f, y)) return y;
+  uint32_t drawn = bits_of_number(x) * UINT32_C(2654435761) >> 16;
+  float other = number_of_bits(bits_of_number(y) + drawn % (2 * units + 1) - units);
+  return isnormal(other) ? other : y;
+}
+
+float simt_exp2_f32(float x) { return blurred(exp2f(x), x, 2); }
 float simt_log2_f32(float x) { return log2f(x); }
-float simt_rcp_f32(float x) { return flush(1 / flush(x)); }
+float simt_rcp_f32(float x) { return flush(blurred(1 / flush(x), x, 1)); }
 float simt_rsqrt_f32(float x) { return 1 / sqrtf(flush(x)); }
 
 static uint32_t pack(float low, float high, int stored) {

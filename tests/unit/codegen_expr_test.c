@@ -1,6 +1,7 @@
 // Elementary functions of generated code against libm over the full range, every clone that this machine runs.
 // f32: 2^20 numbers spread over all exponents of both signs, error at most 3e-7 of the result (or half a denormal);
-// f64: 2^15 numbers, 1e-14; f64 in an f32 program: 1e-10.
+// f64: 2^15 numbers, 1e-14; f64 in an f32 program: 1e-10. GPU code on the executor, whose approximations are off by as much as
+// they may be: f32 at most 6e-7, with 16-bit storage 1e-5 (an exponential of -80 has lost 80 halves of a last bit).
 #include <dlfcn.h>
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +16,9 @@
 
 #include <cmocka.h>
 
+#include "compiler/base/embedded.h"
 #include "compiler/codegen/emit.h"
+#include "compiler/codegen/gpu.h"
 
 typedef long double exact_function(long double);
 
@@ -114,6 +117,32 @@ static void *make_library(bool f64, char *path) {
   return library;
 }
 
+static link_object embedded(const char *name) {
+  const embedded_file *file = embedded_find(embedded_support, name);
+  assert_non_null(file);
+  return (link_object){name, file->data, file->size};
+}
+
+static void *make_gpu_library(number_type storage, char *path) {
+  arena *a = arena_new();
+  llvm_module m = gpu_module_new("math");
+  emitter e = emitter_new(a, &m, CLONE_GPU, storage);
+  for (int i = 0; i < FUNCTIONS; i++)
+    make_function(&e, functions[i].name, functions[i].op, i % 2 ? 4 : 0);
+  emitter_free(&e);
+  llvm_verify(&m);
+  link_object objects[] = {simt_object(a, &m, NULL), embedded("simt"), embedded("support")};
+  llvm_module_free(&m);
+  close(mkstemp(path));
+  const char *error = link_shared_library(a, objects, 3, "libmath.so", path);
+  if (error) fail_msg("%s", error);
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  unlink(path);
+  arena_free(a);
+  assert_non_null(library);
+  return library;
+}
+
 static double seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -200,6 +229,42 @@ static void f32_within_3e_7(void **state) {
   printf("f32: %.1f s\n", seconds() - start);
   free(x), free(y), free(exact);
   dlclose(library);
+}
+
+static void gpu_within(number_type storage, double allowed) {
+  char path[] = "/tmp/codegen_expr_testXXXXXX";
+  void *library = make_gpu_library(storage, path);
+  float *x = malloc(POINTS * sizeof *x), *y = malloc(POINTS * sizeof *y);
+  fill_f32(x);
+  for (int f = 0; f < FUNCTIONS; f++) {
+    f32_function *call;
+    *(void **)&call = dlsym(library, functions[f].name);
+    assert_non_null(call);
+    call(x, x, y, POINTS);
+    double worst = 0;
+    int at = 0;
+    for (int i = 0; i < POINTS; i++) {
+      if (functions[f].op == TILE_SILU && isinf(x[i])) continue;
+      long double exact = functions[f].exact(x[i]);
+      bool over = isinf(round_f32(exact * (1 + allowed))) && fabs(y[i]) > 3.4e38;
+      double error = over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], 1.5e-45));
+      if (error > worst) worst = error, at = i;
+    }
+    printf("%-12s gpu: worst error %.2e at %.9g\n", functions[f].name, worst * allowed, x[at]);
+    if (worst > 1) fail_msg("%s(%.9g) = %.9g", functions[f].name, x[at], y[at]);
+  }
+  free(x), free(y);
+  dlclose(library);
+}
+
+static void gpu_f32_within_6e_7(void **state) {
+  (void)state;
+  gpu_within(NUMBER_F32, 6e-7);
+}
+
+static void gpu_16_bits_within_1e_5(void **state) {
+  (void)state;
+  gpu_within(NUMBER_BF16, 1e-5);
 }
 
 static void pow_f32_within_3e_7(void **state) {
@@ -334,6 +399,8 @@ static void wrapped_angles(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(f32_within_3e_7),
+      cmocka_unit_test(gpu_f32_within_6e_7),
+      cmocka_unit_test(gpu_16_bits_within_1e_5),
       cmocka_unit_test(pow_f32_within_3e_7),
       cmocka_unit_test(f64_within_1e_14),
       cmocka_unit_test(wide_within_1e_10),
