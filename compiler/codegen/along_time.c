@@ -50,8 +50,15 @@ void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
 
 void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body) {
   along_time n = {.nest = nest, .id = nest->values.items[0]};
+  axis_set columns = axes & ~axis_bit(value(l, n.id)->index2);
   lower_forget(l);
-  lower_points(l, axes & ~axis_bit(value(l, n.id)->index2), nest->lane, body, &n);
+  if (l->team) {
+    loop_axes all = lower_by_rank(l, columns);
+    place_in_loops at = lower_start_place(l, nest->lane);
+    lower_shared_loops(l, &all, &at, body, &n);
+  } else {
+    lower_points(l, columns, nest->lane, body, &n);
+  }
   lower_forget(l);
 }
 

@@ -1,4 +1,4 @@
-/* Nests that GPU threads run in another way than the host: systems, adjoints of segments, sums over threads.
+/* Nests that GPU threads run in another way than the host: systems, sums over threads.
  *
  *   %6 [t,V] = solve %5 %2    each thread one column of V, row after row
  *   d.B[n] += x[n] of every channel    sums of warps by shuffles, into shared memory; then thread n adds up the warps
@@ -83,36 +83,6 @@ void gpu_solve(lower *l, const plan_nest *nest) {
   } else {
     by_first_thread(l, &at, &s);
   }
-}
-
-/* ---- adjoints of segments ---- */
-
-/* dx[j] = sum of g[t, s] over t >= j (index 1: t > j) and s < j. */
-static void adjoint_point(lower *l, const place_in_loops *at, void *data) {
-  tile_id id = *(const tile_id *)data;
-  emitter *e = l->e;
-  const tile_value *v = value(l, id);
-  int t = v->index2, s = v->index3;
-  ir j = at->index[t], sum = stack_slot(e, e->real, "sum");
-  store_real(e, real_number(e, 0, 0), sum);
-  ir begin = int_add(e, j, integer(e, v->index ? 1 : 0));
-  emit_loop rows = loop_begin(e, begin, integer(e, known_size(l, t)), 1, "t");
-  emit_loop pairs = loop_begin(e, integer(e, 0), j, 1, "s");
-  place_in_loops where = *at;
-  where.moved = true;
-  where.index[t] = rows.index;
-  where.index[s] = pairs.index;
-  store_real(e, real_add(e, load_real(e, sum, 0), lower_value_at(l, &where, v->args[0])), sum);
-  loop_end(e, &pairs);
-  loop_end(e, &rows);
-  lower_keep_value(l, at, id, load_real(e, sum, 0));
-}
-
-void gpu_segment_adjoint(lower *l, const plan_nest *nest) {
-  tile_id id = nest->values.items[0];
-  lower_forget(l);
-  lower_points(l, nest->axes & ~axis_bit(value(l, id)->index3), false, adjoint_point, &id);
-  lower_forget(l);
 }
 
 /* ---- sums over threads ---- */

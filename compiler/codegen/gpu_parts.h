@@ -10,7 +10,6 @@ enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
 /* The threads of a block for one nest: what it makes of their number is not kept in registers for other nests. */
 team gpu_team_of_nest(const lower *l);
 void gpu_solve(lower *l, const plan_nest *nest);
-void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 /* Results that are summed over threads: each point of the nest puts the sums of its warps into shared memory, afterwards
  * the threads add them up, a point each. */
 void team_stage(lower *l, const plan_nest *nest, int position, const place_in_loops *at, ir x);
@@ -20,6 +19,10 @@ int64_t team_numbers(const mapping *m, const plan *p, const plan_nest *nest, int
 
 /* What a reduction comes to over all threads of a block, for each of them. */
 ir team_all(lower *l, tile_op op, ir x);
+
+/* gpu_scan.c: a sum along time, if several threads share its columns; the adjoint of a segment. */
+bool gpu_scan(lower *l, const plan_nest *nest);
+void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 
 /* gpu_view.c: at->lanes numbers at a place, whose index of at->vector_axis is a multiple of as many; the axis has a stride. */
 ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes);

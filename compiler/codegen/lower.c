@@ -641,7 +641,13 @@ static void lower_wide_nest(lower *l, const plan_nest *nest) {
   l->e = e;
 }
 
-/* GPU: some kinds begin with a barrier. */
+static void lower_scan(lower *l, const plan_nest *nest) {
+  if (l->team && gpu_scan(l, nest)) return;
+  bool prefix = nest->kind == NEST_PREFIX;
+  lower_along_time(l, nest, nest->axes, prefix ? lower_prefix_point : lower_segment_point);
+}
+
+/* GPU: systems begin with a barrier. */
 void lower_nest(lower *l, const plan_nest *nest) {
   const team *all = l->team;
   team own;
@@ -650,16 +656,15 @@ void lower_nest(lower *l, const plan_nest *nest) {
     own = gpu_team_of_nest(l);
     l->team = &own;
   }
-  bool waits = nest->kind == NEST_SOLVE || nest->kind == NEST_PREFIX || nest->kind == NEST_SEGMENT ||
-               nest->kind == NEST_SEGMENT_ADJOINT;
+  bool waits = nest->kind == NEST_SOLVE;
   if (l->since && !waits) gpu_before_nest(l, nest, false);
   switch (nest->kind) {
     case NEST_POINTS: nest->wide ? lower_wide_nest(l, nest) : lower_point_nest(l, nest); break;
     case NEST_PACK: lower_pack(l, nest); break;
     case NEST_DOT: l->team ? gpu_dot(l, nest) : lower_dot(l, nest); break;
     case NEST_SOLVE: l->team ? gpu_solve(l, nest) : lower_solve(l, nest); break;
-    case NEST_PREFIX: lower_along_time(l, nest, nest->axes, lower_prefix_point); break;
-    case NEST_SEGMENT: lower_along_time(l, nest, nest->axes, lower_segment_point); break;
+    case NEST_PREFIX:
+    case NEST_SEGMENT: lower_scan(l, nest); break;
     case NEST_SEGMENT_ADJOINT:
       if (l->team) {
         gpu_segment_adjoint(l, nest);
