@@ -173,7 +173,7 @@ static inline int64_t mlstm_states_scratch_bytes(const mlstm_states_parameter *p
 /* ---- mlstm_backward ---- */
 
 #define MLSTM_BACKWARD_SYMBOL "rec_kernel_mlstm_backward_gpu"
-enum { MLSTM_BACKWARD_THREADS = 256, MLSTM_BACKWARD_SHARED_BYTES = 98816, MLSTM_BACKWARD_CHUNK = 128 };
+enum { MLSTM_BACKWARD_THREADS = 256, MLSTM_BACKWARD_SHARED_BYTES = 98688, MLSTM_BACKWARD_CHUNK = 128 };
 typedef struct mlstm_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;

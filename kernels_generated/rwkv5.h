@@ -134,7 +134,7 @@ static inline int64_t rwkv5_step_scratch_bytes(const rwkv5_step_parameter *param
 /* ---- rwkv5_states ---- */
 
 #define RWKV5_STATES_SYMBOL "rec_kernel_rwkv5_states_gpu"
-enum { RWKV5_STATES_THREADS = 256, RWKV5_STATES_SHARED_BYTES = 33152, RWKV5_STATES_CHUNK = 128 };
+enum { RWKV5_STATES_THREADS = 256, RWKV5_STATES_SHARED_BYTES = 33408, RWKV5_STATES_CHUNK = 128 };
 typedef struct rwkv5_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -160,7 +160,7 @@ static inline int64_t rwkv5_states_scratch_bytes(const rwkv5_states_parameter *p
 /* ---- rwkv5_backward ---- */
 
 #define RWKV5_BACKWARD_SYMBOL "rec_kernel_rwkv5_backward_gpu"
-enum { RWKV5_BACKWARD_THREADS = 256, RWKV5_BACKWARD_SHARED_BYTES = 89088, RWKV5_BACKWARD_CHUNK = 128 };
+enum { RWKV5_BACKWARD_THREADS = 256, RWKV5_BACKWARD_SHARED_BYTES = 87296, RWKV5_BACKWARD_CHUNK = 128 };
 typedef struct rwkv5_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -134,7 +134,7 @@ static inline int64_t rwkv6_step_scratch_bytes(const rwkv6_step_parameter *param
 /* ---- rwkv6_states ---- */
 
 #define RWKV6_STATES_SYMBOL "rec_kernel_rwkv6_states_gpu"
-enum { RWKV6_STATES_THREADS = 256, RWKV6_STATES_SHARED_BYTES = 36992, RWKV6_STATES_CHUNK = 128 };
+enum { RWKV6_STATES_THREADS = 256, RWKV6_STATES_SHARED_BYTES = 37248, RWKV6_STATES_CHUNK = 128 };
 typedef struct rwkv6_states_parameter {
   rec_gpu_frame frame;
   int64_t H;

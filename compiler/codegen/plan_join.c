@@ -10,7 +10,7 @@
  */
 #include "plan_parts.h"
 
-enum { MOST_WORK = 60 };
+enum { MOST_WORK = 60, FEW_NUMBERS = 256 };
 
 /* How nest `n` reads the value. */
 typedef struct reading {
@@ -72,25 +72,72 @@ static bool is_product(const planner *q, int n) {
 
 /* ---- before ---- */
 
-/* Is nest n nothing but the first operand of the sum that nest n + 1 adds its product to? */
-static bool starts_next(const planner *q, int n) {
-  const plan *p = q->p;
-  const plan_nest *nest = &p->nests.items[n];
-  if (n + 1 >= p->nests.count || !is_product(q, n + 1)) return false;
-  tile_id product = p->nests.items[n + 1].values.items[0];
-  if (nest->region != p->nests.items[n + 1].region || !same_points(q, nest, product)) return false;
-  if (nest->values.count != 1 || nest->results.count) return false;
-  tile_id sum = nest->values.items[0];
-  const plan_value *pv = &p->values[sum];
-  if (pv->dot != product || p->values[product].into != sum) return false;
-  const tile_value *v = value(q, sum);
-  tile_id x = v->args[0] == product ? v->args[1] : v->args[0];
-  return p->values[x].buffer != pv->buffer || pv->buffer < 0;
+static bool reads_argument(const planner *q, tile_id id, int argument) {
+  const tile_value *v = value(q, id);
+  if (v->op == TILE_ARGUMENT) return v->index == argument;
+  for (int k = 0; plan_at_hand(q->p, id) && k < tile_arity(v->op); k++) {
+    if (reads_argument(q, v->args[k], argument)) return true;
+  }
+  return false;
 }
 
-static void join_before(planner *q, int n) {
+static bool nest_reads_argument(const planner *q, int n, int argument) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (reads_argument(q, v->args[k], argument)) return true;
+    }
+  }
+  return false;
+}
+
+/* The most numbers of a buffer that the value reads, but for states: read later, it would be alive for longer. */
+static int64_t largest_read(const planner *q, tile_id id) {
+  int buffer = q->p->values[id].buffer;
+  if (!plan_at_hand(q->p, id)) return buffer < 0 ? 0 : q->p->buffers.items[buffer].numbers.factor;
+  int64_t most = 0;
+  for (int k = 0; k < tile_arity(value(q, id)->op); k++) {
+    int64_t numbers = largest_read(q, value(q, id)->args[k]);
+    if (numbers > most) most = numbers;
+  }
+  return most;
+}
+
+/* Whether a nest between these two makes a state in place whose old value the first one reads. */
+static bool loses_state(const planner *q, int from, int to) {
+  for (int n = from + 1; n < to; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    for (int i = 0; i < nest->values.count; i++) {
+      const plan_value *pv = &q->p->values[nest->values.items[i]];
+      int buffer = pv->into != NO_TILE ? q->p->values[pv->into].buffer : pv->buffer;
+      int c = buffer < 0 ? -1 : q->p->buffers.items[buffer].carried;
+      if (c >= 0 && nest_reads_argument(q, from, q->p->carried[c].argument)) return true;
+    }
+  }
+  return false;
+}
+
+/* The nest whose product is added to what nest n is: the first operand of a sum and nothing else; -1: there is none. */
+static int starts(const planner *q, int n) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  if (nest->values.count != 1 || nest->results.count) return -1;
+  tile_id sum = nest->values.items[0];
+  const plan_value *pv = &p->values[sum];
+  if (pv->dot == NO_TILE || p->values[pv->dot].into != sum) return -1;
+  int k = p->values[pv->dot].nest;
+  if (k <= n || !is_product(q, k) || nest->region != p->nests.items[k].region) return -1;
+  if (!same_points(q, nest, pv->dot) || loses_state(q, n, k)) return -1;
+  const tile_value *v = value(q, sum);
+  tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+  if (k > n + 1 && largest_read(q, x) > FEW_NUMBERS) return -1;
+  return p->values[x].buffer != pv->buffer || pv->buffer < 0 ? k : -1;
+}
+
+static void join_before(planner *q, int n, int product) {
   tile_id sum = q->p->nests.items[n].values.items[0];
-  vec_push(q->a, &q->p->nests.items[n + 1].values, sum);
+  vec_push(q->a, &q->p->nests.items[product].values, sum);
   remove_nest(q, n);
   q->p->values[sum].start = q->p->values[sum].nest;
 }
@@ -163,7 +210,8 @@ static void join_after(planner *q, int n, int points) {
 
 void plan_join_nests(planner *q) {
   for (int n = 0; n < q->p->nests.count; n++) {
-    if (starts_next(q, n)) join_before(q, n--);
+    int product = starts(q, n);
+    if (product >= 0) join_before(q, n--, product);
   }
   for (int n = 0; n < q->p->nests.count; n++) {
     if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;
