@@ -48,26 +48,36 @@ bool host_is_long(const kernel *k) {
   return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
 }
 
-enum { RANKS_PER_AXIS = PLAN_MAX_AXES };
+enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
 
-static int rank_of_body_axis(const kernel *k, int axis) {
+/* Entries that do not fill a vector: tiles do not end with such an axis, whatever the caller's tensors look like. */
+static bool is_narrow(const mapping *m, int axis) {
+  const tile_program *p = m->kernel->program;
+  int64_t size = p->axes.items[axis].size;
+  return m->kind == MAP_LANES && p->form == TILE_CHUNK && size > 0 && size < 8;
+}
+
+static int rank_of_body_axis(const mapping *m, int axis) {
+  const kernel *k = m->kernel;
   axis_set low = consumed_or_instance(k);
-  return RANKS_PER_AXIS * (axis == k->program->time_axis   ? 0
-                           : axis == k->program->pair_axis ? 1
-                           : axis_in(low, axis)            ? 2 + axis
-                                                           : 100 + axis);
+  return RANKS_PER_AXIS * (axis == k->program->time_axis   ? TIME_RANK
+                           : axis == k->program->pair_axis ? TIME_RANK + 1
+                           : is_narrow(m, axis)            ? axis
+                           : axis_in(low, axis)            ? TIME_RANK + 2 + axis
+                                                           : 2 * TIME_RANK + 2 + axis);
 }
 
 static bool is_local(const tile_program *p, int axis) {
   return p->axes.items[axis].body_axis < 0 && axis != p->time_axis && axis != p->pair_axis;
 }
 
-/* Time first, what instances are cut from last. Parts of an axis stand where it stands, outer before inner: then a value
- * with both lies in memory as one with the whole axis. */
+/* Narrow axes and time first, what instances are cut from last. Parts of an axis stand where it stands, outer before
+ * inner: then a value with both lies in memory as one with the whole axis. */
 static void rank_axes(mapping *m) {
   const tile_program *p = m->kernel->program;
   for (int axis = 0; axis < p->axes.count; axis++) {
-    m->rank[axis] = is_local(p, axis) ? 1 : rank_of_body_axis(m->kernel, axis);
+    m->rank[axis] =
+        is_local(p, axis) ? RANKS_PER_AXIS * TIME_RANK + 1 : rank_of_body_axis(m, axis);
   }
   bool changed = true;
   for (int round = 0; changed && round < RANKS_PER_AXIS / 2; round++) {

@@ -69,13 +69,22 @@ static double numbers_of(const scheduler *s, const typed_tensor *t) {
   return numbers;
 }
 
-/* Tensors in which the axis is contiguous count for it, by the numbers in them. */
+/* The last axis of a tensor that fills a vector. */
+static int long_last_axis(const scheduler *s, const typed_tensor *t) {
+  for (int x = t->axis_count - 1; x >= 0; x--) {
+    int64_t size = size_of(s, t->axes[x]);
+    if (size == TYPED_RUNTIME_SIZE || size >= 8) return t->axes[x];
+  }
+  return t->axes[t->axis_count - 1];
+}
+
+/* Tensors in which the axis is contiguous, or all but, count for it, by the numbers in them. */
 static double contiguity(const scheduler *s, int axis) {
   double score = 0;
   for (int i = 0; i < s->r->body.tensors.count; i++) {
     const typed_tensor *t = &s->r->body.tensors.items[i];
     if (t->kind == TENSOR_STATE || !t->axis_count || t->complex) continue;
-    if (t->axes[t->axis_count - 1] == axis)
+    if (long_last_axis(s, t) == axis)
       score += (t->kind == TENSOR_PARAM ? 1 : 4) * numbers_of(s, t);
   }
   return score;
