@@ -1,6 +1,7 @@
 #include "tests/runtime/compiled.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,21 +31,43 @@ static void make_folder(void) {
   atexit(remove_folder);
 }
 
+// Where recc's messages go: warnings are not what these tests are about.
+static const char *messages_of(const char *library) {
+  static char path[80];
+  snprintf(path, sizeof path, "%s.txt", library);
+  return path;
+}
+
 static int start(const char *path, const char *library, const char *const *options) {
   const char *words[32] = {REC_BINARY_DIR "/bin/recc", path, "-o", library, "--target", "host"};
   for (int i = 0; options && options[i] && i < 25; i++) words[6 + i] = options[i];
   pid_t child;
-  return posix_spawn(&child, words[0], NULL, NULL, (char **)words, environ) ? -1 : child;
+  posix_spawn_file_actions_t files;
+  if (posix_spawn_file_actions_init(&files)) return -1;
+  int failed = posix_spawn_file_actions_addopen(&files, STDERR_FILENO, messages_of(library),
+                                                O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (!failed) failed = posix_spawn(&child, words[0], &files, NULL, (char **)words, environ);
+  posix_spawn_file_actions_destroy(&files);
+  return failed ? -1 : child;
 }
 
-static bool succeeded(int child, const char *path) {
+static void show_messages(const char *library) {
+  char line[1024];
+  FILE *file = fopen(messages_of(library), "r");
+  while (file && fgets(line, sizeof line, file)) fputs(line, stderr);
+  if (file) fclose(file);
+}
+
+static bool succeeded(int child, const char *path, const char *library) {
   int status;
-  if (child >= 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-      !WEXITSTATUS(status)) {
-    return true;
+  bool well = child >= 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+              !WEXITSTATUS(status);
+  if (!well) {
+    show_messages(library);
+    fprintf(stderr, "recc failed on %s\n", path);
   }
-  fprintf(stderr, "recc failed on %s\n", path);
-  return false;
+  unlink(messages_of(library));
+  return well;
 }
 
 static rec_module *opened(const char *library) {
@@ -55,7 +78,7 @@ static rec_module *opened(const char *library) {
 
 // Waits for recc and opens what it made.
 static rec_module *finish(int child, const char *path, const char *library) {
-  rec_module *module = succeeded(child, path) ? opened(library) : NULL;
+  rec_module *module = succeeded(child, path, library) ? opened(library) : NULL;
   unlink(library);
   return module;
 }
@@ -86,7 +109,7 @@ bool compile_copies(const char *path, const char *const *options, rec_module **m
   char library[64], copy[64];
   make_folder();
   snprintf(library, sizeof library, "%s/library%d.so", folder, next_number());
-  bool all = succeeded(start(path, library, options), path);
+  bool all = succeeded(start(path, library, options), path, library);
   for (int i = 0; i < count; i++) {
     snprintf(copy, sizeof copy, "%s/library%d.so", folder, next_number());
     modules[i] = all && copy_file(library, copy) ? opened(copy) : NULL;
