@@ -22,8 +22,8 @@ static rec_status read_sequence(probe *p, int number) {
   p->targets = calloc((size_t)room, sizeof *p->targets);
   if (!p->tokens || !p->targets) return rec_no_memory();
   if (d->task)
-    task_sequence(&task, p->e->block->seed, random_stream("held-out sequences"), (uint64_t)number, room,
-                  p->tokens, p->targets);
+    task_sequence(&task, p->e->block->seed, random_stream("held-out sequences"), (uint64_t)number,
+                  room, p->tokens, p->targets);
   else
     train_data_held_out(d, 0, p->time, p->tokens, p->targets);
   return REC_OK;
