@@ -30,6 +30,18 @@ void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set
 /* How many neighbours along the last axis a thread takes at once: all threads have work. */
 int gpu_lanes(const lower *l, const loop_axes *axes);
 
+/* gpu_copy.c */
+typedef struct view_copy {
+  const view *from; /* NULL: zeros */
+  view to;
+  axis_set axes;
+} view_copy;
+/* One function for all copies of a shape. */
+void gpu_copy(lower *l, const view_copy *c, axis_set tile, point_function *point);
+bool gpu_copies_by_call(const lower *l, const view_copy *c, axis_set tile);
+/* Of a function that is made from all of `parts`. */
+const char *gpu_short_name(emitter *e, const char *what, const char *parts);
+
 /* gpu_barriers.c */
 memory_since *gpu_memory_since(arena *a, const plan *p);
 /* A barrier where the nest needs one; `waits`: it begins with one of its own. */

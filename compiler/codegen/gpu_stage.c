@@ -122,21 +122,25 @@ static int numbers_of_piece(const host *h, const part *p, int argument) {
   return size != TILE_RUNTIME_SIZE && size % numbers == 0 ? numbers : 0;
 }
 
-/* Does every row begin at a multiple of 16 bytes? */
-ir gpu_aligned(host *h, part *p, const view *v, axis_set axes) {
-  emitter *e = h->e;
+/* Rows begin at multiples of 16 bytes: the first one is at `address`, the axes are these. */
+static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
   int64_t bytes = number_is_narrow(v->stored) ? 2 : 4;
-  ir bits =
-      LLVMBuildPtrToInt(e->b, view_address(&p->l, v, &h->at, h->m.instance & axes), e->i64, "");
-  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+  ir bits = LLVMBuildPtrToInt(e->b, address, e->i64, "");
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     int64_t known;
-    if (!axis_in(axes, axis) || axis_in(h->m.instance, axis) || !v->stride[axis]) continue;
+    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
     if (int_known(v->stride[axis], &known) && (known * bytes % PIECE == 0 || known == 1)) continue;
     ir stride = int_mul(e, v->stride[axis], LLVMConstInt(e->i64, (unsigned long long)bytes, 0));
     bits = LLVMBuildOr(e->b, bits, stride, "");
   }
   ir rest = LLVMBuildAnd(e->b, bits, LLVMConstInt(e->i64, PIECE - 1, 0), "");
   return int_compare(e, LLVMIntEQ, rest, integer(e, 0));
+}
+
+/* Does every row begin at a multiple of 16 bytes? */
+ir gpu_aligned(host *h, part *p, const view *v, axis_set axes) {
+  ir first = view_address(&p->l, v, &h->at, h->m.instance & axes);
+  return rows_aligned(h->e, v, first, axes & ~h->m.instance);
 }
 
 static view copy_of(host *h, const part *p, int argument, ir base) {
@@ -167,22 +171,98 @@ static staged staged_of(host *h, part *p, int argument, ir base, ir chunk) {
   return s;
 }
 
-static void start_argument(host *h, part *p, int argument, ir base, ir chunk) {
-  emitter *e = h->e;
-  lower *l = &p->l;
-  staged s = staged_of(h, p, argument, base, chunk);
-  loop_axes all = axes_of(h, p, argument);
-  int numbers = numbers_of_piece(h, p, argument);
-  place_in_loops at = lower_start_place(l, false);
+/* ---- one function for all rows of a shape ---- */
+
+enum { MOST_ARGUMENTS = 3 + PLAN_MAX_AXES };
+
+typedef struct row_copy {
+  staged s;
+  loop_axes all;
+  int numbers; /* of a piece of 16 bytes; 0: there are none */
+  bool words;  /* else by pieces of 4 bytes */
+} row_copy;
+
+/* What the function is made from, in its name. */
+static const char *name_of(lower *l, const row_copy *c) {
+  arena *a = l->e->a;
+  bool chip = LLVMGetPointerAddressSpace(LLVMTypeOf(c->s.to.base)) == GPU_SHARED_MEMORY;
+  const char *name = arena_printf(a, "%d_%d%s%s", c->s.to.stored, c->numbers,
+                                  c->words ? "_words" : "", chip ? "" : "_outside");
+  for (int i = 0; i < c->all.count; i++) {
+    int axis = c->all.axes[i];
+    int64_t from = 0, to = 0;
+    int_known(c->s.from.stride[axis], &from);
+    int_known(c->s.to.stride[axis], &to);
+    name = arena_printf(a, "%s_%lld_%lld_%lld", name, (long long)known_size(l, axis),
+                        (long long)from, (long long)to);
+  }
+  return gpu_short_name(l->e, "rows", name);
+}
+
+/* `to`, `from`, rows that are there, strides of what is copied that are known at run time alone. */
+static int arguments_of(lower *l, const row_copy *c, ir *args) {
+  int count = 3;
+  int64_t known;
+  args[0] = c->s.to.base;
+  args[1] = view_address(l, &c->s.from, &l->outside, c->s.axes & l->m->instance);
+  args[2] = c->s.rows;
+  for (int i = 0; i < c->all.count; i++) {
+    ir stride = c->s.from.stride[c->all.axes[i]];
+    if (!int_known(stride, &known)) args[count++] = stride;
+  }
+  return count;
+}
+
+static void copy_rows(lower *l, row_copy *c, const ir *args) {
+  emitter *e = l->e;
+  staged *s = &c->s;
+  int count = 3;
+  int64_t known;
+  s->to.base = args[0];
+  s->from.base = args[1];
+  s->rows = args[2];
+  for (int i = 0; i < c->all.count; i++) {
+    ir *stride = &s->from.stride[c->all.axes[i]];
+    if (!int_known(*stride, &known)) *stride = args[count++];
+  }
+  s->axes &= ~l->m->instance;
+  place_in_loops at = {.vector_axis = -1};
   emit_branch branch = {0};
-  if (numbers) {
-    branch = branch_begin(e, gpu_aligned(h, p, &s.from, s.axes));
-    lower_shared_pieces(l, &all, numbers, &at, copy_piece, &s);
+  if (c->numbers) {
+    branch = branch_begin(e, rows_aligned(e, &s->from, args[1], s->axes));
+    lower_shared_pieces(l, &c->all, c->numbers, &at, copy_piece, s);
     branch_else(e, &branch);
   }
-  bool words = !number_is_narrow(s.from.stored) && p->pads[argument].at.on_chip;
-  lower_shared_pieces(l, &all, 1, &at, words ? copy_word : copy_number, &s);
-  if (numbers) branch_end(e, &branch);
+  lower_shared_pieces(l, &c->all, 1, &at, c->words ? copy_word : copy_number, s);
+  if (c->numbers) branch_end(e, &branch);
+}
+
+static void start_rows(lower *l, row_copy *c) {
+  ir args[MOST_ARGUMENTS], own[MOST_ARGUMENTS], function;
+  LLVMTypeRef types[MOST_ARGUMENTS];
+  emitter *e = l->e, inside;
+  int count = arguments_of(l, c, args);
+  for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
+  LLVMTypeRef type =
+      LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
+  if (emit_shared(e, name_of(l, c), type, &function, &inside, own)) {
+    lower here = *l;
+    team threads = *l->team;
+    here.e = &inside;
+    here.team = &threads;
+    threads.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
+    copy_rows(&here, c, own);
+    emit_shared_end(&inside);
+  }
+  LLVMBuildCall2(e->b, type, function, args, (unsigned)count, "");
+}
+
+static void start_argument(host *h, part *p, int argument, ir base, ir chunk) {
+  row_copy c = {.s = staged_of(h, p, argument, base, chunk),
+                .all = axes_of(h, p, argument),
+                .numbers = numbers_of_piece(h, p, argument)};
+  c.words = !number_is_narrow(c.s.from.stored) && p->pads[argument].at.on_chip;
+  start_rows(&p->l, &c);
 }
 
 /* ---- chunks ---- */

@@ -400,29 +400,27 @@ view host_at_time(host *h, view v, ir t, ir stride) {
 
 /* ---- copies of states ---- */
 
-typedef struct copy_data {
-  const view *from, *to; /* from NULL: zeros */
+typedef struct add_data {
+  const view *from, *to;
   axis_set axes;
-  bool add;
-} copy_data;
+} add_data;
 
-static void copy_point(lower *l, const place_in_loops *at, void *data) {
-  const copy_data *c = data;
-  ir x = c->from ? view_load(l, c->from, at, c->axes) : real_number(l->e, 0, 0);
-  if (c->add) x = LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, "");
-  view_store(l, c->to, at, c->axes, x);
+static void add_point(lower *l, const place_in_loops *at, void *data) {
+  const add_data *c = data;
+  ir x = view_load(l, c->from, at, c->axes);
+  view_store(l, c->to, at, c->axes, LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, ""));
 }
 
-static void copy_or_add_state(host *h, part *p, const tile_place *place, const view *from,
-                              const view *to, bool add) {
-  copy_data c = {.from = from, .to = to, .axes = state_axes(place), .add = add};
+static void add_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
+  add_data c = {.from = from, .to = to, .axes = state_axes(place)};
   bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
   p->l.outside = h->at;
-  lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, copy_point, &c);
+  lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
 }
 
 void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
-  copy_or_add_state(h, p, place, from, to, false);
+  p->l.outside = h->at;
+  lower_copy_view(&p->l, from, to, state_axes(place));
 }
 
 void host_load_states(host *h, part *p) {
@@ -451,8 +449,11 @@ void host_store_states(host *h, part *p) {
     view memory = memory_view(h, role, place, &data);
     ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), writes_state(h, place), "");
     emit_branch branch = branch_begin(e, by_this_thread(h, wanted));
-    bool add = !e->gpu && (host_grid_of(h->k) & place->partial);
-    copy_or_add_state(h, p, place, &p->l.carried[c], &memory, add);
+    if (!e->gpu && (host_grid_of(h->k) & place->partial)) {
+      add_state(h, p, place, &p->l.carried[c], &memory);
+    } else {
+      host_copy_state(h, p, place, &p->l.carried[c], &memory);
+    }
     branch_end(e, &branch);
   }
 }
@@ -504,7 +505,6 @@ void host_clear_sums(host *h, part *p) {
     axis_set axes = 0;
     for (int x = 0; x < b->axis_count; x++) axes |= axis_bit(b->axes[x]);
     view to = buffer_view(&p->l, b, p->l.buffers[i]);
-    copy_data c = {.to = &to, .axes = axes | (b->lane ? axis_bit(h->m.lane_axis) : 0)};
-    lower_points(&p->l, axes, b->lane, copy_point, &c);
+    lower_copy_view(&p->l, NULL, &to, axes | (b->lane ? axis_bit(h->m.lane_axis) : 0));
   }
 }

@@ -566,14 +566,18 @@ static void free_point(lower *l, const place_in_loops *at, void *data) {
   }
 }
 
-void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
+static void points_together(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
   free_points f = {.vector = -1, .body = body, .data = data};
   loop_axes all = lower_by_rank(l, axes);
   if (!lane && all.count && !l->team) f.vector = all.axes[--all.count];
   place_in_loops at = lower_start_place(l, lane);
+  lower_shared_loops(l, &all, &at, free_point, &f);
+}
+
+void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
   lower_barrier(l);
   gpu_forget_accesses(l, false);
-  lower_shared_loops(l, &all, &at, free_point, &f);
+  points_together(l, axes, lane, body, data);
 }
 
 /* ---- copies ---- */
@@ -590,17 +594,40 @@ static void pack_point(lower *l, const place_in_loops *at, void *data) {
   lower_forget(l);
 }
 
-void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
+void lower_copy_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
   loop_axes all = lower_by_rank(l, axes);
   int lanes = lane ? 1 : gpu_lanes(l, &all);
   if (lanes == 1) {
-    lower_points(l, axes, lane, body, data);
+    points_together(l, axes, lane, body, data);
     return;
   }
   place_in_loops at = lower_start_place(l, false);
+  lower_wide_loops(l, &all, lanes, &at, body, data);
+}
+
+void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data) {
   lower_barrier(l);
   gpu_forget_accesses(l, false);
-  lower_wide_loops(l, &all, lanes, &at, body, data);
+  lower_copy_loops(l, axes, lane, body, data);
+}
+
+static void copy_point(lower *l, const place_in_loops *at, void *data) {
+  const view_copy *c = data;
+  ir x = c->from ? view_load(l, c->from, at, c->axes) : real_number(l->e, 0, 0);
+  view_store(l, &c->to, at, c->axes, x);
+}
+
+void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes) {
+  view_copy c = {.from = from, .to = *to, .axes = axes};
+  axis_set tile = plan_tile_axes(l->m, axes);
+  bool lane = l->m->lane_axis >= 0 && axis_in(axes, l->m->lane_axis);
+  lower_barrier(l);
+  gpu_forget_accesses(l, false);
+  if (gpu_copies_by_call(l, &c, tile)) {
+    gpu_copy(l, &c, tile, copy_point);
+  } else {
+    lower_copy_loops(l, tile, lane, copy_point, &c);
+  }
 }
 
 static void lower_pack(lower *l, const plan_nest *nest) {
@@ -681,16 +708,6 @@ void lower_nest(lower *l, const plan_nest *nest) {
 
 /* ---- states ---- */
 
-typedef struct commit_data {
-  view from, to;
-  axis_set axes;
-} commit_data;
-
-static void commit_point(lower *l, const place_in_loops *at, void *data) {
-  const commit_data *c = data;
-  view_store(l, &c->to, at, c->axes, view_load(l, &c->from, at, c->axes));
-}
-
 typedef struct stage_data {
   tile_id id;
   view to;
@@ -729,10 +746,7 @@ void lower_commit(lower *l) {
     const carried_pair *pair = &l->p->carried[c];
     if (pair->in_place || pair->result < 0) continue;
     const tile_result *r = &l->p->program->results.items[pair->result];
-    commit_data d = {
-        .from = staged[c], .to = l->carried[c], .axes = tile_place_axes(l->p->program, &r->place)};
-    axis_set tile = plan_tile_axes(l->m, d.axes);
-    bool lane = l->m->lane_axis >= 0 && axis_in(d.axes, l->m->lane_axis);
-    lower_copies(l, tile, lane, commit_point, &d);
+    axis_set axes = tile_place_axes(l->p->program, &r->place);
+    lower_copy_view(l, &staged[c], &l->carried[c], axes);
   }
 }

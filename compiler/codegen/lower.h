@@ -104,6 +104,9 @@ void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void
 /* The same for bodies that load and store alone: a thread of a GPU block takes neighbours together. */
 void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 
+/* The numbers of a tensor, or 0 (`from` NULL), to another of these axes. */
+void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes);
+
 /* GPU: all threads of the block are here, and what they wrote is seen by all. Nothing where threads share nothing. */
 void lower_barrier(lower *l);
 

@@ -55,6 +55,8 @@ void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nes
 /* GPU: the points of `axes` among the threads of a block, so many neighbours along the last axis to one of them. */
 void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at,
                          nest_function *inner, void *data);
+/* lower_copies without the barrier in front. */
+void lower_copy_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 place_in_loops lower_start_place(lower *l, bool lane);
 
 /* along_time.c */
