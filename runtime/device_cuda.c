@@ -2,33 +2,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/cuda_memory.h"
 #include "runtime/device.h"
-#include "runtime/support/cuda_driver.h"
 
 static rec_status allocate_on_cuda(int64_t bytes, void **memory) {
   const cuda_driver *driver;
-  cuda_pointer there = 0;
-  *memory = NULL;
   rec_status status = cuda_driver_open(&driver);
-  if (status || bytes == 0) return status;
-  status = cuda_check(driver, driver->allocate(&there, (size_t)bytes), "cuMemAlloc", NULL);
-  *memory = (void *)(uintptr_t)there;
-  return status;
-}
-
-static void release_on_cuda(void *memory) {
-  const cuda_driver *driver;
-  if (memory && cuda_driver_open(&driver) == REC_OK)
-    driver->release((cuda_pointer)(uintptr_t)memory);
+  return status ? status : rec_cuda_take(driver, bytes, memory);
 }
 
 const rec_device_memory rec_cuda_memory = {"cuda", REC_DEVICE_CUDA, allocate_on_cuda,
-                                           release_on_cuda};
+                                           rec_cuda_give};
+
+static cuda_pointer at(const void *memory) { return (cuda_pointer)(uintptr_t)memory; }
 
 // One tensor of the call on the GPU.
 typedef struct cuda_copy {
-  void *host;
-  cuda_pointer there;
+  void *host, *there;
   size_t bytes;
   bool result;  // is copied back
 } cuda_copy;
@@ -43,12 +33,11 @@ static rec_status place(cuda_run *run, void **pointer, size_t bytes, bool result
   if (!*pointer || bytes == 0) return REC_OK;
   cuda_copy *copy = &run->copies[run->count];
   *copy = (cuda_copy){.host = *pointer, .bytes = bytes, .result = result};
-  rec_status status =
-      cuda_check(run->driver, run->driver->allocate(&copy->there, bytes), "cuMemAlloc", NULL);
+  rec_status status = rec_cuda_take(run->driver, (int64_t)bytes, &copy->there);
   if (status) return status;
   run->count++;
-  *pointer = (void *)(uintptr_t)copy->there;
-  return cuda_check(run->driver, run->driver->upload(copy->there, copy->host, bytes),
+  *pointer = copy->there;
+  return cuda_check(run->driver, run->driver->upload(at(copy->there), copy->host, bytes),
                     "cuMemcpyHtoD", NULL);
 }
 
@@ -81,7 +70,7 @@ static rec_status fetch_results(const cuda_run *run) {
   for (int i = 0; i < run->count && !status; i++) {
     const cuda_copy *copy = &run->copies[i];
     if (!copy->result) continue;
-    status = cuda_check(run->driver, run->driver->download(copy->host, copy->there, copy->bytes),
+    status = cuda_check(run->driver, run->driver->download(copy->host, at(copy->there), copy->bytes),
                         "cuMemcpyDtoH", NULL);
   }
   return status;
@@ -107,7 +96,7 @@ static rec_status run_entered(cuda_run *run, const rec_recurrence *r, const rec_
   }
   if (!status) status = rec_library_run(r, &call, options, &rec_cuda_memory);
   if (!status) status = fetch_results(run);
-  for (int i = 0; i < run->count; i++) run->driver->release(run->copies[i].there);
+  for (int i = 0; i < run->count; i++) rec_cuda_give(run->copies[i].there);
   free(run->copies);
   free(tables);
   return status;

@@ -46,6 +46,7 @@ typedef unsigned long long cuda_pointer;
   F(copy, cuMemcpyDtoDAsync_v2,                                                                    \
     (cuda_pointer to, cuda_pointer from, size_t bytes, cuda_stream stream))                        \
   F(allocate, cuMemAlloc_v2, (cuda_pointer *memory, size_t bytes))                                 \
+  F(memory_info, cuMemGetInfo_v2, (size_t *unused, size_t *total))                                 \
   F(release, cuMemFree_v2, (cuda_pointer memory))                                                  \
   F(upload, cuMemcpyHtoD_v2, (cuda_pointer to, const void *from, size_t bytes))                    \
   F(download, cuMemcpyDtoH_v2, (void *to, cuda_pointer from, size_t bytes))

@@ -47,7 +47,8 @@ typedef struct rec_launch {
   int32_t device_kind;            /* REC_DEVICE_HOST, .. */
   int32_t device_number;          /* CUDA: where this thread has no current context. SIMT: 0, or 1 for a device with
                                    * more shared memory than all have (code for it comes with --target sm_90a) */
-  void *stream;                   /* CUDA: a CUstream. Others: NULL */
+  void *stream;                   /* CUDA: a CUstream, which may be being captured into a graph: a call only launches, copies and
+                                   * clears on it, once NAME_sizes (device_kind CUDA) has loaded the code. Others: NULL */
   int64_t threads;                /* host: 0 takes REC_NUM_THREADS, or else every processor */
   rec_parallel_for parallel_for;  /* host: runs the tasks; NULL: the library's own threads */
   void *parallel_context;         /* the first argument of parallel_for */

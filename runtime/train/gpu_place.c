@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/base/embedded.h"
+#include "runtime/cuda_memory.h"
 #include "runtime/internal.h"
 
 enum { BLOCKS_OF_EXECUTOR = 6, BLOCKS_OF_MULTIPROCESSOR = 8 };
@@ -53,13 +54,7 @@ rec_status gpu_allocate(const compute *c, int64_t bytes, void **memory) {
   gpu_place *p = place_of(c);
   *memory = NULL;
   if (bytes == 0) return REC_OK;
-  if (p->driver) {
-    cuda_pointer there = 0;
-    rec_status status =
-        cuda_check(p->driver, p->driver->allocate(&there, (size_t)bytes), "cuMemAlloc", NULL);
-    *memory = (void *)(uintptr_t)there;
-    return status;
-  }
+  if (p->driver) return rec_cuda_take(p->driver, bytes, memory);
   rec_status status = compute_host_f32.ops->allocate(&compute_host_f32, bytes, memory);
   if (!status) status = note_region(p, *memory, bytes);
   return status;
@@ -69,7 +64,7 @@ void gpu_release(const compute *c, void *memory) {
   gpu_place *p = place_of(c);
   if (!memory) return;
   if (p->driver) {
-    p->driver->release(at(memory));
+    rec_cuda_give(memory);
     return;
   }
   for (int i = 0; i < p->region_count; i++)

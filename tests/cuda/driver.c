@@ -8,6 +8,10 @@
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
 //   CUDA_CUBINS       0: machine code is refused
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library
+//   CUDA_MEMORY       bytes there are, 64 MiB
+//
+// A stream can be captured, one at a time. What a real driver refuses then is refused: what is not for a stream (memory,
+// waiting, loading but in the relaxed mode), and the stream NULL. A graph runs what was captured, with the parameters of then.
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -22,13 +26,15 @@
 #include "runtime/simt/simt.h"
 #include "runtime/support/cuda_driver.h"
 
-enum { INVALID_VALUE = 1, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_IMPLICIT = 906 };
 enum { MOST_SHARED = 232448 };
 
 #define EXPORT __attribute__((visibility("default")))
 
 #define PROTOTYPE(name, symbol, parameters) EXPORT cuda_result symbol parameters;
 CUDA_DRIVER_FUNCTIONS(PROTOTYPE)
+CUDA_DRIVER_LATER_FUNCTIONS(PROTOTYPE)
 
 static int number_of(const char *variable, int otherwise) {
   const char *text = getenv(variable);
@@ -51,6 +57,98 @@ __attribute__((format(printf, 2, 3))) static int called(const char *call, const 
   return fails && strcmp(fails, call) == 0 ? ILLEGAL_ADDRESS : 0;
 }
 
+// ---- capture ----
+
+// A launch, or the clearing or copying of memory.
+typedef struct node {
+  void (*run)(const struct node *);
+  const void *kernel;
+  unsigned blocks, threads, shared_bytes;
+  void *stream;
+  cuda_pointer to, from;
+  size_t bytes;
+  unsigned char value;
+  const void *parameters;  // of a launch
+  size_t parameter_bytes;  // 0: machine code does not tell
+  char kept[4096];         // the parameters of a captured one
+} node;
+
+typedef struct graph {
+  node nodes[64];
+  int count;
+} graph;
+
+static struct {
+  void *stream;
+  graph *graph;
+  int broken;
+} captured;
+
+static _Thread_local int capture_mode;
+
+// For calls that are not for a stream: 0, or why not now.
+static int unless_captured(int relaxed_may) {
+  if (!captured.graph || (relaxed_may && capture_mode == CUDA_CAPTURE_RELAXED)) return 0;
+  captured.broken = 1;
+  return CAPTURE_UNSUPPORTED;
+}
+
+// Work on a stream: run now, or kept.
+static int give(const node *n) {
+  if (!captured.graph) {
+    n->run(n);
+    return 0;
+  }
+  if (n->stream == captured.stream && captured.graph->count < 64) {
+    node *kept = &captured.graph->nodes[captured.graph->count++];
+    *kept = *n;
+    if (n->parameters) kept->parameters = memcpy(kept->kept, n->parameters, n->parameter_bytes);
+    return 0;
+  }
+  captured.broken = 1;
+  return CAPTURE_IMPLICIT;
+}
+
+EXPORT int cuStreamCreate(void **stream, unsigned flags);
+EXPORT int cuStreamBeginCapture_v2(void *stream, int mode);
+EXPORT int cuStreamEndCapture(void *stream, graph **made);
+EXPORT int cuGraphLaunch(const graph *g, void *stream);
+EXPORT int cuGraphDestroy(graph *g);
+
+EXPORT int cuStreamCreate(void **stream, unsigned flags) {
+  static char streams[8];
+  static int count;
+  (void)flags;
+  *stream = &streams[count++ % 8];
+  return 0;
+}
+EXPORT int cuStreamBeginCapture_v2(void *stream, int mode) {
+  if (!stream || captured.graph || mode != 0) return INVALID_VALUE;
+  captured.stream = stream;
+  captured.graph = calloc(1, sizeof *captured.graph);
+  captured.broken = 0;
+  return 0;
+}
+EXPORT int cuStreamEndCapture(void *stream, graph **made) {
+  if (!captured.graph || stream != captured.stream) return INVALID_VALUE;
+  *made = captured.graph;
+  captured.graph = NULL;
+  if (!captured.broken) return 0;
+  free(*made);
+  *made = NULL;
+  return CAPTURE_INVALIDATED;
+}
+// Here a graph is its own executable.
+EXPORT int cuGraphLaunch(const graph *g, void *stream) {
+  (void)stream;
+  for (int i = 0; i < g->count; i++) g->nodes[i].run(&g->nodes[i]);
+  return g->count;
+}
+EXPORT int cuGraphDestroy(graph *g) {
+  free(g);
+  return 0;
+}
+
 // ---- devices and contexts ----
 
 static _Thread_local void *current;
@@ -65,7 +163,10 @@ EXPORT int cuDriverGetVersion(int *version) {
   return 0;
 }
 EXPORT int cuGetErrorName(int result, const char **name) {
-  *name = result == ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : result == NO_DEVICE ? "CUDA_ERROR_NO_DEVICE" : NULL;
+  *name = result == ILLEGAL_ADDRESS       ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : result == NO_DEVICE           ? "CUDA_ERROR_NO_DEVICE"
+          : result == CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+                                          : NULL;
   return 0;
 }
 EXPORT int cuGetErrorString(int result, const char **text) {
@@ -119,15 +220,17 @@ EXPORT int cuCtxPopCurrent_v2(void **context) {
   current = NULL;
   return 0;
 }
-EXPORT int cuCtxSynchronize(void) { return called("cuCtxSynchronize", " "); }
+EXPORT int cuCtxSynchronize(void) {
+  int refused = unless_captured(0);
+  return refused ? refused : called("cuCtxSynchronize", " ");
+}
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
   *context = &primary;
   return called("cuDevicePrimaryCtxRetain", " %d", device);
 }
 EXPORT int cuThreadExchangeStreamCaptureMode(int *mode) {
-  static _Thread_local int now;
-  int before = now;
-  now = *mode;
+  int before = capture_mode;
+  capture_mode = *mode;
   *mode = before;
   return 0;
 }
@@ -148,8 +251,24 @@ static int is_ours(cuda_pointer at, size_t bytes) {
   return 0;
 }
 
+static size_t bytes_in_use(void) {
+  size_t bytes = 0;
+  for (int i = 0; i < PIECES; i++)
+    if (pieces[i].data) bytes += pieces[i].bytes;
+  return bytes;
+}
+
+EXPORT int cuMemGetInfo_v2(size_t *unused, size_t *total) {
+  *total = (size_t)number_of("CUDA_MEMORY", 64 << 20);
+  *unused = *total - bytes_in_use();
+  return 0;
+}
 EXPORT int cuMemAlloc_v2(cuda_pointer *memory, size_t bytes) {
-  int i = 0;
+  int i = 0, refused = unless_captured(0);
+  size_t unused, total;
+  if (refused) return refused;
+  cuMemGetInfo_v2(&unused, &total);
+  if (bytes > unused) return OUT_OF_MEMORY;
   while (i < PIECES && pieces[i].data) i++;
   if (i == PIECES || bytes == 0) return INVALID_VALUE;
   pieces[i].data = aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -159,6 +278,9 @@ EXPORT int cuMemAlloc_v2(cuda_pointer *memory, size_t bytes) {
   return called("cuMemAlloc", " ");
 }
 EXPORT int cuMemFree_v2(cuda_pointer memory) {
+  int refused = unless_captured(0);
+  if (refused) return refused;
+  called("cuMemFree", " ");
   for (int i = 0; i < PIECES; i++) {
     if (pieces[i].data != (char *)(uintptr_t)memory) continue;
     free(pieces[i].data);
@@ -168,24 +290,31 @@ EXPORT int cuMemFree_v2(cuda_pointer memory) {
   return INVALID_VALUE;
 }
 EXPORT int cuMemcpyHtoD_v2(cuda_pointer to, const void *from, size_t bytes) {
+  if (unless_captured(0)) return CAPTURE_UNSUPPORTED;
   if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
   memcpy((void *)(uintptr_t)to, from, bytes);
   return 0;
 }
 EXPORT int cuMemcpyDtoH_v2(void *to, cuda_pointer from, size_t bytes) {
+  if (unless_captured(0)) return CAPTURE_UNSUPPORTED;
   if (!is_ours(from, bytes)) return ILLEGAL_ADDRESS;
   memcpy(to, (void *)(uintptr_t)from, bytes);
   return 0;
 }
+static void run_clear(const node *n) { memset((void *)(uintptr_t)n->to, n->value, n->bytes); }
+static void run_copy(const node *n) {
+  memmove((void *)(uintptr_t)n->to, (void *)(uintptr_t)n->from, n->bytes);
+}
+
 EXPORT int cuMemsetD8Async(cuda_pointer to, unsigned char value, size_t bytes, void *stream) {
   if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
-  memset((void *)(uintptr_t)to, value, bytes);
-  return called("cuMemsetD8Async", " stream %p", stream);
+  int refused = give(&(node){.run = run_clear, .stream = stream, .to = to, .bytes = bytes, .value = value});
+  return refused ? refused : called("cuMemsetD8Async", " stream %p", stream);
 }
 EXPORT int cuMemcpyDtoDAsync_v2(cuda_pointer to, cuda_pointer from, size_t bytes, void *stream) {
   if (!is_ours(to, bytes) || !is_ours(from, bytes)) return ILLEGAL_ADDRESS;
-  memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
-  return called("cuMemcpyDtoDAsync", " stream %p", stream);
+  int refused = give(&(node){.run = run_copy, .stream = stream, .to = to, .from = from, .bytes = bytes});
+  return refused ? refused : called("cuMemcpyDtoDAsync", " stream %p", stream);
 }
 
 // ---- modules ----
@@ -194,10 +323,13 @@ typedef struct loaded_kernel {
   const char *name;
   void (*function)(const void *);
   simt_answer (*run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
+  size_t parameter_bytes;
 } loaded_kernel;
 
 EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
   (void)count, (void)options, (void)values;
+  int refused = unless_captured(1);
+  if (refused) return refused;
   *module = (void *)(uintptr_t)image;
   if (memcmp(image, "\177ELF", 4) == 0) {
     if (number_of("CUDA_CUBINS", 1) == 0) return INVALID_IMAGE;
@@ -251,8 +383,17 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
   k->name = name;
   *(void **)&k->function = find_symbol(module, name);
   *(void **)&k->run = find_symbol(module, "simt_run");
+  snprintf(entry, sizeof entry, "%s_param_0[", name);
+  const char *size = memcmp(module, "\177ELF", 4) != 0 ? strstr(module, entry) : NULL;
+  k->parameter_bytes = size ? strtoul(size + strlen(entry), NULL, 10) : 0;
+  called("cuModuleGetFunction", " %s", name);
   *function = k;
   return k->function && k->run ? 0 : NOT_FOUND;
+}
+EXPORT int cuFuncLoad(void *function) {
+  const loaded_kernel *k = function;
+  int refused = unless_captured(1);
+  return refused ? refused : called("cuFuncLoad", " %s", k->name);
 }
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
   const loaded_kernel *k = function;
@@ -260,23 +401,39 @@ EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
   return called("cuFuncSetAttribute", " %s %d %d", k->name, attribute, value);
 }
 
+static int launch_failed;
+
+static void run_launch(const node *n) {
+  const loaded_kernel *k = n->kernel;
+  char message[SIMT_MESSAGE] = "";
+  simt_launch launch = {.kernel = k->name,
+                        .function = k->function,
+                        .parameters = n->parameters,
+                        .blocks = n->blocks,
+                        .threads = (int)n->threads,
+                        .shared_bytes = n->shared_bytes,
+                        .seed = 1};
+  launch_failed = k->run(&launch, 0, n->blocks, NULL, message) != SIMT_DONE;
+  if (launch_failed) fprintf(stderr, "%s\n", message);
+}
+
 EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                           unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream,
                           void **parameters, void **extra) {
   const loaded_kernel *k = function;
-  char message[SIMT_MESSAGE] = "";
   int result = called("cuLaunchKernel", " %s grid %u block %u stream %p", k->name, grid_x, block_x, stream);
   if (result) return result;
   if (shared_bytes > (unsigned)number_of("CUDA_SHARED", MOST_SHARED)) return INVALID_VALUE;
   if (!current || grid_x == 0 || grid_y * grid_z * block_y * block_z != 1 || extra) return INVALID_VALUE;
-  simt_launch launch = {.kernel = k->name,
-                        .function = k->function,
-                        .parameters = parameters[0],
-                        .blocks = grid_x,
-                        .threads = (int)block_x,
-                        .shared_bytes = shared_bytes,
-                        .seed = 1};
-  simt_answer answer = k->run(&launch, 0, grid_x, NULL, message);
-  if (answer != SIMT_DONE) fprintf(stderr, "%s\n", message);
-  return answer == SIMT_DONE ? 0 : ILLEGAL_ADDRESS;
+  node n = {.run = run_launch,
+            .kernel = k,
+            .blocks = grid_x,
+            .threads = block_x,
+            .shared_bytes = shared_bytes,
+            .stream = stream,
+            .parameters = parameters[0],
+            .parameter_bytes = k->parameter_bytes};
+  launch_failed = 0;
+  result = give(&n);
+  return result ? result : launch_failed ? ILLEGAL_ADDRESS : 0;
 }

@@ -1,0 +1,131 @@
+#include "runtime/cuda_memory.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { GRAIN = 512, LARGE_GRAIN = 2 << 20, OUT_OF_MEMORY = 2 };
+
+typedef struct piece {
+  unsigned long long context;  // its number
+  cuda_pointer memory;
+  int64_t bytes;
+  bool used;
+  struct piece *next;
+} piece;
+
+static pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
+static piece *pieces;
+
+// Sizes that differ by little are one, so that pieces are used again.
+static int64_t whole(int64_t bytes) {
+  int64_t grain = bytes < LARGE_GRAIN ? GRAIN : LARGE_GRAIN;
+  return (bytes + grain - 1) / grain * grain;
+}
+
+// The smallest that is free; half as much again would be wasted.
+static piece *find_kept(unsigned long long context, int64_t bytes) {
+  piece *best = NULL;
+  for (piece *p = pieces; p; p = p->next) {
+    if (p->used || p->context != context || p->bytes < bytes || p->bytes > bytes + bytes / 2)
+      continue;
+    if (!best || p->bytes < best->bytes) best = p;
+  }
+  return best;
+}
+
+static int64_t held(unsigned long long context, bool used) {
+  int64_t bytes = 0;
+  for (const piece *p = pieces; p; p = p->next)
+    if (p->context == context && p->used == used) bytes += p->bytes;
+  return bytes;
+}
+
+// Gives back what is kept; waits for the device.
+static void release_kept(const cuda_driver *d, unsigned long long context) {
+  for (piece **at = &pieces; *at;) {
+    piece *p = *at;
+    if (p->used || p->context != context) {
+      at = &p->next;
+      continue;
+    }
+    d->release(p->memory);
+    *at = p->next;
+    free(p);
+  }
+}
+
+static int64_t limit(void) {
+  const char *text = getenv("REC_GPU_MEMORY");
+  int64_t mebibytes = text ? strtoll(text, NULL, 10) : 0;
+  return mebibytes > 0 && mebibytes < INT64_MAX >> 20 ? mebibytes << 20 : INT64_MAX;
+}
+
+static cuda_result ask(const cuda_driver *d, unsigned long long context, int64_t bytes,
+                       cuda_pointer *memory) {
+  if (bytes > limit() - held(context, true) - held(context, false)) return OUT_OF_MEMORY;
+  return d->allocate(memory, (size_t)bytes);
+}
+
+static rec_status no_room(const cuda_driver *d, unsigned long long context, int64_t bytes) {
+  size_t unused = 0, total = 0;
+  d->memory_info(&unused, &total);
+  long long used = (long long)held(context, true);
+  if (limit() != INT64_MAX && bytes > limit() - used)
+    return rec_fail(REC_ERROR_MEMORY,
+                    "expected %lld bytes of GPU memory, found %lld in use of the %lld that "
+                    "REC_GPU_MEMORY allows",
+                    (long long)bytes, used, (long long)limit());
+  return rec_fail(REC_ERROR_MEMORY,
+                  "expected %lld bytes of GPU memory, found %lld free of %lld; rec uses %lld",
+                  (long long)bytes, (long long)unused, (long long)total, used);
+}
+
+static rec_status take(const cuda_driver *d, unsigned long long context, int64_t bytes,
+                       piece **taken) {
+  *taken = find_kept(context, bytes);
+  if (*taken) return REC_OK;
+  piece *fresh = calloc(1, sizeof *fresh);
+  if (!fresh) return rec_no_memory();
+  *fresh = (piece){.context = context, .bytes = bytes};
+  cuda_result result = ask(d, context, bytes, &fresh->memory);
+  if (result == OUT_OF_MEMORY) {
+    release_kept(d, context);
+    result = ask(d, context, bytes, &fresh->memory);
+  }
+  if (result) {
+    free(fresh);
+    if (result == OUT_OF_MEMORY) return no_room(d, context, bytes);
+    return cuda_check(d, result, "cuMemAlloc", NULL);
+  }
+  fresh->next = pieces;
+  *taken = pieces = fresh;
+  return REC_OK;
+}
+
+rec_status rec_cuda_take(const cuda_driver *d, int64_t bytes, void **memory) {
+  cuda_context context = NULL;
+  unsigned long long number = 0;
+  *memory = NULL;
+  if (bytes == 0) return REC_OK;
+  if (bytes < 0 || bytes > INT64_MAX - LARGE_GRAIN) return rec_no_memory();
+  rec_status status = cuda_check(d, d->context_current(&context), "cuCtxGetCurrent", NULL);
+  if (!status) status = cuda_check(d, d->context_number(context, &number), "cuCtxGetId", NULL);
+  if (status) return status;
+  piece *p = NULL;
+  pthread_mutex_lock(&pieces_lock);
+  status = take(d, number, whole(bytes), &p);
+  if (!status) {
+    p->used = true;
+    *memory = (void *)(uintptr_t)p->memory;
+  }
+  pthread_mutex_unlock(&pieces_lock);
+  return status;
+}
+
+void rec_cuda_give(void *memory) {
+  if (!memory) return;
+  pthread_mutex_lock(&pieces_lock);
+  for (piece *p = pieces; p; p = p->next)
+    if (p->memory == (cuda_pointer)(uintptr_t)memory && p->used) p->used = false;
+  pthread_mutex_unlock(&pieces_lock);
+}

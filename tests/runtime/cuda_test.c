@@ -1,0 +1,257 @@
+// Calls on a GPU as the driver sees them (tests/cuda/driver.c, whose GPU is the executor): what a second call asks for, what
+// happens where memory is short, and calls captured into a graph, which runs them again on other numbers.
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/cuda_memory.h"
+#include "runtime/device.h"
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/problem.h"
+
+static char folder[] = "/tmp/rec-cuda-test-XXXXXX", log_path[64];
+static const cuda_driver *driver;
+
+// What cuda_driver.h does not know.
+static struct {
+  int (*stream_create)(void **stream, unsigned flags);
+  int (*begin_capture)(void *stream, int mode);
+  int (*end_capture)(void *stream, void **graph);
+  int (*graph_launch)(void *graph, void *stream);
+  int (*graph_destroy)(void *graph);
+} capture;
+
+static int open_driver(void) {
+  void *library = dlopen(REC_BINARY_DIR "/tests/cuda_driver/libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  if (!check(library, "%s", dlerror())) return 0;
+  *(void **)&capture.stream_create = dlsym(library, "cuStreamCreate");
+  *(void **)&capture.begin_capture = dlsym(library, "cuStreamBeginCapture_v2");
+  *(void **)&capture.end_capture = dlsym(library, "cuStreamEndCapture");
+  *(void **)&capture.graph_launch = dlsym(library, "cuGraphLaunch");
+  *(void **)&capture.graph_destroy = dlsym(library, "cuGraphDestroy");
+  return check(cuda_driver_open(&driver) == REC_OK, "%s", rec_message());
+}
+
+// The library stays a file: the driver looks into it for the code of kernels.
+static const rec_recurrence *compile_at(const char *name, rec_module **module) {
+  char command[1024], path[128];
+  snprintf(path, sizeof path, "%s/%s.so", folder, name);
+  snprintf(command, sizeof command,
+           "%s/bin/recc %s/stdlib/gla.rec --target sm_80,simt --ptxas none -O0 --form chunk -D H=2 "
+           "-D K=16 -D V=16 -o %s",
+           REC_BINARY_DIR, REC_SOURCE_DIR, path);
+  *module = NULL;
+  if (!check(system(command) == 0 && rec_module_open(path, module) == REC_OK, "gla: %s",
+             rec_message()))
+    return NULL;
+  return rec_module_find(*module, "gla");
+}
+
+static void begin_log(void) {
+  unlink(log_path);
+  setenv("CUDA_LOG", log_path, 1);
+}
+
+// Calls of that name since begin_log.
+static int logged(const char *call) {
+  char line[256];
+  int count = 0;
+  FILE *file = fopen(log_path, "r");
+  while (file && fgets(line, sizeof line, file)) count += strncmp(line, call, strlen(call)) == 0;
+  if (file) fclose(file);
+  return count;
+}
+
+// ---- memory ----
+
+static void check_memory(const rec_recurrence *r) {
+  const rec_run_options backward = {.backward = true};
+  problem *first = problem_new(rec_recurrence_signature(r), 1, 40, 2);
+  problem_draw(first, 1, 0.5);
+  problem *second = problem_copy(first);
+  begin_log();
+  check(problem_run(first, r, "cuda", &backward), "%s", rec_message());
+  check(logged("cuMemAlloc") > 5 && logged("cuModuleLoadDataEx") == 1, "a first call allocates");
+  begin_log();
+  check(problem_run(second, r, "cuda", &backward), "%s", rec_message());
+  check(problem_equal(first, second, true), "a second call has other results");
+  check(logged("cuLaunchKernel") >= 2, "a second call launches");
+  check(logged("cuMemAlloc") + logged("cuMemFree") == 0, "a second call asks for memory");
+  check(logged("cuModule") + logged("cuFunc") == 0, "a second call loads code");
+  problem_free(first);
+  problem_free(second);
+}
+
+static void check_shortage(const rec_recurrence *r) {
+  const rec_run_options backward = {.backward = true};
+  problem *small = problem_new(rec_recurrence_signature(r), 1, 40, 2);
+  problem *large = problem_new(rec_recurrence_signature(r), 4, 1500, 2);
+  problem_draw(small, 1, 0.5);
+  problem_draw(large, 2, 0.5);
+  setenv("REC_GPU_MEMORY", "4", 1);
+  check(!problem_run(large, r, "cuda", &backward), "memory beyond REC_GPU_MEMORY");
+  check(strstr(rec_message(), "bytes of GPU memory, found") &&
+            strstr(rec_message(), "in use of the 4194304 that REC_GPU_MEMORY allows"),
+        "%s", rec_message());
+  unsetenv("REC_GPU_MEMORY");
+  check(problem_run(small, r, "cuda", &backward), "%s", rec_message());
+  setenv("CUDA_MEMORY", "4000000", 1);
+  begin_log();
+  check(!problem_run(large, r, "cuda", &backward), "memory beyond that of the GPU");
+  check(strstr(rec_message(), "bytes of GPU memory, found") &&
+            strstr(rec_message(), " free of 4000000; rec uses "),
+        "%s", rec_message());
+  check(logged("cuMemFree") > 0, "what is kept is not given back");
+  check(problem_run(small, r, "cuda", &backward), "after a shortage: %s", rec_message());
+  unsetenv("CUDA_MEMORY");
+  problem_free(small);
+  problem_free(large);
+}
+
+// ---- graphs ----
+
+enum { TIME = 40, TABLES = 4, VARIABLES = 16 };
+
+// Tensors of a call on the GPU.
+typedef struct placed {
+  rec_call call;
+  int64_t axis_sizes[8], numbers[VARIABLES];
+  void *tables[TABLES][VARIABLES];
+} placed;
+
+static void place(const rec_recurrence *r, placed *p) {
+  const rec_signature *s = rec_recurrence_signature(r);
+  *p = (placed){.call = {.batch = 1, .time = TIME}};
+  for (int i = 0; i < s->axis_count; i++) p->axis_sizes[i] = s->axes[i].size;
+  p->call.axis_sizes = p->axis_sizes;
+  for (int i = 0; i < s->variable_count; i++) {
+    p->numbers[i] = rec_variable_numbers(s, i, p->axis_sizes);
+    if (is_token(&s->variables[i])) p->numbers[i] *= TIME;
+    for (int t = 0; t < TABLES; t++)
+      if (t % 2 == 0 || is_carried(&s->variables[i]))
+        rec_cuda_take(driver, 4 * p->numbers[i], &p->tables[t][i]);
+  }
+  p->call.value = p->tables[0];
+  p->call.final = p->tables[1];
+  p->call.gradient = p->tables[2];
+  p->call.d_final = p->tables[3];
+}
+
+static bool is_read(const rec_variable *v, int table) {
+  if (table == 2) return v->kind == REC_OUTPUT;
+  return table == 3 || (table == 0 && v->kind != REC_OUTPUT);
+}
+
+// The GPU's memory is the host's. What is written is set to something that no call writes.
+static void fill(const rec_recurrence *r, const placed *p, uint64_t seed) {
+  const rec_signature *s = rec_recurrence_signature(r);
+  for (int i = 0; i < s->variable_count; i++) {
+    for (int t = 0; t < TABLES; t++) {
+      float *x = p->tables[t][i];
+      for (int64_t n = 0; x && n < p->numbers[i]; n++)
+        x[n] = is_read(&s->variables[i], t) ? -0.5f * (float)next_uniform(&seed) : 1e30f;
+    }
+  }
+}
+
+// Everything that there is, one number behind the other.
+static float *look(const rec_recurrence *r, const placed *p, int64_t *count) {
+  float *all = NULL;
+  *count = 0;
+  for (int i = 0; i < rec_recurrence_signature(r)->variable_count; i++) {
+    for (int t = 0; t < TABLES; t++) {
+      if (!p->tables[t][i]) continue;
+      all = realloc(all, (size_t)(*count + p->numbers[i]) * sizeof *all);
+      memcpy(all + *count, p->tables[t][i], (size_t)p->numbers[i] * sizeof *all);
+      *count += p->numbers[i];
+    }
+  }
+  return all;
+}
+
+static rec_status run_both(const rec_host_session *session) {
+  rec_status status = rec_host_forward(session);
+  return status ? status : rec_host_backward(session);
+}
+
+// A graph made of `session`'s calls gives, on each draw of numbers, what the calls give.
+static void check_graph(const rec_recurrence *r, const placed *p, rec_host_session *session,
+                        const char *what) {
+  void *graph = NULL, *stream = session->launch.stream;
+  fill(r, p, 1);
+  check(capture.begin_capture(stream, 0) == 0, "%s: a capture begins", what);
+  check(run_both(session) == REC_OK, "%s: %s", what, rec_message());
+  if (!check(capture.end_capture(stream, &graph) == 0, "%s: the capture is broken", what)) return;
+  for (uint64_t seed = 2; seed < 5; seed++) {
+    int64_t count;
+    fill(r, p, seed);
+    check(capture.graph_launch(graph, stream) >= 2, "%s: the graph holds the launches", what);
+    float *captured = look(r, p, &count);
+    fill(r, p, seed);
+    check(run_both(session) == REC_OK, "%s: %s", what, rec_message());
+    float *called = look(r, p, &count);
+    check(memcmp(captured, called, (size_t)count * sizeof *called) == 0,
+          "%s: the graph gives other numbers", what);
+    free(captured);
+    free(called);
+  }
+  capture.graph_destroy(graph);
+}
+
+// What waits or allocates is refused while a stream is captured; so `rec apply` is.
+static void check_refusal(const rec_recurrence *r, void *stream) {
+  void *graph = NULL;
+  problem *p = problem_new(rec_recurrence_signature(r), 1, 999, 2);
+  problem_draw(p, 1, 0.5);
+  check(capture.begin_capture(stream, 0) == 0, "a capture begins");
+  check(!problem_run(p, r, "cuda", &(rec_run_options){0}) &&
+            strstr(rec_message(), "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
+        "%s", rec_message());
+  check(capture.end_capture(stream, &graph) != 0, "a broken capture gives a graph");
+  problem_free(p);
+}
+
+static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded) {
+  placed p;
+  rec_host_session session;
+  void *stream = NULL;
+  capture.stream_create(&stream, 0);
+  place(r, &p);
+  for (int recompute = 0; recompute < 2; recompute++) {
+    const rec_run_options options = {.backward = true, .recompute = recompute};
+    if (!check(rec_library_open(r, &p.call, &options, &rec_cuda_memory, &session) == REC_OK, "%s",
+               rec_message()))
+      return;
+    session.launch.stream = stream;
+    check_graph(r, &p, &session, recompute ? "states made again" : "states saved");
+    if (recompute) {
+      session.recurrence = unloaded;  // NAME_sizes was not called: the module is loaded while captured
+      check_graph(r, &p, &session, "nothing loaded before");
+    }
+    rec_host_close(&session);
+  }
+  check_refusal(r, stream);
+}
+
+int main(void) {
+  rec_module *module = NULL, *other = NULL;
+  cuda_context context;
+  int pushed;
+  if (!mkdtemp(folder) || !open_driver()) return checked();
+  snprintf(log_path, sizeof log_path, "%s/calls", folder);
+  const rec_recurrence *r = compile_at("gla", &module), *unloaded = compile_at("again", &other);
+  if (r && unloaded && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
+    check_memory(r);
+    check_shortage(r);
+    check_graphs(r, unloaded);
+    cuda_leave(driver, pushed);
+  }
+  rec_module_close(module);
+  rec_module_close(other);
+  char command[128];
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  check(system(command) == 0, "the folder stays");
+  return checked();
+}
