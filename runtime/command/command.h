@@ -70,6 +70,9 @@ typedef struct module_request {
 // Takes -D, --dtype, --chunk and --check into the request. `defines` and `recc_words` have room for `words` many.
 bool take_module_option(words *w, module_request *request);
 
+// Takes --device host, simt or cuda, where models run, and has the library hold code for it. A failure counts as taken.
+bool take_device(words *w, module_request *request, int32_t *device);
+
 // Opens the library, or compiles the .rec file with the recc beside this program, in a folder that is gone afterwards. A
 // library that was compiled with other options than asked for, or lacks an imported recurrence, is compiled again from the
 // source that it carries. Returns 0, or the exit status after printing why not.

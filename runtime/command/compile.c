@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/command/command.h"
+#include "runtime/support/launch.h"
 #include "runtime/module.h"
 
 extern char **environ;
@@ -207,6 +208,25 @@ int open_module(const module_request *request, rec_module **module) {
   if (lacks && rec_module_knows(*module, request->name))
     status = compile_again(request, true, module);
   return status;
+}
+
+bool take_device(words *w, module_request *request, int32_t *device) {
+  static const struct {
+    const char *name, *target;
+    int32_t device;
+  } devices[] = {{"host", NULL, REC_DEVICE_HOST},
+                 {"simt", "simt", REC_DEVICE_SIMT},
+                 {"cuda", "sm_80", REC_DEVICE_CUDA}};
+  const char *name;
+  if (!take_value(w, "--device", &name)) return false;
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    if (strcmp(devices[i].name, name) != 0) continue;
+    *device = devices[i].device;
+    request->target = devices[i].target;
+    return true;
+  }
+  usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);
+  return true;
 }
 
 bool take_module_option(words *w, module_request *request) {

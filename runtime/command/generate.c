@@ -44,6 +44,8 @@ const char generate_usage[] =
     "  --checkpoint PATH     a safetensors file with the weights of the model\n"
     "  --runs DIR            where runs are kept (default: runs)\n"
     "  --threads N           threads (default: one for each processor)\n"
+    "  --device D            host (default); cuda, a GPU; simt, the GPU's code run and checked on the "
+    "CPU\n"
     "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n";
 
 enum { MOST_BYTES = 256, MOST_TOKENS = 65536, STOPPED = 130 };
@@ -82,7 +84,8 @@ static bool read_option(words *w, generate_request *r) {
   return take_value(w, "--prompt", &r->prompt) || take_value(w, "--prompt-file", &r->prompt_file) ||
          take_value(w, "--checkpoint", &r->checkpoint) || take_value(w, "--logits", &r->logits) ||
          take_value(w, "--initial-state", &r->start) || take_value(w, "--runs", &r->options.runs) ||
-         read_number(w, r) || take_module_option(w, &r->module);
+         read_number(w, r) || take_module_option(w, &r->module) ||
+         take_device(w, &r->module, &r->options.device);
 }
 
 // FILE:BLOCK, unless a file is called so.

@@ -41,33 +41,15 @@ typedef struct train_request {
   int block_count;
 } train_request;
 
-static bool take_device(words *w, train_request *r, const char *name) {
-  static const struct {
-    const char *name, *target;
-    int32_t device;
-  } devices[] = {{"host", NULL, REC_DEVICE_HOST},
-                 {"simt", "simt", REC_DEVICE_SIMT},
-                 {"cuda", "sm_80", REC_DEVICE_CUDA}};
-  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-    if (strcmp(devices[i].name, name) != 0) continue;
-    r->options.device = devices[i].device;
-    r->module.target = devices[i].target;
-    return true;
-  }
-  usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);
-  return true;
-}
-
 static bool read_option(words *w, train_request *r, bool train) {
   int64_t number;
-  const char *device;
   if (take_value(w, "--runs", &r->options.runs) || take_value(w, "--data", &r->options.data) ||
-      take_module_option(w, &r->module))
+      take_module_option(w, &r->module) ||
+      take_device(w, &r->module, &r->options.device))
     return true;
   if (take_number(w, "--threads", 1, &number))
     return r->options.threads = number < 1024 ? (int)number : 1024, true;
   if (take_number(w, "--seed", 0, &r->options.seed)) return r->options.has_seed = true;
-  if (take_value(w, "--device", &device)) return take_device(w, r, device);
   if (!train) return false;
   if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;
   if (take_number(w, "--checkpoint-seconds", 1, &number))

@@ -9,6 +9,7 @@ enum { LONGEST_WINDOW = 1024, WINDOW_BYTES = 1 << 26 };
 struct generator {
   const trained_model *of;
   const void *weights;
+  void *there;  // the weights where the model runs
   int threads;
   int64_t window;            // tokens that are read together
   executor *single, *whole;  // for one token; for a window, while a long text is read
@@ -34,6 +35,9 @@ rec_status generator_new(const trained_model *of, const void *weights, int threa
   g->logits = calloc((size_t)m->vocabulary, sizeof *g->logits);
   bool good = g->states[0] && g->states[1] && g->before && g->after && g->logits;
   rec_status status = good ? REC_OK : rec_no_memory();
+  if (!status)
+    status = compute_place(of->where, weights, m->parameter_elements * of->n->element_size,
+                           &g->there);
   if (!status) status = executor_new(m, of->kernels, of->where, 1, 1, false, &g->single);
   if (status)
     generator_free(g);
@@ -46,6 +50,7 @@ void generator_free(generator *g) {
   if (!g) return;
   executor_free(g->single);
   executor_free(g->whole);
+  if (g->there) compute_take_back(g->of->where, g->weights, g->there);
   for (int i = 0; i < 2; i++) free(g->states[i]);
   free(g->before);
   free(g->after);
@@ -83,7 +88,7 @@ static rec_status read_window(generator *g, const uint16_t *tokens, int64_t coun
              .tokens = tokens,
              .before = g->before,
              .after = g->after};
-  if (!status) status = executor_logits(x, g->weights, &s, g->logits);
+  if (!status) status = executor_logits(x, g->there, &s, g->logits);
   if (status) return status;
   g->turn = 1 - g->turn;
   g->begun = true;
