@@ -301,15 +301,13 @@ static bool in_path(const char *program) {
   return false;
 }
 
-/* The ptxas that was asked for; with --target the one in the path, whose failures cost no more than the cubin. */
-static void assemble(compilation *c) {
+/* Runs of the ptxas that was asked for, or with --target of the one in the path; NULL: none. */
+static artifact_assembly *begin_assembly(const compilation *c) {
   const char *asked = c->options->ptxas;
-  if (c->options->emit || (asked && strcmp(asked, "none") == 0)) return;
-  if (!asked && !(c->options->targets_given && in_path("ptxas"))) return;
+  if (c->options->emit || (asked && strcmp(asked, "none") == 0)) return NULL;
+  if (!asked && !(c->options->targets_given && in_path("ptxas"))) return NULL;
   unsigned targets = c->options->gpu_targets ? c->options->gpu_targets : gpu_targets(c);
-  const char *wrong = artifact_assemble(c->memory, asked ? asked : "ptxas", targets,
-                                        c->options->lines, c->gpu_object);
-  if (asked) c->failure = wrong;
+  return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines);
 }
 
 typedef VEC(const kernel *) kernel_list;
@@ -336,8 +334,13 @@ static void generate_gpu(compilation *c) {
   if (emit && strcmp(emit, "gpu-hash") == 0) options.targets = 0;
   options.text = emits_gpu_alone(c);
   options.lines = c->options->lines ? c->files : NULL;
+  artifact_assembly *cubins = begin_assembly(c);
+  if (cubins) options.made = artifact_assemble_image;
+  options.context = cubins;
   c->gpu_object = codegen_gpu_compile(c->memory, kernels->items, kernels->count, options);
-  assemble(c);
+  /* a ptxas that nobody asked for costs no more than the cubins when it fails */
+  const char *wrong = cubins ? artifact_assemble_end(cubins, c->gpu_object) : NULL;
+  if (c->options->ptxas) c->failure = wrong;
   artifact_add_images(c->memory, &c->contents, c->gpu_object);
 }
 

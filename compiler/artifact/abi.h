@@ -185,10 +185,14 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented);
  * points. */
 codegen_input artifact_contents(arena *a, const artifact *library, codegen_options options);
 
-/* Gives the images for `targets` (bits 1 << GPU_..) their cubins by running `ptxas` (a path, or a name in $PATH), all at one time; `lines`: with those of -g.
- * NULL, or one line that says why some have none. */
-const char *artifact_assemble(arena *a, const char *ptxas, unsigned targets, bool lines,
-                              codegen_gpu_object *gpu);
+/* Runs of `ptxas` (a path, or a name in $PATH) that make the cubins of the images for `targets` (bits 1 << GPU_..), side by side
+ * and while further images are made: artifact_assemble_image, to be codegen_gpu_options.made, starts one. `lines`: with those
+ * of -g. */
+typedef struct artifact_assembly artifact_assembly;
+artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines);
+void artifact_assemble_image(void *assembly, int image, const codegen_gpu_image *made);
+/* Waits, and gives the images their cubins. NULL, or one line that says why some have none. */
+const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_object *gpu);
 
 /* Adds the PTX and cubins of a library to what codegen_compile puts into it. */
 void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_object *gpu);

@@ -15,11 +15,19 @@
 
 extern char **environ;
 
-/* One run, and its files in a folder of their own. */
+/* One run, and its files. */
 typedef struct assembly {
   const char *input, *output, *said;
   pid_t process; /* 0: not started */
 } assembly;
+
+struct artifact_assembly {
+  arena *arena;
+  const char *ptxas, *folder; /* of the files; NULL: none could be made */
+  unsigned targets;
+  bool lines;
+  assembly runs[GPU_TARGET_COUNT]; /* by image */
+};
 
 static const char *folder_path(arena *a) {
   const char *where = getenv("TMPDIR");
@@ -27,15 +35,15 @@ static const char *folder_path(arena *a) {
   return mkdtemp(path);
 }
 
-static void start(arena *a, const char *ptxas, const char *folder, codegen_gpu_image *image,
-                  bool lines, assembly *run) {
-  const char *name = codegen_gpu_target_name(image->target);
-  run->input = arena_printf(a, "%s/%s.ptx", folder, name);
-  run->output = arena_printf(a, "%s/%s.cubin", folder, name);
-  run->said = arena_printf(a, "%s/%s.said", folder, name);
+static void start(const artifact_assembly *all, const codegen_gpu_image *image, assembly *run) {
+  arena *a = all->arena;
+  const char *ptxas = all->ptxas, *name = codegen_gpu_target_name(image->target);
+  run->input = arena_printf(a, "%s/%s.ptx", all->folder, name);
+  run->output = arena_printf(a, "%s/%s.cubin", all->folder, name);
+  run->said = arena_printf(a, "%s/%s.said", all->folder, name);
   if (write_file(a, run->input, image->text, strlen(image->text), false)) return;
   const char *words[] = {ptxas,      arena_printf(a, "-arch=%s", name),     "-o", run->output,
-                         run->input, lines ? "--generate-line-info" : NULL, NULL};
+                         run->input, all->lines ? "--generate-line-info" : NULL, NULL};
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -77,25 +85,38 @@ static const char *finish(arena *a, const char *ptxas, codegen_gpu_image *image,
                       line ? said : "it wrote no cubin");
 }
 
-const char *artifact_assemble(arena *a, const char *ptxas, unsigned targets, bool lines,
-                              codegen_gpu_object *gpu) {
-  targets &= ~(1u << GPU_SIMT);
-  const char *folder = folder_path(a), *wrong = NULL;
-  if (!folder) return "no folder for temporary files";
-  assembly runs[GPU_TARGET_COUNT] = {{0}};
+static bool is_wanted(const artifact_assembly *all, const codegen_gpu_image *image) {
+  return image->target != GPU_SIMT && all->targets >> image->target & 1;
+}
+
+artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines) {
+  artifact_assembly *all = ARENA_NEW(a, artifact_assembly);
+  *all = (artifact_assembly){.arena = a,
+                             .ptxas = ptxas,
+                             .folder = folder_path(a),
+                             .targets = targets,
+                             .lines = lines};
+  return all;
+}
+
+void artifact_assemble_image(void *assembly_of_all, int image, const codegen_gpu_image *made) {
+  artifact_assembly *all = assembly_of_all;
+  if (all->folder && is_wanted(all, made)) start(all, made, &all->runs[image]);
+}
+
+const char *artifact_assemble_end(artifact_assembly *all, codegen_gpu_object *gpu) {
+  const char *wrong = NULL;
+  if (!all->folder) return "no folder for temporary files";
   for (int i = 0; i < gpu->images.count; i++) {
     codegen_gpu_image *image = &gpu->images.items[i];
-    if (targets >> image->target & 1) start(a, ptxas, folder, image, lines, &runs[i]);
-  }
-  for (int i = 0; i < gpu->images.count; i++) {
-    codegen_gpu_image *image = &gpu->images.items[i];
-    if (!(targets >> image->target & 1)) continue;
-    const char *why = finish(a, ptxas, image, &runs[i]);
+    assembly *run = &all->runs[i];
+    if (!is_wanted(all, image)) continue;
+    const char *why = finish(all->arena, all->ptxas, image, run);
     if (!wrong) wrong = why;
-    unlink(runs[i].input);
-    unlink(runs[i].output);
-    unlink(runs[i].said);
+    unlink(run->input);
+    unlink(run->output);
+    unlink(run->said);
   }
-  rmdir(folder);
+  rmdir(all->folder);
   return wrong;
 }

@@ -246,6 +246,7 @@ static void make_image(arena *a, llvm_module *m, codegen_gpu_target target,
     image.object = simt_object(a, m, options.text ? &image.text : NULL);
   }
   vec_push(a, &object->images, image);
+  if (options.made) options.made(options.context, object->images.count - 1, &image);
 }
 
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,

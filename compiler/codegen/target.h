@@ -174,6 +174,9 @@ typedef struct codegen_gpu_options {
   unsigned targets;  /* bits 1 << GPU_.. */
   bool text;
   const sources *lines; /* as codegen_options.lines */
+  /* Told of each image when it is made, while others are not; or NULL. */
+  void (*made)(void *context, int image, const codegen_gpu_image *made);
+  void *context;
 } codegen_gpu_options;
 
 typedef struct codegen_gpu_object {
