@@ -16,8 +16,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +52,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -92,7 +97,7 @@ typedef struct gateloop_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
 } gateloop_forward_parameter;
-_Static_assert(sizeof(gateloop_forward_parameter) == 368, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_forward_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_forward_items(const gateloop_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -101,6 +106,11 @@ static inline int64_t gateloop_forward_items(const gateloop_forward_parameter *p
 static inline int64_t gateloop_forward_scratch_bytes(const gateloop_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_forward_ends_numbers(const gateloop_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
 }
 
 /* ---- gateloop_step ---- */
@@ -121,7 +131,7 @@ typedef struct gateloop_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } gateloop_step_parameter;
-_Static_assert(sizeof(gateloop_step_parameter) == 368, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_step_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_step_items(const gateloop_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -135,7 +145,7 @@ static inline int64_t gateloop_step_scratch_bytes(const gateloop_step_parameter 
 /* ---- gateloop_states ---- */
 
 #define GATELOOP_STATES_SYMBOL "rec_kernel_gateloop_states_gpu"
-enum { GATELOOP_STATES_THREADS = 256, GATELOOP_STATES_SHARED_BYTES = 74624, GATELOOP_STATES_CHUNK = 128 };
+enum { GATELOOP_STATES_THREADS = 256, GATELOOP_STATES_SHARED_BYTES = 70272, GATELOOP_STATES_CHUNK = 128 };
 typedef struct gateloop_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -148,7 +158,7 @@ typedef struct gateloop_states_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
 } gateloop_states_parameter;
-_Static_assert(sizeof(gateloop_states_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_states_parameter) == 320, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_states_items(const gateloop_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -157,6 +167,11 @@ static inline int64_t gateloop_states_items(const gateloop_states_parameter *par
 static inline int64_t gateloop_states_scratch_bytes(const gateloop_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_states_ends_numbers(const gateloop_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
 }
 
 /* ---- gateloop_backward ---- */
@@ -182,7 +197,7 @@ typedef struct gateloop_backward_parameter {
   rec_gpu_slot d_phase;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V,2], f32: written */
 } gateloop_backward_parameter;
-_Static_assert(sizeof(gateloop_backward_parameter) == 528, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_backward_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_backward_items(const gateloop_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -191,6 +206,73 @@ static inline int64_t gateloop_backward_items(const gateloop_backward_parameter 
 static inline int64_t gateloop_backward_scratch_bytes(const gateloop_backward_parameter *parameter) {
   (void)parameter;
   return 351808;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_backward_ends_numbers(const gateloop_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+}
+
+/* ---- gateloop_part ---- */
+
+#define GATELOOP_PART_SYMBOL "rec_kernel_gateloop_states_gpu"
+enum { GATELOOP_PART_THREADS = 256, GATELOOP_PART_SHARED_BYTES = 70272, GATELOOP_PART_CHUNK = 128 };
+typedef struct gateloop_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+} gateloop_part_parameter;
+_Static_assert(sizeof(gateloop_part_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gateloop_part_items(const gateloop_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gateloop_part_scratch_bytes(const gateloop_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_part_ends_numbers(const gateloop_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+}
+
+/* ---- gateloop_part_backward ---- */
+
+#define GATELOOP_PART_BACKWARD_SYMBOL "rec_kernel_gateloop_part_backward_gpu"
+enum { GATELOOP_PART_BACKWARD_THREADS = 256, GATELOOP_PART_BACKWARD_SHARED_BYTES = 72320 };
+typedef struct gateloop_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gateloop_part_backward_parameter;
+_Static_assert(sizeof(gateloop_part_backward_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gateloop_part_backward_items(const gateloop_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gateloop_part_backward_scratch_bytes(const gateloop_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_part_backward_ends_numbers(const gateloop_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
 }
 
 /* ---- gateloop_backward_large ---- */
@@ -216,7 +298,7 @@ typedef struct gateloop_backward_large_parameter {
   rec_gpu_slot d_phase;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V,2], f32: written */
 } gateloop_backward_large_parameter;
-_Static_assert(sizeof(gateloop_backward_large_parameter) == 528, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_backward_large_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_backward_large_items(const gateloop_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -225,6 +307,11 @@ static inline int64_t gateloop_backward_large_items(const gateloop_backward_larg
 static inline int64_t gateloop_backward_large_scratch_bytes(const gateloop_backward_large_parameter *parameter) {
   (void)parameter;
   return 262208;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_backward_large_ends_numbers(const gateloop_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
 }
 
 #endif

@@ -16,8 +16,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +52,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -91,7 +96,7 @@ typedef struct gla_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } gla_forward_parameter;
-_Static_assert(sizeof(gla_forward_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(gla_forward_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_forward_items(const gla_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -100,6 +105,11 @@ static inline int64_t gla_forward_items(const gla_forward_parameter *parameter) 
 static inline int64_t gla_forward_scratch_bytes(const gla_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_forward_ends_numbers(const gla_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- gla_step ---- */
@@ -119,7 +129,7 @@ typedef struct gla_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } gla_step_parameter;
-_Static_assert(sizeof(gla_step_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(gla_step_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_step_items(const gla_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -133,7 +143,7 @@ static inline int64_t gla_step_scratch_bytes(const gla_step_parameter *parameter
 /* ---- gla_states ---- */
 
 #define GLA_STATES_SYMBOL "rec_kernel_gla_states_gpu"
-enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 57728, GLA_STATES_CHUNK = 128 };
+enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 57984, GLA_STATES_CHUNK = 128 };
 typedef struct gla_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -145,7 +155,7 @@ typedef struct gla_states_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } gla_states_parameter;
-_Static_assert(sizeof(gla_states_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(gla_states_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_states_items(const gla_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -154,6 +164,11 @@ static inline int64_t gla_states_items(const gla_states_parameter *parameter) {
 static inline int64_t gla_states_scratch_bytes(const gla_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_states_ends_numbers(const gla_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- gla_backward ---- */
@@ -177,7 +192,7 @@ typedef struct gla_backward_parameter {
   rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } gla_backward_parameter;
-_Static_assert(sizeof(gla_backward_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(gla_backward_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_backward_items(const gla_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -186,6 +201,71 @@ static inline int64_t gla_backward_items(const gla_backward_parameter *parameter
 static inline int64_t gla_backward_scratch_bytes(const gla_backward_parameter *parameter) {
   (void)parameter;
   return 278592;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_backward_ends_numbers(const gla_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- gla_part ---- */
+
+#define GLA_PART_SYMBOL "rec_kernel_gla_states_gpu"
+enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 57984, GLA_PART_CHUNK = 128 };
+typedef struct gla_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gla_part_parameter;
+_Static_assert(sizeof(gla_part_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_part_items(const gla_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_part_scratch_bytes(const gla_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_part_ends_numbers(const gla_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- gla_part_backward ---- */
+
+#define GLA_PART_BACKWARD_SYMBOL "rec_kernel_gla_part_backward_gpu"
+enum { GLA_PART_BACKWARD_THREADS = 256, GLA_PART_BACKWARD_SHARED_BYTES = 60032 };
+typedef struct gla_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gla_part_backward_parameter;
+_Static_assert(sizeof(gla_part_backward_parameter) == 224, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_part_backward_items(const gla_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_part_backward_scratch_bytes(const gla_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_part_backward_ends_numbers(const gla_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- gla_forward_large ---- */
@@ -205,7 +285,7 @@ typedef struct gla_forward_large_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } gla_forward_large_parameter;
-_Static_assert(sizeof(gla_forward_large_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(gla_forward_large_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_forward_large_items(const gla_forward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -215,11 +295,16 @@ static inline int64_t gla_forward_large_scratch_bytes(const gla_forward_large_pa
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_forward_large_ends_numbers(const gla_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
 
 /* ---- gla_states_large ---- */
 
 #define GLA_STATES_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
-enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 82304, GLA_STATES_LARGE_CHUNK = 128 };
+enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 82560, GLA_STATES_LARGE_CHUNK = 128 };
 typedef struct gla_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -231,7 +316,7 @@ typedef struct gla_states_large_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } gla_states_large_parameter;
-_Static_assert(sizeof(gla_states_large_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(gla_states_large_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_states_large_items(const gla_states_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -240,6 +325,11 @@ static inline int64_t gla_states_large_items(const gla_states_large_parameter *p
 static inline int64_t gla_states_large_scratch_bytes(const gla_states_large_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_states_large_ends_numbers(const gla_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- gla_backward_large ---- */
@@ -263,7 +353,7 @@ typedef struct gla_backward_large_parameter {
   rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } gla_backward_large_parameter;
-_Static_assert(sizeof(gla_backward_large_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(gla_backward_large_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_backward_large_items(const gla_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -272,6 +362,71 @@ static inline int64_t gla_backward_large_items(const gla_backward_large_paramete
 static inline int64_t gla_backward_large_scratch_bytes(const gla_backward_large_parameter *parameter) {
   (void)parameter;
   return 131136;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_backward_large_ends_numbers(const gla_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- gla_part_large ---- */
+
+#define GLA_PART_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
+enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 82560, GLA_PART_LARGE_CHUNK = 128 };
+typedef struct gla_part_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gla_part_large_parameter;
+_Static_assert(sizeof(gla_part_large_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_part_large_items(const gla_part_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_part_large_scratch_bytes(const gla_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_part_large_ends_numbers(const gla_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- gla_part_backward_large ---- */
+
+#define GLA_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_part_backward_large_gpu"
+enum { GLA_PART_BACKWARD_LARGE_THREADS = 256, GLA_PART_BACKWARD_LARGE_SHARED_BYTES = 86656 };
+typedef struct gla_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gla_part_backward_large_parameter;
+_Static_assert(sizeof(gla_part_backward_large_parameter) == 224, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_part_backward_large_items(const gla_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_part_backward_large_scratch_bytes(const gla_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gla_part_backward_large_ends_numbers(const gla_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 #endif

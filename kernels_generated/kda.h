@@ -16,8 +16,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +52,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -94,7 +99,7 @@ typedef struct kda_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } kda_forward_parameter;
-_Static_assert(sizeof(kda_forward_parameter) == 432, "as the kernel reads it");
+_Static_assert(sizeof(kda_forward_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_forward_items(const kda_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -125,7 +130,7 @@ typedef struct kda_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } kda_step_parameter;
-_Static_assert(sizeof(kda_step_parameter) == 432, "as the kernel reads it");
+_Static_assert(sizeof(kda_step_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_step_items(const kda_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -154,7 +159,7 @@ typedef struct kda_states_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } kda_states_parameter;
-_Static_assert(sizeof(kda_states_parameter) == 368, "as the kernel reads it");
+_Static_assert(sizeof(kda_states_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_states_items(const kda_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -192,7 +197,7 @@ typedef struct kda_backward_parameter {
   rec_gpu_slot d_dt_bias;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } kda_backward_parameter;
-_Static_assert(sizeof(kda_backward_parameter) == 656, "as the kernel reads it");
+_Static_assert(sizeof(kda_backward_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_backward_items(const kda_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -240,7 +245,7 @@ typedef struct kda_backward_large_parameter {
   rec_gpu_slot d_dt_bias;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } kda_backward_large_parameter;
-_Static_assert(sizeof(kda_backward_large_parameter) == 656, "as the kernel reads it");
+_Static_assert(sizeof(kda_backward_large_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_backward_large_items(const kda_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

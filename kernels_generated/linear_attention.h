@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -89,7 +94,7 @@ typedef struct linear_attention_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } linear_attention_forward_parameter;
-_Static_assert(sizeof(linear_attention_forward_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_forward_parameter) == 320, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_forward_items(const linear_attention_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -98,6 +103,11 @@ static inline int64_t linear_attention_forward_items(const linear_attention_forw
 static inline int64_t linear_attention_forward_scratch_bytes(const linear_attention_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_forward_ends_numbers(const linear_attention_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
 }
 
 /* ---- linear_attention_step ---- */
@@ -116,7 +126,7 @@ typedef struct linear_attention_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } linear_attention_step_parameter;
-_Static_assert(sizeof(linear_attention_step_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_step_parameter) == 320, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_step_items(const linear_attention_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -130,7 +140,7 @@ static inline int64_t linear_attention_step_scratch_bytes(const linear_attention
 /* ---- linear_attention_states ---- */
 
 #define LINEAR_ATTENTION_STATES_SYMBOL "rec_kernel_linear_attention_states_gpu"
-enum { LINEAR_ATTENTION_STATES_THREADS = 256, LINEAR_ATTENTION_STATES_SHARED_BYTES = 24704, LINEAR_ATTENTION_STATES_CHUNK = 128 };
+enum { LINEAR_ATTENTION_STATES_THREADS = 256, LINEAR_ATTENTION_STATES_SHARED_BYTES = 24960, LINEAR_ATTENTION_STATES_CHUNK = 128 };
 typedef struct linear_attention_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -141,7 +151,7 @@ typedef struct linear_attention_states_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } linear_attention_states_parameter;
-_Static_assert(sizeof(linear_attention_states_parameter) == 240, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_states_parameter) == 256, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_states_items(const linear_attention_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -150,6 +160,11 @@ static inline int64_t linear_attention_states_items(const linear_attention_state
 static inline int64_t linear_attention_states_scratch_bytes(const linear_attention_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_states_ends_numbers(const linear_attention_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
 }
 
 /* ---- linear_attention_backward ---- */
@@ -171,7 +186,7 @@ typedef struct linear_attention_backward_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } linear_attention_backward_parameter;
-_Static_assert(sizeof(linear_attention_backward_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_backward_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_backward_items(const linear_attention_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -180,6 +195,69 @@ static inline int64_t linear_attention_backward_items(const linear_attention_bac
 static inline int64_t linear_attention_backward_scratch_bytes(const linear_attention_backward_parameter *parameter) {
   (void)parameter;
   return 131136;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_backward_ends_numbers(const linear_attention_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+}
+
+/* ---- linear_attention_part ---- */
+
+#define LINEAR_ATTENTION_PART_SYMBOL "rec_kernel_linear_attention_states_gpu"
+enum { LINEAR_ATTENTION_PART_THREADS = 256, LINEAR_ATTENTION_PART_SHARED_BYTES = 24960, LINEAR_ATTENTION_PART_CHUNK = 128 };
+typedef struct linear_attention_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} linear_attention_part_parameter;
+_Static_assert(sizeof(linear_attention_part_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t linear_attention_part_items(const linear_attention_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t linear_attention_part_scratch_bytes(const linear_attention_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_part_ends_numbers(const linear_attention_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+}
+
+/* ---- linear_attention_part_backward ---- */
+
+#define LINEAR_ATTENTION_PART_BACKWARD_SYMBOL "rec_kernel_linear_attention_part_backward_gpu"
+enum { LINEAR_ATTENTION_PART_BACKWARD_THREADS = 256, LINEAR_ATTENTION_PART_BACKWARD_SHARED_BYTES = 26880 };
+typedef struct linear_attention_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} linear_attention_part_backward_parameter;
+_Static_assert(sizeof(linear_attention_part_backward_parameter) == 192, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t linear_attention_part_backward_items(const linear_attention_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t linear_attention_part_backward_scratch_bytes(const linear_attention_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_part_backward_ends_numbers(const linear_attention_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
 }
 
 /* ---- normalized_linear_attention_forward ---- */
@@ -200,7 +278,7 @@ typedef struct normalized_linear_attention_forward_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
 } normalized_linear_attention_forward_parameter;
-_Static_assert(sizeof(normalized_linear_attention_forward_parameter) == 368, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_forward_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_forward_items(const normalized_linear_attention_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -209,6 +287,11 @@ static inline int64_t normalized_linear_attention_forward_items(const normalized
 static inline int64_t normalized_linear_attention_forward_scratch_bytes(const normalized_linear_attention_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_forward_ends_numbers(const normalized_linear_attention_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
 }
 
 /* ---- normalized_linear_attention_step ---- */
@@ -229,7 +312,7 @@ typedef struct normalized_linear_attention_step_parameter {
   rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } normalized_linear_attention_step_parameter;
-_Static_assert(sizeof(normalized_linear_attention_step_parameter) == 368, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_step_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_step_items(const normalized_linear_attention_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -243,7 +326,7 @@ static inline int64_t normalized_linear_attention_step_scratch_bytes(const norma
 /* ---- normalized_linear_attention_states ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_STATES_SYMBOL "rec_kernel_normalized_linear_attention_states_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_STATES_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_STATES_SHARED_BYTES = 25216, NORMALIZED_LINEAR_ATTENTION_STATES_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_STATES_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_STATES_SHARED_BYTES = 25472, NORMALIZED_LINEAR_ATTENTION_STATES_CHUNK = 128 };
 typedef struct normalized_linear_attention_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -256,7 +339,7 @@ typedef struct normalized_linear_attention_states_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
 } normalized_linear_attention_states_parameter;
-_Static_assert(sizeof(normalized_linear_attention_states_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_states_parameter) == 320, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_states_items(const normalized_linear_attention_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -265,6 +348,11 @@ static inline int64_t normalized_linear_attention_states_items(const normalized_
 static inline int64_t normalized_linear_attention_states_scratch_bytes(const normalized_linear_attention_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_states_ends_numbers(const normalized_linear_attention_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
 }
 
 /* ---- normalized_linear_attention_backward ---- */
@@ -288,7 +376,7 @@ typedef struct normalized_linear_attention_backward_parameter {
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot d_h0_z;  /* [batch,H,K], f32: written */
 } normalized_linear_attention_backward_parameter;
-_Static_assert(sizeof(normalized_linear_attention_backward_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_backward_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_backward_items(const normalized_linear_attention_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -297,6 +385,38 @@ static inline int64_t normalized_linear_attention_backward_items(const normalize
 static inline int64_t normalized_linear_attention_backward_scratch_bytes(const normalized_linear_attention_backward_parameter *parameter) {
   (void)parameter;
   return 133184;
+}
+
+/* ---- normalized_linear_attention_part ---- */
+
+#define NORMALIZED_LINEAR_ATTENTION_PART_SYMBOL "rec_kernel_normalized_linear_attention_states_gpu"
+enum { NORMALIZED_LINEAR_ATTENTION_PART_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_SHARED_BYTES = 25472, NORMALIZED_LINEAR_ATTENTION_PART_CHUNK = 128 };
+typedef struct normalized_linear_attention_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot h0_z;  /* [batch,H,K], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
+} normalized_linear_attention_part_parameter;
+_Static_assert(sizeof(normalized_linear_attention_part_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t normalized_linear_attention_part_items(const normalized_linear_attention_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t normalized_linear_attention_part_scratch_bytes(const normalized_linear_attention_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_part_ends_numbers(const normalized_linear_attention_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
 }
 
 #endif

@@ -16,8 +16,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +52,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -96,7 +101,7 @@ typedef struct lru_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
 } lru_forward_parameter;
-_Static_assert(sizeof(lru_forward_parameter) == 496, "as the kernel reads it");
+_Static_assert(sizeof(lru_forward_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_forward_items(const lru_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -105,6 +110,11 @@ static inline int64_t lru_forward_items(const lru_forward_parameter *parameter) 
 static inline int64_t lru_forward_scratch_bytes(const lru_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lru_forward_ends_numbers(const lru_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N;
 }
 
 /* ---- lru_step ---- */
@@ -129,7 +139,7 @@ typedef struct lru_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
 } lru_step_parameter;
-_Static_assert(sizeof(lru_step_parameter) == 496, "as the kernel reads it");
+_Static_assert(sizeof(lru_step_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_step_items(const lru_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -143,7 +153,7 @@ static inline int64_t lru_step_scratch_bytes(const lru_step_parameter *parameter
 /* ---- lru_states ---- */
 
 #define LRU_STATES_SYMBOL "rec_kernel_lru_states_gpu"
-enum { LRU_STATES_THREADS = 256, LRU_STATES_SHARED_BYTES = 45568, LRU_STATES_CHUNK = 128 };
+enum { LRU_STATES_THREADS = 256, LRU_STATES_SHARED_BYTES = 46080, LRU_STATES_CHUNK = 128 };
 typedef struct lru_states_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -158,7 +168,7 @@ typedef struct lru_states_parameter {
   rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
 } lru_states_parameter;
-_Static_assert(sizeof(lru_states_parameter) == 368, "as the kernel reads it");
+_Static_assert(sizeof(lru_states_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_states_items(const lru_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -167,6 +177,11 @@ static inline int64_t lru_states_items(const lru_states_parameter *parameter) {
 static inline int64_t lru_states_scratch_bytes(const lru_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lru_states_ends_numbers(const lru_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N;
 }
 
 /* ---- lru_backward ---- */
@@ -200,7 +215,7 @@ typedef struct lru_backward_parameter {
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,N,2], f32: written */
 } lru_backward_parameter;
-_Static_assert(sizeof(lru_backward_parameter) == 784, "as the kernel reads it");
+_Static_assert(sizeof(lru_backward_parameter) == 800, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_backward_items(const lru_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -209,6 +224,11 @@ static inline int64_t lru_backward_items(const lru_backward_parameter *parameter
 static inline int64_t lru_backward_scratch_bytes(const lru_backward_parameter *parameter) {
   (void)parameter;
   return 128448;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lru_backward_ends_numbers(const lru_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N;
 }
 /* Copies of d_nu_log for rec_gpu_sum to add up. */
 static inline int64_t lru_backward_copies_d_nu_log(const lru_backward_parameter *parameter) {
@@ -251,6 +271,71 @@ static inline int64_t lru_backward_copies_d_D(const lru_backward_parameter *para
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 
+/* ---- lru_part ---- */
+
+#define LRU_PART_SYMBOL "rec_kernel_lru_states_gpu"
+enum { LRU_PART_THREADS = 256, LRU_PART_SHARED_BYTES = 46080, LRU_PART_CHUNK = 128 };
+typedef struct lru_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t N;  /* 64 */
+  int64_t W;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot nu_log;  /* [N], f32 */
+  rec_gpu_slot theta_log;  /* [N], f32 */
+  rec_gpu_slot gamma_log;  /* [N], f32 */
+  rec_gpu_slot B_re;  /* [N,H], f32 */
+  rec_gpu_slot B_im;  /* [N,H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
+} lru_part_parameter;
+_Static_assert(sizeof(lru_part_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lru_part_items(const lru_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lru_part_scratch_bytes(const lru_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lru_part_ends_numbers(const lru_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N;
+}
+
+/* ---- lru_part_backward ---- */
+
+#define LRU_PART_BACKWARD_SYMBOL "rec_kernel_lru_part_backward_gpu"
+enum { LRU_PART_BACKWARD_THREADS = 256, LRU_PART_BACKWARD_SHARED_BYTES = 31744 };
+typedef struct lru_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t N;  /* 64 */
+  int64_t W;  /* 64 */
+  rec_gpu_slot nu_log;  /* [N], f32 */
+  rec_gpu_slot theta_log;  /* [N], f32 */
+  rec_gpu_slot C_re;  /* [W,N], f32 */
+  rec_gpu_slot C_im;  /* [W,N], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
+} lru_part_backward_parameter;
+_Static_assert(sizeof(lru_part_backward_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lru_part_backward_items(const lru_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lru_part_backward_scratch_bytes(const lru_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lru_part_backward_ends_numbers(const lru_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N;
+}
+
 /* ---- lru_backward_large ---- */
 
 #define LRU_BACKWARD_LARGE_SYMBOL "rec_kernel_lru_backward_large_gpu"
@@ -282,7 +367,7 @@ typedef struct lru_backward_large_parameter {
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,N,2], f32: written */
 } lru_backward_large_parameter;
-_Static_assert(sizeof(lru_backward_large_parameter) == 784, "as the kernel reads it");
+_Static_assert(sizeof(lru_backward_large_parameter) == 800, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_backward_large_items(const lru_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -291,6 +376,11 @@ static inline int64_t lru_backward_large_items(const lru_backward_large_paramete
 static inline int64_t lru_backward_large_scratch_bytes(const lru_backward_large_parameter *parameter) {
   (void)parameter;
   return 4160;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lru_backward_large_ends_numbers(const lru_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N;
 }
 /* Copies of d_nu_log for rec_gpu_sum to add up. */
 static inline int64_t lru_backward_large_copies_d_nu_log(const lru_backward_large_parameter *parameter) {

@@ -16,8 +16,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +52,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -93,7 +98,7 @@ typedef struct selective_scan_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_forward_parameter;
-_Static_assert(sizeof(selective_scan_forward_parameter) == 424, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_forward_parameter) == 440, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_forward_items(const selective_scan_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -102,6 +107,11 @@ static inline int64_t selective_scan_forward_items(const selective_scan_forward_
 static inline int64_t selective_scan_forward_scratch_bytes(const selective_scan_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t selective_scan_forward_ends_numbers(const selective_scan_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
 }
 
 /* ---- selective_scan_step ---- */
@@ -123,7 +133,7 @@ typedef struct selective_scan_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_step_parameter;
-_Static_assert(sizeof(selective_scan_step_parameter) == 424, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_step_parameter) == 440, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_step_items(const selective_scan_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -132,6 +142,11 @@ static inline int64_t selective_scan_step_items(const selective_scan_step_parame
 static inline int64_t selective_scan_step_scratch_bytes(const selective_scan_step_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t selective_scan_step_ends_numbers(const selective_scan_step_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
 }
 
 /* ---- selective_scan_states ---- */
@@ -153,7 +168,7 @@ typedef struct selective_scan_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_states_parameter;
-_Static_assert(sizeof(selective_scan_states_parameter) == 424, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_states_parameter) == 440, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_states_items(const selective_scan_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -162,6 +177,11 @@ static inline int64_t selective_scan_states_items(const selective_scan_states_pa
 static inline int64_t selective_scan_states_scratch_bytes(const selective_scan_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t selective_scan_states_ends_numbers(const selective_scan_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
 }
 
 /* ---- selective_scan_backward ---- */
@@ -190,7 +210,7 @@ typedef struct selective_scan_backward_parameter {
   rec_gpu_slot d_D;  /* [E], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,E,N], f32: written */
 } selective_scan_backward_parameter;
-_Static_assert(sizeof(selective_scan_backward_parameter) == 648, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_backward_parameter) == 664, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_backward_items(const selective_scan_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -199,6 +219,11 @@ static inline int64_t selective_scan_backward_items(const selective_scan_backwar
 static inline int64_t selective_scan_backward_scratch_bytes(const selective_scan_backward_parameter *parameter) {
   (void)parameter;
   return 65600;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t selective_scan_backward_ends_numbers(const selective_scan_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
 static inline int64_t selective_scan_backward_copies_d_B(const selective_scan_backward_parameter *parameter) {
@@ -224,6 +249,68 @@ static inline int64_t selective_scan_backward_copies_d_dt_bias(const selective_s
 static inline int64_t selective_scan_backward_copies_d_D(const selective_scan_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- selective_scan_part ---- */
+
+#define SELECTIVE_SCAN_PART_SYMBOL "rec_kernel_selective_scan_part_gpu"
+enum { SELECTIVE_SCAN_PART_THREADS = 128, SELECTIVE_SCAN_PART_SHARED_BYTES = 0, SELECTIVE_SCAN_PART_CHUNK = 8 };
+typedef struct selective_scan_part_parameter {
+  rec_gpu_frame frame;
+  int64_t E;
+  int64_t N;  /* 16 */
+  rec_gpu_slot x;  /* [batch,time,E], f32 */
+  rec_gpu_slot dt;  /* [batch,time,E], f32 */
+  rec_gpu_slot B;  /* [batch,time,N], f32 */
+  rec_gpu_slot A_log;  /* [E,N], f32 */
+  rec_gpu_slot dt_bias;  /* [E], f32 */
+  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
+} selective_scan_part_parameter;
+_Static_assert(sizeof(selective_scan_part_parameter) == 344, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t selective_scan_part_items(const selective_scan_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t selective_scan_part_scratch_bytes(const selective_scan_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t selective_scan_part_ends_numbers(const selective_scan_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
+}
+
+/* ---- selective_scan_part_backward ---- */
+
+#define SELECTIVE_SCAN_PART_BACKWARD_SYMBOL "rec_kernel_selective_scan_part_backward_gpu"
+enum { SELECTIVE_SCAN_PART_BACKWARD_THREADS = 128, SELECTIVE_SCAN_PART_BACKWARD_SHARED_BYTES = 0 };
+typedef struct selective_scan_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t E;
+  int64_t N;  /* 16 */
+  rec_gpu_slot dt;  /* [batch,time,E], f32 */
+  rec_gpu_slot C;  /* [batch,time,N], f32 */
+  rec_gpu_slot A_log;  /* [E,N], f32 */
+  rec_gpu_slot dt_bias;  /* [E], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,E], f32 */
+} selective_scan_part_backward_parameter;
+_Static_assert(sizeof(selective_scan_part_backward_parameter) == 280, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t selective_scan_part_backward_items(const selective_scan_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t selective_scan_part_backward_scratch_bytes(const selective_scan_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t selective_scan_part_backward_ends_numbers(const selective_scan_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
 }
 
 /* ---- selective_scan_backward_large ---- */
@@ -252,7 +339,7 @@ typedef struct selective_scan_backward_large_parameter {
   rec_gpu_slot d_D;  /* [E], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,E,N], f32: written */
 } selective_scan_backward_large_parameter;
-_Static_assert(sizeof(selective_scan_backward_large_parameter) == 648, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_backward_large_parameter) == 664, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_backward_large_items(const selective_scan_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -261,6 +348,11 @@ static inline int64_t selective_scan_backward_large_items(const selective_scan_b
 static inline int64_t selective_scan_backward_large_scratch_bytes(const selective_scan_backward_large_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t selective_scan_backward_large_ends_numbers(const selective_scan_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
 static inline int64_t selective_scan_backward_large_copies_d_B(const selective_scan_backward_large_parameter *parameter) {

@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -94,7 +99,7 @@ typedef struct ssd_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
 } ssd_forward_parameter;
-_Static_assert(sizeof(ssd_forward_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(ssd_forward_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_forward_items(const ssd_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -103,6 +108,11 @@ static inline int64_t ssd_forward_items(const ssd_forward_parameter *parameter) 
 static inline int64_t ssd_forward_scratch_bytes(const ssd_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_forward_ends_numbers(const ssd_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_step ---- */
@@ -126,7 +136,7 @@ typedef struct ssd_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
 } ssd_step_parameter;
-_Static_assert(sizeof(ssd_step_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(ssd_step_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_step_items(const ssd_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -140,7 +150,7 @@ static inline int64_t ssd_step_scratch_bytes(const ssd_step_parameter *parameter
 /* ---- ssd_states ---- */
 
 #define SSD_STATES_SYMBOL "rec_kernel_ssd_states_gpu"
-enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 47744, SSD_STATES_CHUNK = 128 };
+enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 47872, SSD_STATES_CHUNK = 128 };
 typedef struct ssd_states_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -155,7 +165,7 @@ typedef struct ssd_states_parameter {
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
 } ssd_states_parameter;
-_Static_assert(sizeof(ssd_states_parameter) == 344, "as the kernel reads it");
+_Static_assert(sizeof(ssd_states_parameter) == 360, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_states_items(const ssd_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -164,6 +174,11 @@ static inline int64_t ssd_states_items(const ssd_states_parameter *parameter) {
 static inline int64_t ssd_states_scratch_bytes(const ssd_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_states_ends_numbers(const ssd_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_backward ---- */
@@ -194,7 +209,7 @@ typedef struct ssd_backward_parameter {
   rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
 } ssd_backward_parameter;
-_Static_assert(sizeof(ssd_backward_parameter) == 664, "as the kernel reads it");
+_Static_assert(sizeof(ssd_backward_parameter) == 680, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_backward_items(const ssd_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * ((parameter->R + 3) / 4);
@@ -203,6 +218,11 @@ static inline int64_t ssd_backward_items(const ssd_backward_parameter *parameter
 static inline int64_t ssd_backward_scratch_bytes(const ssd_backward_parameter *parameter) {
   (void)parameter;
   return 1196864;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_backward_ends_numbers(const ssd_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
 static inline int64_t ssd_backward_copies_d_B(const ssd_backward_parameter *parameter) {
@@ -228,6 +248,72 @@ static inline int64_t ssd_backward_copies_d_dt_bias(const ssd_backward_parameter
 static inline int64_t ssd_backward_copies_d_D(const ssd_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- ssd_part ---- */
+
+#define SSD_PART_SYMBOL "rec_kernel_ssd_states_gpu"
+enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 47872, SSD_PART_CHUNK = 128 };
+typedef struct ssd_part_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+} ssd_part_parameter;
+_Static_assert(sizeof(ssd_part_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_part_items(const ssd_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_part_scratch_bytes(const ssd_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_part_ends_numbers(const ssd_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_part_backward ---- */
+
+#define SSD_PART_BACKWARD_SYMBOL "rec_kernel_ssd_part_backward_gpu"
+enum { SSD_PART_BACKWARD_THREADS = 256, SSD_PART_BACKWARD_SHARED_BYTES = 49792 };
+typedef struct ssd_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+} ssd_part_backward_parameter;
+_Static_assert(sizeof(ssd_part_backward_parameter) == 296, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_part_backward_items(const ssd_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_part_backward_scratch_bytes(const ssd_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_part_backward_ends_numbers(const ssd_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
 }
 
 #endif

@@ -16,8 +16,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +52,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -102,7 +107,7 @@ typedef struct mamba3_forward_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_forward_parameter;
-_Static_assert(sizeof(mamba3_forward_parameter) == 688, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_forward_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_forward_items(const mamba3_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -141,7 +146,7 @@ typedef struct mamba3_step_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_step_parameter;
-_Static_assert(sizeof(mamba3_step_parameter) == 688, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_step_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_step_items(const mamba3_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -176,7 +181,7 @@ typedef struct mamba3_states_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_states_parameter;
-_Static_assert(sizeof(mamba3_states_parameter) == 560, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_states_parameter) == 576, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_states_items(const mamba3_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -226,7 +231,7 @@ typedef struct mamba3_backward_parameter {
   rec_gpu_slot d_h0_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot d_h0_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_backward_parameter;
-_Static_assert(sizeof(mamba3_backward_parameter) == 1040, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_backward_parameter) == 1056, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_backward_items(const mamba3_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -275,7 +280,7 @@ typedef struct mamba3_forward_large_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_forward_large_parameter;
-_Static_assert(sizeof(mamba3_forward_large_parameter) == 688, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_forward_large_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_forward_large_items(const mamba3_forward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -325,7 +330,7 @@ typedef struct mamba3_backward_large_parameter {
   rec_gpu_slot d_h0_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot d_h0_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_backward_large_parameter;
-_Static_assert(sizeof(mamba3_backward_large_parameter) == 1040, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_backward_large_parameter) == 1056, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_backward_large_items(const mamba3_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

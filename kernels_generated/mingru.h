@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -86,7 +91,7 @@ typedef struct mingru_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } mingru_forward_parameter;
-_Static_assert(sizeof(mingru_forward_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(mingru_forward_parameter) == 272, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_forward_items(const mingru_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -95,6 +100,11 @@ static inline int64_t mingru_forward_items(const mingru_forward_parameter *param
 static inline int64_t mingru_forward_scratch_bytes(const mingru_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mingru_forward_ends_numbers(const mingru_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- mingru_step ---- */
@@ -110,7 +120,7 @@ typedef struct mingru_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } mingru_step_parameter;
-_Static_assert(sizeof(mingru_step_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(mingru_step_parameter) == 272, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_step_items(const mingru_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -119,6 +129,11 @@ static inline int64_t mingru_step_items(const mingru_step_parameter *parameter) 
 static inline int64_t mingru_step_scratch_bytes(const mingru_step_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mingru_step_ends_numbers(const mingru_step_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- mingru_states ---- */
@@ -134,7 +149,7 @@ typedef struct mingru_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } mingru_states_parameter;
-_Static_assert(sizeof(mingru_states_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(mingru_states_parameter) == 272, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_states_items(const mingru_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -143,6 +158,11 @@ static inline int64_t mingru_states_items(const mingru_states_parameter *paramet
 static inline int64_t mingru_states_scratch_bytes(const mingru_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mingru_states_ends_numbers(const mingru_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- mingru_backward ---- */
@@ -160,7 +180,7 @@ typedef struct mingru_backward_parameter {
   rec_gpu_slot d_h0_h;  /* [batch,D], f32: written */
   rec_gpu_slot gate;  /* [batch,time,D], f32 */
 } mingru_backward_parameter;
-_Static_assert(sizeof(mingru_backward_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(mingru_backward_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_backward_items(const mingru_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -169,6 +189,65 @@ static inline int64_t mingru_backward_items(const mingru_backward_parameter *par
 static inline int64_t mingru_backward_scratch_bytes(const mingru_backward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mingru_backward_ends_numbers(const mingru_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
+}
+
+/* ---- mingru_part ---- */
+
+#define MINGRU_PART_SYMBOL "rec_kernel_mingru_part_gpu"
+enum { MINGRU_PART_THREADS = 128, MINGRU_PART_SHARED_BYTES = 0, MINGRU_PART_CHUNK = 8 };
+typedef struct mingru_part_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot c;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
+  rec_gpu_slot hT_h;  /* [batch,D], f32: written */
+} mingru_part_parameter;
+_Static_assert(sizeof(mingru_part_parameter) == 240, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mingru_part_items(const mingru_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mingru_part_scratch_bytes(const mingru_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mingru_part_ends_numbers(const mingru_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
+}
+
+/* ---- mingru_part_backward ---- */
+
+#define MINGRU_PART_BACKWARD_SYMBOL "rec_kernel_mingru_part_backward_gpu"
+enum { MINGRU_PART_BACKWARD_THREADS = 128, MINGRU_PART_BACKWARD_SHARED_BYTES = 0 };
+typedef struct mingru_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
+} mingru_part_backward_parameter;
+_Static_assert(sizeof(mingru_part_backward_parameter) == 176, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mingru_part_backward_items(const mingru_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mingru_part_backward_scratch_bytes(const mingru_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mingru_part_backward_ends_numbers(const mingru_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 #endif

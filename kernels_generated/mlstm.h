@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -95,7 +100,7 @@ typedef struct mlstm_forward_parameter {
   rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
   rec_gpu_slot hT_m;  /* [batch,H], f32: written */
 } mlstm_forward_parameter;
-_Static_assert(sizeof(mlstm_forward_parameter) == 496, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_forward_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_forward_items(const mlstm_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -128,7 +133,7 @@ typedef struct mlstm_step_parameter {
   rec_gpu_slot hT_m;  /* [batch,H], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } mlstm_step_parameter;
-_Static_assert(sizeof(mlstm_step_parameter) == 496, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_step_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_step_items(const mlstm_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -159,7 +164,7 @@ typedef struct mlstm_states_parameter {
   rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
   rec_gpu_slot hT_m;  /* [batch,H], f32: written */
 } mlstm_states_parameter;
-_Static_assert(sizeof(mlstm_states_parameter) == 432, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_states_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_states_items(const mlstm_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -197,7 +202,7 @@ typedef struct mlstm_backward_parameter {
   rec_gpu_slot d_h0_m;  /* [batch,H], f32: written */
   rec_gpu_slot d_hT_m;  /* [batch,H], f32 */
 } mlstm_backward_parameter;
-_Static_assert(sizeof(mlstm_backward_parameter) == 656, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_backward_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_backward_items(const mlstm_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -87,7 +92,7 @@ typedef struct qrnn_forward_parameter {
   rec_gpu_slot hT_c;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } qrnn_forward_parameter;
-_Static_assert(sizeof(qrnn_forward_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_forward_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_forward_items(const qrnn_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -96,6 +101,11 @@ static inline int64_t qrnn_forward_items(const qrnn_forward_parameter *parameter
 static inline int64_t qrnn_forward_scratch_bytes(const qrnn_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t qrnn_forward_ends_numbers(const qrnn_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- qrnn_step ---- */
@@ -112,7 +122,7 @@ typedef struct qrnn_step_parameter {
   rec_gpu_slot hT_c;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } qrnn_step_parameter;
-_Static_assert(sizeof(qrnn_step_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_step_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_step_items(const qrnn_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -121,6 +131,11 @@ static inline int64_t qrnn_step_items(const qrnn_step_parameter *parameter) {
 static inline int64_t qrnn_step_scratch_bytes(const qrnn_step_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t qrnn_step_ends_numbers(const qrnn_step_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- qrnn_states ---- */
@@ -137,7 +152,7 @@ typedef struct qrnn_states_parameter {
   rec_gpu_slot hT_c;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } qrnn_states_parameter;
-_Static_assert(sizeof(qrnn_states_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_states_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_states_items(const qrnn_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -146,6 +161,11 @@ static inline int64_t qrnn_states_items(const qrnn_states_parameter *parameter) 
 static inline int64_t qrnn_states_scratch_bytes(const qrnn_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t qrnn_states_ends_numbers(const qrnn_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- qrnn_backward ---- */
@@ -165,7 +185,7 @@ typedef struct qrnn_backward_parameter {
   rec_gpu_slot candidate;  /* [batch,time,D], f32 */
   rec_gpu_slot forget;  /* [batch,time,D], f32 */
 } qrnn_backward_parameter;
-_Static_assert(sizeof(qrnn_backward_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_backward_parameter) == 400, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_backward_items(const qrnn_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -174,6 +194,66 @@ static inline int64_t qrnn_backward_items(const qrnn_backward_parameter *paramet
 static inline int64_t qrnn_backward_scratch_bytes(const qrnn_backward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t qrnn_backward_ends_numbers(const qrnn_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
+}
+
+/* ---- qrnn_part ---- */
+
+#define QRNN_PART_SYMBOL "rec_kernel_qrnn_part_gpu"
+enum { QRNN_PART_THREADS = 128, QRNN_PART_SHARED_BYTES = 0, QRNN_PART_CHUNK = 8 };
+typedef struct qrnn_part_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot candidate;  /* [batch,time,D], f32 */
+  rec_gpu_slot forget;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_c;  /* [batch,D], f32 */
+  rec_gpu_slot hT_c;  /* [batch,D], f32: written */
+} qrnn_part_parameter;
+_Static_assert(sizeof(qrnn_part_parameter) == 240, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t qrnn_part_items(const qrnn_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t qrnn_part_scratch_bytes(const qrnn_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t qrnn_part_ends_numbers(const qrnn_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
+}
+
+/* ---- qrnn_part_backward ---- */
+
+#define QRNN_PART_BACKWARD_SYMBOL "rec_kernel_qrnn_part_backward_gpu"
+enum { QRNN_PART_BACKWARD_THREADS = 128, QRNN_PART_BACKWARD_SHARED_BYTES = 0 };
+typedef struct qrnn_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot forget;  /* [batch,time,D], f32 */
+  rec_gpu_slot out;  /* [batch,time,D], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
+} qrnn_part_backward_parameter;
+_Static_assert(sizeof(qrnn_part_backward_parameter) == 208, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t qrnn_part_backward_items(const qrnn_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t qrnn_part_backward_scratch_bytes(const qrnn_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t qrnn_part_backward_ends_numbers(const qrnn_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 #endif

@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -88,7 +93,7 @@ typedef struct rg_lru_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rg_lru_forward_parameter;
-_Static_assert(sizeof(rg_lru_forward_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_forward_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_forward_items(const rg_lru_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -97,6 +102,11 @@ static inline int64_t rg_lru_forward_items(const rg_lru_forward_parameter *param
 static inline int64_t rg_lru_forward_scratch_bytes(const rg_lru_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rg_lru_forward_ends_numbers(const rg_lru_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- rg_lru_step ---- */
@@ -114,7 +124,7 @@ typedef struct rg_lru_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rg_lru_step_parameter;
-_Static_assert(sizeof(rg_lru_step_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_step_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_step_items(const rg_lru_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -123,6 +133,11 @@ static inline int64_t rg_lru_step_items(const rg_lru_step_parameter *parameter) 
 static inline int64_t rg_lru_step_scratch_bytes(const rg_lru_step_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rg_lru_step_ends_numbers(const rg_lru_step_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- rg_lru_states ---- */
@@ -140,7 +155,7 @@ typedef struct rg_lru_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rg_lru_states_parameter;
-_Static_assert(sizeof(rg_lru_states_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_states_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_states_items(const rg_lru_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -149,6 +164,11 @@ static inline int64_t rg_lru_states_items(const rg_lru_states_parameter *paramet
 static inline int64_t rg_lru_states_scratch_bytes(const rg_lru_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rg_lru_states_ends_numbers(const rg_lru_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 /* ---- rg_lru_backward ---- */
@@ -170,7 +190,7 @@ typedef struct rg_lru_backward_parameter {
   rec_gpu_slot d_a_param;  /* [D], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,D], f32: written */
 } rg_lru_backward_parameter;
-_Static_assert(sizeof(rg_lru_backward_parameter) == 448, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_backward_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_backward_items(const rg_lru_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -180,10 +200,72 @@ static inline int64_t rg_lru_backward_scratch_bytes(const rg_lru_backward_parame
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rg_lru_backward_ends_numbers(const rg_lru_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
+}
 /* Copies of d_a_param for rec_gpu_sum to add up. */
 static inline int64_t rg_lru_backward_copies_d_a_param(const rg_lru_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- rg_lru_part ---- */
+
+#define RG_LRU_PART_SYMBOL "rec_kernel_rg_lru_part_gpu"
+enum { RG_LRU_PART_THREADS = 128, RG_LRU_PART_SHARED_BYTES = 0, RG_LRU_PART_CHUNK = 8 };
+typedef struct rg_lru_part_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot x;  /* [batch,time,D], f32 */
+  rec_gpu_slot decay_gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot input_gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot a_param;  /* [D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
+  rec_gpu_slot hT_h;  /* [batch,D], f32: written */
+} rg_lru_part_parameter;
+_Static_assert(sizeof(rg_lru_part_parameter) == 304, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rg_lru_part_items(const rg_lru_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rg_lru_part_scratch_bytes(const rg_lru_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rg_lru_part_ends_numbers(const rg_lru_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
+}
+
+/* ---- rg_lru_part_backward ---- */
+
+#define RG_LRU_PART_BACKWARD_SYMBOL "rec_kernel_rg_lru_part_backward_gpu"
+enum { RG_LRU_PART_BACKWARD_THREADS = 128, RG_LRU_PART_BACKWARD_SHARED_BYTES = 0 };
+typedef struct rg_lru_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  rec_gpu_slot decay_gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot a_param;  /* [D], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
+} rg_lru_part_backward_parameter;
+_Static_assert(sizeof(rg_lru_part_backward_parameter) == 208, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rg_lru_part_backward_items(const rg_lru_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rg_lru_part_backward_scratch_bytes(const rg_lru_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rg_lru_part_backward_ends_numbers(const rg_lru_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->D;
 }
 
 #endif

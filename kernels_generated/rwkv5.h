@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -91,7 +96,7 @@ typedef struct rwkv5_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } rwkv5_forward_parameter;
-_Static_assert(sizeof(rwkv5_forward_parameter) == 368, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_forward_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_forward_items(const rwkv5_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -100,6 +105,11 @@ static inline int64_t rwkv5_forward_items(const rwkv5_forward_parameter *paramet
 static inline int64_t rwkv5_forward_scratch_bytes(const rwkv5_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_forward_ends_numbers(const rwkv5_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- rwkv5_step ---- */
@@ -120,7 +130,7 @@ typedef struct rwkv5_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } rwkv5_step_parameter;
-_Static_assert(sizeof(rwkv5_step_parameter) == 368, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_step_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_step_items(const rwkv5_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -134,7 +144,7 @@ static inline int64_t rwkv5_step_scratch_bytes(const rwkv5_step_parameter *param
 /* ---- rwkv5_states ---- */
 
 #define RWKV5_STATES_SYMBOL "rec_kernel_rwkv5_states_gpu"
-enum { RWKV5_STATES_THREADS = 256, RWKV5_STATES_SHARED_BYTES = 33408, RWKV5_STATES_CHUNK = 128 };
+enum { RWKV5_STATES_THREADS = 256, RWKV5_STATES_SHARED_BYTES = 33664, RWKV5_STATES_CHUNK = 128 };
 typedef struct rwkv5_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -146,7 +156,7 @@ typedef struct rwkv5_states_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } rwkv5_states_parameter;
-_Static_assert(sizeof(rwkv5_states_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_states_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_states_items(const rwkv5_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -155,6 +165,11 @@ static inline int64_t rwkv5_states_items(const rwkv5_states_parameter *parameter
 static inline int64_t rwkv5_states_scratch_bytes(const rwkv5_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_states_ends_numbers(const rwkv5_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- rwkv5_backward ---- */
@@ -180,7 +195,7 @@ typedef struct rwkv5_backward_parameter {
   rec_gpu_slot d_time_faaaa;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } rwkv5_backward_parameter;
-_Static_assert(sizeof(rwkv5_backward_parameter) == 528, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_backward_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_backward_items(const rwkv5_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -189,6 +204,11 @@ static inline int64_t rwkv5_backward_items(const rwkv5_backward_parameter *param
 static inline int64_t rwkv5_backward_scratch_bytes(const rwkv5_backward_parameter *parameter) {
   (void)parameter;
   return 131136;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_backward_ends_numbers(const rwkv5_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 /* Copies of d_time_decay for rec_gpu_sum to add up. */
 static inline int64_t rwkv5_backward_copies_d_time_decay(const rwkv5_backward_parameter *parameter) {
@@ -199,6 +219,66 @@ static inline int64_t rwkv5_backward_copies_d_time_decay(const rwkv5_backward_pa
 static inline int64_t rwkv5_backward_copies_d_time_faaaa(const rwkv5_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- rwkv5_part ---- */
+
+#define RWKV5_PART_SYMBOL "rec_kernel_rwkv5_states_gpu"
+enum { RWKV5_PART_THREADS = 256, RWKV5_PART_SHARED_BYTES = 33664, RWKV5_PART_CHUNK = 128 };
+typedef struct rwkv5_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv5_part_parameter;
+_Static_assert(sizeof(rwkv5_part_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv5_part_items(const rwkv5_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv5_part_scratch_bytes(const rwkv5_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_part_ends_numbers(const rwkv5_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv5_part_backward ---- */
+
+#define RWKV5_PART_BACKWARD_SYMBOL "rec_kernel_rwkv5_part_backward_gpu"
+enum { RWKV5_PART_BACKWARD_THREADS = 256, RWKV5_PART_BACKWARD_SHARED_BYTES = 33664 };
+typedef struct rwkv5_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} rwkv5_part_backward_parameter;
+_Static_assert(sizeof(rwkv5_part_backward_parameter) == 224, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv5_part_backward_items(const rwkv5_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv5_part_backward_scratch_bytes(const rwkv5_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_part_backward_ends_numbers(const rwkv5_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 #endif

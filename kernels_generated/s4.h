@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -94,7 +99,7 @@ typedef struct s4_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4_forward_parameter;
-_Static_assert(sizeof(s4_forward_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(s4_forward_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4_forward_items(const s4_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -126,7 +131,7 @@ typedef struct s4_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4_step_parameter;
-_Static_assert(sizeof(s4_step_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(s4_step_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4_step_items(const s4_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -158,7 +163,7 @@ typedef struct s4_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4_states_parameter;
-_Static_assert(sizeof(s4_states_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(s4_states_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4_states_items(const s4_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -198,7 +203,7 @@ typedef struct s4_backward_parameter {
   rec_gpu_slot d_D;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,H,N,2], f32: written */
 } s4_backward_parameter;
-_Static_assert(sizeof(s4_backward_parameter) == 720, "as the kernel reads it");
+_Static_assert(sizeof(s4_backward_parameter) == 736, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4_backward_items(const s4_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

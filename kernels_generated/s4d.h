@@ -16,8 +16,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +52,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -93,7 +98,7 @@ typedef struct s4d_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_forward_parameter;
-_Static_assert(sizeof(s4d_forward_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(s4d_forward_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_forward_items(const s4d_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -102,6 +107,11 @@ static inline int64_t s4d_forward_items(const s4d_forward_parameter *parameter) 
 static inline int64_t s4d_forward_scratch_bytes(const s4d_forward_parameter *parameter) {
   (void)parameter;
   return 81984;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_forward_ends_numbers(const s4d_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 
 /* ---- s4d_step ---- */
@@ -123,7 +133,7 @@ typedef struct s4d_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_step_parameter;
-_Static_assert(sizeof(s4d_step_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(s4d_step_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_step_items(const s4d_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -132,6 +142,11 @@ static inline int64_t s4d_step_items(const s4d_step_parameter *parameter) {
 static inline int64_t s4d_step_scratch_bytes(const s4d_step_parameter *parameter) {
   (void)parameter;
   return 81984;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_step_ends_numbers(const s4d_step_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 
 /* ---- s4d_states ---- */
@@ -153,7 +168,7 @@ typedef struct s4d_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_states_parameter;
-_Static_assert(sizeof(s4d_states_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(s4d_states_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_states_items(const s4d_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -162,6 +177,11 @@ static inline int64_t s4d_states_items(const s4d_states_parameter *parameter) {
 static inline int64_t s4d_states_scratch_bytes(const s4d_states_parameter *parameter) {
   (void)parameter;
   return 81984;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_states_ends_numbers(const s4d_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 
 /* ---- s4d_backward ---- */
@@ -189,7 +209,7 @@ typedef struct s4d_backward_parameter {
   rec_gpu_slot d_D;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,H,N,2], f32: written */
 } s4d_backward_parameter;
-_Static_assert(sizeof(s4d_backward_parameter) == 592, "as the kernel reads it");
+_Static_assert(sizeof(s4d_backward_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_backward_items(const s4d_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -198,6 +218,11 @@ static inline int64_t s4d_backward_items(const s4d_backward_parameter *parameter
 static inline int64_t s4d_backward_scratch_bytes(const s4d_backward_parameter *parameter) {
   (void)parameter;
   return 1114176;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_backward_ends_numbers(const s4d_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 /* Copies of d_log_dt for rec_gpu_sum to add up. */
 static inline int64_t s4d_backward_copies_d_log_dt(const s4d_backward_parameter *parameter) {
@@ -225,6 +250,69 @@ static inline int64_t s4d_backward_copies_d_D(const s4d_backward_parameter *para
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 
+/* ---- s4d_part ---- */
+
+#define S4D_PART_SYMBOL "rec_kernel_s4d_part_gpu"
+enum { S4D_PART_THREADS = 128, S4D_PART_SHARED_BYTES = 98304, S4D_PART_CHUNK = 8 };
+typedef struct s4d_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t N;  /* 32 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], f32 */
+  rec_gpu_slot log_dt;  /* [H], f32 */
+  rec_gpu_slot log_A_real;  /* [H,N], f32 */
+  rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
+} s4d_part_parameter;
+_Static_assert(sizeof(s4d_part_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s4d_part_items(const s4d_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s4d_part_scratch_bytes(const s4d_part_parameter *parameter) {
+  (void)parameter;
+  return 81984;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_part_ends_numbers(const s4d_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
+}
+
+/* ---- s4d_part_backward ---- */
+
+#define S4D_PART_BACKWARD_SYMBOL "rec_kernel_s4d_part_backward_gpu"
+enum { S4D_PART_BACKWARD_THREADS = 128, S4D_PART_BACKWARD_SHARED_BYTES = 81920 };
+typedef struct s4d_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t N;  /* 32 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot log_dt;  /* [H], f32 */
+  rec_gpu_slot log_A_real;  /* [H,N], f32 */
+  rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot C;  /* [H,N,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H], f32 */
+} s4d_part_backward_parameter;
+_Static_assert(sizeof(s4d_part_backward_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s4d_part_backward_items(const s4d_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s4d_part_backward_scratch_bytes(const s4d_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_part_backward_ends_numbers(const s4d_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
+}
+
 /* ---- s4d_forward_large ---- */
 
 #define S4D_FORWARD_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
@@ -244,7 +332,7 @@ typedef struct s4d_forward_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_forward_large_parameter;
-_Static_assert(sizeof(s4d_forward_large_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(s4d_forward_large_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_forward_large_items(const s4d_forward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -253,6 +341,11 @@ static inline int64_t s4d_forward_large_items(const s4d_forward_large_parameter 
 static inline int64_t s4d_forward_large_scratch_bytes(const s4d_forward_large_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_forward_large_ends_numbers(const s4d_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 
 /* ---- s4d_step_large ---- */
@@ -274,7 +367,7 @@ typedef struct s4d_step_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_step_large_parameter;
-_Static_assert(sizeof(s4d_step_large_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(s4d_step_large_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_step_large_items(const s4d_step_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -283,6 +376,11 @@ static inline int64_t s4d_step_large_items(const s4d_step_large_parameter *param
 static inline int64_t s4d_step_large_scratch_bytes(const s4d_step_large_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_step_large_ends_numbers(const s4d_step_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 
 /* ---- s4d_states_large ---- */
@@ -304,7 +402,7 @@ typedef struct s4d_states_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_states_large_parameter;
-_Static_assert(sizeof(s4d_states_large_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(s4d_states_large_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_states_large_items(const s4d_states_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -313,6 +411,11 @@ static inline int64_t s4d_states_large_items(const s4d_states_large_parameter *p
 static inline int64_t s4d_states_large_scratch_bytes(const s4d_states_large_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_states_large_ends_numbers(const s4d_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 
 /* ---- s4d_backward_large ---- */
@@ -340,7 +443,7 @@ typedef struct s4d_backward_large_parameter {
   rec_gpu_slot d_D;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,H,N,2], f32: written */
 } s4d_backward_large_parameter;
-_Static_assert(sizeof(s4d_backward_large_parameter) == 592, "as the kernel reads it");
+_Static_assert(sizeof(s4d_backward_large_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_backward_large_items(const s4d_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -349,6 +452,11 @@ static inline int64_t s4d_backward_large_items(const s4d_backward_large_paramete
 static inline int64_t s4d_backward_large_scratch_bytes(const s4d_backward_large_parameter *parameter) {
   (void)parameter;
   return 983104;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_backward_large_ends_numbers(const s4d_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 /* Copies of d_log_dt for rec_gpu_sum to add up. */
 static inline int64_t s4d_backward_large_copies_d_log_dt(const s4d_backward_large_parameter *parameter) {
@@ -374,6 +482,38 @@ static inline int64_t s4d_backward_large_copies_d_C(const s4d_backward_large_par
 static inline int64_t s4d_backward_large_copies_d_D(const s4d_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- s4d_part_large ---- */
+
+#define S4D_PART_LARGE_SYMBOL "rec_kernel_s4d_part_large_gpu"
+enum { S4D_PART_LARGE_THREADS = 128, S4D_PART_LARGE_SHARED_BYTES = 180224, S4D_PART_LARGE_CHUNK = 8 };
+typedef struct s4d_part_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t N;  /* 32 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], f32 */
+  rec_gpu_slot log_dt;  /* [H], f32 */
+  rec_gpu_slot log_A_real;  /* [H,N], f32 */
+  rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
+} s4d_part_large_parameter;
+_Static_assert(sizeof(s4d_part_large_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s4d_part_large_items(const s4d_part_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s4d_part_large_scratch_bytes(const s4d_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_part_large_ends_numbers(const s4d_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
 }
 
 #endif

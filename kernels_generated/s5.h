@@ -16,8 +16,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +52,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -95,7 +100,7 @@ typedef struct s5_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
 } s5_forward_parameter;
-_Static_assert(sizeof(s5_forward_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(s5_forward_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_forward_items(const s5_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -127,7 +132,7 @@ typedef struct s5_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
 } s5_step_parameter;
-_Static_assert(sizeof(s5_step_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(s5_step_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_step_items(const s5_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -156,7 +161,7 @@ typedef struct s5_states_parameter {
   rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
 } s5_states_parameter;
-_Static_assert(sizeof(s5_states_parameter) == 344, "as the kernel reads it");
+_Static_assert(sizeof(s5_states_parameter) == 360, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_states_items(const s5_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -195,7 +200,7 @@ typedef struct s5_backward_parameter {
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,P,2], f32: written */
 } s5_backward_parameter;
-_Static_assert(sizeof(s5_backward_parameter) == 664, "as the kernel reads it");
+_Static_assert(sizeof(s5_backward_parameter) == 680, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_backward_items(const s5_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -257,7 +262,7 @@ typedef struct s5_forward_large_parameter {
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
 } s5_forward_large_parameter;
-_Static_assert(sizeof(s5_forward_large_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(s5_forward_large_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_forward_large_items(const s5_forward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -286,7 +291,7 @@ typedef struct s5_states_large_parameter {
   rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
 } s5_states_large_parameter;
-_Static_assert(sizeof(s5_states_large_parameter) == 344, "as the kernel reads it");
+_Static_assert(sizeof(s5_states_large_parameter) == 360, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_states_large_items(const s5_states_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -325,7 +330,7 @@ typedef struct s5_backward_large_parameter {
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,P,2], f32: written */
 } s5_backward_large_parameter;
-_Static_assert(sizeof(s5_backward_large_parameter) == 664, "as the kernel reads it");
+_Static_assert(sizeof(s5_backward_large_parameter) == 680, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_backward_large_items(const s5_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;

@@ -15,8 +15,11 @@
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
- * kernels without states (codegen_kernel.time_splits). instance: indices of the kernel's grid axes in nest order, last
- * the block of the lane axis (lane_block entries of it), if there is one.
+ * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
+ * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
+ * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
+ * one.
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -48,6 +51,8 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
+  float *ends;                 /* [entry][part][numbers], see above */
+  int64_t ends_stride;         /* numbers between parts */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -90,7 +95,7 @@ typedef struct simple_gla_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } simple_gla_forward_parameter;
-_Static_assert(sizeof(simple_gla_forward_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_forward_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_forward_items(const simple_gla_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -99,6 +104,11 @@ static inline int64_t simple_gla_forward_items(const simple_gla_forward_paramete
 static inline int64_t simple_gla_forward_scratch_bytes(const simple_gla_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_forward_ends_numbers(const simple_gla_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
 }
 
 /* ---- simple_gla_step ---- */
@@ -118,7 +128,7 @@ typedef struct simple_gla_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } simple_gla_step_parameter;
-_Static_assert(sizeof(simple_gla_step_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_step_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_step_items(const simple_gla_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -132,7 +142,7 @@ static inline int64_t simple_gla_step_scratch_bytes(const simple_gla_step_parame
 /* ---- simple_gla_states ---- */
 
 #define SIMPLE_GLA_STATES_SYMBOL "rec_kernel_simple_gla_states_gpu"
-enum { SIMPLE_GLA_STATES_THREADS = 256, SIMPLE_GLA_STATES_SHARED_BYTES = 37376, SIMPLE_GLA_STATES_CHUNK = 128 };
+enum { SIMPLE_GLA_STATES_THREADS = 256, SIMPLE_GLA_STATES_SHARED_BYTES = 37504, SIMPLE_GLA_STATES_CHUNK = 128 };
 typedef struct simple_gla_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -144,7 +154,7 @@ typedef struct simple_gla_states_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } simple_gla_states_parameter;
-_Static_assert(sizeof(simple_gla_states_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_states_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_states_items(const simple_gla_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -153,6 +163,11 @@ static inline int64_t simple_gla_states_items(const simple_gla_states_parameter 
 static inline int64_t simple_gla_states_scratch_bytes(const simple_gla_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_states_ends_numbers(const simple_gla_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
 }
 
 /* ---- simple_gla_backward ---- */
@@ -176,7 +191,7 @@ typedef struct simple_gla_backward_parameter {
   rec_gpu_slot d_gate;  /* [batch,time,H], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } simple_gla_backward_parameter;
-_Static_assert(sizeof(simple_gla_backward_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_backward_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_backward_items(const simple_gla_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -185,6 +200,71 @@ static inline int64_t simple_gla_backward_items(const simple_gla_backward_parame
 static inline int64_t simple_gla_backward_scratch_bytes(const simple_gla_backward_parameter *parameter) {
   (void)parameter;
   return 65600;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_backward_ends_numbers(const simple_gla_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- simple_gla_part ---- */
+
+#define SIMPLE_GLA_PART_SYMBOL "rec_kernel_simple_gla_states_gpu"
+enum { SIMPLE_GLA_PART_THREADS = 256, SIMPLE_GLA_PART_SHARED_BYTES = 37504, SIMPLE_GLA_PART_CHUNK = 128 };
+typedef struct simple_gla_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} simple_gla_part_parameter;
+_Static_assert(sizeof(simple_gla_part_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t simple_gla_part_items(const simple_gla_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t simple_gla_part_scratch_bytes(const simple_gla_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_part_ends_numbers(const simple_gla_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- simple_gla_part_backward ---- */
+
+#define SIMPLE_GLA_PART_BACKWARD_SYMBOL "rec_kernel_simple_gla_part_backward_gpu"
+enum { SIMPLE_GLA_PART_BACKWARD_THREADS = 256, SIMPLE_GLA_PART_BACKWARD_SHARED_BYTES = 41472 };
+typedef struct simple_gla_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} simple_gla_part_backward_parameter;
+_Static_assert(sizeof(simple_gla_part_backward_parameter) == 224, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t simple_gla_part_backward_items(const simple_gla_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t simple_gla_part_backward_scratch_bytes(const simple_gla_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_part_backward_ends_numbers(const simple_gla_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
 }
 
 #endif

@@ -60,7 +60,8 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call,
                           const rec_run_options *options, rec_host_session *s) {
   rec_sizes sizes = {.size = sizeof sizes,
                      .device_kind = s->launch.device_kind,
-                     .device_number = s->launch.device_number};
+                     .device_number = s->launch.device_number,
+                     .time_parts = options->time_parts};
   s->arguments = calloc(1, (size_t)r->arguments_size + 1);
   if (!s->arguments) return rec_no_memory();
   fill_arguments(r, call, s->arguments);
@@ -84,7 +85,8 @@ rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
                                      .device_kind = memory->kind,
                                      .device_number = options->device_number,
                                      .stream = options->simt,
-                                     .threads = options->threads}};
+                                     .threads = options->threads,
+                                     .time_parts = options->time_parts}};
   if (!r->forward) {
     return rec_fail(REC_ERROR_DEVICE,
                     "%s: expected a compiled library for the device `%s`, found source text",

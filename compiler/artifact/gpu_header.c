@@ -41,6 +41,8 @@ static const char *kind_text(kernel_kind kind) {
     case KERNEL_STATES: return "states";
     case KERNEL_BACKWARD: return "backward";
     case KERNEL_CARRY: return "carry";
+    case KERNEL_PART: return "part";
+    case KERNEL_PART_BACK: return "part_backward";
   }
   ICE("artifact", "kernel of kind %d", kind);
 }
@@ -162,6 +164,10 @@ static void put_kernel(printer *p, number_type dtype) {
       "/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. "
       "*/\n");
   put_count(p, "scratch_bytes", &k->base.scratch);
+  if (k->ends.terms.count) {
+    put(p, "/* frame.ends_stride, if frame.parts > 1. */\n");
+    put_count(p, "ends_numbers", &k->ends);
+  }
   for (int i = 0; i < k->base.slots.count; i++)
     if (k->base.slots.items[i].accumulated) put_copies(p, &k->base.slots.items[i]);
 }

@@ -1,6 +1,6 @@
 /* Writes the table of a recurrence that the support code reads (runtime/support/library.h).
  *
- *   abi_recurrence, codegen_kernel[5], codegen_gpu_kernel[4]  ->  rec_table, then what its positions point to, as one
+ *   abi_recurrence, codegen_kernel[5], codegen_gpu_kernel[6]  ->  rec_table, then what its positions point to, as one
  *     block of bytes
  *
  * Only the addresses of the kernels are relocated; everything else counts bytes from the block's
@@ -268,6 +268,10 @@ static int kernel_position(kernel_kind kind) {
       return REC_KERNEL_BACKWARD;
     case KERNEL_CARRY:
       return REC_KERNEL_CARRY;
+    case KERNEL_PART:
+      return REC_KERNEL_PART;
+    case KERNEL_PART_BACK:
+      return REC_KERNEL_PART_BACK;
   }
   ICE("artifact", "kernel of kind %d", kind);
 }
@@ -296,7 +300,9 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
   rec_table_gpu_kernel row = {.base = kernel_row(b, &described->base, (int32_t)row_at),
                               .threads = described->threads,
                               .shared_bytes = described->shared_bytes,
-                              .parameter_bytes = described->parameter_bytes};
+                              .parameter_bytes = described->parameter_bytes,
+                              .joins = described->base.joins,
+                              .ends = count_row(b, &described->ends)};
   if (described->why_not) row.why_not_at = put_text(b, described->why_not);
   if (!described->symbol) return row;
   row.symbol_at = put_text(b, described->symbol);

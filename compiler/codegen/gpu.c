@@ -63,26 +63,6 @@ static ir instance_count(host *h) {
   return int_mul(e, count, LLVMBuildSDiv(e->b, up, integer(e, h->k->lane_block), ""));
 }
 
-/* Kernels without states: an item is a part of the steps of its entry. */
-static void read_part(host *h, ir *item) {
-  emitter *e = h->e;
-  h->parts = integer(e, 1);
-  h->part = integer(e, 0);
-  if (!h->described->time_splits) return;
-  h->parts = frame_number(h, offsetof(rec_gpu_frame, parts));
-  h->part = LLVMBuildSRem(e->b, *item, h->parts, "");
-  *item = LLVMBuildSDiv(e->b, *item, h->parts, "");
-}
-
-static void cut_part(host *h) {
-  emitter *e = h->e;
-  if (!h->described->time_splits) return;
-  ir steps = frame_number(h, offsetof(rec_gpu_frame, part_steps));
-  ir before = int_mul(e, h->part, steps);
-  h->entry_step = int_add(e, h->entry_step, before);
-  h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
-}
-
 static void one_item(host *h, ir item) {
   emitter *e = h->e;
   ir instances = instance_count(h);
@@ -90,10 +70,10 @@ static void one_item(host *h, ir item) {
   ir rest = LLVMBuildSDiv(e->b, item, instances, "");
   h->at = (place_in_loops){.vector_axis = -1};
   h->lane_part = host_split_instance(h, instance);
-  read_part(h, &rest);
+  gpu_read_part(h, &rest);
   h->batch = rest;
   read_entry(h);
-  cut_part(h);
+  gpu_cut_part(h);
   int lane = h->k->lane_axis;
   if (h->m.kind == MAP_THREADS) {
     ir size = h->axis_size[lane];
@@ -192,6 +172,7 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   g.threads = h.team.threads;
   g.shared_bytes = (int)(4 * h.on_chip);
   g.history_bytes = 4 * h.history;
+  g.ends = gpu_ends_numbers(a, k);
   g.nests = nests_of(&h.main) + nests_of(&h.again);
   g.base.scratch = h.shared_numbers || h.sized.count ? host_bytes_of(&h) : (codegen_bytes){0};
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {

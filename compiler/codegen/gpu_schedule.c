@@ -176,11 +176,24 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, sche
   return kernels;
 }
 
+/* A kernel before number `index` that is the same function. */
+static const kernel *fitted_already(const recurrence_kernels *kernels, int index) {
+  for (int i = 0; i < index; i++) {
+    const kernel *k = &kernels->kernels.items[i];
+    if (strcmp(k->symbol, kernels->kernels.items[index].symbol) == 0) return k;
+  }
+  return NULL;
+}
+
 /* Cuts what does not fit. */
 static void fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
     double cost;
+    kernel_kind kind = k->kind;
+    const kernel *same = fitted_already(kernels, i);
+    if (same) *k = *same, k->kind = kind;
+    if (same) continue;
     *k = fitted(a, k, options, &cost);
     if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += cost;
   }

@@ -74,7 +74,7 @@ static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
 }
 
 /* GPU: from the whole axis to the part of it at hand. */
-static void move_to_part(host *h, view *v, axis_set axes) {
+void host_move_to_part(host *h, view *v, axis_set axes) {
   emitter *e = h->e;
   for (int axis = 0; axis < h->k->program->axes.count; axis++) {
     if (axis_in(h->m.parts & axes, axis))
@@ -99,7 +99,7 @@ static view view_stored_as(host *h, tile_role role, const tile_place *place, ir 
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
   if (e->gpu) offset = int_add(e, offset, gpu_offset(h, role, place));
   v.base = element(e, view_type(e, &v), base, offset);
-  move_to_part(h, &v, host_axes_of_place(place));
+  host_move_to_part(h, &v, host_axes_of_place(place));
   return v;
 }
 
@@ -192,7 +192,7 @@ view host_saved_view(host *h, const tile_place *place, ir chunk) {
     v.stride[axis] = stride;
     stride = int_mul(e, stride, h->axis_size[axis]);
   }
-  move_to_part(h, &v, axes);
+  host_move_to_part(h, &v, axes);
   return v;
 }
 
@@ -294,12 +294,12 @@ static ir stores_here(host *h, const tile_program *program, const tile_result *r
 }
 
 /* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
-static ir writes_state(host *h, const tile_place *place) {
+ir host_writes_state(host *h, const tile_place *place) {
   return is_first(h, ~(state_axes(place) | place->partial));
 }
 
 /* A thread without an entry of the lane axis stores nothing. */
-static ir by_this_thread(host *h, ir condition) {
+ir host_by_this_thread(host *h, ir condition) {
   return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->team.inside, "") : condition;
 }
 
@@ -319,7 +319,7 @@ static void gpu_result(host *h, const part *p, const tile_result *r, result_targ
   } else {
     target->active = LLVMBuildAnd(e->b, wanted, first, "");
   }
-  if (!target->over_threads) target->active = by_this_thread(h, target->active);
+  if (!target->over_threads) target->active = host_by_this_thread(h, target->active);
   if (h->in_passes && p == &h->main) {
     gpu_pass_target(h, p, (int)(r - p->p->program->results.items), target);
     if (target->in_passes) target->own = first, target->active = wanted;
@@ -423,10 +423,33 @@ void host_copy_state(host *h, part *p, const tile_place *place, const view *from
   lower_copy_view(&p->l, from, to, state_axes(place));
 }
 
+typedef struct fill_data {
+  const view *to;
+  axis_set axes;
+  double number;
+} fill_data;
+
+static void fill_point(lower *l, const place_in_loops *at, void *data) {
+  const fill_data *f = data;
+  view_store(l, f->to, at, f->axes, real_number(l->e, f->number, 0));
+}
+
+void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to) {
+  fill_data f = {.to = to, .axes = state_axes(place), .number = number};
+  p->l.outside = h->at;
+  lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
+}
+
 void host_load_states(host *h, part *p) {
   emitter *e = h->e;
+  if (gpu_makes_parts(h->k)) gpu_begin_factors(h, p);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer) continue;
+    if (h->k->kind == KERNEL_PART_BACK) {
+      host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+      continue;
+    }
     ir data;
     view memory = memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
     ir there =
@@ -437,18 +460,24 @@ void host_load_states(host *h, part *p) {
     host_copy_state(h, p, place, NULL, &p->l.carried[c]);
     branch_end(e, &branch);
   }
+  if (h->described->joins) gpu_join_parts(h, p);
 }
 
 void host_store_states(host *h, part *p) {
   emitter *e = h->e;
+  if (gpu_makes_parts(h->k)) {
+    gpu_end_part(h, p);
+    return;
+  }
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
     if (host_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
     ir data;
     view memory = memory_view(h, role, place, &data);
-    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), writes_state(h, place), "");
-    emit_branch branch = branch_begin(e, by_this_thread(h, wanted));
+    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), host_writes_state(h, place), "");
+    if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_part(h, p), "");
+    emit_branch branch = branch_begin(e, host_by_this_thread(h, wanted));
     if (!e->gpu && (host_grid_of(h->k) & place->partial)) {
       add_state(h, p, place, &p->l.carried[c], &memory);
     } else {
@@ -488,9 +517,10 @@ void host_save_states(host *h, part *p, ir chunk) {
   emit_branch branch = branch_begin(e, host_saves(h));
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer) continue;
     view memory = host_saved_view(h, place, chunk);
     if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, state_axes(place));
-    emit_branch first = branch_begin(e, by_this_thread(h, writes_state(h, place)));
+    emit_branch first = branch_begin(e, host_by_this_thread(h, host_writes_state(h, place)));
     host_copy_state(h, p, place, &p->l.carried[c], &memory);
     branch_end(e, &first);
   }

@@ -297,7 +297,8 @@ void host_plan(host *h) {
     return;
   }
   if (h->has_again) host_plan_program(h, &h->again, h->k->recompute, false);
-  host_plan_program(h, &h->main, h->k->program, h->k->kind == KERNEL_BACKWARD);
+  bool back = h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK;
+  host_plan_program(h, &h->main, h->k->program, back);
   h->crowded = gpu_is_crowded(h);
   h->m.looped = h->crowded && h->has_again;
   if (h->has_again) place_around(h, &h->again);

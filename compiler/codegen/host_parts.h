@@ -62,6 +62,7 @@ typedef struct host {
   ir chip;               /* shared memory */
   ir entry_step, saved_first; /* where tokens and saved states of the instance begin */
   ir part, lane_part;    /* numbers of the part of time and of the block of the lane axis */
+  ir end_part;           /* of the last part that has steps, or 0 */
   ir part_first;         /* mapping.parts: the first entry here */
   /* gpu_passes.c */
   bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */
@@ -112,6 +113,12 @@ void host_open_part(host *h, part *p);
 void host_open_instance(host *h, part *p);
 view host_at_time(host *h, view v, ir t, ir stride);
 void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to);
+void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to);
+/* i1: this instance is the one of all that hold the state that writes it; and this thread is not beyond the lane axis. */
+ir host_writes_state(host *h, const tile_place *place);
+ir host_by_this_thread(host *h, ir condition);
+/* From a whole axis to the part of it at hand (mapping.parts). */
+void host_move_to_part(host *h, view *v, axis_set axes);
 void host_load_states(host *h, part *p);
 void host_store_states(host *h, part *p);
 void host_save_states(host *h, part *p, ir chunk);
@@ -131,6 +138,19 @@ void gpu_place_sums(host *h);
 void gpu_plan_chunks(host *h);
 /* The numbers of `b` in scratch or shared memory; each thread has its own where threads share nothing. */
 view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before);
+/* gpu_time.c: parts of time. */
+bool gpu_makes_parts(const kernel *k);
+/* Numbers that are kept of a part: of the states at its end and what it leaves of those before it. */
+codegen_bytes gpu_ends_numbers(arena *a, const kernel *k);
+/* The part of time at hand, of the work item whose number is left in *item. */
+void gpu_read_part(host *h, ir *item);
+void gpu_cut_part(host *h);
+void gpu_begin_factors(host *h, part *p);
+void gpu_end_part(host *h, part *p);
+/* States before this part, from those that are there and what all parts on the way have left. */
+void gpu_join_parts(host *h, part *p);
+/* i1: behind it, backward before it, there are no more steps. */
+ir gpu_is_last_part(host *h, const part *p);
 /* gpu_passes.c: an instance whose chunks are computed in passes. */
 bool gpu_has_passes(const kernel *k);
 int64_t gpu_most_passes(const kernel *k);

@@ -7,11 +7,14 @@
 /* ---- slots ---- */
 
 bool host_in_memory(const kernel *k, const tile_place *place) {
+  if (place->transfer) return false;
   switch (place->role) {
     case TILE_STASH:
     case TILE_KEEP: return false;
-    case TILE_STATE: return k->kind != KERNEL_BACKWARD;
+    case TILE_STATE:
     case TILE_NEXT_STATE: return k->kind != KERNEL_BACKWARD;
+    case TILE_D_NEXT_STATE:
+    case TILE_D_STATE: return k->kind != KERNEL_PART_BACK;
     default: return true;
   }
 }
@@ -146,7 +149,9 @@ codegen_kernel host_describe(arena *a, const kernel *k) {
   if (again && k->recompute) add_slots(a, &d, k->recompute);
   bool states = has_states(k->recurrence);
   d.reads_saved = again && states;
-  d.writes_saved = states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES);
+  d.writes_saved =
+      states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES || k->kind == KERNEL_PART);
   d.time_splits = !states;
+  d.joins = k->ends != NULL;
   return d;
 }

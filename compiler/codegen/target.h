@@ -65,6 +65,7 @@ typedef struct codegen_kernel {
   bool reads_saved;  /* frame.saved must hold the chunk-start states and these (BACKWARD with states) */
   bool writes_saved; /* frame.saved is written unless NULL */
   bool time_splits;  /* no state: any range of steps may be given to a call of its own */
+  bool joins;        /* GPU: any parts of the steps, each from what kernel.ends left of those before it */
   int chunk;         /* steps between saved states */
 } codegen_kernel;
 
@@ -146,6 +147,7 @@ typedef struct codegen_gpu_kernel {
   int parameter_bytes;
   int nests;              /* of a chunk: all threads meet between one and the next */
   int64_t history_bytes;  /* of base.scratch: states before each chunk, made again */
+  codegen_bytes ends;     /* numbers that are kept of a part of time: of kernel.ends, or of a kernel that makes them */
 } codegen_gpu_kernel;
 
 typedef enum codegen_gpu_target {

@@ -18,7 +18,10 @@ typedef enum kernel_kind {
   KERNEL_STEP,        /* one step (the step program, time == 1) */
   KERNEL_STATES,      /* what is saved alone, when backward must make it again */
   KERNEL_BACKWARD,    /* all gradients, chunks in reverse, from chunk-start states */
-  KERNEL_CARRY        /* the states alone, without increments; only where time may be cut (chunk_build_carry) */
+  KERNEL_CARRY,       /* the states alone, without increments; only where time may be cut (chunk_build_carry) */
+  KERNEL_PART,        /* GPU, where time may be cut: what each part of it makes of states, from none (tile_transfer). In chunk
+                         form the function of STATES */
+  KERNEL_PART_BACK    /* the same of their cotangents, for BACKWARD */
 } kernel_kind;
 
 /* GPU: what lies along lane_axis. */
@@ -49,6 +52,8 @@ typedef struct kernel {
   int lane_block;                /* entries of the lane axis in one instance (a multiple of every clone's width); 1
                                     without a lane axis */
   kernel_lanes lanes;
+  const tile_program *ends;      /* FORWARD, BACKWARD: they start parts of time from what this program of KERNEL_PART,
+                                    KERNEL_PART_BACK has left of each part; NULL: time is not cut */
   axis_set cut;                  /* grid axes that may be cut, instances or not */
   kernel_room room;
   int shared_kib;                /* GPU: what a thread block may have; 0: as every device has it */
@@ -67,7 +72,8 @@ typedef struct schedule_alternative {
 
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
-  VEC(kernel) kernels;           /* FORWARD, STEP, STATES, BACKWARD, perhaps CARRY */
+  VEC(kernel) kernels;           /* FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or PART, PART_BACK */
+  const char *whole[2];          /* GPU: why forward, backward are not cut in time; NULL: they are */
   int chunk;
   const char *form;              /* "step", "chunk", "pointwise", for report and manifest */
   const char *why;               /* one line for the report: what decided */

@@ -384,6 +384,37 @@ static const char *resources_text(const reporter *r, const report_resources *x, 
                       x->launches == 1 ? "" : "es");
 }
 
+/* The axes of the factors that a part of time leaves of states; complex ones count once. */
+static const char *factors_text(const reporter *r, const tile_program *part) {
+  const char *text = "";
+  for (int i = 0; i < part->results.count; i++) {
+    const tile_place *place = &part->results.items[i].place;
+    axis_set axes = 0;
+    if (!place->transfer || place->component) continue;
+    for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
+    text = arena_printf(r->a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
+                        r->body->tensors.items[place->tensor].complex ? "complex " : "",
+                        axis_list(r, axes));
+  }
+  return text;
+}
+
+/* Parts of the steps that run side by side, or why there are none. */
+static void put_parts(const reporter *r, bool back) {
+  const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
+  fprintf(r->out, "    %-11s", back ? "parts back" : "parts");
+  if (!k->ends) {
+    fprintf(r->out, "none: %s\n", r->kernels->whole[back]);
+    return;
+  }
+  double cost = cost_of_run(r->a, k->program);
+  if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
+  fprintf(r->out,
+          "of time where blocks are few, joined%s: %s; one launch and %.0f %% of the work more\n",
+          back ? " with what forward saved" : "", factors_text(r, k->ends),
+          100 * cost_of_run(r->a, k->ends) / cost);
+}
+
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,
                           const report_resources resources[2], int kib) {
   char *text = NULL;
@@ -402,6 +433,7 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   const char *parts[2] = {parts_text(&r, KERNEL_FORWARD), parts_text(&r, KERNEL_BACKWARD)};
   put_forward(&r, states, "  forward", resources_text(&r, &resources[0], parts[0]));
   put_backward(&r, states, "  backward", resources_text(&r, &resources[1], parts[1]));
+  for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_parts(&r, back);
   fclose(r.out);
   char *copy = arena_strdup(a, text);
   free(text);

@@ -10,6 +10,7 @@
  */
 #include "kernel.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "../base/ice.h"
@@ -204,6 +205,69 @@ static void carry_kernel(scheduler *s) {
   add_kernel(s, KERNEL_CARRY, "carry", k);
 }
 
+/* ---- parts of time on a GPU ---- */
+
+/* Bounds are rounded outward. */
+static bool is_within(const scheduler *s, value_id value, double least, double most) {
+  static const double little = 1e-9;
+  double low, high;
+  if (value == NO_VALUE) return false;
+  recurrence_bounds(s->a, s->r, value, &low, &high);
+  return low >= least - little && high <= most + little;
+}
+
+/* Of states, by tensor: the decay is known to be at most 1. */
+static const bool *decays(const scheduler *s) {
+  const typed_body *body = &s->r->body;
+  bool *bounded = ARENA_ARRAY(s->a, bool, body->tensors.count);
+  for (int i = 0, state = 0; i < body->tensors.count; i++) {
+    if (body->tensors.items[i].kind != TENSOR_STATE) continue;
+    const state_structure *x = &s->r->states.items[state++];
+    if (x->decay == NO_VALUE) continue;
+    const typed_value *decay = &body->values.items[x->decay];
+    value_id radius = decay->op == VALUE_POLAR ? decay->args[0] : x->decay;
+    bounded[i] = is_within(s, radius, -1, 1) ||
+                 (!body->tensors.items[i].complex && is_within(s, x->log_decay, -INFINITY, 0));
+  }
+  return bounded;
+}
+
+/* The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with. */
+static void part_kernel(scheduler *s, const tile_program *program, bool back, kernel part) {
+  const char **why = &s->out->whole[back];
+  tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
+  const tile_program *made = tile_transfer(s->a, program, states, decays(s), why);
+  if (!made) return;
+  part.program = checked(s, tile_finish(s->a, tile_simplify(s->a, made)));
+  part.recompute = NULL;
+  kernel *kernels = s->out->kernels.items, *joins = kernels;
+  while (joins->kind != (back ? KERNEL_BACKWARD : KERNEL_FORWARD)) joins++;
+  for (int i = 0; i < s->out->kernels.count; i++) {
+    if (strcmp(kernels[i].symbol, joins->symbol) == 0) kernels[i].ends = part.program;
+  }
+  if (back) {
+    add_kernel(s, KERNEL_PART_BACK, "part_backward", part);
+  } else if (part.program->form == TILE_STEP) {
+    add_kernel(s, KERNEL_PART, "part", part);
+  } else {
+    /* one function: it makes the states that backward begins chunks with, too */
+    add_kernel(s, KERNEL_PART, "states", part);
+    for (int i = 0; i < s->out->kernels.count; i++) {
+      kernel *k = &s->out->kernels.items[i];
+      if (k->kind == KERNEL_STATES) k->program = part.program;
+    }
+  }
+}
+
+/* `back` is mapped to threads as the backward. */
+static void part_kernels(scheduler *s, const tile_program *forward, kernel back) {
+  kernel part = back;
+  part.cut = forward->grid;
+  if (!s->options.gpu || !s->r->states.count) return;
+  part_kernel(s, forward, false, part);
+  part_kernel(s, tile_backward(s->a, forward), true, back);
+}
+
 /* ---- step form ---- */
 
 enum { STEP_CHUNK = 32 };
@@ -235,6 +299,7 @@ static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   k.recompute = gradient.recompute;
   k.cut &= ~partial_axes(s->a, gradient.backward);
   add_kernel(s, KERNEL_BACKWARD, "backward", k);
+  part_kernels(s, forward, k);
 }
 
 /* ---- chunk form ---- */
@@ -318,6 +383,7 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   if (k.chunk > forward->chunk) k.recompute = gradient.recompute;
   k.cut = grid;
   add_kernel(s, KERNEL_BACKWARD, "backward", k);
+  part_kernels(s, forward, k);
 }
 
 /* A chunk of pointwise steps and its intermediate values should stay in the first-level cache. */

@@ -230,6 +230,7 @@ static tile_place read_place(reader *r) {
   }
   if (take(r, "stash")) place.stash = need_whole(r, "the number of a stash");
   if (take(r, "component")) place.component = need_whole(r, "0 or 1");
+  place.transfer = take(r, "transfer");
   if (take(r, "partial")) place.partial = need_axis_set(r);
   return place;
 }

@@ -74,6 +74,7 @@ typedef struct tile_place {
   int axis_count;         /* axes in memory order, time not among them; complex pairs not either */
   int axes[TYPED_MAX_AXES];
   bool time;              /* one per step: in chunk form the value also has axis t */
+  bool transfer;          /* not the state (or its cotangent), but what a part of time leaves of it (tile_transfer) */
   axis_set partial;       /* TILE_D_NEXT_STATE, TILE_D_STATE: grid axes of run-time size that the state lacks and over
                              which its cotangent is partial, from run to run; the first run's is in entry 0 alone */
   const char *name;       /* for people: the source's name; `x.lag` for a lag buffer; NULL if it has none */
@@ -179,6 +180,8 @@ bool tile_is_number(const tile_program *program, tile_id x, double number);
 bool tile_is_positive(const tile_program *program, tile_id x);
 /* May the exponential y be infinite? Not if its exponent is known to be at most 0, or is a sum over steps. */
 bool tile_may_overflow(const tile_program *program, tile_id y);
+/* Not above 1 and not below -1 whatever the inputs are, as far as a glance tells. */
+bool tile_is_fraction(const tile_program *program, tile_id x);
 bool tile_padding_is_1(const tile_program *program, tile_id x);
 /* Sets `grid` of a forward program: the body's axes that no operation consumes. */
 void tile_find_grid(tile_program *program);
@@ -210,6 +213,14 @@ tile_program *tile_simplify(arena *a, const tile_program *program);
 tile_program *tile_finish(arena *a, const tile_program *program);
 /* Keeps only the results whose role is in the set of bits (1 << role), and what they need, arguments too. */
 tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles);
+
+/* The program that yields states (`states` TILE_NEXT_STATE), or cotangents of states (TILE_D_STATE), alone, and beside each
+ * what it leaves of the one before: run over a part of time from 0 and 1 it yields e and f, and the state after the part is
+ * f * (state before it) + e, entry by entry. The factor of a complex state is complex, and conjugate for cotangents.
+ * NULL where there is no such factor, or where it may be above 1: a glance tells (tile_is_fraction), or `bounded`, by tensor. *why
+ * then says so. */
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, const bool *bounded,
+                            const char **why);
 
 /* The program of a kernel that cuts no other axes than these: sums over the rest are whole, no value is partial over it.
  * Arguments and results stay. */

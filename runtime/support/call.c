@@ -3,6 +3,7 @@
 #include "call.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "cpu.h"
@@ -203,11 +204,12 @@ rec_status call_read_launch(call *c, const rec_launch *launch) {
   if (!launch)
     return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected a rec_launch, found NULL", call_name(c),
                     c->entry);
-  if (launch->size < sizeof *launch)
+  const size_t least = offsetof(rec_launch, time_parts);
+  if (launch->size < least)
     return rec_fail(REC_ERROR_ABI,
                     "%s_%s: expected a rec_launch of at least %zu bytes, found size = %llu; set it "
                     "to sizeof(rec_launch)",
-                    call_name(c), c->entry, sizeof *launch, (unsigned long long)launch->size);
+                    call_name(c), c->entry, least, (unsigned long long)launch->size);
   if (launch->abi_major != REC_ABI_MAJOR)
     return rec_fail(REC_ERROR_ABI, "%s_%s: expected ABI %d.x, found %u.%u in rec_launch",
                     call_name(c), c->entry, REC_ABI_MAJOR, launch->abi_major, launch->abi_minor);
@@ -221,6 +223,10 @@ rec_status call_read_launch(call *c, const rec_launch *launch) {
         call_name(c), c->entry, (long long)launch->workspace_bytes, (long long)launch->saved_bytes);
   c->launch = launch;
   c->device_number = launch->device_number;
+  if (launch->size >= sizeof *launch) c->time_parts = launch->time_parts;
+  if (c->time_parts < 0)
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_%s: expected time_parts of at least 0, found %lld",
+                    call_name(c), c->entry, (long long)c->time_parts);
   rec_status status = rec_cpu_clone(&c->clone);
   if (status != REC_OK || launch->parallel_for) return status;
   return rec_cpu_threads(launch->threads, &c->threads);

@@ -22,6 +22,7 @@ typedef struct call {
   int64_t first_entry, first_step, whole_time, first_state;
   int64_t parts, part_steps;     /* time is cut, parts joined by their states (split.h); 0: no */
   int32_t device_number;
+  int64_t time_parts;            /* GPUs: as the caller wants them; 0: as many as there is room for */
   /* only with a launch */
   const rec_launch *launch;
   int clone;

@@ -83,7 +83,7 @@ static int64_t workspace_of_forward(const call *c, int kind) {
 
 /* Callers compiled before devices were added mean the host. */
 static int32_t device_kind_of(const rec_sizes *sizes) {
-  return sizes->size < sizeof *sizes ? REC_DEVICE_HOST : sizes->device_kind;
+  return sizes->size < offsetof(rec_sizes, time_parts) ? REC_DEVICE_HOST : sizes->device_kind;
 }
 
 static void host_sizes(call *c, rec_sizes *sizes) {
@@ -119,6 +119,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
   }
   gpu_device device;
   c.device_number = sizes->device_number;
+  if (sizes->size >= sizeof *sizes) c.time_parts = larger(0, sizes->time_parts);
   status = gpu_device_find(&c, kind, &device);
   return status == REC_OK ? gpu_sizes(&c, &device, sizes) : status;
 }

@@ -1,6 +1,7 @@
 /* Lays out a call on a GPU and starts its kernels (gpu.h).
  *
- *   workspace:  [chunk-start states] [copies of results that items add to] [initial states] [scratch of the blocks]
+ *   workspace:  [chunk-start states, or ends of parts of time] [copies of results that items add to] [initial states]
+ *               [scratch of the blocks]
  */
 #include "gpu.h"
 
@@ -12,8 +13,18 @@
 enum {
   ITEMS_WANTED = 512, /* where time may be cut: enough for any device */
   GPU_PART_STEPS = 64,
+  JOINED_PART_STEPS = 256, /* fewer do not pay for what is computed twice */
+  JOINED_PARTS = 64,       /* each begins with a pass over what all before it have left */
+  LEAST_PARTS = 3,         /* with two, what is computed twice may take what is won */
+  EMPTY_ITEMS = 4,         /* packed: for each multiprocessor, parts behind the end of a sequence */
   SCRATCH_ALIGNMENT = 256
 };
+
+/* Time of a recurrence with states, in parts that are joined. */
+typedef struct time_cut {
+  int64_t parts, part_steps;
+  const rec_table_gpu_kernel *maker; /* of what they begin with; NULL: one part */
+} time_cut;
 
 /* How the work of one kernel is cut. */
 typedef struct gpu_pass {
@@ -37,12 +48,13 @@ static const rec_table_gpu_kernel *gpu_kernel_of(const gpu_device *device, int k
 /* ---- the cut --------------------------------------------------------------------------------- */
 
 static gpu_pass plan_pass(const call *c, const gpu_device *device,
-                          const rec_table_gpu_kernel *kernel) {
+                          const rec_table_gpu_kernel *kernel, time_cut cut) {
   const rec_table_kernel *base = &kernel->base;
   const int32_t *grid = table_at(c->table, base->grid_at);
   gpu_pass p = {.call = c, .device = device, .kernel = kernel, .entries = call_entries(c)};
-  p.lane_blocks = p.instances = p.parts = 1;
-  p.part_steps = c->time;
+  p.lane_blocks = p.instances = 1;
+  p.parts = cut.parts;
+  p.part_steps = cut.part_steps;
   for (int i = 0; i < base->grid_count; i++) p.instances *= c->axis_size[grid[i]];
   if (base->lane_axis >= 0)
     p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
@@ -77,6 +89,49 @@ static bool has_copies(const gpu_pass *p, const rec_table_slot *slot) {
   if (slot->single && copies_of(p, slot) == 1) return false;
   return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER ||
          copies_of(p, slot) > 1;
+}
+
+static bool has_sums(const gpu_pass *p) {
+  for (int i = 0; i < p->kernel->base.slot_count; i++)
+    if (has_copies(p, table_slot(p->call->table, &p->kernel->base, i))) return true;
+  return false;
+}
+
+/* How many parts give every multiprocessor something to do. The longest packed sequence may be as long as all together. */
+static int64_t parts_wanted(const gpu_pass *whole) {
+  const call *c = whole->call;
+  int64_t room = whole->device->multiprocessors, items = whole->items;
+  if (c->time_parts) return c->time_parts;
+  int64_t parts = room / larger(1, items);
+  if (c->packed)
+    parts = smaller(room / larger(1, whole->instances), EMPTY_ITEMS * room / larger(1, items));
+  return smaller(smaller(parts, c->time / JOINED_PART_STEPS), JOINED_PARTS);
+}
+
+static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool recompute) {
+  const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
+  time_cut cut = {.parts = 1, .part_steps = c->time};
+  bool back = kind == REC_KERNEL_BACKWARD;
+  if (!kernel->joins || recompute || (!back && kind != REC_KERNEL_FORWARD)) return cut;
+  gpu_pass whole = plan_pass(c, device, kernel, cut);
+  int64_t wanted = parts_wanted(&whole);
+  int64_t least = c->time_parts ? 2 : LEAST_PARTS;
+  if (wanted < least || (!back && has_sums(&whole))) return cut;
+  int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
+  if (steps >= c->time) return cut;
+  cut.part_steps = steps;
+  cut.parts = (c->time + steps - 1) / steps;
+  cut.maker = gpu_kernel_of(device, back ? REC_KERNEL_PART_BACK : REC_KERNEL_PART);
+  return cut;
+}
+
+/* Numbers that are kept of a part: whole cache lines. */
+static int64_t ends_stride(const call *c, const time_cut *cut) {
+  return cut->maker ? round_up(call_count(c, &cut->maker->ends, 0), REC_ALIGNMENT / 4) : 0;
+}
+
+static int64_t ends_bytes(const call *c, const time_cut *cut) {
+  return 4 * call_entries(c) * cut->parts * ends_stride(c, cut);
 }
 
 static int64_t gpu_copies_bytes(const gpu_pass *p, const rec_table_slot *slot) {
@@ -126,10 +181,15 @@ static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
 
 static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, bool recompute) {
   if (call_is_empty(c) || !gpu_kernel_of(device, kind)->symbol_at) return 0;
-  gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind));
+  time_cut cut = cut_time(c, device, kind, recompute);
+  gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind), cut);
   int64_t bytes = pass_bytes(&pass), saved = gpu_saved_of(c, device).bytes;
+  if (cut.maker) {
+    pass = plan_pass(c, device, cut.maker, cut);
+    return ends_bytes(c, &cut) + larger(bytes, pass_bytes(&pass));
+  }
   if (!recompute || saved == 0) return bytes;
-  pass = plan_pass(c, device, gpu_kernel_of(device, REC_KERNEL_STATES));
+  pass = plan_pass(c, device, gpu_kernel_of(device, REC_KERNEL_STATES), cut);
   return saved + larger(bytes, pass_bytes(&pass));
 }
 
@@ -153,7 +213,7 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
 typedef struct gpu_parameter {
   _Alignas(8) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
-  simt_region regions[GPU_SLOTS_MAX + 3];
+  simt_region regions[GPU_SLOTS_MAX + 4];
   int region_count;
 } gpu_parameter;
 
@@ -206,6 +266,8 @@ static rec_gpu_slot place_copies(const gpu_pass *p, const rec_table_slot *slot, 
 
 typedef struct pass_run {
   const gpu_pass *pass;
+  const time_cut *cut;
+  void *ends;      /* of parts of time, if there are several */
   bool saved_only; /* no other results are wanted */
   char *free_memory;
   gpu_parameter parameter;
@@ -219,7 +281,8 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   const char *name = table_text(c->table, memory->name_at);
   rec_slot s = call_slot(c, memory);
-  if (slot->written && r->saved_only) s.data = NULL;
+  bool makes_parts = p->kernel == r->cut->maker;
+  if ((slot->written && r->saved_only) || (makes_parts && stage_is_state(memory))) s.data = NULL;
   int64_t bytes = extent_bytes(c, memory, s);
   *placed = (rec_gpu_slot){s.data, s.batch_stride, s.time_stride, 0};
   if (has_copies(p, slot)) {
@@ -251,7 +314,9 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
                          .saved = saved.data,
                          .saved_entry_stride = saved.entry_stride,
                          .saved_chunk_stride = saved.chunk_stride,
-                         .scratch_stride = p->scratch_bytes};
+                         .scratch_stride = p->scratch_bytes,
+                         .ends = r->ends,
+                         .ends_stride = ends_stride(c, r->cut)};
   int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
   x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
   if (x->size != p->kernel->parameter_bytes)
@@ -270,6 +335,7 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   memcpy(x->bytes + sizeof frame, c->axis_size, sizeof(int64_t) * (size_t)c->table->axis_count);
   add_region(x, "scratch", frame.scratch, p->blocks * p->scratch_bytes, true);
   add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved);
+  add_region(x, "ends of parts", r->ends, ends_bytes(c, r->cut), p->kernel == r->cut->maker);
   if (c->packed) add_region(x, "cu_seqlens", (void *)c->cu_seqlens, 4 * (c->sequences + 1), false);
   return REC_OK;
 }
@@ -308,12 +374,25 @@ static rec_status run_sums(pass_run *r) {
   return REC_OK;
 }
 
-static rec_status run_kernel(const call *c, const gpu_device *device, int kind, gpu_saved saved,
-                             bool saved_only, char *workspace) {
-  const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
-  gpu_pass pass = plan_pass(c, device, kernel);
-  pass_run r = {.pass = &pass, .saved_only = saved_only, .free_memory = workspace};
-  rec_status status = fill_parameter(&r, saved);
+/* What a kernel is run with. */
+typedef struct kernel_run {
+  const rec_table_gpu_kernel *kernel;
+  gpu_saved saved;
+  bool saved_only;
+  time_cut cut;
+  void *ends;
+} kernel_run;
+
+static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run,
+                             char *workspace) {
+  const rec_table_gpu_kernel *kernel = run->kernel;
+  gpu_pass pass = plan_pass(c, device, kernel, run->cut);
+  pass_run r = {.pass = &pass,
+                .cut = &run->cut,
+                .ends = run->ends,
+                .saved_only = run->saved_only,
+                .free_memory = workspace};
+  rec_status status = fill_parameter(&r, run->saved);
   if (status != REC_OK) return status;
   gpu_launch launch = {.name = table_text(c->table, kernel->symbol_at),
                        .kernel = kernel,
@@ -328,6 +407,20 @@ static rec_status run_kernel(const call *c, const gpu_device *device, int kind, 
                        .region_count = r.parameter.region_count};
   status = device->launch(c, &launch);
   return status == REC_OK ? run_sums(&r) : status;
+}
+
+/* Makes what parts of time begin with, then runs the kernel on them; one part: the kernel alone. */
+static rec_status run_parts(const call *c, const gpu_device *device, kernel_run run,
+                            char *workspace) {
+  rec_status status = REC_OK;
+  if (run.cut.maker) {
+    kernel_run maker = {
+        .kernel = run.cut.maker, .saved_only = true, .cut = run.cut, .ends = workspace};
+    run.ends = workspace;
+    workspace += ends_bytes(c, &run.cut);
+    status = run_kernel(c, device, &maker, workspace);
+  }
+  return status == REC_OK ? run_kernel(c, device, &run, workspace) : status;
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -395,7 +488,14 @@ rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
   if (recompute) {
     saved.data = workspace;
     workspace += saved.bytes;
-    status = run_kernel(&c, device, REC_KERNEL_STATES, saved, true, workspace);
+    kernel_run states = {.kernel = gpu_kernel_of(device, REC_KERNEL_STATES),
+                         .saved = saved,
+                         .saved_only = true,
+                         .cut = {1, c.time, NULL}};
+    status = run_kernel(&c, device, &states, workspace);
   }
-  return status == REC_OK ? run_kernel(&c, device, kind, saved, false, workspace) : status;
+  kernel_run run = {.kernel = gpu_kernel_of(device, kind),
+                    .saved = saved,
+                    .cut = cut_time(&c, device, kind, recompute)};
+  return status == REC_OK ? run_parts(&c, device, run, workspace) : status;
 }

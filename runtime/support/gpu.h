@@ -4,6 +4,10 @@
  *   forward, step:  the kernel, a sum of copies where several work items add to one result
  *   backward:       STATES without `saved`, BACKWARD, the sum
  *
+ * Where states decay entry by entry and there are fewer work items than multiprocessors, time is cut: another kernel, PART
+ * before FORWARD, PART_BACK before BACKWARD, makes what each part is begun with. Not without `saved`, and not where FORWARD has
+ * a sum: that would be one launch more.
+ *
  * Everything depends on sizes alone; nothing waits for the device.
  */
 #ifndef REC_SUPPORT_GPU_H
@@ -38,6 +42,7 @@ typedef struct gpu_device {
   rec_status (*launch)(const call *call, const gpu_launch *launch);
   rec_status (*clear)(const call *call, void *at, int64_t bytes);
   rec_status (*copy)(const call *call, void *to, const void *from, int64_t bytes);
+  int64_t multiprocessors; /* where there are fewer work items, time is cut into parts */
 } gpu_device;
 
 /* The device of a kind, if the library holds code for it; else a message. */

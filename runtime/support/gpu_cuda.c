@@ -310,6 +310,7 @@ rec_status gpu_cuda_device(const call *c, gpu_device *device) {
   }
   if (status != REC_OK) return about_call(c, status);
   device->blocks = (int64_t)CUDA_BLOCKS_EACH * module->multiprocessors;
+  device->multiprocessors = module->multiprocessors;
   device->code = &c->table->gpu[module->room];
   return REC_OK;
 }

@@ -128,6 +128,7 @@ static rec_status copy_on_host(const call *c, void *to, const void *from, int64_
 rec_status gpu_simt_device(const call *c, gpu_device *device) {
   const rec_table_gpu *code = &c->table->gpu[c->device_number > 0 ? REC_GPU_LARGE : REC_GPU_SMALL];
   *device = (gpu_device){.blocks = SIMT_BLOCKS,
+                         .multiprocessors = SIMT_BLOCKS,
                          .code = code,
                          .launch = launch_on_host,
                          .clear = clear_on_host,

@@ -88,6 +88,7 @@ typedef struct rec_table_kernel {
 enum {
   REC_KERNEL_FORWARD, REC_KERNEL_STEP, REC_KERNEL_STATES, REC_KERNEL_BACKWARD,
   REC_KERNEL_CARRY,            /* no functions where time cannot be cut */
+  REC_KERNEL_PART, REC_KERNEL_PART_BACK, /* GPU; no symbols where time cannot be cut */
   REC_KERNEL_COUNT
 };
 
@@ -97,7 +98,9 @@ typedef struct rec_table_gpu_kernel {
   void (*simt)(const void *parameter); /* for the executor; NULL: not compiled */
   int32_t symbol_at;           /* 0: not made */
   int32_t why_not_at;
-  int32_t threads, shared_bytes, parameter_bytes, unused;
+  int32_t threads, shared_bytes, parameter_bytes;
+  int32_t joins;               /* starts parts of time from what REC_KERNEL_PART, _PART_BACK keep of them: */
+  rec_table_count ends;        /* so many numbers of each */
 } rec_table_gpu_kernel;
 
 /* The kernels for devices that have so much shared memory for a thread block. */

@@ -33,6 +33,7 @@ typedef struct subject {
 } subject;
 
 static double worst[3];  // f32, bf16, f16
+static int cut[2];       // recurrences whose forward, backward was cut in time
 
 static double least_of(const subject *s) {
   return strcmp(s->type, "f32") == 0 ? 2e-5 : strcmp(s->type, "bf16") == 0 ? 6e-2 : 7.5e-3;
@@ -78,8 +79,9 @@ static double wider(const subject *s, const problem *inputs, const problem *exac
   return fmax(least, 10 * problem_plain_error(inputs, exact, s->recurrence, backward, 4));
 }
 
-static void judge(const subject *s, const problem *inputs, const problem *exact, const char *what,
-                  rec_run_options options) {
+// Returns how many kernels were started.
+static int64_t judge(const subject *s, const problem *inputs, const problem *exact,
+                     const char *what, rec_run_options options) {
   char where[256];
   problem *got = problem_copy(inputs);
   rec_simt_options simt = {.size = sizeof simt, .seed = s->seed};
@@ -96,6 +98,7 @@ static void judge(const subject *s, const problem *inputs, const problem *exact,
     note(s, error);
   }
   problem_free(got);
+  return simt.launches;
 }
 
 // Takes the inputs.
@@ -135,6 +138,52 @@ static void check_threads(const subject *s) {
   problem_free(q);
 }
 
+// Parts of time, side by side: the values and gradients of the interpreter, the same bits twice, no launch more than one
+// forward and one backward. Takes the inputs.
+static void run_cut(const subject *s, problem *inputs, int64_t parts, const char *what) {
+  const char *name = inputs->signature->name;
+  rec_run_options whole = {.backward = true}, many = {.backward = true, .time_parts = parts};
+  problem *exact = problem_copy(inputs);
+  problem *first = problem_copy(inputs), *second = problem_copy(inputs);
+  bool known = problem_run(exact, s->recurrence, "reference", &whole);
+  if (check(known, "%s: %s", what, rec_message())) {
+    int64_t one = judge(s, inputs, exact, what, whole), more = judge(s, inputs, exact, what, many);
+    check(more == one || more <= 5, "%s %s: %d launches in parts, %d without", name, what, (int)more,
+          (int)one);
+    cut[0] += more > one;
+    cut[1] += more > one + 1;
+    many.recompute = s->seed % 2;
+    bool ran = problem_run(first, s->recurrence, "simt", &many);
+    many.threads = 3;
+    ran = ran && problem_run(second, s->recurrence, "simt", &many);
+    check(ran && problem_equal(first, second, true), "%s %s: parts give other bits when run again",
+          name, what);
+  }
+  problem_free(inputs);
+  problem_free(exact);
+  problem_free(first);
+  problem_free(second);
+}
+
+// States are saved every 128 steps in chunks: parts end there.
+static void run_in_parts(const subject *s) {
+  static const int64_t edges[] = {129, 255, 256, 257, 300};
+  static const int32_t offsets[] = {0, 0, 1, 129, 130, 387, 387};
+  enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1 };
+  const rec_signature *signature = rec_recurrence_signature(s->recurrence);
+  for (int i = 0; i < 5; i++) {
+    if (!s->full && s->seed % 5 != (uint64_t)i) continue;
+    problem *p = problem_new(signature, 1, edges[i], s->case_->run_time_size);
+    draw(s, p, s->seed + 2000);
+    run_cut(s, p, 2 + (int64_t)(s->seed % 3), "in parts");
+  }
+  problem *packed = problem_new(signature, 1, offsets[SEQUENCES], s->case_->run_time_size);
+  packed->sequences = SEQUENCES;
+  packed->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
+  draw(s, packed, s->seed + 3000);
+  run_cut(s, packed, 4, "packed, in parts");
+}
+
 static void run_length(const subject *s, int64_t time, bool steps) {
   const rec_signature *signature = rec_recurrence_signature(s->recurrence);
   problem *p = problem_new(signature, time > 100 ? 1 : 2, time, s->case_->run_time_size);
@@ -154,6 +203,7 @@ static void run_subject(const subject *s) {
   problem *packed = new_packed(signature, s->case_->run_time_size);
   draw(s, packed, s->seed + 1000);
   run_ways(s, packed, "packed", false);
+  run_in_parts(s);
   check_threads(s);
 }
 
@@ -311,5 +361,6 @@ int main(int count, char **words) {
   if (!only || !strcmp(only, "faults")) leave_out(seed, true);
   printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1],
          worst[2]);
+  printf("calls cut in time: %d forward, %d backward\n", cut[0], cut[1]);
   return checked();
 }

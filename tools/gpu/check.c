@@ -1,6 +1,6 @@
 /* The recurrences of a library on the GPU against its code for the host: backward with and without what forward keeps, token by
- * token, packed; lengths from 1 to several chunks. Where results lie further apart than is usual, the interpreter says how
- * far rounding moves them (tests/runtime/problem.h). */
+ * token, packed, packed in parts of time; lengths from 1 to several chunks. Where results lie further apart than is usual, the
+ * interpreter says how far rounding moves them (tests/runtime/problem.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static void compare(subject *s, const problem *inputs, const char *way, rec_run_
 
 static void check_recurrence(subject *s) {
   static const int64_t lengths[] = {1, 17, 64, 150};
-  static const int32_t packed[] = {0, 1, 17, 0, 65, 130, 2};
+  static const int32_t packed[] = {0, 1, 17, 0, 65, 130, 2}, long_packed[] = {1, 300, 0, 129};
   for (int i = 0; i < 4; i++) {
     problem *p = problem_new(s->signature, 2, lengths[i], s->run_time_size);
     draw(s, p, (uint64_t)lengths[i]);
@@ -115,6 +115,11 @@ static void check_recurrence(subject *s) {
       problem_packed(s->signature, packed, sizeof packed / sizeof *packed, s->run_time_size);
   draw(s, p, 1000);
   compare(s, p, "packed", (rec_run_options){.backward = true});
+  problem_free(p);
+  p = problem_packed(s->signature, long_packed, sizeof long_packed / sizeof *long_packed,
+                     s->run_time_size);
+  draw(s, p, 2000);
+  compare(s, p, "parts", (rec_run_options){.backward = true, .time_parts = 4});
   problem_free(p);
 }
 

@@ -1,0 +1,256 @@
+/* GPU: work items that have a part of the steps each.
+ *
+ *   without states:   the parts are independent
+ *   KERNEL_PART:      states 0 (the caller has none for it), factors 1 .. all chunks of the part .. kept in frame.ends
+ *   FORWARD:          states before the first step; for each part before this one: states = factor * states + kept
+ *                     .. all chunks of the part .. the last part hands the states out
+ *
+ * Backward the same from the end. With one part FORWARD and BACKWARD are as if there were none.
+ */
+#include "gpu_parts.h"
+#include "host_parts.h"
+
+static ir frame_number(host *h, size_t offset) {
+  return host_field(h, h->frame, (int64_t)offset, h->e->i64);
+}
+
+bool gpu_makes_parts(const kernel *k) {
+  for (int i = 0; i < k->program->results.count; i++)
+    if (k->program->results.items[i].place.transfer) return true;
+  return false;
+}
+
+/* i1: there is memory for what is kept of parts. Without, the same function makes the states before chunks (STATES). */
+static ir keeps_parts(host *h) {
+  ir ends = host_field(h, h->frame, offsetof(rec_gpu_frame, ends), h->e->data);
+  return LLVMBuildIsNotNull(h->e->b, ends, "");
+}
+
+static bool cuts_time(const host *h) {
+  return h->described->time_splits || h->described->joins || gpu_makes_parts(h->k);
+}
+
+static bool goes_back(const host *h) {
+  return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK;
+}
+
+/* ---- steps ---- */
+
+void gpu_read_part(host *h, ir *item) {
+  emitter *e = h->e;
+  h->parts = integer(e, 1);
+  h->part = h->end_part = integer(e, 0);
+  if (!cuts_time(h)) return;
+  h->parts = frame_number(h, offsetof(rec_gpu_frame, parts));
+  h->part = LLVMBuildSRem(e->b, *item, h->parts, "");
+  *item = LLVMBuildSDiv(e->b, *item, h->parts, "");
+}
+
+/* Nobody begins with what the last part would leave: it need not be made. */
+static void skip_last(host *h) {
+  emitter *e = h->e;
+  ir last = goes_back(h) ? integer(e, 0) : h->end_part;
+  ir skip = int_compare(e, LLVMIntEQ, h->part, last);
+  h->time = int_choose(e, LLVMBuildAnd(e->b, skip, keeps_parts(h), ""), integer(e, 0), h->time);
+}
+
+void gpu_cut_part(host *h) {
+  emitter *e = h->e;
+  if (!cuts_time(h)) return;
+  ir whole = int_compare(e, LLVMIntEQ, h->parts, integer(e, 1));
+  ir all = int_max(e, h->time, integer(e, 1));
+  ir steps = int_choose(e, whole, all, frame_number(h, offsetof(rec_gpu_frame, part_steps)));
+  ir before = int_mul(e, h->part, steps);
+  h->end_part = int_div(e, int_sub(e, all, integer(e, 1)), steps);
+  h->entry_step = int_add(e, h->entry_step, before);
+  h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
+  if (gpu_makes_parts(h->k)) skip_last(h);
+  if (!h->described->joins) return;
+  ir stride = frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
+  ir chunks = int_div(e, before, integer(e, h->k->chunk));
+  h->saved_first = int_add(e, h->saved_first, int_mul(e, chunks, stride));
+}
+
+ir gpu_is_last_part(host *h, const part *p) {
+  return int_compare(h->e, LLVMIntEQ, h->part, p->backward ? integer(h->e, 0) : h->end_part);
+}
+
+/* ---- what is kept of a part: results of the program that makes it, one behind the other ---- */
+
+static const tile_program *ends_of(const kernel *k) {
+  return gpu_makes_parts(k) ? k->program : k->ends;
+}
+
+codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
+  codegen_bytes numbers = {0};
+  const tile_program *ends = ends_of(k);
+  for (int i = 0; ends && i < ends->results.count; i++) {
+    axis_set axes = host_axes_of_place(&ends->results.items[i].place);
+    codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});
+  }
+  return numbers;
+}
+
+static ir numbers_of(host *h, const tile_place *place) {
+  ir numbers = integer(h->e, 1);
+  for (int x = 0; x < place->axis_count; x++)
+    numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
+  return numbers;
+}
+
+/* The place, in the program that makes it, of what is kept of a state. */
+static const tile_place *place_of(const host *h, const tile_place *state, bool transfer,
+                                  int component) {
+  const tile_program *ends = ends_of(h->k);
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (place->tensor == state->tensor && place->transfer == transfer &&
+        place->component == component)
+      return place;
+  }
+  ICE("codegen", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
+}
+
+static view ends_view(host *h, const tile_place *place, ir number) {
+  emitter *e = h->e;
+  const tile_program *ends = ends_of(h->k);
+  ir offset = int_add(e, int_mul(e, h->batch, h->parts), number);
+  offset = int_mul(e, offset, frame_number(h, offsetof(rec_gpu_frame, ends_stride)));
+  for (int i = 0; &ends->results.items[i].place != place; i++)
+    offset = int_add(e, offset, numbers_of(h, &ends->results.items[i].place));
+  ir base = host_field(h, h->frame, offsetof(rec_gpu_frame, ends), e->data);
+  view v = {.base = element(e, e->real, base, offset)};
+  ir stride = integer(e, 1);
+  for (int x = place->axis_count - 1; x >= 0; x--) {
+    v.stride[place->axes[x]] = stride;
+    stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
+  }
+  host_move_to_part(h, &v, host_axes_of_place(place));
+  return v;
+}
+
+void gpu_begin_factors(host *h, part *p) {
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer) host_fill_state(h, p, place, place->component ? 0 : 1, &p->l.carried[c]);
+  }
+}
+
+void gpu_end_part(host *h, part *p) {
+  emitter *e = h->e;
+  emit_branch wanted = branch_begin(e, keeps_parts(h));
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *state = &p->carried.items[c].place;
+    const tile_place *place = place_of(h, state, state->transfer, state->component);
+    view to = ends_view(h, place, h->part);
+    if (h->team.shares) to.aligned = gpu_aligned(h, p, &to, host_axes_of_place(place));
+    emit_branch branch = branch_begin(e, host_by_this_thread(h, host_writes_state(h, place)));
+    host_copy_state(h, p, state, &p->l.carried[c], &to);
+    branch_end(e, &branch);
+  }
+  branch_end(e, &wanted);
+}
+
+/* ---- from part to part ---- */
+
+/* A state that is joined: its components, and of each the view of what part number 0 keeps. */
+typedef struct joined {
+  host *h;
+  int count;
+  const view *state[2];
+  view kept[2], factor[2];
+  axis_set axes, factor_axes;
+  ir stride; /* numbers between parts */
+  bool back;
+} joined;
+
+static view at_part(const joined *j, const view *v, ir number) {
+  view there = *v;
+  there.base = element(j->h->e, j->h->e->real, v->base, int_mul(j->h->e, number, j->stride));
+  return there;
+}
+
+/* x = factor * x + kept, of complex numbers. */
+static void join_part(lower *l, const place_in_loops *at, const joined *j, ir number,
+                      const ir *slots) {
+  emitter *e = l->e;
+  ir x[2], f[2], next[2];
+  int lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  for (int k = 0; k < j->count; k++) {
+    view kept = at_part(j, &j->kept[k], number), factor = at_part(j, &j->factor[k], number);
+    x[k] = load_real(e, slots[k], lanes);
+    f[k] = spread(e, view_load(l, &factor, at, j->factor_axes), lanes);
+    next[k] = view_load(l, &kept, at, j->axes);
+  }
+  next[0] = real_fma(e, f[0], x[0], next[0]);
+  if (j->count == 2) {
+    next[0] = real_fma(e, real_neg(e, f[1]), x[1], next[0]);
+    next[1] = real_fma(e, f[0], x[1], real_fma(e, f[1], x[0], next[1]));
+  }
+  for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
+}
+
+static void join_point(lower *l, const place_in_loops *at, void *data) {
+  const joined *j = data;
+  host *h = j->h;
+  emitter *e = l->e;
+  int lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  ir slots[2];
+  for (int k = 0; k < j->count; k++) {
+    slots[k] = stack_slot(e, real_type(e, lanes), "joined");
+    store_real(e, view_load(l, j->state[k], at, j->axes), slots[k]);
+  }
+  ir parts = j->back ? int_sub(e, h->end_part, h->part) : h->part;
+  emit_loop loop = loop_begin(e, integer(e, 0), parts, 1, "part");
+  join_part(l, at, j, j->back ? int_sub(e, h->end_part, loop.index) : loop.index, slots);
+  loop_end(e, &loop);
+  for (int k = 0; k < j->count; k++)
+    view_store(l, j->state[k], at, j->axes, load_real(e, slots[k], lanes));
+}
+
+static const view *carried_view(const part *p, const tile_place *state, int component) {
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->tensor == state->tensor && place->component == component) return &p->l.carried[c];
+  }
+  ICE("codegen", "no component %d of state %s", component, state->name ? state->name : "?");
+}
+
+static view aligned_view(host *h, part *p, const tile_place *place) {
+  view v = ends_view(h, place, integer(h->e, 0));
+  ir stride = frame_number(h, offsetof(rec_gpu_frame, ends_stride));
+  ir rest = LLVMBuildAnd(h->e->b, stride, integer(h->e, 3), "");
+  if (!h->team.shares) return v;
+  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, host_axes_of_place(place)),
+                           int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)), "");
+  return v;
+}
+
+static void join_state(host *h, part *p, const tile_place *state) {
+  joined j = {.h = h, .count = host_is_complex(h, state) ? 2 : 1, .back = p->backward};
+  j.stride = frame_number(h, offsetof(rec_gpu_frame, ends_stride));
+  j.axes = host_axes_of_place(state);
+  for (int k = 0; k < j.count; k++) {
+    const tile_place *factor = place_of(h, state, true, k);
+    j.state[k] = carried_view(p, state, k);
+    j.kept[k] = aligned_view(h, p, place_of(h, state, false, k));
+    j.factor[k] = aligned_view(h, p, factor);
+    j.factor_axes = host_axes_of_place(factor);
+  }
+  p->l.outside = h->at;
+  lower_copies(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
+}
+
+/* Parts behind the last one that has steps have nothing to begin. */
+void gpu_join_parts(host *h, part *p) {
+  emitter *e = h->e;
+  ir other = p->backward ? int_compare(e, LLVMIntSLT, h->part, h->end_part)
+                         : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->part, integer(e, 0)),
+                                        int_compare(e, LLVMIntSLE, h->part, h->end_part), "");
+  emit_branch branch = branch_begin(e, other);
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->component == 0) join_state(h, p, place);
+  }
+  branch_end(e, &branch);
+}

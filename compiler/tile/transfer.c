@@ -1,0 +1,296 @@
+// What a part of time leaves of the states before it, beside the states after it.
+//
+//   next S = a * S + dot K V over t    ->    next S = a * S + dot K V over t
+//                                            next S transfer = a * (S transfer)
+//
+// Every value is taken apart into a factor of the state and the rest: %5 = add (mul %1 S) %2 has the factor %1. That works where
+// states are used entry by entry. A complex state is a pair whose next parts are  a re - b im  and  b re + a im.
+#include "compiler/base/ice.h"
+#include "compiler/tile/tile.h"
+
+// What a value has of the two parts of a state; NO_TILE: nothing.
+typedef struct share {
+  tile_id of[2];
+  bool mixed;  // it is not linear in them, or has other entries of them
+} share;
+
+typedef struct transfer {
+  arena *arena;
+  tile_program *program;
+  const bool *bounded;
+  share *shares;     // by value, of the state at hand
+  axis_set axes;     // of that state
+  uint64_t *states;  // by value: the arguments that enter it, the last bit for all from 63 on
+  const char *why;
+} transfer;
+
+static const char *name_of(const tile_place *place) {
+  return place->name ? place->name : "a state";
+}
+
+static bool has_share(const share *x) {
+  return x->of[0] != NO_TILE || x->of[1] != NO_TILE || x->mixed;
+}
+
+static const share nothing = {{NO_TILE, NO_TILE}, false}, mixture = {{NO_TILE, NO_TILE}, true};
+
+// x + y or x - y, where what is missing is 0.
+static tile_id combined(tile_program *p, tile_op op, tile_id x, tile_id y) {
+  if (y == NO_TILE) return x;
+  if (x == NO_TILE) return op == TILE_ADD ? y : tile_unary(p, TILE_NEG, y);
+  return tile_binary(p, op, x, y);
+}
+
+static tile_id chosen(tile_program *p, tile_id condition, tile_id x, tile_id y) {
+  if (x == NO_TILE && y == NO_TILE) return NO_TILE;
+  tile_id zero = tile_number(p, 0);
+  return tile_select(p, condition, x == NO_TILE ? zero : x, y == NO_TILE ? zero : y);
+}
+
+static share scaled(tile_program *p, tile_op op, share x, tile_id by) {
+  for (int k = 0; k < 2; k++) {
+    if (x.of[k] != NO_TILE) x.of[k] = tile_binary(p, op, x.of[k], by);
+  }
+  return x;
+}
+
+// An operation along axes that the state lacks is one on its factor. It wants the factor to have them.
+static share moved(transfer *x, tile_value v, const share *from, axis_set along) {
+  tile_program *p = x->program;
+  if (along & x->axes) return mixture;
+  axis_set whole = p->values.items[v.args[0]].axes & ~x->axes;
+  share made = nothing;
+  for (int k = 0; k < 2; k++) {
+    if (from->of[k] == NO_TILE) continue;
+    v.args[0] = tile_reduce(p, TILE_EXPAND, from->of[k], whole | p->values.items[from->of[k]].axes);
+    made.of[k] = tile_append(p, v);
+  }
+  return made;
+}
+
+// Of a sum, a difference or a negative.
+static share added(tile_program *p, tile_op op, const share *a, const share *b) {
+  share made = nothing;
+  for (int k = 0; k < 2; k++) {
+    made.of[k] = op == TILE_NEG ? combined(p, TILE_SUB, NO_TILE, a->of[k])
+                                : combined(p, op, a->of[k], b->of[k]);
+  }
+  return made;
+}
+
+static share of_choice(tile_program *p, tile_id condition, const share *a, const share *b) {
+  share made = nothing;
+  for (int k = 0; k < 2; k++) made.of[k] = chosen(p, condition, a->of[k], b->of[k]);
+  return made;
+}
+
+// Of a value whose operands have these shares, some of them any.
+static share made_share(transfer *x, const tile_value *v, const share *const *args) {
+  tile_program *p = x->program;
+  bool first = has_share(args[0]), second = args[1] && has_share(args[1]);
+  switch (v->op) {
+    case TILE_EXPAND:
+    case TILE_STOP: return *args[0];
+    case TILE_NEG:
+    case TILE_ADD:
+    case TILE_SUB: return added(p, v->op, args[0], args[1]);
+    case TILE_MUL:
+      if (first && second) return mixture;
+      return first ? scaled(p, TILE_MUL, *args[0], v->args[1])
+                   : scaled(p, TILE_MUL, *args[1], v->args[0]);
+    case TILE_DIV: return second ? mixture : scaled(p, TILE_DIV, *args[0], v->args[1]);
+    case TILE_SELECT: return first ? mixture : of_choice(p, v->args[0], args[1], args[2]);
+    case TILE_SUM: return moved(x, *v, args[0], v->over);
+    case TILE_SPLIT:
+    case TILE_JOIN:
+      return moved(x, *v, args[0], axis_bit(v->index) | axis_bit(v->index2) | axis_bit(v->index3));
+    case TILE_SLICE:
+    case TILE_PLACE:
+    case TILE_SHIFT: return moved(x, *v, args[0], axis_bit(v->index));
+    default: return mixture;
+  }
+}
+
+static share share_of(transfer *x, tile_id id) {
+  tile_value v = x->program->values.items[id];  // a copy: values are appended
+  const share *args[3] = {0};
+  bool any = false;
+  for (int k = 0; k < tile_arity(v.op); k++) {
+    args[k] = &x->shares[v.args[k]];
+    any = any || has_share(args[k]);
+    if (args[k]->mixed) return mixture;
+  }
+  return any ? made_share(x, &v, args) : nothing;
+}
+
+// Which states enter each value.
+static void find_states(transfer *x, tile_role read) {
+  tile_program *p = x->program;
+  x->states = ARENA_ARRAY(x->arena, uint64_t, p->values.count);
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    if (v->op == TILE_ARGUMENT && p->arguments.items[v->index].role == read)
+      x->states[i] = (uint64_t)1 << (v->index < 63 ? v->index : 63);
+    for (int k = 0; k < tile_arity(v->op); k++) x->states[i] |= x->states[v->args[k]];
+  }
+}
+
+// The parts of one state: its results and arguments, -1 where there is none.
+typedef struct pair {
+  int result[2], argument[2];
+} pair;
+
+static pair find_pair(const tile_program *p, int tensor, tile_role read, int results) {
+  pair found = {{-1, -1}, {-1, -1}};
+  for (int i = 0; i < results; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (place->tensor == tensor) found.result[place->component] = i;
+  }
+  for (int i = 0; i < p->arguments.count; i++) {
+    const tile_place *place = &p->arguments.items[i];
+    if (place->role == read && place->tensor == tensor && !place->transfer)
+      found.argument[place->component] = i;
+  }
+  return found;
+}
+
+static void find_shares(transfer *x, const pair *state, int values) {
+  tile_program *p = x->program;
+  x->axes = tile_place_axes(p, &p->results.items[state->result[0]].place);
+  for (int i = 0; i < values; i++) {
+    const tile_value *v = &p->values.items[i];
+    share own = nothing;
+    for (int k = 0; k < 2 && v->op == TILE_ARGUMENT; k++) {
+      if (v->index == state->argument[k]) own.of[k] = tile_number(p, 1);
+    }
+    x->shares[i] = has_share(&own) ? own : share_of(x, i);
+  }
+}
+
+static bool enters_alone(const transfer *x, const pair *state) {
+  uint64_t own = 0;
+  for (int k = 0; k < 2; k++) {
+    if (state->argument[k] >= 0 && state->argument[k] < 63)
+      own |= (uint64_t)1 << state->argument[k];
+  }
+  for (int k = 0; k < 2; k++) {
+    if (state->result[k] >= 0 &&
+        (x->states[x->program->results.items[state->result[k]].value] & ~own))
+      return false;
+  }
+  return true;
+}
+
+static bool has_other_axes(const transfer *x, tile_id id) {
+  return id != NO_TILE && (x->program->values.items[id].axes & ~x->axes);
+}
+
+// The factor (re, im) of a state; false: there is none.
+static bool find_factor(transfer *x, const pair *state, tile_id factor[2]) {
+  tile_program *p = x->program;
+  bool complex = state->result[1] >= 0;
+  const tile_place *place = &p->results.items[state->result[0]].place;
+  const share *re = &x->shares[p->results.items[state->result[0]].value];
+  const share *im = complex ? &x->shares[p->results.items[state->result[1]].value] : &nothing;
+  bool others = has_other_axes(x, re->of[0]) || has_other_axes(x, im->of[0]);
+  if (re->mixed || im->mixed || others || !enters_alone(x, state)) {
+    x->why = arena_printf(x->arena, "entries of %s depend on others", name_of(place));
+    return false;
+  }
+  factor[0] = re->of[0];
+  factor[1] = complex ? im->of[0] : NO_TILE;
+  if (!complex) return true;
+  tile_id minus = combined(p, TILE_SUB, NO_TILE, re->of[1]);
+  if (im->of[1] == factor[0] && minus == factor[1]) return true;
+  x->why = arena_printf(x->arena, "the parts of %s mix as no complex number does", name_of(place));
+  return false;
+}
+
+// The place of a factor: that of the state without the axes that the factor lacks.
+static tile_place place_of_factor(tile_place place, tile_role role, axis_set axes) {
+  tile_place made = place;
+  made.role = role;
+  made.transfer = true;
+  made.axis_count = 0;
+  for (int i = 0; i < place.axis_count; i++) {
+    if (axis_in(axes, place.axes[i])) made.axes[made.axis_count++] = place.axes[i];
+  }
+  return made;
+}
+
+static void add_factor(transfer *x, const pair *state, tile_role read, const tile_id factor[2]) {
+  tile_program *p = x->program;
+  axis_set axes = 0;
+  tile_id value[2] = {NO_TILE, NO_TILE}, by[2];
+  int count = state->result[1] >= 0 ? 2 : 1;
+  for (int k = 0; k < count; k++) {
+    by[k] = factor[k] == NO_TILE ? tile_number(p, 0) : factor[k];
+    axes |= p->values.items[by[k]].axes;
+  }
+  for (int k = 0; k < count; k++) {
+    tile_place place = p->results.items[state->result[k]].place;
+    value[k] = tile_argument(p, place_of_factor(place, read, axes));
+  }
+  tile_id next[2] = {tile_binary(p, TILE_MUL, by[0], value[0]), NO_TILE};
+  if (count == 2) {
+    tile_id both = tile_binary(p, TILE_MUL, by[1], value[1]);
+    next[0] = tile_binary(p, TILE_SUB, next[0], both);
+    next[1] = tile_binary(p, TILE_ADD, tile_binary(p, TILE_MUL, by[1], value[0]),
+                          tile_binary(p, TILE_MUL, by[0], value[1]));
+  }
+  for (int k = 0; k < count; k++) {
+    tile_place place = p->results.items[state->result[k]].place;
+    tile_add_result(p, place_of_factor(place, place.role, axes), next[k]);
+  }
+}
+
+static bool is_bounded(transfer *x, const pair *state, const tile_id factor[2]) {
+  if (x->bounded[x->program->results.items[state->result[0]].place.tensor]) return true;
+  for (int k = 0; k < 2; k++) {
+    if (factor[k] == NO_TILE || tile_is_fraction(x->program, factor[k])) continue;
+    x->why = arena_printf(x->arena, "what is left of %s may be more than there was, and overflow",
+                          name_of(&x->program->results.items[state->result[0]].place));
+    return false;
+  }
+  return true;
+}
+
+// Nothing but tokens, parameters and what goes on from run to run.
+static const char *what_else_it_reads(const tile_program *p, tile_role read) {
+  for (int i = 0; i < p->results.count; i++)
+    if (p->results.items[i].place.lag >= 0) return "earlier steps are states, too";
+  for (int i = 0; i < p->arguments.count; i++) {
+    const tile_place *place = &p->arguments.items[i];
+    bool state = place->role == TILE_STATE || place->role == TILE_STASH;
+    if (state && place->role != read)
+      return arena_printf(p->arena, "what is read depends on %s itself", name_of(place));
+    if (place->role == read && place->partial)
+      return arena_printf(p->arena, "several instances have %s", name_of(place));
+  }
+  return NULL;
+}
+
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states,
+                            const bool *bounded, const char **why) {
+  tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
+  tile_program *p = tile_restrict(a, program, 1u << states);
+  transfer x = {.arena = a, .program = p, .bounded = bounded};
+  *why = what_else_it_reads(p, read);
+  if (*why) return NULL;
+  int results = p->results.count, values = p->values.count;
+  x.shares = ARENA_ARRAY(a, share, values);
+  find_states(&x, read);
+  for (int i = 0; i < results; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (place->component) continue;
+    pair state = find_pair(p, place->tensor, read, results);
+    tile_id factor[2] = {NO_TILE, NO_TILE};
+    find_shares(&x, &state, values);
+    if (!find_factor(&x, &state, factor) || !is_bounded(&x, &state, factor)) {
+      *why = x.why;
+      return NULL;
+    }
+    add_factor(&x, &state, read, factor);
+  }
+  return p;
+}

@@ -1,0 +1,139 @@
+// What a part of time leaves of a state: the factors that tile_transfer finds, and why there are none elsewhere.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compiler/chunk/chunk.h"
+#include "tests/recurrence/fixture.h"
+
+typedef struct found {
+  fixture f;
+  tile_program *program;  // with factors; NULL: there are none
+  const char *why;
+} found;
+
+// The program of a step, or with `chunk` of so many; `states` says which way it goes. `known`: decays are at most 1.
+static found transfer_of(const char *text, int chunk, tile_role states, bool known) {
+  found x = {.f = fixture_open()};
+  recurrence *r = fixture_analyse(&x.f, text);
+  const char *reason = NULL;
+  tile_program *p = chunk ? chunk_build_linear_scan(x.f.memory, r, chunk, &reason)
+                          : chunk_build_step(x.f.memory, r);
+  assert_non_null(p);
+  if (states == TILE_D_STATE) p = tile_backward(x.f.memory, p);
+  bool *bounded = ARENA_ARRAY(x.f.memory, bool, r->body.tensors.count);
+  for (int i = 0; i < r->body.tensors.count; i++) bounded[i] = known;
+  x.program = tile_transfer(x.f.memory, p, states, bounded, &x.why);
+  if (x.program) assert_null(tile_verify(x.f.memory, x.program));
+  return x;
+}
+
+// "h[D]; S[H,K]"
+static const char *factors_of(const found *x) {
+  const char *text = "";
+  for (int i = 0; i < x->program->results.count; i++) {
+    const tile_place *place = &x->program->results.items[i].place;
+    if (!place->transfer) continue;
+    text = arena_printf(x->f.memory, "%s%s%s[", text, *text ? "; " : "", place->name);
+    for (int k = 0; k < place->axis_count; k++)
+      text = arena_printf(x->f.memory, "%s%s%s", text, k ? "," : "",
+                          x->program->axes.items[place->axes[k]].name);
+    text = arena_printf(x->f.memory, "%s]", text);
+  }
+  return text;
+}
+
+static void expect_factors(const char *text, const char *factors) {
+  for (int chunk = 0; chunk <= 16; chunk += 16) {
+    for (int back = 0; back < 2; back++) {
+      found x = transfer_of(text, chunk, back ? TILE_D_STATE : TILE_NEXT_STATE, true);
+      if (!x.program) fail_msg("chunk %d: %s", chunk, x.why);
+      assert_string_equal(factors_of(&x), factors);
+      fixture_close(&x.f);
+    }
+  }
+}
+
+static void expect_none(const char *text, tile_role states, const char *why) {
+  found x = transfer_of(text, 0, states, false);
+  assert_null(x.program);
+  assert_string_equal(x.why, why);
+  fixture_close(&x.f);
+}
+
+// With states of matrices, and of channels.
+#define MATRIX(update)                                     \
+  "recurrence test(H = 2, K = 8, V = 8) {\n"               \
+  "  input q[H,K], k[H,K], v[H,V], g[H], a[H,K], b[H,V]\n" \
+  "  state S[H,K,V]\n  output y[H,V]\n" update "  y = sum[K](q * S) + g * b * sum[K](a)\n}\n"
+#define CHANNELS(rest) \
+  "recurrence test(K = 8) {\n  input x[K]\n  state h[K]\n  output y[K]\n" rest "}\n"
+
+// A factor has the axes of the decay, in either direction, step by step and in chunks.
+static void test_axes(void **state) {
+  (void)state;
+  expect_factors(MATRIX("  S = S[t-1] + k * v\n"), "S[]");
+  expect_factors(MATRIX("  S = sigmoid(g) * S[t-1] + k * v\n"), "S[H]");
+  expect_factors(MATRIX("  S = sigmoid(a) * S[t-1] + k * v\n"), "S[H,K]");
+  expect_factors(MATRIX("  S = exp(-exp(a)) * sigmoid(b) * S[t-1] + k * v\n"), "S[H,K,V]");
+}
+
+// Both parts of a complex number: their factors are the parts of one.
+static void test_complex(void **state) {
+  (void)state;
+  expect_factors(
+      "recurrence test(H = 2, K = 8) {\n"
+      "  input x[H,K], g[H,K], w[H,K]\n  state h[H,K] : complex\n  output y[H]\n"
+      "  h = polar(sigmoid(g), w) * h[t-1] + x\n  y = sum[K](re(h))\n}\n",
+      "h[H,K]; h[H,K]");
+}
+
+static void test_none(void **state) {
+  (void)state;
+  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), TILE_NEXT_STATE,
+              "entries of S depend on others");
+  expect_none(MATRIX("  S = g * S[t-1] + k * v\n"), TILE_NEXT_STATE,
+              "what is left of S may be more than there was, and overflow");
+  expect_none(CHANNELS("  h = 0.5 * h[t-1] + x\n  y = tanh(h)\n"), TILE_D_STATE,
+              "what is read depends on h itself");
+  expect_none(CHANNELS("  h = tanh(h[t-1]) + x\n  y = h\n"), TILE_NEXT_STATE,
+              "entries of h depend on others");
+  expect_none(CHANNELS("  h = 0.5 * h[t-1] + x[t-1]\n  y = h\n"), TILE_NEXT_STATE,
+              "earlier steps are states, too");
+}
+
+// The factor of a step is the gate times the factor so far.
+static void test_step(void **state) {
+  (void)state;
+  found x = transfer_of(
+      "recurrence test(D = 1) {\n  input x[D], g[D]\n  state h[D]\n  output y[D]\n"
+      "  h = sigmoid(g) * h[t-1] + x\n  y = h\n}\n",
+      0, TILE_NEXT_STATE, false);
+  assert_non_null(x.program);
+  assert_int_equal(x.program->results.count, 2);
+  const tile_value *made = &x.program->values.items[x.program->results.items[1].value];
+  assert_int_equal(made->op, TILE_MUL);
+  bool gate = false, factor = false;
+  for (int k = 0; k < 2; k++) {
+    const tile_value *v = &x.program->values.items[made->args[k]];
+    gate = gate || v->op == TILE_SIGMOID;
+    factor = factor || (v->op == TILE_ARGUMENT && x.program->arguments.items[v->index].transfer);
+  }
+  assert_true(gate && factor);
+  fixture_close(&x.f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_axes),
+      cmocka_unit_test(test_complex),
+      cmocka_unit_test(test_none),
+      cmocka_unit_test(test_step),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
