@@ -148,7 +148,9 @@ static decay_arguments arguments_of(tensors *m) {
 }
 
 static rec_launch launch_for(const decay_arguments *f, int threads, int keep) {
-  rec_sizes sizes = {sizeof sizes, 0, 0, 0, 0, 0, 0, 0, 0};
+  rec_sizes sizes;
+  memset(&sizes, 0, sizeof sizes);
+  sizes.size = sizeof sizes;
   rec_launch launch;
   memset(&launch, 0, sizeof launch);
   expect(decay_sizes(f, &sizes) == REC_OK, "sizes");
