@@ -618,6 +618,8 @@ static void copy_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes) {
+  const team *all = l->team;
+  team own;
   view_copy c = {.from = from, .to = *to, .axes = axes};
   axis_set tile = plan_tile_axes(l->m, axes);
   bool lane = l->m->lane_axis >= 0 && axis_in(axes, l->m->lane_axis);
@@ -625,9 +627,14 @@ void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes) 
   gpu_forget_accesses(l, false);
   if (gpu_copies_by_call(l, &c, tile)) {
     gpu_copy(l, &c, tile, copy_point);
-  } else {
-    lower_copy_loops(l, tile, lane, copy_point, &c);
+    return;
   }
+  if (all) {
+    own = gpu_team_of_nest(l);
+    l->team = &own;
+  }
+  lower_copy_loops(l, tile, lane, copy_point, &c);
+  l->team = all;
 }
 
 static void lower_pack(lower *l, const plan_nest *nest) {
