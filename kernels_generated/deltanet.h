@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- deltanet_forward ---- */
 
 #define DELTANET_FORWARD_SYMBOL "rec_kernel_deltanet_forward_gpu"
-enum { DELTANET_FORWARD_THREADS = 256, DELTANET_FORWARD_SHARED_BYTES = 43520, DELTANET_FORWARD_CHUNK = 128 };
+enum { DELTANET_FORWARD_THREADS = 256, DELTANET_FORWARD_SHARED_BYTES = 34304, DELTANET_FORWARD_CHUNK = 128 };
 typedef struct deltanet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -137,7 +137,7 @@ static inline int64_t deltanet_step_scratch_bytes(const deltanet_step_parameter 
 /* ---- deltanet_states ---- */
 
 #define DELTANET_STATES_SYMBOL "rec_kernel_deltanet_states_gpu"
-enum { DELTANET_STATES_THREADS = 256, DELTANET_STATES_SHARED_BYTES = 36352, DELTANET_STATES_CHUNK = 128 };
+enum { DELTANET_STATES_THREADS = 256, DELTANET_STATES_SHARED_BYTES = 28160, DELTANET_STATES_CHUNK = 128 };
 typedef struct deltanet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -176,7 +176,7 @@ static inline int64_t deltaproduct_states_scratch_bytes(const deltaproduct_state
 /* ---- deltaproduct_backward ---- */
 
 #define DELTAPRODUCT_BACKWARD_SYMBOL "rec_kernel_deltaproduct_backward_gpu"
-enum { DELTAPRODUCT_BACKWARD_THREADS = 256, DELTAPRODUCT_BACKWARD_SHARED_BYTES = 100352, DELTAPRODUCT_BACKWARD_CHUNK = 128 };
+enum { DELTAPRODUCT_BACKWARD_THREADS = 256, DELTAPRODUCT_BACKWARD_SHARED_BYTES = 100864, DELTAPRODUCT_BACKWARD_CHUNK = 128 };
 typedef struct deltaproduct_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -225,7 +225,7 @@ static inline int64_t deltaproduct_backward_copies_d_dt_bias(const deltaproduct_
 /* ---- deltaproduct_backward_large ---- */
 
 #define DELTAPRODUCT_BACKWARD_LARGE_SYMBOL "rec_kernel_deltaproduct_backward_large_gpu"
-enum { DELTAPRODUCT_BACKWARD_LARGE_THREADS = 256, DELTAPRODUCT_BACKWARD_LARGE_SHARED_BYTES = 132096, DELTAPRODUCT_BACKWARD_LARGE_CHUNK = 128 };
+enum { DELTAPRODUCT_BACKWARD_LARGE_THREADS = 256, DELTAPRODUCT_BACKWARD_LARGE_SHARED_BYTES = 130048, DELTAPRODUCT_BACKWARD_LARGE_CHUNK = 128 };
 typedef struct deltaproduct_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;

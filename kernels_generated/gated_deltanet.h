@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- gated_deltanet_forward ---- */
 
 #define GATED_DELTANET_FORWARD_SYMBOL "rec_kernel_gated_deltanet_forward_gpu"
-enum { GATED_DELTANET_FORWARD_THREADS = 256, GATED_DELTANET_FORWARD_SHARED_BYTES = 45568, GATED_DELTANET_FORWARD_CHUNK = 128 };
+enum { GATED_DELTANET_FORWARD_THREADS = 256, GATED_DELTANET_FORWARD_SHARED_BYTES = 37376, GATED_DELTANET_FORWARD_CHUNK = 128 };
 typedef struct gated_deltanet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -143,7 +143,7 @@ static inline int64_t gated_deltanet_step_scratch_bytes(const gated_deltanet_ste
 /* ---- gated_deltanet_states ---- */
 
 #define GATED_DELTANET_STATES_SYMBOL "rec_kernel_gated_deltanet_states_gpu"
-enum { GATED_DELTANET_STATES_THREADS = 256, GATED_DELTANET_STATES_SHARED_BYTES = 36736, GATED_DELTANET_STATES_CHUNK = 128 };
+enum { GATED_DELTANET_STATES_THREADS = 256, GATED_DELTANET_STATES_SHARED_BYTES = 28544, GATED_DELTANET_STATES_CHUNK = 128 };
 typedef struct gated_deltanet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -143,7 +143,7 @@ static inline int64_t gla_step_scratch_bytes(const gla_step_parameter *parameter
 /* ---- gla_states ---- */
 
 #define GLA_STATES_SYMBOL "rec_kernel_gla_states_gpu"
-enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 57984, GLA_STATES_CHUNK = 128 };
+enum { GLA_STATES_THREADS = 256, GLA_STATES_SHARED_BYTES = 25216, GLA_STATES_CHUNK = 128 };
 typedef struct gla_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -304,7 +304,7 @@ static inline int64_t gla_forward_large_ends_numbers(const gla_forward_large_par
 /* ---- gla_states_large ---- */
 
 #define GLA_STATES_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
-enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 82560, GLA_STATES_LARGE_CHUNK = 128 };
+enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 49792, GLA_STATES_LARGE_CHUNK = 128 };
 typedef struct gla_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;

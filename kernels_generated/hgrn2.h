@@ -82,7 +82,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- hgrn2_forward ---- */
 
 #define HGRN2_FORWARD_SYMBOL "rec_kernel_hgrn2_forward_gpu"
-enum { HGRN2_FORWARD_THREADS = 256, HGRN2_FORWARD_SHARED_BYTES = 51456, HGRN2_FORWARD_CHUNK = 128 };
+enum { HGRN2_FORWARD_THREADS = 256, HGRN2_FORWARD_SHARED_BYTES = 42880, HGRN2_FORWARD_CHUNK = 128 };
 typedef struct hgrn2_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -138,7 +138,7 @@ static inline int64_t hgrn2_step_scratch_bytes(const hgrn2_step_parameter *param
 /* ---- hgrn2_states ---- */
 
 #define HGRN2_STATES_SYMBOL "rec_kernel_hgrn2_states_gpu"
-enum { HGRN2_STATES_THREADS = 256, HGRN2_STATES_SHARED_BYTES = 36864, HGRN2_STATES_CHUNK = 128 };
+enum { HGRN2_STATES_THREADS = 256, HGRN2_STATES_SHARED_BYTES = 20480, HGRN2_STATES_CHUNK = 128 };
 typedef struct hgrn2_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -201,7 +201,7 @@ static inline int64_t hgrn2_backward_copies_d_bound(const hgrn2_backward_paramet
 /* ---- hgrn2_forward_large ---- */
 
 #define HGRN2_FORWARD_LARGE_SYMBOL "rec_kernel_hgrn2_forward_large_gpu"
-enum { HGRN2_FORWARD_LARGE_THREADS = 256, HGRN2_FORWARD_LARGE_SHARED_BYTES = 88320, HGRN2_FORWARD_LARGE_CHUNK = 128 };
+enum { HGRN2_FORWARD_LARGE_THREADS = 256, HGRN2_FORWARD_LARGE_SHARED_BYTES = 78720, HGRN2_FORWARD_LARGE_CHUNK = 128 };
 typedef struct hgrn2_forward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -229,7 +229,7 @@ static inline int64_t hgrn2_forward_large_scratch_bytes(const hgrn2_forward_larg
 /* ---- hgrn2_states_large ---- */
 
 #define HGRN2_STATES_LARGE_SYMBOL "rec_kernel_hgrn2_states_large_gpu"
-enum { HGRN2_STATES_LARGE_THREADS = 256, HGRN2_STATES_LARGE_SHARED_BYTES = 56832, HGRN2_STATES_LARGE_CHUNK = 128 };
+enum { HGRN2_STATES_LARGE_THREADS = 256, HGRN2_STATES_LARGE_SHARED_BYTES = 40448, HGRN2_STATES_LARGE_CHUNK = 128 };
 typedef struct hgrn2_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -82,7 +82,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- kda_forward ---- */
 
 #define KDA_FORWARD_SYMBOL "rec_kernel_kda_forward_gpu"
-enum { KDA_FORWARD_THREADS = 256, KDA_FORWARD_SHARED_BYTES = 62976, KDA_FORWARD_CHUNK = 128 };
+enum { KDA_FORWARD_THREADS = 256, KDA_FORWARD_SHARED_BYTES = 54784, KDA_FORWARD_CHUNK = 128 };
 typedef struct kda_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -144,7 +144,7 @@ static inline int64_t kda_step_scratch_bytes(const kda_step_parameter *parameter
 /* ---- kda_states ---- */
 
 #define KDA_STATES_SYMBOL "rec_kernel_kda_states_gpu"
-enum { KDA_STATES_THREADS = 256, KDA_STATES_SHARED_BYTES = 54144, KDA_STATES_CHUNK = 128 };
+enum { KDA_STATES_THREADS = 256, KDA_STATES_SHARED_BYTES = 45952, KDA_STATES_CHUNK = 128 };
 typedef struct kda_states_parameter {
   rec_gpu_frame frame;
   int64_t H;

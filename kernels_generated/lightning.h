@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- lightning_forward ---- */
 
 #define LIGHTNING_FORWARD_SYMBOL "rec_kernel_lightning_forward_gpu"
-enum { LIGHTNING_FORWARD_THREADS = 256, LIGHTNING_FORWARD_SHARED_BYTES = 35200, LIGHTNING_FORWARD_CHUNK = 128 };
+enum { LIGHTNING_FORWARD_THREADS = 256, LIGHTNING_FORWARD_SHARED_BYTES = 23424, LIGHTNING_FORWARD_CHUNK = 128 };
 typedef struct lightning_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -139,7 +139,7 @@ static inline int64_t lightning_step_scratch_bytes(const lightning_step_paramete
 /* ---- lightning_states ---- */
 
 #define LIGHTNING_STATES_SYMBOL "rec_kernel_lightning_states_gpu"
-enum { LIGHTNING_STATES_THREADS = 256, LIGHTNING_STATES_SHARED_BYTES = 26880, LIGHTNING_STATES_CHUNK = 128 };
+enum { LIGHTNING_STATES_THREADS = 256, LIGHTNING_STATES_SHARED_BYTES = 10496, LIGHTNING_STATES_CHUNK = 128 };
 typedef struct lightning_states_parameter {
   rec_gpu_frame frame;
   int64_t H;

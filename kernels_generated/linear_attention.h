@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- linear_attention_forward ---- */
 
 #define LINEAR_ATTENTION_FORWARD_SYMBOL "rec_kernel_linear_attention_forward_gpu"
-enum { LINEAR_ATTENTION_FORWARD_THREADS = 256, LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 33408, LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
+enum { LINEAR_ATTENTION_FORWARD_THREADS = 256, LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 29312, LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
 typedef struct linear_attention_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -140,7 +140,7 @@ static inline int64_t linear_attention_step_scratch_bytes(const linear_attention
 /* ---- linear_attention_states ---- */
 
 #define LINEAR_ATTENTION_STATES_SYMBOL "rec_kernel_linear_attention_states_gpu"
-enum { LINEAR_ATTENTION_STATES_THREADS = 256, LINEAR_ATTENTION_STATES_SHARED_BYTES = 24960, LINEAR_ATTENTION_STATES_CHUNK = 128 };
+enum { LINEAR_ATTENTION_STATES_THREADS = 256, LINEAR_ATTENTION_STATES_SHARED_BYTES = 8576, LINEAR_ATTENTION_STATES_CHUNK = 128 };
 typedef struct linear_attention_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -326,7 +326,7 @@ static inline int64_t normalized_linear_attention_step_scratch_bytes(const norma
 /* ---- normalized_linear_attention_states ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_STATES_SYMBOL "rec_kernel_normalized_linear_attention_states_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_STATES_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_STATES_SHARED_BYTES = 25472, NORMALIZED_LINEAR_ATTENTION_STATES_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_STATES_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_STATES_SHARED_BYTES = 9088, NORMALIZED_LINEAR_ATTENTION_STATES_CHUNK = 128 };
 typedef struct normalized_linear_attention_states_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- ssd_forward ---- */
 
 #define SSD_FORWARD_SYMBOL "rec_kernel_ssd_forward_gpu"
-enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 64512, SSD_FORWARD_CHUNK = 128 };
+enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 68480, SSD_FORWARD_CHUNK = 128 };
 typedef struct ssd_forward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -150,7 +150,7 @@ static inline int64_t ssd_step_scratch_bytes(const ssd_step_parameter *parameter
 /* ---- ssd_states ---- */
 
 #define SSD_STATES_SYMBOL "rec_kernel_ssd_states_gpu"
-enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 47872, SSD_STATES_CHUNK = 128 };
+enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 15104, SSD_STATES_CHUNK = 128 };
 typedef struct ssd_states_parameter {
   rec_gpu_frame frame;
   int64_t G;

@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- mlstm_forward ---- */
 
 #define MLSTM_FORWARD_SYMBOL "rec_kernel_mlstm_forward_gpu"
-enum { MLSTM_FORWARD_THREADS = 256, MLSTM_FORWARD_SHARED_BYTES = 67584, MLSTM_FORWARD_CHUNK = 128 };
+enum { MLSTM_FORWARD_THREADS = 256, MLSTM_FORWARD_SHARED_BYTES = 63360, MLSTM_FORWARD_CHUNK = 128 };
 typedef struct mlstm_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -147,7 +147,7 @@ static inline int64_t mlstm_step_scratch_bytes(const mlstm_step_parameter *param
 /* ---- mlstm_states ---- */
 
 #define MLSTM_STATES_SYMBOL "rec_kernel_mlstm_states_gpu"
-enum { MLSTM_STATES_THREADS = 256, MLSTM_STATES_SHARED_BYTES = 38400, MLSTM_STATES_CHUNK = 128 };
+enum { MLSTM_STATES_THREADS = 256, MLSTM_STATES_SHARED_BYTES = 22016, MLSTM_STATES_CHUNK = 128 };
 typedef struct mlstm_states_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- retnet_forward ---- */
 
 #define RETNET_FORWARD_SYMBOL "rec_kernel_retnet_forward_gpu"
-enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 35200, RETNET_FORWARD_CHUNK = 128 };
+enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 31616, RETNET_FORWARD_CHUNK = 128 };
 typedef struct retnet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -140,7 +140,7 @@ static inline int64_t retnet_step_scratch_bytes(const retnet_step_parameter *par
 /* ---- retnet_states ---- */
 
 #define RETNET_STATES_SYMBOL "rec_kernel_retnet_states_gpu"
-enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 27008, RETNET_STATES_CHUNK = 128 };
+enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 10624, RETNET_STATES_CHUNK = 128 };
 typedef struct retnet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -19,8 +19,6 @@
 #include "host_parts.h"
 #include "lines.h"
 
-enum { BLOCK_THREADS = 256 };
-
 static ir frame_number(host *h, size_t offset) {
   return host_field(h, h->frame, (int64_t)offset, h->e->i64);
 }
@@ -124,7 +122,7 @@ static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
   h.m.tf32 = options.tf32;
   h.team.shares = h.m.kind == MAP_BLOCK;
   h.team.axis = k->kernel->lane_axis;
-  h.team.threads = h.m.kind == MAP_BLOCK ? BLOCK_THREADS : k->kernel->lane_block;
+  h.team.threads = h.m.kind == MAP_BLOCK ? GPU_BLOCK_THREADS : k->kernel->lane_block;
   int kib = k->kernel->shared_kib;
   h.chip_limit = (kib ? kib : GPU_SMALL_KIB) * 1024 / 4;
   host_plan(&h);

@@ -28,6 +28,8 @@ typedef struct gpu_op_row {
 extern const gpu_op_row gpu_ops[GPU_OP_COUNT];
 
 enum { GPU_GLOBAL = 1, GPU_SHARED_MEMORY = 3, GPU_KERNEL_CONVENTION = 71, GPU_MOST_ARGUMENTS = 16 };
+/* Of a block that shares out the points of nests. */
+enum { GPU_BLOCK_THREADS = 256 };
 
 /* A type letter of the table, and how many of it a result has (1 but for structs). */
 LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter);

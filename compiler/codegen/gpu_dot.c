@@ -38,12 +38,12 @@ static void multiply_point(lower *l, const place_in_loops *at, void *data, sums 
   ir a[MOST_BLOCK], b[MOST_BLOCK];
   for (int r = 0; r < p->rows; r++) {
     place_in_loops here = place_of(at, dot->i, s->i[r]);
-    a[r] = view_load(l, &p->o->a, &here, p->o->a_axes);
-    if (p->o->minus) a[r] = real_neg(e, a[r]);
+    a[r] = view_load(l, &p->o->first.a, &here, p->o->first.a_axes);
+    if (p->o->first.minus) a[r] = real_neg(e, a[r]);
   }
   for (int c = 0; c < p->columns; c++) {
     place_in_loops here = place_of(at, dot->j, s->j[c]);
-    b[c] = view_load(l, &p->o->b, &here, p->o->b_axes);
+    b[c] = view_load(l, &p->o->first.b, &here, p->o->first.b_axes);
   }
   for (int r = 0; r < p->rows; r++) {
     for (int c = 0; c < p->columns; c++) {
@@ -81,9 +81,11 @@ static int lanes_of(const gpu_operands *o, const place_in_loops *at) {
   return at->lanes && axis_in(o->c_axes, at->vector_axis) ? at->lanes : 0;
 }
 
-ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at) {
+ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept) {
   int lanes = lanes_of(o, at);
-  if (o->start != NO_TILE) return spread(l->e, lower_before_product(l, at, o->start), lanes);
+  known_argument state = {kept ? o->state : -1, kept};
+  if (o->start != NO_TILE)
+    return spread(l->e, lower_before_product(l, at, o->start, state), lanes);
   if (o->add) return view_load(l, &o->c, at, o->c_axes);
   return real_number(l->e, 0, lanes);
 }
@@ -92,7 +94,7 @@ void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const 
                   ir x) {
   if (o->goes_on) {
     lower_after_product(l, at, nest, x);
-  } else {
+  } else if (!o->hidden) {
     view_store(l, &o->c, at, o->c_axes, x);
   }
 }
@@ -114,7 +116,7 @@ static void start_block(lower *l, const place_in_loops *at, const gpu_product *p
       s->slots[r][c] = stack_slot(e, e->real, "sum");
       place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
       here.index[p->nest->dot.j] = s->j[c];
-      store_real(e, gpu_first_sum(l, p->o, &here), s->slots[r][c]);
+      store_real(e, gpu_first_sum(l, p->o, &here, NULL), s->slots[r][c]);
     }
   }
 }
@@ -139,7 +141,7 @@ static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *aroun
     s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
   for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
   start_block(l, &at, p, &s);
-  summed_loops(l, &at, p, &s, p->o->summed);
+  summed_loops(l, &at, p, &s, p->o->first.summed);
   store_block(l, &at, p, &s);
 }
 
@@ -169,27 +171,45 @@ static view operand(lower *l, tile_id id, int pack) {
   return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
 }
 
+static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
+  gpu_factors f = {.dot = dot};
+  f.a = operand(l, dot->a, dot->pack_a);
+  f.b = operand(l, dot->b, dot->pack_b);
+  f.a_axes = value(l, dot->a)->axes;
+  f.b_axes = value(l, dot->b)->axes;
+  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  f.summed = plan_tile_axes(l->m, value(l, id)->over) & ~inner;
+  return f;
+}
+
+/* Is the sum a state that stays in registers? */
+static void keep_sums(lower *l, const plan_nest *nest, tile_id sum, gpu_operands *o) {
+  int carried = l->p->buffers.items[l->p->values[sum].buffer].carried;
+  if (carried < 0 || l->p->carried[carried].sums != (int)(nest - l->p->nests.items)) return;
+  o->kept = &l->kept[carried];
+  o->state = l->p->carried[carried].argument;
+  o->hidden = !l->p->carried[carried].shown;
+}
+
 void gpu_dot(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   const plan_dot *dot = &nest->dot;
   const plan_value *pv = &l->p->values[id];
-  gpu_operands o = {.add = pv->into != NO_TILE, .start = NO_TILE};
+  gpu_operands o = {.add = pv->into != NO_TILE && !nest->two, .start = NO_TILE};
   if (nest->values.count > 1 && o.add) o.start = pv->into;
-  o.goes_on = nest->values.count > 1 && !o.add;
-  o.goes_on = o.goes_on || nest->results.count;
-  o.a = operand(l, dot->a, dot->pack_a);
-  o.b = operand(l, dot->b, dot->pack_b);
-  if (!o.goes_on) o.c = lower_buffer(l, o.add ? l->p->values[pv->into].buffer : pv->buffer);
+  o.goes_on = (nest->values.count > 1 && !o.add) || nest->results.count;
+  tile_id made = pv->into != NO_TILE ? pv->into : id;
+  o.first = factors_of(l, id, dot);
+  if (nest->two) o.other = factors_of(l, nest->other, &nest->other_dot);
+  if (!o.goes_on) o.c = lower_buffer(l, l->p->values[made].buffer);
   if (o.add) {
-    o.c = part_of_sum(l, l->p->values[pv->into].dot, o.c);
-    o.minus = value(l, pv->into)->op == TILE_SUB;
+    o.c = part_of_sum(l, l->p->values[made].dot, o.c);
+    o.first.minus = value(l, made)->op == TILE_SUB;
+    keep_sums(l, nest, made, &o);
   }
-  o.a_axes = value(l, dot->a)->axes;
-  o.b_axes = value(l, dot->b)->axes;
   o.c_axes = value(l, id)->axes;
   axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
-  o.summed = plan_tile_axes(l->m, value(l, id)->over) & ~inner;
-  o.around = nest->axes & ~inner & ~o.summed;
+  o.around = nest->axes & ~inner & ~o.first.summed;
   if (gpu_is_mma(l->m, l->p->program, dot)) {
     gpu_mma(l, nest, &o);
   } else {

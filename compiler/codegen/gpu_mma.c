@@ -11,7 +11,7 @@
 #include "gpu.h"
 #include "gpu_parts.h"
 
-enum { TILE_ROWS = 16, TILE_COLUMNS = 8, MOST_TILES = 4 };
+enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 4 };
 
 typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operand_way;
 
@@ -24,8 +24,9 @@ typedef struct mma_operand {
 
 typedef struct mma {
   const plan_nest *nest;
-  mma_operand a, b;
   const gpu_operands *operands;
+  const gpu_factors *factors; /* at hand, and its operands */
+  mma_operand a, b;
   number_type type; /* f32: by tf32 */
   int depth;        /* steps of k in an instruction */
   int tiles;        /* of columns in a warp's block */
@@ -33,7 +34,7 @@ typedef struct mma {
   ir first_row, first_column; /* of the block */
   ir group, pair;             /* lane / 4, lane % 4 */
   ir lane;
-  ir sums[MOST_TILES][4];
+  ir sums[GPU_MOST_KEPT][4];
 } mma;
 
 static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
@@ -75,7 +76,7 @@ static void choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_t
 static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
                     ir k) {
   emitter *e = l->e;
-  int depth = p->nest->dot.k;
+  int depth = p->factors->dot->k;
   bool whole_lines = size_of(l, o->line) % TILE_ROWS == 0,
        whole_depth = size_of(l, depth) % p->depth == 0;
   ir inside = NULL;
@@ -106,7 +107,7 @@ static bool has_pairs(lower *l, const mma_operand *o, int k) {
 static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
                   ir k) {
   emitter *e = l->e;
-  int depth = p->nest->dot.k;
+  int depth = p->factors->dot->k;
   if (has_pairs(l, o, depth)) {
     place_in_loops wide = *at;
     wide.vector_axis = depth;
@@ -145,7 +146,7 @@ static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k
   place_in_loops where = *at;
   ir line = int_add(e, p->first_row, second), depth = int_add(e, k, later);
   where.index[o->line] = transposed ? line : int_add(e, line, row);
-  where.index[p->nest->dot.k] = transposed ? int_add(e, depth, row) : depth;
+  where.index[p->factors->dot->k] = transposed ? int_add(e, depth, row) : depth;
   ir address = view_address(l, &o->v, &where, o->axes);
   ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X4_TRANS : GPU_LDMATRIX_X4, &address, 1);
   for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
@@ -163,7 +164,7 @@ static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir c
   place_in_loops where = *at;
   ir depth = int_add(e, k, later);
   where.index[o->line] = transposed ? column : int_add(e, column, row);
-  where.index[p->nest->dot.k] = transposed ? int_add(e, depth, row) : depth;
+  where.index[p->factors->dot->k] = transposed ? int_add(e, depth, row) : depth;
   ir address = view_address(l, &o->v, &where, o->axes);
   ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X2_TRANS : GPU_LDMATRIX_X2, &address, 1);
   for (unsigned i = 0; i < 2; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
@@ -179,7 +180,7 @@ static void load_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir ou
     matrices_of_a(l, p, at, k, out);
   }
   ir signs = LLVMConstInt(e->i32, is_tf32(p) ? 0x80000000u : 0x80008000u, 0);
-  for (int r = 0; p->operands->minus && r < 4; r++) out[r] = LLVMBuildXor(e->b, out[r], signs, "");
+  for (int r = 0; p->factors->minus && r < 4; r++) out[r] = LLVMBuildXor(e->b, out[r], signs, "");
 }
 
 static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]) {
@@ -246,7 +247,7 @@ static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
 /* Where the loop over k begins and ends: a factor that is 0 above the diagonal leaves out whole tiles. */
 static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   emitter *e = l->e;
-  const plan_dot *dot = &p->nest->dot;
+  const plan_dot *dot = p->factors->dot;
   int t = l->p->program->time_axis, s = l->p->program->pair_axis;
   *begin = integer(e, 0);
   *end = integer(e, size_of(l, dot->k));
@@ -284,31 +285,28 @@ typedef void sum_function(lower *l, const mma *p, const place_in_loops *at, cons
 
 static void start_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
-  ir x = gpu_first_sum(l, p->operands, at);
+  ir kept = p->operands->kept ? gpu_pair_of(e, slots) : NULL;
+  ir x = gpu_first_sum(l, p->operands, at, kept);
   for (int i = 0; i < (at->lanes ? at->lanes : 1); i++)
     store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
 }
 
 static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
-  ir x = load_real(e, slots[0], 0);
-  if (at->lanes) {
-    ir first = LLVMBuildInsertElement(e->b, LLVMGetPoison(real_type(e, 2)), x, integer(e, 0), "");
-    x = LLVMBuildInsertElement(e->b, first, load_real(e, slots[1], 0), integer(e, 1), "");
-  }
+  ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
   gpu_last_sum(l, p->nest, p->operands, at, x);
 }
 
 /* Neighbours in a row belong to one lane. Rows of results end where the sequence does, so time is in no vector. */
 static bool in_pairs(lower *l, const mma *p) {
-  int j = p->nest->dot.j;
+  int j = p->factors->dot->j;
   bool time = j == l->p->program->time_axis && p->nest->results.count;
   return size_of(l, j) % 2 == 0 && !time;
 }
 
 static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_function *body) {
   emitter *e = l->e;
-  const plan_dot *dot = &p->nest->dot;
+  const plan_dot *dot = p->factors->dot;
   int step = in_pairs(l, p) ? 2 : 1;
   bool whole =
       size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
@@ -333,6 +331,14 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
   }
 }
 
+static void take_factors(lower *l, mma *p, const gpu_factors *f) {
+  p->factors = f;
+  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i};
+  p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
+  choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
+  choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
+}
+
 static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks,
                       const loop_axes *around) {
   emitter *e = l->e;
@@ -350,12 +356,18 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
   p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
   for (int tile = 0; tile < p->tiles; tile++) {
     for (int r = 0; r < 4; r++) {
-      p->sums[tile][r] = stack_slot(e, e->real, "sum");
-      store_real(e, real_number(e, 0, 0), p->sums[tile][r]);
+      const kept_sums *kept = p->operands->kept;
+      p->sums[tile][r] = kept ? kept->slots[tile][r] : stack_slot(e, e->real, "sum");
+      if (!kept) store_real(e, real_number(e, 0, 0), p->sums[tile][r]);
     }
   }
   if (p->operands->add) each_sum(l, p, &at, start_sums);
-  summed_loops(l, p, &at, p->operands->summed);
+  if (p->nest->two) {
+    take_factors(l, p, &p->operands->other);
+    summed_loops(l, p, &at, p->factors->summed);
+    take_factors(l, p, &p->operands->first);
+  }
+  summed_loops(l, p, &at, p->factors->summed);
   each_sum(l, p, &at, finish_sums);
 }
 
@@ -382,15 +394,22 @@ bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *d
   return filled(m, program, dot, DEPTH_TF32) >= FILLED;
 }
 
+int gpu_kept_tiles(const mapping *m, const tile_program *program, const plan_dot *dot) {
+  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
+  if (!gpu_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return 0;
+  int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS;
+  int64_t warps = GPU_BLOCK_THREADS / GPU_WARP_LANES;
+  int64_t tiles = rows * columns / warps;
+  bool even = tiles && rows * columns % warps == 0 && columns % tiles == 0;
+  return even && tiles <= GPU_MOST_KEPT ? (int)tiles : 0;
+}
+
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   emitter *e = l->e;
   const plan_dot *dot = &nest->dot;
   mma p = {.nest = nest, .type = l->m->dtype, .operands = operands};
   p.depth = number_is_narrow(p.type) ? 16 : 8;
-  p.a = (mma_operand){.v = operands->a, .axes = operands->a_axes, .line = dot->i};
-  p.b = (mma_operand){.v = operands->b, .axes = operands->b_axes, .line = dot->j};
-  choose_way(l, &p, &p.a, dot->k, TILE_ROWS);
-  choose_way(l, &p, &p.b, dot->k, TILE_COLUMNS);
+  take_factors(l, &p, &operands->first);
   loop_axes around = lower_by_rank(l, operands->around);
   int64_t rows = blocks_up(size_of(l, dot->i), TILE_ROWS), outer = rows;
   for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);
@@ -399,11 +418,16 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   p.tiles = is_tf32(&p) ? MOST_TILES / 2 : MOST_TILES;
   while (p.tiles > 1 && (outer * blocks_up(tiles, p.tiles) < warps || tiles < p.tiles))
     p.tiles /= 2;
+  if (operands->kept) p.tiles = operands->kept->tiles;
   int64_t columns = blocks_up(tiles, p.tiles);
   p.lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES));
   p.group = int_div(e, p.lane, integer(e, 4));
   p.pair = int_rem(e, p.lane, integer(e, 4));
   ir warp = int_div(e, l->team->thread, integer(e, GPU_WARP_LANES));
+  if (operands->kept) { /* every warp has a block */
+    one_block(l, &p, warp, rows, columns, &around);
+    return;
+  }
   emit_loop loop = loop_begin(e, warp, integer(e, outer * columns), warps, "block");
   one_block(l, &p, loop.index, rows, columns, &around);
   loop_end(e, &loop);

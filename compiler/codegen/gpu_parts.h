@@ -5,6 +5,8 @@
 #include "lower_parts.h"
 
 enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
+/* What an instruction of tensor cores makes. */
+enum { GPU_TILE_ROWS = 16, GPU_TILE_COLUMNS = 8 };
 
 /* gpu_nests.c */
 /* The threads of a block for one nest: what it makes of their number is not kept in registers for other nests. */
@@ -23,6 +25,14 @@ ir team_all(lower *l, tile_op op, ir x);
 /* gpu_scan.c: a sum along time, if several threads share its columns; the adjoint of a segment. */
 bool gpu_scan(lower *l, const plan_nest *nest);
 void gpu_segment_adjoint(lower *l, const plan_nest *nest);
+
+/* gpu_kept.c: registers for a state; its numbers from memory (NULL: zeros), as products see them, and to memory. */
+void gpu_kept_open(lower *l, int carried);
+void gpu_kept_load(lower *l, const kept_sums *k, const view *from, axis_set axes);
+void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes);
+void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes);
+/* What two slots hold, as a vector. */
+ir gpu_pair_of(emitter *e, const ir *slots);
 
 /* gpu_view.c: at->lanes numbers at a place, whose index of at->vector_axis is a multiple of as many; the axis has a stride. */
 ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes);
@@ -49,18 +59,31 @@ void gpu_before_nest(lower *l, const plan_nest *nest, bool waits);
 /* `known`: there was a barrier just now; else nothing is known of what ran before. */
 void gpu_forget_accesses(lower *l, bool known);
 
+/* The operands of a product. */
+typedef struct gpu_factors {
+  const plan_dot *dot;
+  view a, b;
+  axis_set a_axes, b_axes;
+  axis_set summed; /* beside k */
+  bool minus;
+} gpu_factors;
+
 /* A product of the plan: c (+)= a b, or c -= a b. */
 typedef struct gpu_operands {
-  view a, b, c;
-  axis_set a_axes, b_axes, c_axes;
-  axis_set summed, around; /* beside k; beside i and j */
-  bool add, minus;
+  gpu_factors first, other; /* `other`, of nests of two products, is made before */
+  view c;
+  axis_set c_axes, around; /* around: beside i and j */
+  bool add;
   tile_id start; /* the sum that starts with something else than what is in c; NO_TILE */
+  const kept_sums *kept; /* the sums are a state that stays in them; NULL */
+  int state;             /* its argument */
+  bool hidden;           /* and memory has no copy of it */
   bool goes_on;  /* there is no c: what is behind the product takes it */
 } gpu_operands;
 
-/* gpu_dot.c: the sums at a place, which may be a vector along j, before and after the product. */
-ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at);
+/* gpu_dot.c: the sums at a place, which may be a vector along j, before and after the product. `kept`: what a state that
+ * stays in them is. */
+ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept);
 void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
                   ir x);
 

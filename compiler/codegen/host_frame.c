@@ -265,6 +265,9 @@ void host_open_part(host *h, part *p) {
     const plan_buffer *b = &p->carried.items[c].memory;
     l->carried[c] = buffer_view(l, b, memory_for(h, b, p->carried_at[c], "state"));
   }
+  l->kept = ARENA_ARRAY(h->a, kept_sums, p->carried.count);
+  for (int c = 0; c < p->carried.count; c++)
+    if (p->p->carried[c].sums >= 0) gpu_kept_open(l, c);
   for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (b->persistent && !h->in_passes) l->buffers[i] = memory_for(h, b, p->persistent_at[i], "sum");
@@ -418,9 +421,22 @@ static void add_state(host *h, part *p, const tile_place *place, const view *fro
   lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
 }
 
+/* The registers that hold the state of this view; NULL: it is in memory. */
+static const kept_sums *kept_of(const part *p, const view *v) {
+  for (int c = 0; c < p->carried.count; c++)
+    if (v == &p->l.carried[c] && p->p->carried[c].sums >= 0) return &p->l.kept[c];
+  return NULL;
+}
+
 void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
   p->l.outside = h->at;
-  lower_copy_view(&p->l, from, to, state_axes(place));
+  if (kept_of(p, to)) {
+    gpu_kept_load(&p->l, kept_of(p, to), from, state_axes(place));
+  } else if (kept_of(p, from)) {
+    gpu_kept_store(&p->l, kept_of(p, from), to, state_axes(place));
+  } else {
+    lower_copy_view(&p->l, from, to, state_axes(place));
+  }
 }
 
 typedef struct fill_data {
@@ -459,6 +475,8 @@ void host_load_states(host *h, part *p) {
     branch_else(e, &branch);
     host_copy_state(h, p, place, NULL, &p->l.carried[c]);
     branch_end(e, &branch);
+    const kept_sums *kept = kept_of(p, &p->l.carried[c]);
+    if (kept && p->p->carried[c].shown) gpu_kept_show(&p->l, kept, &p->l.carried[c], state_axes(place));
   }
   if (h->described->joins) gpu_join_parts(h, p);
 }

@@ -171,7 +171,9 @@ static location place_persistent(host *h, const plan_buffer *b) {
 void host_place_carried(host *h, part *p) {
   p->carried_at = ARENA_ARRAY(h->a, location, p->carried.count);
   for (int c = 0; c < p->carried.count; c++) {
-    const plan_buffer *memory = &p->carried.items[c].memory;
+    plan_buffer words = p->carried.items[c].memory, *memory = &words;
+    if (p->p->carried[c].sums >= 0)
+      words.numbers.factor = p->p->carried[c].shown ? (words.numbers.factor + 1) / 2 : 0;
     bool registers = h->m.kind == MAP_THREADS && !memory->numbers.sizes;
     if (h->m.looped) registers = false;
     p->carried_at[c] =
@@ -281,6 +283,8 @@ void host_plan_program(host *h, part *p, const tile_program *program, bool backw
   p->backward = backward;
   p->carried = plan_carried(h->a, &h->m, program, backward);
   p->p = plan_program(h->a, &h->m, program, &p->carried);
+  for (int c = 0; c < p->carried.count; c++) /* memory has a copy */
+    if (p->p->carried[c].sums >= 0) p->carried.items[c].memory.stored = h->m.dtype;
 }
 
 static void place_around(host *h, part *p) {

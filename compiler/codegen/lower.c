@@ -374,16 +374,21 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
 void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x) {
   lower_forget(l);
   read_states_first(l, at, nest);
-  l->memo[nest->values.items[0]] = x;
+  tile_id made = nest->values.items[0];
+  l->memo[nest->two ? l->p->values[made].into : made] = x;
   for (int i = 1; i < nest->values.count; i++) compute_point(l, at, nest->values.items[i]);
   for (int i = 0; i < nest->results.count; i++) store_result(l, at, nest->results.items[i]);
   lower_forget(l);
 }
 
-ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum) {
+ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known) {
   const tile_value *v = value(l, sum);
   tile_id x = v->args[0] == l->p->values[sum].dot ? v->args[1] : v->args[0];
   lower_forget(l);
+  for (tile_id id = 0; known.argument >= 0 && id < l->p->program->values.count; id++) {
+    const tile_value *other = value(l, id);
+    if (other->op == TILE_ARGUMENT && other->index == known.argument) l->memo[id] = known.x;
+  }
   ir start = lower_value_at(l, at, x);
   lower_forget(l);
   return start;

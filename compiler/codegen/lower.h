@@ -22,6 +22,8 @@ typedef struct view {
   number_type stored; /* a 16-bit type: converted on the way; else numbers as they are computed with */
 } view;
 
+enum { GPU_MOST_KEPT = 8 };
+
 /* Where the loops are. */
 typedef struct place_in_loops {
   ir index[PLAN_MAX_AXES];
@@ -61,6 +63,12 @@ typedef struct memory_since {
   bool *read, *written;
 } memory_since;
 
+/* GPU: a state in the registers of the threads of a block (plan_sums.c). */
+typedef struct kept_sums {
+  int i, j, tiles; /* rows, columns; tiles of 16 x 8 that a warp has, side by side */
+  ir slots[GPU_MOST_KEPT][4];
+} kept_sums;
+
 typedef struct lower {
   emitter *e;
   const team *team; /* NULL on the host */
@@ -72,6 +80,7 @@ typedef struct lower {
   view *arguments;        /* by argument of the program */
   result_target *results; /* by result */
   view *carried;          /* by carried value */
+  kept_sums *kept;        /* by carried value; tiles 0: in memory */
   ir *buffers;            /* base addresses by buffer */
   ir *variables;          /* HELD_SCALAR, by value */
   ir rows;                /* chunk form: rows inside the sequence */

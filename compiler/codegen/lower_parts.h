@@ -44,8 +44,13 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);
 /* GPU: what is behind the product in its nest, at a place where the product is x. */
 void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
+/* What an argument is at a place, which is not in memory; argument -1: nothing is known. */
+typedef struct known_argument {
+  int argument;
+  ir x;
+} known_argument;
 /* GPU: what the sum starts with that the product of the nest is added to. */
-ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum);
+ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known);
 loop_axes lower_by_rank(const lower *l, axis_set axes);
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,
                       nest_function *inner, void *data);

@@ -694,6 +694,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   if (m->kind == MAP_BLOCK) {
     plan_order_nests(&q);
     plan_join_nests(&q);
+    plan_keep_sums(&q);
   }
   plan_narrow_operands(m, q.p);
   plan_find_lives(&q);

@@ -113,6 +113,9 @@ typedef struct plan_nest {
   VEC(tile_id) values; /* GPU, DOT: behind the product, the sum that starts it or what goes on with it at each point */
   VEC(int) results; /* of the program, stored at each point */
   plan_dot dot;
+  bool two; /* GPU, DOT: the sum of this product and another, which is made first */
+  tile_id other;
+  plan_dot other_dot;
   tile_id packed; /* PACK: the value, and its copy */
   int pack;
 } plan_nest;
@@ -120,6 +123,8 @@ typedef struct plan_nest {
 typedef struct carried_pair {
   int argument, result; /* of the program, or -1 */
   bool in_place;
+  int sums;    /* GPU: the nest of the product in whose registers the state stays; else -1 */
+  bool shown;  /* other products read it: memory has a copy */
   int staging; /* buffer for the next state, which is no buffer itself and not made in place; else -1 */
 } carried_pair;
 
@@ -168,6 +173,8 @@ bool plan_viewable(const mapping *m, const plan *p, tile_id id);
 tile_id plan_product_of(const tile_program *program, tile_id operand);
 /* gpu_mma.c: whether a product is made on tensor cores. */
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
+/* gpu_mma.c: tiles of 8 columns of the product's result that a warp has if each has as many; 0: registers do not hold them. */
+int gpu_kept_tiles(const mapping *m, const tile_program *program, const plan_dot *dot);
 char *plan_print(arena *a, const plan *p);
 
 #endif

@@ -1,16 +1,19 @@
-/* GPU: what is elementwise before and after a product becomes part of it.
+/* GPU: what is elementwise before and after a product becomes part of it; two products that are added are made together.
  *
  *   points [P,N] %43 = %state * %decay              dot [P,N] %42 from %43, stored as the sum %43
  *   dot [P,N] %42, added to %43              ->
  *   dot [t,s] %16                                   dot [t,s] %16, %25
  *   points [t,s] %25 = %16 * %decay
+ *   dot [t,V] %109
+ *   dot [t,V] %116, added to %109            ->   dot [t,V] %109 and %116, %119
+ *   points [t,V] %119 = %scale * their sum
  *
  * Sums of a product lie in registers: a warp starts them with what the product is added to, and goes on with them where
  * nothing else needs the product. It is never stored then, and no barrier stands between.
  */
 #include "plan_parts.h"
 
-enum { MOST_WORK = 60, FEW_NUMBERS = 256 };
+enum { MOST_WORK = 150, FEW_NUMBERS = 256 };
 
 /* How nest `n` reads the value. */
 typedef struct reading {
@@ -142,7 +145,56 @@ static void join_before(planner *q, int n, int product) {
   q->p->values[sum].start = q->p->values[sum].nest;
 }
 
+/* ---- two products ---- */
+
+/* The nest of the product to which nest n adds its own, and which nobody else reads; -1: there is none. */
+static int first_of_two(const planner *q, int n) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &nest->dot)) return -1;
+  tile_id product = nest->values.items[0], sum = p->values[product].into;
+  if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op != TILE_ADD)
+    return -1;
+  const tile_value *v = value(q, sum);
+  tile_id x = v->args[0] == product ? v->args[1] : v->args[0];
+  const plan_value *xv = &p->values[x];
+  if (value(q, x)->op != TILE_DOT || xv->buffer < 0 || xv->buffer != p->values[sum].buffer)
+    return -1;
+  const plan_nest *start = &p->nests.items[p->values[sum].start]; /* makes nothing: x is there */
+  if (start->kind != NEST_POINTS || start->values.count != 1 || start->results.count) return -1;
+  int m = xv->nest;
+  const plan_nest *first = &p->nests.items[m];
+  if (m >= n || !is_product(q, m) || first->values.items[0] != x) return -1;
+  bool same = first->dot.i == nest->dot.i && first->dot.j == nest->dot.j;
+  same = same && xv->tile == p->values[sum].tile && first->region == nest->region;
+  bool mma = xv->into == NO_TILE && gpu_is_mma(q->m, q->program, &first->dot);
+  return same && mma && !loses_state(q, m, n) ? m : -1;
+}
+
+static void join_two(planner *q, int first, int n) {
+  plan *p = q->p;
+  plan_nest *nest = &p->nests.items[n];
+  nest->two = true;
+  nest->other = p->nests.items[first].values.items[0];
+  nest->other_dot = p->nests.items[first].dot;
+  tile_id sum = p->values[nest->values.items[0]].into;
+  plan_value *other = &p->values[nest->other];
+  other->held = HELD_NEST;
+  other->buffer = -1;
+  other->nest = other->start = n;
+  int start = p->values[sum].start;
+  p->values[sum].start = n;
+  remove_nest(q, start > first ? start : first);
+  remove_nest(q, start > first ? first : start);
+}
+
 /* ---- after ---- */
+
+/* What the nest makes: the product, or the sum of two. */
+static tile_id made_by(const planner *q, int n) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  return nest->two ? q->p->values[nest->values.items[0]].into : nest->values.items[0];
+}
 
 static bool is_argument(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
@@ -166,9 +218,10 @@ static bool shares_buffer(const planner *q, tile_id id) {
 static int goes_on(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
-  tile_id id = nest->values.items[0];
+  tile_id id = made_by(q, n);
   const plan_value *pv = &p->values[id];
-  if (pv->into != NO_TILE || pv->held != HELD_BUFFER || shares_buffer(q, id)) return -1;
+  if (!nest->two && pv->into != NO_TILE) return -1;
+  if (pv->held != HELD_BUFFER || shares_buffer(q, id)) return -1;
   if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent)
     return -1;
   for (int i = 0; i < q->program->results.count; i++) {
@@ -180,7 +233,7 @@ static int goes_on(const planner *q, int n) {
   int found = -1;
   for (int k = 0; k < p->nests.count; k++) {
     reading r = reading_of(q, k, id);
-    if (!r.reads) continue;
+    if (!r.reads || k == n) continue;
     if (r.moved || found >= 0 || k < n) return -1;
     found = k;
   }
@@ -193,8 +246,8 @@ static int goes_on(const planner *q, int n) {
 /* The product moves to the nest that goes on with it. */
 static void join_after(planner *q, int n, int points) {
   plan *p = q->p;
+  tile_id id = made_by(q, n);
   plan_nest joined = p->nests.items[n], *other = &p->nests.items[points];
-  tile_id id = joined.values.items[0];
   joined.instructions += other->instructions;
   for (int i = 0; i < other->values.count; i++)
     vec_push(q->a, &joined.values, other->values.items[i]);
@@ -205,6 +258,8 @@ static void join_after(planner *q, int n, int points) {
   p->values[id].held = HELD_NEST;
   p->values[id].buffer = -1;
   p->values[id].nest = p->values[id].start = points;
+  p->values[joined.values.items[0]].nest = p->values[joined.values.items[0]].start = points;
+  if (joined.two) p->values[joined.other].nest = p->values[joined.other].start = points;
   remove_nest(q, n);
 }
 
@@ -212,6 +267,12 @@ void plan_join_nests(planner *q) {
   for (int n = 0; n < q->p->nests.count; n++) {
     int product = starts(q, n);
     if (product >= 0) join_before(q, n--, product);
+  }
+  for (int n = 0; n < q->p->nests.count; n++) {
+    int first = first_of_two(q, n);
+    if (first < 0) continue;
+    join_two(q, first, n);
+    n -= 2;
   }
   for (int n = 0; n < q->p->nests.count; n++) {
     if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;

@@ -158,7 +158,7 @@ void plan_states(planner *q) {
   p->carried = ARENA_ARRAY(q->a, carried_pair, q->carried->count);
   for (int c = 0; c < q->carried->count; c++) {
     carried_pair *pair = &p->carried[c];
-    *pair = (carried_pair){-1, -1, false, -1};
+    *pair = (carried_pair){-1, -1, false, -1, false, -1};
     for (int i = 0; i < q->program->arguments.count; i++) {
       const tile_place *place = &q->program->arguments.items[i];
       bool carried = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
@@ -230,6 +230,7 @@ void plan_find_lives(planner *q) {
       for (int k = 0; k < tile_arity(value(q, id)->op); k++)
         live_operand(q, value(q, id)->args[k], n);
     }
+    for (int k = 0; nest->two && k < 2; k++) live_operand(q, value(q, nest->other)->args[k], n);
     for (int i = 0; i < nest->results.count; i++) {
       live_operand(q, q->program->results.items[nest->results.items[i]].value, n);
     }

@@ -40,6 +40,9 @@ void plan_order_nests(planner *q);
 /* plan_join.c: what is elementwise around a product becomes part of its nest. */
 void plan_join_nests(planner *q);
 
+/* plan_sums.c: states that stay in registers. */
+void plan_keep_sums(planner *q);
+
 /* plan_wide.c: the program with values in f64, which q->wide tells; NULL: it needs none. */
 tile_program *plan_widen(planner *q, const tile_program *program);
 

@@ -264,6 +264,16 @@ static void run_all_parts(uint64_t seed) {
   run_parts("s4d", many, "f32", 9, seed);
 }
 
+// States as large as the standard sizes make them: they stay in registers, up to eight tiles to a warp.
+static void run_kept(uint64_t seed) {
+  static const char *const heads[6] = {"G=1", "P=64", "N=128"}, *const square[6] = {"K=64", "V=64"},
+                           *const low[6] = {"K=128", "V=16"};
+  run_case_with("ssd", heads, "bf16", 1, seed, "99");
+  run_case_with("simple_gla", square, "f16", 1, seed, "99");
+  run_case_with("gla", low, "bf16", 1, seed, "99");
+  run_case_with("gated_deltanet", square, "bf16", 1, seed, "99");
+}
+
 // Kernels for devices with more shared memory, in a library that has those for others, too.
 static void run_large(uint64_t seed) {
   static const char *const keys[6] = {"K=16", "V=64"}, *const own[6] = {NULL};
@@ -355,6 +365,7 @@ int main(int count, char **words) {
     if (full) run_case(c, "f16", seed, full);
   }
   if (!only || strcmp(only, "parts") == 0) run_all_parts(seed);
+  if (!only || strcmp(only, "kept") == 0) run_kept(seed);
   if (!only || strcmp(only, "large") == 0) run_large(seed);
   if (!only) run_stateless(seed);
   if (!only || !strcmp(only, "faults")) leave_out(seed, false);

@@ -1,0 +1,97 @@
+/* GPU: states in registers (plan_sums.c) on their way from and to memory.
+ *
+ *   load    h0, or 0, or a saved state -> the sums of a warp's tiles, and the copy with 16 bits that products read
+ *   store   the sums -> hT, or saved states
+ */
+#include "gpu_parts.h"
+
+#include "gpu.h"
+
+void gpu_kept_open(lower *l, int carried) {
+  emitter *e = l->e;
+  kept_sums *k = &l->kept[carried];
+  const plan_nest *nest = &l->p->nests.items[l->p->carried[carried].sums];
+  k->i = nest->dot.i;
+  k->j = nest->dot.j;
+  k->tiles = gpu_kept_tiles(l->m, l->p->program, &nest->dot);
+  for (int tile = 0; tile < k->tiles; tile++) {
+    for (int r = 0; r < 4; r++) k->slots[tile][r] = stack_slot(e, e->real, "state");
+  }
+}
+
+/* Two numbers side by side, of a tile's upper or lower half. */
+typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, const view *v,
+                           axis_set axes);
+
+static void each_pair(lower *l, const kept_sums *k, const view *v, axis_set axes,
+                      pair_function *body) {
+  emitter *e = l->e;
+  int64_t width = k->tiles * GPU_TILE_COLUMNS, columns = known_size(l, k->j) / width;
+  ir thread = gpu_team_of_nest(l).thread;
+  ir lane = int_rem(e, thread, integer(e, GPU_WARP_LANES));
+  ir warp = int_div(e, thread, integer(e, GPU_WARP_LANES));
+  ir row = int_mul(e, int_div(e, warp, integer(e, columns)), integer(e, GPU_TILE_ROWS));
+  ir column = int_mul(e, int_rem(e, warp, integer(e, columns)), integer(e, width));
+  row = int_add(e, row, int_div(e, lane, integer(e, 4)));
+  column = int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)));
+  place_in_loops at = lower_start_place(l, false);
+  at.vector_axis = k->j;
+  at.lanes = 2;
+  for (int tile = 0; tile < k->tiles; tile++) {
+    for (int half = 0; half < 2; half++) {
+      at.index[k->i] = int_add(e, row, integer(e, half * GPU_TILE_ROWS / 2));
+      at.index[k->j] = int_add(e, column, integer(e, tile * GPU_TILE_COLUMNS));
+      body(l, &at, &k->slots[tile][2 * half], v, axes);
+    }
+  }
+}
+
+ir gpu_pair_of(emitter *e, const ir *slots) {
+  ir low = load_real(e, slots[0], 0), high = load_real(e, slots[1], 0);
+  ir first = LLVMBuildInsertElement(e->b, LLVMGetPoison(real_type(e, 2)), low, integer(e, 0), "");
+  return LLVMBuildInsertElement(e->b, first, high, integer(e, 1), "");
+}
+
+static void load_pair(lower *l, const place_in_loops *at, const ir *slots, const view *v,
+                      axis_set axes) {
+  emitter *e = l->e;
+  ir x = v ? view_load(l, v, at, axes) : real_number(e, 0, 2);
+  for (int i = 0; i < 2; i++)
+    store_real(e, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), slots[i]);
+}
+
+static void store_pair(lower *l, const place_in_loops *at, const ir *slots, const view *v,
+                       axis_set axes) {
+  view_store(l, v, at, axes, gpu_pair_of(l->e, slots));
+}
+
+/* Rows of 16 bytes hold whole pairs. */
+static void pairs_by_alignment(lower *l, const kept_sums *k, const view *v, axis_set axes,
+                               pair_function *body) {
+  if (!v || !v->aligned) {
+    each_pair(l, k, v, axes, body);
+    return;
+  }
+  view even = *v, odd = *v;
+  even.aligned = odd.aligned = NULL;
+  even.alignment = 4;
+  emit_branch branch = branch_begin(l->e, v->aligned);
+  each_pair(l, k, &even, axes, body);
+  branch_else(l->e, &branch);
+  each_pair(l, k, &odd, axes, body);
+  branch_end(l->e, &branch);
+}
+
+void gpu_kept_load(lower *l, const kept_sums *k, const view *from, axis_set axes) {
+  pairs_by_alignment(l, k, from, axes, load_pair);
+}
+
+void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes) {
+  lower_barrier(l);
+  gpu_forget_accesses(l, false);
+  each_pair(l, k, copy, axes, store_pair);
+}
+
+void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes) {
+  pairs_by_alignment(l, k, to, axes, store_pair);
+}
