@@ -6,7 +6,7 @@
  * codegen_expr_test.c sweeps it). The coefficients are minimax fits of the relative error on the reduced range. Every
  * step is exact enough without fused multiply-add too, so that all clones meet the bound. Rounding to an integer is the
  * addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm.
- * f64: libm, lane by lane. GPU: exponentials by its own (expr_gpu.c).
+ * f64: libm, lane by lane. GPU, 16-bit storage: exponentials by its own (expr_gpu.c).
  */
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +143,7 @@ static ir reduce_by_ln2(emitter *e, ir x, ir n) {
 static ir exp_f32(emitter *e, ir x) {
   static const double c[] = {0.49999993333694172, 0.1666651893569038, 0.041668407909015477,
                              0.0083689220618907249, 0.001381417832882795};
-  if (e->gpu) return gpu_exp(e, x);
+  if (gpu_approximates(e)) return gpu_exp(e, x);
   x = at_most(e, at_least(e, x, -104.0), 89.0);
   rounded n = round_to_integer(e, x, log2_e);
   ir r = reduce_by_ln2(e, x, n.real);
@@ -155,7 +155,7 @@ static ir exp_f32(emitter *e, ir x) {
 static ir exp2_f32(emitter *e, ir x) {
   static const double c[] = {0.6931469775872007, 0.24022242077581532, 0.05550733760399842,
                              0.009671512997145814, 0.0013264722044661426};
-  if (e->gpu) return gpu_exp2(e, x);
+  if (gpu_approximates(e)) return gpu_exp2(e, x);
   x = at_most(e, at_least(e, x, -151.0), 129.0);
   rounded n = round_to_integer(e, x, 1);
   ir r = real_sub(e, x, n.real);

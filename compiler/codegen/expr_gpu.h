@@ -4,6 +4,8 @@
 
 #include "emit.h"
 
+/* Are exponentials taken from the GPU's instruction? */
+bool gpu_approximates(const emitter *e);
 ir gpu_exp(emitter *e, ir x);
 ir gpu_exp2(emitter *e, ir x);
 /* x / y where neither y nor 1 / y is denormal. */
