@@ -122,8 +122,9 @@ static int64_t buffers_bytes(const call *c, bool backward) {
 int64_t split_bytes(const call *c, bool backward) {
   int64_t stage = 0;
   for (int i = 0; i < REC_KERNEL_COUNT; i++) {
+    const rec_table_kernel *kernel = &c->table->kernels[i];
     if (i == REC_KERNEL_STEP || (i == REC_KERNEL_BACKWARD && !backward)) continue;
-    stage = larger(stage, stage_bytes(c, &c->table->kernels[i]));
+    if (is_compiled(kernel)) stage = larger(stage, stage_bytes(c, kernel)); /* some are GPUs' alone */
   }
   return buffers_bytes(c, backward) + stage;
 }
