@@ -274,7 +274,7 @@ static inline int64_t s4d_part_items(const s4d_part_parameter *parameter) {
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t s4d_part_scratch_bytes(const s4d_part_parameter *parameter) {
   (void)parameter;
-  return 81984;
+  return 147520;
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_part_ends_numbers(const s4d_part_parameter *parameter) {
@@ -285,7 +285,7 @@ static inline int64_t s4d_part_ends_numbers(const s4d_part_parameter *parameter)
 /* ---- s4d_part_backward ---- */
 
 #define S4D_PART_BACKWARD_SYMBOL "rec_kernel_s4d_part_backward_gpu"
-enum { S4D_PART_BACKWARD_THREADS = 128, S4D_PART_BACKWARD_SHARED_BYTES = 81920 };
+enum { S4D_PART_BACKWARD_THREADS = 128, S4D_PART_BACKWARD_SHARED_BYTES = 98304 };
 typedef struct s4d_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -305,7 +305,7 @@ static inline int64_t s4d_part_backward_items(const s4d_part_backward_parameter 
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t s4d_part_backward_scratch_bytes(const s4d_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0;
+  return 49216;
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_part_backward_ends_numbers(const s4d_part_backward_parameter *parameter) {
@@ -487,7 +487,7 @@ static inline int64_t s4d_backward_large_copies_d_D(const s4d_backward_large_par
 /* ---- s4d_part_large ---- */
 
 #define S4D_PART_LARGE_SYMBOL "rec_kernel_s4d_part_large_gpu"
-enum { S4D_PART_LARGE_THREADS = 128, S4D_PART_LARGE_SHARED_BYTES = 180224, S4D_PART_LARGE_CHUNK = 8 };
+enum { S4D_PART_LARGE_THREADS = 128, S4D_PART_LARGE_SHARED_BYTES = 229376, S4D_PART_LARGE_CHUNK = 8 };
 typedef struct s4d_part_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -508,10 +508,41 @@ static inline int64_t s4d_part_large_items(const s4d_part_large_parameter *param
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t s4d_part_large_scratch_bytes(const s4d_part_large_parameter *parameter) {
   (void)parameter;
-  return 0;
+  return 16448;
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_part_large_ends_numbers(const s4d_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->H * parameter->N;
+}
+
+/* ---- s4d_part_backward_large ---- */
+
+#define S4D_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s4d_part_backward_large_gpu"
+enum { S4D_PART_BACKWARD_LARGE_THREADS = 128, S4D_PART_BACKWARD_LARGE_SHARED_BYTES = 147456 };
+typedef struct s4d_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t N;  /* 32 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot log_dt;  /* [H], f32 */
+  rec_gpu_slot log_A_real;  /* [H,N], f32 */
+  rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot C;  /* [H,N,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H], f32 */
+} s4d_part_backward_large_parameter;
+_Static_assert(sizeof(s4d_part_backward_large_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s4d_part_backward_large_items(const s4d_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s4d_part_backward_large_scratch_bytes(const s4d_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s4d_part_backward_large_ends_numbers(const s4d_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N;
 }

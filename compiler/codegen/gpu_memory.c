@@ -123,8 +123,17 @@ bool gpu_is_crowded(const host *h) {
   return numbers > MOST_NUMBERS;
 }
 
-/* What is alive all the time lies in shared memory then, neighbours from thread to thread. Backward, states and their
- * cotangents are too many as well: all arrays do. */
+/* Are the states alone too many? */
+bool gpu_carries_many(const host *h) {
+  enum { MOST_CARRIED = 96 };
+  int64_t numbers = 0;
+  for (int c = 0; c < h->main.carried.count; c++)
+    numbers += h->main.carried.items[c].memory.numbers.factor;
+  return numbers > MOST_CARRIED;
+}
+
+/* What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents
+ * backward, or states and factors of a part of time, are too many as well: all arrays do. */
 static void place_crowded(host *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     plan_buffer *b = &p->p->buffers.items[i];

@@ -304,7 +304,7 @@ void host_plan(host *h) {
   bool back = h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK;
   host_plan_program(h, &h->main, h->k->program, back);
   h->crowded = gpu_is_crowded(h);
-  h->m.looped = h->crowded && h->has_again;
+  h->m.looped = h->crowded && (h->has_again || gpu_carries_many(h));
   if (h->has_again) place_around(h, &h->again);
   place_around(h, &h->main);
   if (h->m.kind != MAP_LANES) gpu_place_sums(h);

@@ -133,6 +133,7 @@ void host_place_history(host *h, part *p);
 /* gpu_memory.c */
 void gpu_place(host *h);
 bool gpu_is_crowded(const host *h);
+bool gpu_carries_many(const host *h);
 void gpu_place_sums(host *h);
 /* Backward in chunks whose states are made again: forward saves those before every few chunks. */
 void gpu_plan_chunks(host *h);
