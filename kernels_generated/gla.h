@@ -82,7 +82,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- gla_forward ---- */
 
 #define GLA_FORWARD_SYMBOL "rec_kernel_gla_forward_gpu"
-enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 71296, GLA_FORWARD_CHUNK = 128 };
+enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 54912, GLA_FORWARD_CHUNK = 128 };
 typedef struct gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -211,7 +211,7 @@ static inline int64_t gla_backward_ends_numbers(const gla_backward_parameter *pa
 /* ---- gla_part ---- */
 
 #define GLA_PART_SYMBOL "rec_kernel_gla_states_gpu"
-enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 57984, GLA_PART_CHUNK = 128 };
+enum { GLA_PART_THREADS = 256, GLA_PART_SHARED_BYTES = 25216, GLA_PART_CHUNK = 128 };
 typedef struct gla_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -271,7 +271,7 @@ static inline int64_t gla_part_backward_ends_numbers(const gla_part_backward_par
 /* ---- gla_forward_large ---- */
 
 #define GLA_FORWARD_LARGE_SYMBOL "rec_kernel_gla_forward_large_gpu"
-enum { GLA_FORWARD_LARGE_THREADS = 256, GLA_FORWARD_LARGE_SHARED_BYTES = 113280, GLA_FORWARD_LARGE_CHUNK = 128 };
+enum { GLA_FORWARD_LARGE_THREADS = 256, GLA_FORWARD_LARGE_SHARED_BYTES = 96896, GLA_FORWARD_LARGE_CHUNK = 128 };
 typedef struct gla_forward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -372,7 +372,7 @@ static inline int64_t gla_backward_large_ends_numbers(const gla_backward_large_p
 /* ---- gla_part_large ---- */
 
 #define GLA_PART_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
-enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 82560, GLA_PART_LARGE_CHUNK = 128 };
+enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 49792, GLA_PART_LARGE_CHUNK = 128 };
 typedef struct gla_part_large_parameter {
   rec_gpu_frame frame;
   int64_t H;

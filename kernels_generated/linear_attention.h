@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- linear_attention_forward ---- */
 
 #define LINEAR_ATTENTION_FORWARD_SYMBOL "rec_kernel_linear_attention_forward_gpu"
-enum { LINEAR_ATTENTION_FORWARD_THREADS = 256, LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 29312, LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
+enum { LINEAR_ATTENTION_FORWARD_THREADS = 256, LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 21120, LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
 typedef struct linear_attention_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -205,7 +205,7 @@ static inline int64_t linear_attention_backward_ends_numbers(const linear_attent
 /* ---- linear_attention_part ---- */
 
 #define LINEAR_ATTENTION_PART_SYMBOL "rec_kernel_linear_attention_states_gpu"
-enum { LINEAR_ATTENTION_PART_THREADS = 256, LINEAR_ATTENTION_PART_SHARED_BYTES = 24960, LINEAR_ATTENTION_PART_CHUNK = 128 };
+enum { LINEAR_ATTENTION_PART_THREADS = 256, LINEAR_ATTENTION_PART_SHARED_BYTES = 8576, LINEAR_ATTENTION_PART_CHUNK = 128 };
 typedef struct linear_attention_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -263,7 +263,7 @@ static inline int64_t linear_attention_part_backward_ends_numbers(const linear_a
 /* ---- normalized_linear_attention_forward ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_FORWARD_SYMBOL "rec_kernel_normalized_linear_attention_forward_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 34304, NORMALIZED_LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 26112, NORMALIZED_LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
 typedef struct normalized_linear_attention_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -390,7 +390,7 @@ static inline int64_t normalized_linear_attention_backward_scratch_bytes(const n
 /* ---- normalized_linear_attention_part ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_PART_SYMBOL "rec_kernel_normalized_linear_attention_states_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_PART_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_SHARED_BYTES = 25472, NORMALIZED_LINEAR_ATTENTION_PART_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_PART_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_SHARED_BYTES = 9088, NORMALIZED_LINEAR_ATTENTION_PART_CHUNK = 128 };
 typedef struct normalized_linear_attention_part_parameter {
   rec_gpu_frame frame;
   int64_t H;

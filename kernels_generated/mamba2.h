@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- ssd_forward ---- */
 
 #define SSD_FORWARD_SYMBOL "rec_kernel_ssd_forward_gpu"
-enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 68480, SSD_FORWARD_CHUNK = 128 };
+enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 52096, SSD_FORWARD_CHUNK = 128 };
 typedef struct ssd_forward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -253,7 +253,7 @@ static inline int64_t ssd_backward_copies_d_D(const ssd_backward_parameter *para
 /* ---- ssd_part ---- */
 
 #define SSD_PART_SYMBOL "rec_kernel_ssd_states_gpu"
-enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 47872, SSD_PART_CHUNK = 128 };
+enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 15104, SSD_PART_CHUNK = 128 };
 typedef struct ssd_part_parameter {
   rec_gpu_frame frame;
   int64_t G;

@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- retnet_forward ---- */
 
 #define RETNET_FORWARD_SYMBOL "rec_kernel_retnet_forward_gpu"
-enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 31616, RETNET_FORWARD_CHUNK = 128 };
+enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 23424, RETNET_FORWARD_CHUNK = 128 };
 typedef struct retnet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -205,7 +205,7 @@ static inline int64_t retnet_backward_ends_numbers(const retnet_backward_paramet
 /* ---- retnet_part ---- */
 
 #define RETNET_PART_SYMBOL "rec_kernel_retnet_states_gpu"
-enum { RETNET_PART_THREADS = 256, RETNET_PART_SHARED_BYTES = 27008, RETNET_PART_CHUNK = 128 };
+enum { RETNET_PART_THREADS = 256, RETNET_PART_SHARED_BYTES = 10624, RETNET_PART_CHUNK = 128 };
 typedef struct retnet_part_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- rwkv5_forward ---- */
 
 #define RWKV5_FORWARD_SYMBOL "rec_kernel_rwkv5_forward_gpu"
-enum { RWKV5_FORWARD_THREADS = 256, RWKV5_FORWARD_SHARED_BYTES = 42880, RWKV5_FORWARD_CHUNK = 128 };
+enum { RWKV5_FORWARD_THREADS = 256, RWKV5_FORWARD_SHARED_BYTES = 34688, RWKV5_FORWARD_CHUNK = 128 };
 typedef struct rwkv5_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -224,7 +224,7 @@ static inline int64_t rwkv5_backward_copies_d_time_faaaa(const rwkv5_backward_pa
 /* ---- rwkv5_part ---- */
 
 #define RWKV5_PART_SYMBOL "rec_kernel_rwkv5_states_gpu"
-enum { RWKV5_PART_THREADS = 256, RWKV5_PART_SHARED_BYTES = 33664, RWKV5_PART_CHUNK = 128 };
+enum { RWKV5_PART_THREADS = 256, RWKV5_PART_SHARED_BYTES = 17280, RWKV5_PART_CHUNK = 128 };
 typedef struct rwkv5_part_parameter {
   rec_gpu_frame frame;
   int64_t H;

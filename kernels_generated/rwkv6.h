@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- rwkv6_forward ---- */
 
 #define RWKV6_FORWARD_SYMBOL "rec_kernel_rwkv6_forward_gpu"
-enum { RWKV6_FORWARD_THREADS = 256, RWKV6_FORWARD_SHARED_BYTES = 47488, RWKV6_FORWARD_CHUNK = 128 };
+enum { RWKV6_FORWARD_THREADS = 256, RWKV6_FORWARD_SHARED_BYTES = 39296, RWKV6_FORWARD_CHUNK = 128 };
 typedef struct rwkv6_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -219,7 +219,7 @@ static inline int64_t rwkv6_backward_copies_d_bonus(const rwkv6_backward_paramet
 /* ---- rwkv6_part ---- */
 
 #define RWKV6_PART_SYMBOL "rec_kernel_rwkv6_states_gpu"
-enum { RWKV6_PART_THREADS = 256, RWKV6_PART_SHARED_BYTES = 37504, RWKV6_PART_CHUNK = 128 };
+enum { RWKV6_PART_THREADS = 256, RWKV6_PART_SHARED_BYTES = 21120, RWKV6_PART_CHUNK = 128 };
 typedef struct rwkv6_part_parameter {
   rec_gpu_frame frame;
   int64_t H;

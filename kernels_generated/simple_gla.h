@@ -81,7 +81,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- simple_gla_forward ---- */
 
 #define SIMPLE_GLA_FORWARD_SYMBOL "rec_kernel_simple_gla_forward_gpu"
-enum { SIMPLE_GLA_FORWARD_THREADS = 256, SIMPLE_GLA_FORWARD_SHARED_BYTES = 47744, SIMPLE_GLA_FORWARD_CHUNK = 128 };
+enum { SIMPLE_GLA_FORWARD_THREADS = 256, SIMPLE_GLA_FORWARD_SHARED_BYTES = 39552, SIMPLE_GLA_FORWARD_CHUNK = 128 };
 typedef struct simple_gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -210,7 +210,7 @@ static inline int64_t simple_gla_backward_ends_numbers(const simple_gla_backward
 /* ---- simple_gla_part ---- */
 
 #define SIMPLE_GLA_PART_SYMBOL "rec_kernel_simple_gla_states_gpu"
-enum { SIMPLE_GLA_PART_THREADS = 256, SIMPLE_GLA_PART_SHARED_BYTES = 37504, SIMPLE_GLA_PART_CHUNK = 128 };
+enum { SIMPLE_GLA_PART_THREADS = 256, SIMPLE_GLA_PART_SHARED_BYTES = 21120, SIMPLE_GLA_PART_CHUNK = 128 };
 typedef struct simple_gla_part_parameter {
   rec_gpu_frame frame;
   int64_t H;

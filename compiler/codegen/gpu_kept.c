@@ -1,6 +1,8 @@
 /* GPU: states in registers (plan_sums.c) on their way from and to memory.
  *
- *   load    h0, or 0, or a saved state -> the sums of a warp's tiles, and the copy with 16 bits that products read
+ *   load    h0, or 0, or a saved state -> the sums of a warp's tiles
+ *   join    factor * the sums + what a part of time has left (gpu_time.c) -> the sums
+ *   show    the sums -> the copy with 16 bits that products read
  *   store   the sums -> hT, or saved states
  */
 #include "gpu_parts.h"
@@ -19,12 +21,15 @@ void gpu_kept_open(lower *l, int carried) {
   }
 }
 
-/* Two numbers side by side, of a tile's upper or lower half. */
-typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, const view *v,
-                           axis_set axes);
+/* Two numbers side by side, of a tile's upper or lower half, and what they meet in memory. */
+typedef struct pair_views {
+  const view *v, *factor; /* factor: NULL, if there is none */
+  axis_set axes, factor_axes;
+} pair_views;
 
-static void each_pair(lower *l, const kept_sums *k, const view *v, axis_set axes,
-                      pair_function *body) {
+typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, const pair_views *views);
+
+static void each_pair(lower *l, const kept_sums *k, const pair_views *views, pair_function *body) {
   emitter *e = l->e;
   int64_t width = k->tiles * GPU_TILE_COLUMNS, columns = known_size(l, k->j) / width;
   ir thread = gpu_team_of_nest(l).thread;
@@ -41,7 +46,7 @@ static void each_pair(lower *l, const kept_sums *k, const view *v, axis_set axes
     for (int half = 0; half < 2; half++) {
       at.index[k->i] = int_add(e, row, integer(e, half * GPU_TILE_ROWS / 2));
       at.index[k->j] = int_add(e, column, integer(e, tile * GPU_TILE_COLUMNS));
-      body(l, &at, &k->slots[tile][2 * half], v, axes);
+      body(l, &at, &k->slots[tile][2 * half], views);
     }
   }
 }
@@ -52,46 +57,76 @@ ir gpu_pair_of(emitter *e, const ir *slots) {
   return LLVMBuildInsertElement(e->b, first, high, integer(e, 1), "");
 }
 
-static void load_pair(lower *l, const place_in_loops *at, const ir *slots, const view *v,
-                      axis_set axes) {
-  emitter *e = l->e;
-  ir x = v ? view_load(l, v, at, axes) : real_number(e, 0, 2);
+static void set_pair(emitter *e, const ir *slots, ir x) {
   for (int i = 0; i < 2; i++)
     store_real(e, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), slots[i]);
 }
 
-static void store_pair(lower *l, const place_in_loops *at, const ir *slots, const view *v,
-                       axis_set axes) {
-  view_store(l, v, at, axes, gpu_pair_of(l->e, slots));
+static void load_pair(lower *l, const place_in_loops *at, const ir *slots, const pair_views *views) {
+  ir x = views->v ? view_load(l, views->v, at, views->axes) : real_number(l->e, 0, 2);
+  set_pair(l->e, slots, x);
+}
+
+static void store_pair(lower *l, const place_in_loops *at, const ir *slots, const pair_views *views) {
+  view_store(l, views->v, at, views->axes, gpu_pair_of(l->e, slots));
+}
+
+static void join_pair(lower *l, const place_in_loops *at, const ir *slots, const pair_views *views) {
+  emitter *e = l->e;
+  ir factor = spread(e, view_load(l, views->factor, at, views->factor_axes), 2);
+  ir left = view_load(l, views->v, at, views->axes);
+  set_pair(e, slots, real_fma(e, factor, gpu_pair_of(e, slots), left));
+}
+
+static view of_pairs(const view *v, int alignment) {
+  view pairs = *v;
+  pairs.aligned = NULL;
+  if (alignment) pairs.alignment = alignment;
+  return pairs;
+}
+
+static void pairs_at(lower *l, const kept_sums *k, const pair_views *views, int alignment,
+                     pair_function *body) {
+  view v = of_pairs(views->v, alignment), factor;
+  pair_views at = *views;
+  at.v = &v;
+  if (views->factor) factor = of_pairs(views->factor, alignment), at.factor = &factor;
+  each_pair(l, k, &at, body);
 }
 
 /* Rows of 16 bytes hold whole pairs. */
-static void pairs_by_alignment(lower *l, const kept_sums *k, const view *v, axis_set axes,
+static void pairs_by_alignment(lower *l, const kept_sums *k, const pair_views *views,
                                pair_function *body) {
-  if (!v || !v->aligned) {
-    each_pair(l, k, v, axes, body);
+  enum { ALIGNED = 4 };
+  if (!views->v || !views->v->aligned) {
+    each_pair(l, k, views, body);
     return;
   }
-  view even = *v, odd = *v;
-  even.aligned = odd.aligned = NULL;
-  even.alignment = 4;
-  emit_branch branch = branch_begin(l->e, v->aligned);
-  each_pair(l, k, &even, axes, body);
+  ir aligned = views->v->aligned;
+  if (views->factor) aligned = LLVMBuildAnd(l->e->b, aligned, views->factor->aligned, "");
+  emit_branch branch = branch_begin(l->e, aligned);
+  pairs_at(l, k, views, ALIGNED, body);
   branch_else(l->e, &branch);
-  each_pair(l, k, &odd, axes, body);
+  pairs_at(l, k, views, 0, body);
   branch_end(l->e, &branch);
 }
 
 void gpu_kept_load(lower *l, const kept_sums *k, const view *from, axis_set axes) {
-  pairs_by_alignment(l, k, from, axes, load_pair);
+  pairs_by_alignment(l, k, &(pair_views){.v = from, .axes = axes}, load_pair);
+}
+
+void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes,
+                   const view *factor, axis_set factor_axes) {
+  pair_views views = {left, factor, axes, factor_axes};
+  pairs_by_alignment(l, k, &views, join_pair);
 }
 
 void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes) {
   lower_barrier(l);
   gpu_forget_accesses(l, false);
-  each_pair(l, k, copy, axes, store_pair);
+  each_pair(l, k, &(pair_views){.v = copy, .axes = axes}, store_pair);
 }
 
 void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes) {
-  pairs_by_alignment(l, k, to, axes, store_pair);
+  pairs_by_alignment(l, k, &(pair_views){.v = to, .axes = axes}, store_pair);
 }

@@ -26,9 +26,12 @@ ir team_all(lower *l, tile_op op, ir x);
 bool gpu_scan(lower *l, const plan_nest *nest);
 void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 
-/* gpu_kept.c: registers for a state; its numbers from memory (NULL: zeros), as products see them, and to memory. */
+/* gpu_kept.c: registers for a state; its numbers from memory (NULL: zeros), factor * the numbers + left, as products see
+ * them, and to memory. */
 void gpu_kept_open(lower *l, int carried);
 void gpu_kept_load(lower *l, const kept_sums *k, const view *from, axis_set axes);
+void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes,
+                   const view *factor, axis_set factor_axes);
 void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes);
 void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes);
 /* What two slots hold, as a vector. */

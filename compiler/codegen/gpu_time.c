@@ -190,9 +190,27 @@ static void join_part(lower *l, const place_in_loops *at, const joined *j, ir nu
   for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
 }
 
+static ir number_in_order(const joined *j, ir index) {
+  return j->back ? int_sub(j->h->e, j->h->end_part, index) : index;
+}
+
+static emit_loop each_part_before(const joined *j) {
+  host *h = j->h;
+  ir parts = j->back ? int_sub(h->e, h->end_part, h->part) : h->part;
+  return loop_begin(h->e, integer(h->e, 0), parts, 1, "part");
+}
+
+/* All numbers of a thread at once: what it reads of a part is on its way together. */
+static void join_kept(lower *l, const joined *j, const kept_sums *kept) {
+  emit_loop loop = each_part_before(j);
+  ir number = number_in_order(j, loop.index);
+  view left = at_part(j, &j->kept[0], number), factor = at_part(j, &j->factor[0], number);
+  gpu_kept_join(l, kept, &left, j->axes, &factor, j->factor_axes);
+  loop_end(l->e, &loop);
+}
+
 static void join_point(lower *l, const place_in_loops *at, void *data) {
   const joined *j = data;
-  host *h = j->h;
   emitter *e = l->e;
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
   ir slots[2];
@@ -200,9 +218,8 @@ static void join_point(lower *l, const place_in_loops *at, void *data) {
     slots[k] = stack_slot(e, real_type(e, lanes), "joined");
     store_real(e, view_load(l, j->state[k], at, j->axes), slots[k]);
   }
-  ir parts = j->back ? int_sub(e, h->end_part, h->part) : h->part;
-  emit_loop loop = loop_begin(e, integer(e, 0), parts, 1, "part");
-  join_part(l, at, j, j->back ? int_sub(e, h->end_part, loop.index) : loop.index, slots);
+  emit_loop loop = each_part_before(j);
+  join_part(l, at, j, number_in_order(j, loop.index), slots);
   loop_end(e, &loop);
   for (int k = 0; k < j->count; k++)
     view_store(l, j->state[k], at, j->axes, load_real(e, slots[k], lanes));
@@ -238,7 +255,12 @@ static void join_state(host *h, part *p, const tile_place *state) {
     j.factor_axes = host_axes_of_place(factor);
   }
   p->l.outside = h->at;
-  lower_copies(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
+  const kept_sums *kept = host_kept_of(p, j.state[0]);
+  if (kept) {
+    join_kept(&p->l, &j, kept);
+  } else {
+    lower_copies(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
+  }
 }
 
 /* Parts behind the last one that has steps have nothing to begin. */

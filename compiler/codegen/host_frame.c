@@ -421,8 +421,7 @@ static void add_state(host *h, part *p, const tile_place *place, const view *fro
   lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
 }
 
-/* The registers that hold the state of this view; NULL: it is in memory. */
-static const kept_sums *kept_of(const part *p, const view *v) {
+const kept_sums *host_kept_of(const part *p, const view *v) {
   for (int c = 0; c < p->carried.count; c++)
     if (v == &p->l.carried[c] && p->p->carried[c].sums >= 0) return &p->l.kept[c];
   return NULL;
@@ -430,10 +429,10 @@ static const kept_sums *kept_of(const part *p, const view *v) {
 
 void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
   p->l.outside = h->at;
-  if (kept_of(p, to)) {
-    gpu_kept_load(&p->l, kept_of(p, to), from, state_axes(place));
-  } else if (kept_of(p, from)) {
-    gpu_kept_store(&p->l, kept_of(p, from), to, state_axes(place));
+  if (host_kept_of(p, to)) {
+    gpu_kept_load(&p->l, host_kept_of(p, to), from, state_axes(place));
+  } else if (host_kept_of(p, from)) {
+    gpu_kept_store(&p->l, host_kept_of(p, from), to, state_axes(place));
   } else {
     lower_copy_view(&p->l, from, to, state_axes(place));
   }
@@ -456,6 +455,17 @@ void host_fill_state(host *h, part *p, const tile_place *place, double number, c
   lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
 }
 
+/* States in registers, as products see them. */
+static void show_states(host *h, part *p) {
+  p->l.outside = h->at;
+  for (int c = 0; c < p->carried.count; c++) {
+    const view *state = &p->l.carried[c];
+    const kept_sums *kept = host_kept_of(p, state);
+    if (kept && p->p->carried[c].shown)
+      gpu_kept_show(&p->l, kept, state, state_axes(&p->carried.items[c].place));
+  }
+}
+
 void host_load_states(host *h, part *p) {
   emitter *e = h->e;
   if (gpu_makes_parts(h->k)) gpu_begin_factors(h, p);
@@ -475,10 +485,9 @@ void host_load_states(host *h, part *p) {
     branch_else(e, &branch);
     host_copy_state(h, p, place, NULL, &p->l.carried[c]);
     branch_end(e, &branch);
-    const kept_sums *kept = kept_of(p, &p->l.carried[c]);
-    if (kept && p->p->carried[c].shown) gpu_kept_show(&p->l, kept, &p->l.carried[c], state_axes(place));
   }
   if (h->described->joins) gpu_join_parts(h, p);
+  show_states(h, p);
 }
 
 void host_store_states(host *h, part *p) {

@@ -112,6 +112,8 @@ ir host_located(host *h, location at);
 void host_open_part(host *h, part *p);
 void host_open_instance(host *h, part *p);
 view host_at_time(host *h, view v, ir t, ir stride);
+/* The registers that hold the state of this view of p's; NULL: it is in memory. */
+const kept_sums *host_kept_of(const part *p, const view *v);
 void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to);
 void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to);
 /* i1: this instance is the one of all that hold the state that writes it; and this thread is not beyond the lane axis. */

@@ -4,8 +4,7 @@
  *   dot %116 of %state                         ->   reads the copy
  *
  * A warp takes the same tiles of the result for every chunk. In memory a state would be read and written as f32 for each, and
- * gathered number by number by the products that read it. Whoever else reads it needs it there; so do kernels whose parts of
- * time begin with what the parts before them left (gpu_time.c).
+ * gathered number by number by the products that read it. Whoever else reads it needs it there.
  */
 #include "gpu.h"
 #include "plan_parts.h"
@@ -72,8 +71,8 @@ static int updating_nest(const planner *q, tile_id sum) {
 }
 
 void plan_keep_sums(planner *q) {
-  const kernel *k = q->m->kernel;
-  bool forward = (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES) && !k->ends;
+  kernel_kind kind = q->m->kernel->kind;
+  bool forward = kind == KERNEL_FORWARD || kind == KERNEL_STATES || kind == KERNEL_PART;
   for (int c = 0; c < q->p->carried_count; c++) {
     carried_pair *pair = &q->p->carried[c];
     pair->sums = -1;
