@@ -17,7 +17,7 @@ typedef enum gpu_op {
   GPU_OP_COUNT
 } gpu_op;
 
-typedef enum gpu_op_kind { GPU_PURE, GPU_WARP, GPU_BLOCK, GPU_MEMORY } gpu_op_kind;
+typedef enum gpu_op_kind { GPU_PURE, GPU_WARP, GPU_GROUP, GPU_BLOCK, GPU_MEMORY } gpu_op_kind;
 
 typedef struct gpu_op_row {
   const char *name, *result, *arguments;
@@ -27,13 +27,17 @@ typedef struct gpu_op_row {
 
 extern const gpu_op_row gpu_ops[GPU_OP_COUNT];
 
-enum { GPU_GLOBAL = 1, GPU_SHARED_MEMORY = 3, GPU_KERNEL_CONVENTION = 71, GPU_MOST_ARGUMENTS = 16 };
+enum { GPU_GLOBAL = 1, GPU_SHARED_MEMORY = 3, GPU_KERNEL_CONVENTION = 71, GPU_MOST_ARGUMENTS = 40 };
 /* Of a block that shares out the points of nests. */
 enum { GPU_BLOCK_THREADS = 256 };
 
-/* A type letter of the table, and how many of it a result has (1 but for structs). */
 LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter);
+/* Letters of the table written out, `4fi` as `ffffi`. */
+int gpu_letters(const char *text, char letters[GPU_MOST_ARGUMENTS + 1]);
+/* How many registers a result has. */
 int gpu_result_count(const gpu_op_row *row);
+/* Rows that other targets than sm_90a lack: from this one on. */
+enum { GPU_FIRST_OF_HOPPER = GPU_SHARED_ADDRESS };
 LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row);
 /* The declaration `rec.name` of the module; NULL if `declare` is false and nobody called it. */
 LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare);

@@ -11,7 +11,7 @@
 #include "../base/ice.h"
 #include "gpu.h"
 
-enum { THREADS = GPU_OP_THREADS, WORDS = 4, WORDS_AT = GPU_MOST_ARGUMENTS * THREADS };
+enum { THREADS = GPU_OP_THREADS, WORDS = 4, ARGUMENTS = 16, WORDS_AT = ARGUMENTS * THREADS };
 
 typedef struct op_kernel {
   emitter *e;
@@ -129,7 +129,7 @@ static void body_of(op_kernel *k, ir frame) {
 codegen_gpu_object *codegen_gpu_op_kernels(arena *a, unsigned targets) {
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
   llvm_module m = gpu_module_new("rec_ops");
-  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) {
+  for (gpu_op op = 0; (int)op < GPU_FIRST_OF_HOPPER; op++) {
     emitter e = emitter_new(a, &m, CLONE_GPU, NUMBER_F32);
     const char *symbol = arena_printf(a, "rec_op_%s", gpu_ops[op].name);
     ir function = gpu_kernel_function(&e, symbol, 16, THREADS);

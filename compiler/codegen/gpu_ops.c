@@ -8,7 +8,7 @@
 #include "../base/ice.h"
 #include "gpu.h"
 
-enum { PURE = GPU_PURE, WARP = GPU_WARP, BLOCK = GPU_BLOCK, MEMORY = GPU_MEMORY };
+enum { PURE = GPU_PURE, WARP = GPU_WARP, GROUP = GPU_GROUP, BLOCK = GPU_BLOCK, MEMORY = GPU_MEMORY };
 
 const gpu_op_row gpu_ops[GPU_OP_COUNT] = {
 #define GPU_OP(id, name, result, arguments, kind, section, map) \
@@ -20,7 +20,9 @@ const gpu_op_row gpu_ops[GPU_OP_COUNT] = {
 LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter) {
   switch (letter) {
     case 'v': return LLVMVoidTypeInContext(context);
-    case 'i': return LLVMInt32TypeInContext(context);
+    case 'i':
+    case 'n': return LLVMInt32TypeInContext(context);
+    case 'l': return LLVMInt64TypeInContext(context);
     case 'f': return LLVMFloatTypeInContext(context);
     case 's': return LLVMPointerTypeInContext(context, GPU_SHARED_MEMORY);
     case 'g': return LLVMPointerTypeInContext(context, GPU_GLOBAL);
@@ -28,15 +30,31 @@ LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter) {
   }
 }
 
+int gpu_letters(const char *text, char letters[GPU_MOST_ARGUMENTS + 1]) {
+  int count = 0;
+  for (; *text; text++) {
+    int repeated = *text >= '0' && *text <= '9' ? 0 : 1;
+    for (; *text >= '0' && *text <= '9'; text++) repeated = 10 * repeated + *text - '0';
+    if (count + repeated > GPU_MOST_ARGUMENTS) ICE("codegen", "%s are too many registers", text);
+    for (int i = 0; i < repeated; i++) letters[count++] = *text;
+  }
+  letters[count] = 0;
+  return count;
+}
+
 int gpu_result_count(const gpu_op_row *row) {
-  return row->result[1] ? row->result[0] - '0' : row->result[0] != 'v';
+  char letters[GPU_MOST_ARGUMENTS + 1];
+  int count = gpu_letters(row->result, letters);
+  return letters[0] == 'v' ? 0 : count;
 }
 
 LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row) {
   LLVMTypeRef arguments[GPU_MOST_ARGUMENTS], parts[GPU_MOST_ARGUMENTS];
-  int count = (int)strlen(row->arguments), results = gpu_result_count(row);
-  for (int i = 0; i < count; i++) arguments[i] = gpu_letter_type(context, row->arguments[i]);
-  LLVMTypeRef result = gpu_letter_type(context, row->result[row->result[1] != 0]);
+  char letters[GPU_MOST_ARGUMENTS + 1];
+  int count = gpu_letters(row->arguments, letters), results = gpu_result_count(row);
+  for (int i = 0; i < count; i++) arguments[i] = gpu_letter_type(context, letters[i]);
+  gpu_letters(row->result, letters);
+  LLVMTypeRef result = gpu_letter_type(context, letters[0]);
   for (int i = 0; i < results; i++) parts[i] = result;
   if (results > 1) result = LLVMStructTypeInContext(context, parts, (unsigned)results, 0);
   return LLVMFunctionType(result, arguments, (unsigned)count, 0);
@@ -58,14 +76,14 @@ LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare) {
   LLVMContextRef context = LLVMGetModuleContext(module);
   function = LLVMAddFunction(module, name, gpu_op_type(context, row));
   set_flag(context, function, "nounwind", 0);
-  if (row->kind == GPU_WARP || row->kind == GPU_BLOCK) set_flag(context, function, "convergent", 0);
+  if (row->kind != GPU_PURE && row->kind != GPU_MEMORY) set_flag(context, function, "convergent", 0);
   if (row->kind == GPU_PURE) set_flag(context, function, "memory", 0);
   return function;
 }
 
 ir gpu_call(emitter *e, gpu_op op, const ir *args, int count) {
   ir function = gpu_op_function(e->m->module, op, true);
-  if (count != (int)strlen(gpu_ops[op].arguments))
+  if (count != (int)LLVMCountParams(function))
     ICE("codegen", "rec.%s takes other arguments", gpu_ops[op].name);
   return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, (ir *)args,
                         (unsigned)count, "");

@@ -87,14 +87,14 @@ llvm_module gpu_module_new(const char *name) {
 
 /* ---- bodies ---- */
 
-typedef enum body_kind { INTRINSIC, ASSEMBLY, MEMORY_START } body_kind;
+typedef enum body_kind { INTRINSIC, ASSEMBLY, MEMORY_START, ADDRESS, WGMMA } body_kind;
 
 typedef struct body_row {
   body_kind kind;
   const char *text;        /* the intrinsic's name, or the instruction */
   const char *constraints; /* ASSEMBLY */
   const char *constants;   /* INTRINSIC: "before|after" the arguments: i32 numbers; "" */
-  int overload;            /* 1: by its pointer argument, 2: by its result */
+  int overload;            /* 1: by its pointer argument, 2: by its result; WGMMA: registers of its sums */
 } body_row;
 
 #define MMA_CONSTRAINTS "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f"
@@ -143,6 +143,21 @@ static const body_row bodies[GPU_OP_COUNT] = {
     [GPU_CP_ASYNC_WAIT_1] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|1", 0},
     [GPU_CP_ASYNC_WAIT_2] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|2", 0},
     [GPU_CP_ASYNC_WAIT_3] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|3", 0},
+    [GPU_SHARED_ADDRESS] = {ADDRESS, "", NULL, "", 0},
+    [GPU_FENCE_ASYNC] = {ASSEMBLY, "fence.proxy.async.shared::cta;", "~{memory}", "", 0},
+    [GPU_WGMMA_COMMIT] = {ASSEMBLY, "wgmma.commit_group.sync.aligned;", "~{memory}", "", 0},
+#define WGMMA_BODIES(n) \
+  [GPU_WGMMA_FENCE_N##n] = {WGMMA, "wgmma.fence.sync.aligned;", "", "", n / 2}, \
+  [GPU_WGMMA_WAIT_N##n] = {WGMMA, "wgmma.wait_group.sync.aligned 0;", "", "", n / 2}, \
+  [GPU_WGMMA_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "l,l,n,n,n", "", n / 2}, \
+  [GPU_WGMMA_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "l,l,n,n,n", "", n / 2}, \
+  [GPU_WGMMA_REGISTERS_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "r,r,r,r,l,n,n", "", n / 2}, \
+  [GPU_WGMMA_REGISTERS_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "r,r,r,r,l,n,n", "", n / 2}
+    WGMMA_BODIES(8),
+    WGMMA_BODIES(16),
+    WGMMA_BODIES(32),
+    WGMMA_BODIES(64),
+#undef WGMMA_BODIES
 };
 
 typedef struct body {
@@ -178,12 +193,12 @@ static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef fu
 }
 
 /* What is not pure in an operation is so in its instruction: the call keeps the attributes. */
-static LLVMValueRef assembly_body(body *x, const body_row *row, LLVMValueRef function, gpu_op op) {
+static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *instruction,
+                                  const char *constraints, bool effects) {
   LLVMTypeRef type = LLVMGlobalGetValueType(function);
-  bool effects = gpu_ops[op].kind != GPU_PURE;
   LLVMValueRef text =
-      LLVMGetInlineAsm(type, row->text, strlen(row->text), row->constraints,
-                       strlen(row->constraints), effects, 0, LLVMInlineAsmDialectATT, 0);
+      LLVMGetInlineAsm(type, instruction, strlen(instruction), constraints, strlen(constraints),
+                       effects, 0, LLVMInlineAsmDialectATT, 0);
   x->count = LLVMCountParams(function);
   LLVMGetParams(function, x->args);
   LLVMValueRef call = LLVMBuildCall2(x->b, type, text, x->args, x->count, "");
@@ -194,6 +209,60 @@ static LLVMValueRef assembly_body(body *x, const body_row *row, LLVMValueRef fun
                              LLVMCreateEnumAttribute(x->context, kind, 0));
   }
   return call;
+}
+
+enum { WGMMA_TEXT = 1024 };
+
+static void append(char text[WGMMA_TEXT], const char *more) {
+  strncat(text, more, WGMMA_TEXT - 1 - strlen(text));
+}
+
+static void append_places(char text[WGMMA_TEXT], int first, int count) {
+  for (int i = 0; i < count; i++) {
+    char place[16];
+    snprintf(place, sizeof place, "%s$%d", i ? "," : "", first + i);
+    append(text, place);
+  }
+}
+
+/* Sums go in and out in the same registers. A scale of what is there before is a predicate; it is always 1. */
+static LLVMValueRef wgmma_body(body *x, const body_row *row, LLVMValueRef function) {
+  char text[WGMMA_TEXT] = "", constraints[WGMMA_TEXT] = "";
+  int sums = row->overload, next = 2 * sums;
+  for (int i = 0; i < sums; i++) append(constraints, i ? ",=f" : "=f");
+  for (int i = 0; i < sums; i++) {
+    char tied[16];
+    snprintf(tied, sizeof tied, ",%d", i);
+    append(constraints, tied);
+  }
+  if (!*row->constraints) {
+    append(text, row->text);
+  } else {
+    bool registers = row->constraints[0] == 'r';
+    append(text, "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.");
+    append(text, row->text);
+    append(text, " {");
+    append_places(text, 0, sums);
+    append(text, registers ? "}, {" : "}, ");
+    append_places(text, next, registers ? 4 : 1);
+    next += registers ? 4 : 1;
+    append(text, registers ? "}, " : ", ");
+    append_places(text, next, 1);
+    append(text, ", p, ");
+    append_places(text, next + 1, 1);
+    append(text, ", 1, ");
+    append_places(text, next + 2, registers ? 1 : 2);
+    append(text, "; }");
+    append(constraints, ",");
+    append(constraints, row->constraints);
+  }
+  append(constraints, ",~{memory}");
+  return call_assembly(x, function, text, constraints, true);
+}
+
+/* Shared memory begins at 0 of its window. */
+static LLVMValueRef address_body(body *x, LLVMValueRef function) {
+  return LLVMBuildPtrToInt(x->b, LLVMGetParam(function, 0), LLVMInt32TypeInContext(x->context), "");
 }
 
 static LLVMValueRef memory_start(body *x, const body_row *row) {
@@ -212,9 +281,13 @@ static void give_body(LLVMModuleRef module, gpu_op op) {
   body x = {.module = module, .context = LLVMGetModuleContext(module)};
   x.b = LLVMCreateBuilderInContext(x.context);
   LLVMPositionBuilderAtEnd(x.b, LLVMAppendBasicBlockInContext(x.context, function, ""));
-  LLVMValueRef result = row->kind == INTRINSIC  ? intrinsic_body(&x, row, function)
-                        : row->kind == ASSEMBLY ? assembly_body(&x, row, function, op)
-                                                : memory_start(&x, row);
+  LLVMValueRef result = row->kind == INTRINSIC ? intrinsic_body(&x, row, function)
+                        : row->kind == ASSEMBLY
+                            ? call_assembly(&x, function, row->text, row->constraints,
+                                            gpu_ops[op].kind != GPU_PURE)
+                        : row->kind == WGMMA   ? wgmma_body(&x, row, function)
+                        : row->kind == ADDRESS ? address_body(&x, function)
+                                               : memory_start(&x, row);
   if (gpu_result_count(&gpu_ops[op])) {
     LLVMBuildRet(x.b, result);
   } else {

@@ -10,6 +10,7 @@
  * 0. The passes are those of PTX and come first, so that what is checked and counted is what a GPU would do.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../base/ice.h"
@@ -24,19 +25,42 @@ typedef struct simt_module {
 
 /* ---- operations ---- */
 
+/* Arguments that the table repeats are an array in memory. */
+static unsigned c_arguments(simt_module *s, LLVMValueRef function, const char *letters,
+                            LLVMValueRef *args, LLVMTypeRef *types) {
+  unsigned count = 0, next = 0;
+  LLVMTypeRef memory = LLVMPointerTypeInContext(s->context, 0);
+  while (*letters) {
+    unsigned repeated = (unsigned)strtoul(letters, (char **)&letters, 10);
+    LLVMTypeRef type = gpu_letter_type(s->context, *letters++);
+    types[count] = repeated ? memory : type;
+    if (repeated) {
+      args[count] = LLVMBuildAlloca(s->b, LLVMArrayType2(type, repeated), "");
+      for (unsigned i = 0; i < repeated; i++) {
+        LLVMValueRef at = LLVMConstInt(LLVMInt32TypeInContext(s->context), i, 0);
+        at = LLVMBuildGEP2(s->b, type, args[count], &at, 1, "");
+        LLVMBuildStore(s->b, LLVMGetParam(function, next++), at);
+      }
+    } else {
+      args[count] = LLVMGetParam(function, next++);
+    }
+    count++;
+  }
+  return count;
+}
+
 /* Several registers: the C function writes them through its first argument. */
-static void give_struct_body(simt_module *s, LLVMValueRef function, const char *name) {
-  LLVMTypeRef type = LLVMGlobalGetValueType(function), result = LLVMGetReturnType(type);
+static void give_struct_body(simt_module *s, LLVMValueRef function, const gpu_op_row *row,
+                             const char *name) {
+  LLVMTypeRef result = LLVMGetReturnType(LLVMGlobalGetValueType(function));
   LLVMTypeRef types[GPU_MOST_ARGUMENTS + 1] = {LLVMPointerTypeInContext(s->context, 0)};
   LLVMValueRef args[GPU_MOST_ARGUMENTS + 1];
-  unsigned count = LLVMCountParams(function);
-  LLVMGetParamTypes(type, types + 1);
-  LLVMGetParams(function, args + 1);
+  LLVMPositionBuilderAtEnd(s->b, LLVMAppendBasicBlockInContext(s->context, function, ""));
+  unsigned count = c_arguments(s, function, row->arguments, args + 1, types + 1);
   LLVMTypeRef callee_type =
       LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count + 1, 0);
   LLVMValueRef callee = LLVMAddFunction(s->module, name, callee_type);
   LLVMSetVisibility(callee, LLVMHiddenVisibility);
-  LLVMPositionBuilderAtEnd(s->b, LLVMAppendBasicBlockInContext(s->context, function, ""));
   args[0] = LLVMBuildAlloca(s->b, result, "");
   LLVMBuildCall2(s->b, callee_type, callee, args, count + 1, "");
   LLVMBuildRet(s->b, LLVMBuildLoad2(s->b, result, args[0], ""));
@@ -49,7 +73,7 @@ static void give_body(simt_module *s, gpu_op op) {
   char name[64];
   snprintf(name, sizeof name, "simt_%s", gpu_ops[op].name);
   if (gpu_result_count(&gpu_ops[op]) > 1) {
-    give_struct_body(s, function, name);
+    give_struct_body(s, function, &gpu_ops[op], name);
     return;
   }
   LLVMSetValueName2(function, name, strlen(name));

@@ -10,6 +10,7 @@ typedef struct shadow_cell {
   uint32_t write_epoch, read_epoch;
   uint16_t write_warp_epoch, read_warp_epoch;
   uint16_t writer, reader; /* threads; `reader` may be several (shared.c) */
+  uint32_t fences;         /* of the writer, when it wrote */
 } shadow_cell;
 
 /* Memory of a block that its threads share. */
@@ -47,7 +48,12 @@ typedef struct simt_thread {
   int copy_count, copy_room;
   int64_t group; /* of asynchronous copies: the one that is open */
   int64_t barriers, waits;
+  int64_t group_fences, group_waits; /* for products of warpgroups: so many it has come to */
+  uint32_t fences; /* of shared memory, for what reads it beside the threads: those that were not skipped */
 } simt_thread;
+
+/* Products of a warpgroup under way (warpgroup.c). */
+typedef struct group_work group_work;
 
 typedef struct simt_warp {
   uint32_t ready;   /* lanes */
@@ -55,6 +61,7 @@ typedef struct simt_warp {
   const collective *collective;
   uint16_t epoch;
   int rotation; /* the lane that runs first */
+  group_work *work; /* its part of the products of its warpgroup; NULL: there were none */
 } simt_warp;
 
 typedef struct simt_block {
@@ -98,6 +105,17 @@ void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignmen
 /* Marks bytes as being filled by a copy, and as filled by it. */
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
+
+/* 16 bytes that a product of a warpgroup reads, which began in this epoch: whoever wrote them has fenced, and there was a
+ * barrier. */
+void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epoch);
+
+/* A block begins; all threads are at a barrier, or a thread ends: what warps of a warpgroup must have done together; the
+ * block is gone. */
+void group_open(simt_warp *w);
+void group_check_barrier(simt_block *b);
+void group_check_exit(simt_block *b, int thread);
+void group_free(simt_warp *w);
 
 /* A cell for every so many bytes: the smallest numbers that threads write side by side. */
 enum { SHADOW_BYTES = 2 };

@@ -73,6 +73,7 @@ typedef struct matrix_load {
 static void load_matrices(void *const *lanes, int count, bool transposed) {
   simt_block *b = simt_current;
   int first = b->running / SIMT_WARP * SIMT_WARP;
+  b->counts.operand_bytes += 8 * 16 * count;
   for (int lane = 0; lane < 8 * count; lane++)
     shared_check(b, first + lane, ((const matrix_load *)lanes[lane])->row, 16, 16, false);
   for (int matrix = 0; matrix < count; matrix++) {

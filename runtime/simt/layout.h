@@ -8,6 +8,8 @@
 #ifndef REC_SIMT_LAYOUT_H
 #define REC_SIMT_LAYOUT_H
 
+#include <stdint.h>
+
 typedef struct simt_element {
   int row, column;
 } simt_element;
@@ -47,6 +49,39 @@ static inline simt_element layout_ldmatrix(int lane, int element) {
 /* With .trans the same of the transposed matrix. */
 static inline simt_element layout_ldmatrix_trans(int lane, int element) {
   return (simt_element){lane % 4 * 2 + element, lane / 4};
+}
+
+/* "Asynchronous Warpgroup Level Matrix Instructions", D of m64nNk16: 64 x N, N / 2 elements in a lane of a warp. */
+static inline simt_element layout_group_c(int warp, int lane, int element) {
+  return (simt_element){warp % 4 * 16 + lane / 4 + element / 2 % 2 * 8,
+                        element / 4 * 8 + lane % 4 * 2 + element % 2};
+}
+
+/* Of A in registers, 64 x 16: 8 elements in a lane. */
+static inline simt_element layout_group_a(int warp, int lane, int element) {
+  simt_element at = layout_a_16x16(lane, element);
+  return (simt_element){warp % 4 * 16 + at.row, at.column};
+}
+
+/* "Matrix Descriptor Format" and "Shared Memory Matrix Layout": how an operand lies in shared memory. */
+typedef struct simt_matrix {
+  uint32_t start, leading, stride; /* bytes */
+  int width;                       /* numbers of 16 bits in a row: 64, 32, 16; 0: a mode that is not known here */
+} simt_matrix;
+
+static inline simt_matrix layout_descriptor(uint64_t bits) {
+  static const int widths[] = {0, 64, 32, 16};
+  simt_matrix m = {(uint32_t)(bits & 0x3fff) << 4, (uint32_t)(bits >> 16 & 0x3fff) << 4,
+                   (uint32_t)(bits >> 32 & 0x3fff) << 4, widths[bits >> 62]};
+  return m;
+}
+
+/* The address of element k of a line (a row of A, a column of B). Transposed: lines lie side by side. */
+static inline uint32_t layout_operand(const simt_matrix *m, int line, int k, int transposed) {
+  int width = m->width, row = transposed ? k : line, column = transposed ? line : k;
+  uint32_t at = m->start + (uint32_t)(row % 8 * width * 2) + (uint32_t)(row / 8) * m->stride;
+  at += (uint32_t)(column % width * 2) + (uint32_t)(column / width) * m->leading;
+  return at ^ (at >> 7 & (uint32_t)(width / 8 - 1)) << 4;
 }
 
 #endif

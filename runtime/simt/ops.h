@@ -48,6 +48,26 @@ void simt_cp_async_wait_1(void);
 void simt_cp_async_wait_2(void);
 void simt_cp_async_wait_3(void);
 
+int32_t simt_shared_address(const void *at);
+void simt_fence_async(void);
+#define SIMT_WGMMA(n) \
+  void simt_wgmma_fence_n##n(float d[n / 2], const float c[n / 2]); \
+  void simt_wgmma_wait_n##n(float d[n / 2], const float c[n / 2]); \
+  void simt_wgmma_n##n##_bf16(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b, \
+                              int32_t scale, int32_t trans_a, int32_t trans_b); \
+  void simt_wgmma_n##n##_f16(float d[n / 2], const float c[n / 2], uint64_t a, uint64_t b, \
+                             int32_t scale, int32_t trans_a, int32_t trans_b); \
+  void simt_wgmma_registers_n##n##_bf16(float d[n / 2], const float c[n / 2], const uint32_t a[4], \
+                                        uint64_t b, int32_t scale, int32_t trans_b); \
+  void simt_wgmma_registers_n##n##_f16(float d[n / 2], const float c[n / 2], const uint32_t a[4], \
+                                       uint64_t b, int32_t scale, int32_t trans_b);
+SIMT_WGMMA(8)
+SIMT_WGMMA(16)
+SIMT_WGMMA(32)
+SIMT_WGMMA(64)
+#undef SIMT_WGMMA
+void simt_wgmma_commit(void);
+
 /* No ops: calls that simt.c puts before loads and stores of shared and of global memory. */
 void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write);
 void simt_check_global(const void *at, int32_t bytes, int32_t alignment, int32_t write);

@@ -140,6 +140,7 @@ static void set_waiting(simt_block *b, thread_state state) {
 static const collective warp_barrier = {"the warp's barrier", NULL};
 
 static void release_barrier(simt_block *b) {
+  group_check_barrier(b);
   for (int t = 0; t < b->launch->threads; t++) b->threads[t].state = THREAD_READY;
   for (int w = 0; w < b->warp_count; w++) b->warps[w].ready = UINT32_MAX;
   b->at_barrier = 0;
@@ -221,6 +222,7 @@ static void thread_main(void) {
   fiber_entered(&b->host);
   b->launch->function(b->launch->parameters);
   async_check_exit(b, b->running);
+  group_check_exit(b, b->running);
   set_waiting(b, THREAD_GONE);
   b->gone++;
   run_another(b);
@@ -238,8 +240,13 @@ static void start_threads(simt_block *b) {
     thread->state = THREAD_READY;
     thread->copy_count = 0;
     thread->group = thread->barriers = thread->waits = 0;
+    thread->group_fences = thread->group_waits = 0;
+    thread->fences++; /* what a block before has written is no concern of this one */
   }
-  for (int w = 0; w < b->warp_count; w++) b->warps[w] = (simt_warp){.ready = UINT32_MAX};
+  for (int w = 0; w < b->warp_count; w++) {
+    b->warps[w] = (simt_warp){.ready = UINT32_MAX, .work = b->warps[w].work};
+    group_open(&b->warps[w]);
+  }
 }
 
 static void run_block(simt_block *b, int64_t number) {
@@ -292,6 +299,7 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
 
 static void close_block(simt_block *b) {
   for (int t = 0; b->threads && t < b->launch->threads; t++) free(b->threads[t].copies);
+  for (int w = 0; b->warps && w < b->warp_count; w++) group_free(&b->warps[w]);
   free(b->threads);
   free(b->warps);
   if (b->stacks) munmap(b->stacks, stacks_room(b));
@@ -312,6 +320,8 @@ void simt_counts_add(simt_counts *to, const simt_counts *from) {
   to->barriers += from->barriers;
   to->collectives += from->collectives;
   to->products += from->products;
+  to->group_products += from->group_products;
+  to->operand_bytes += from->operand_bytes;
   to->shared_accesses += from->shared_accesses;
   to->global_accesses += from->global_accesses;
   to->copies += from->copies;

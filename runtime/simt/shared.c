@@ -48,6 +48,7 @@ static void note_write(const simt_block *b, shadow_cell *cell, int thread) {
   cell->write_epoch = b->epoch;
   cell->write_warp_epoch = b->warps[thread / SIMT_WARP].epoch;
   cell->writer = (uint16_t)thread;
+  cell->fences = b->threads[thread].fences;
 }
 
 static _Noreturn void report_read(const shadow *s, const shadow_cell *cell, int thread,
@@ -101,6 +102,37 @@ void shared_check(simt_block *b, int thread, const void *at, uint32_t bytes, uin
     simt_fail_thread(thread, "%s %u bytes at byte %lld of shared memory, not a multiple of %u",
                      does, bytes, (long long)offset, alignment);
   shadow_check(b, &b->shared_shadow, thread, offset, bytes, write);
+}
+
+/* Products of warpgroups see what threads write as little as other threads do, and without a fence not at all. */
+static void check_cell_beside(simt_block *b, int64_t index, int thread, uint32_t epoch) {
+  shadow_cell *cell = &b->shared_shadow.cells[index];
+  long long offset = index * SHADOW_BYTES;
+  if (cell->write_epoch == IN_FLIGHT)
+    simt_fail_thread(thread, "multiplies byte %lld of shared memory while an asynchronous copy fills it",
+                     offset);
+  if (cell->write_epoch && cell->write_epoch >= epoch)
+    simt_fail_thread(thread,
+                     "race: a warpgroup multiplies byte %lld of shared memory, which thread %d wrote "
+                     "with no barrier between",
+                     offset, cell->writer);
+  if (cell->write_epoch && b->threads[cell->writer].fences == cell->fences)
+    simt_fail_thread(thread,
+                     "a warpgroup multiplies byte %lld of shared memory, which thread %d wrote "
+                     "without a fence for what reads beside the threads",
+                     offset, cell->writer);
+  cell->read_epoch = b->epoch;
+  cell->reader = READER_MANY;
+}
+
+void shared_read_beside(simt_block *b, int thread, uint32_t offset, uint32_t epoch) {
+  enum { BYTES = 16 };
+  int64_t size = b->launch->shared_bytes;
+  if (offset + BYTES > size)
+    simt_fail_thread(thread, "multiplies byte %u of shared memory, which has %lld", offset,
+                     (long long)size);
+  for (uint32_t i = offset / SHADOW_BYTES; i < (offset + BYTES) / SHADOW_BYTES; i++)
+    check_cell_beside(b, i, thread, epoch);
 }
 
 void simt_check_shared(const void *at, int32_t bytes, int32_t alignment, int32_t write) {

@@ -13,7 +13,9 @@
  *  - addresses outside of a tensor, misaligned ones, collectives that not every lane of a warp calls, barriers
  *    that not every thread reaches, copies that nobody waits for;
  *  - one warp runs ahead of the others from barrier to barrier, in an order that the seed chooses.
- * It does not model the order in which other threads see writes, proxies, or the speed of anything.
+ *  - products of warpgroups read their operands when they are waited for, and what threads wrote there they see after a fence
+ *    of the writer and a barrier alone; until the wait their sums are NaNs, which nobody may touch.
+ * It does not model the order in which other threads see writes, or the speed of anything.
  */
 #ifndef REC_SIMT_H
 #define REC_SIMT_H
@@ -39,6 +41,8 @@ typedef struct simt_counts {
   int64_t block_read_bytes, block_written_bytes;
   int64_t launch_read_bytes, launch_written_bytes;
   int64_t barriers, collectives, products; /* of blocks; of warps; mma among the collectives */
+  int64_t group_products; /* wgmma, of a warp each */
+  int64_t operand_bytes;  /* of shared memory, read by ldmatrix and wgmma */
   int64_t shared_accesses, global_accesses, copies; /* loads and stores of threads; asynchronous copies */
 } simt_counts;
 
@@ -62,7 +66,8 @@ typedef struct simt_launch {
   uint64_t seed;
   int64_t
       skipped_barrier; /* a fault for tests: barrier number n of every thread, from 1, is left out; 0: none */
-  int64_t skipped_wait; /* the same of its waits for asynchronous copies */
+  int64_t skipped_wait; /* the same of its waits for asynchronous copies and products */
+  int64_t skipped_fence; /* of its fences, of either kind, for products of warpgroups */
   const simt_region *regions;
   int region_count;
   const simt_stamps

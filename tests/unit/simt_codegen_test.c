@@ -275,9 +275,10 @@ static void the_executor_has_every_operation(void **state) {
   emit_open(&e, k);
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) {
     ir args[GPU_MOST_ARGUMENTS];
-    int count = (int)strlen(gpu_ops[op].arguments);
+    char letters[GPU_MOST_ARGUMENTS + 1];
+    int count = gpu_letters(gpu_ops[op].arguments, letters);
     for (int i = 0; i < count; i++)
-      args[i] = LLVMGetPoison(gpu_letter_type(m.context, gpu_ops[op].arguments[i]));
+      args[i] = LLVMGetPoison(gpu_letter_type(m.context, letters[i]));
     ir result = gpu_call(&e, op, args, count);
     if (gpu_result_count(&gpu_ops[op])) LLVMBuildStore(e.b, result, LLVMGetParam(k, 0));
   }

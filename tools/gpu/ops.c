@@ -10,6 +10,8 @@
 #include "runtime/support/narrow.h"
 #include "tools/gpu/gpu_check.h"
 
+#define GPU_OPS_OF_ALL_TARGETS
+
 extern const embedded_file embedded_gpu_check[];
 
 enum {
