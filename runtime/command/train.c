@@ -140,6 +140,7 @@ static int run(const char *command, int count, char **list, bool train) {
   if (!status) status = open_module(&r.module, &module);
   if (!status && session_open(module, &r.options, &s)) status = report_failure(command);
   if (!status) status = check_names(&r, s, command, train);
+  if (!status && session_lock(s, train)) status = report_failure(command);
   if (!status) status = train ? train_blocks(&r, s) : evaluate_blocks(&r, s);
   session_close(s);
   rec_module_close(module);

@@ -97,16 +97,74 @@ static bool program_hash(const trained_model *of, const train_block *block, char
   return good;
 }
 
+// ---- the checksum --------------------------------------------------------------------------------
+
+static uint64_t hash_of(const char *name, const void *bytes, size_t size) {
+  return XXH3_64bits_withSeed(bytes, size, XXH64(name, strlen(name), 0));
+}
+
+// Metadata that is read again; what else a file says does not change a run.
+static const char *const sealed[] = {"rec.block",   "rec.step",    "rec.steps",     "rec.model",
+                                     "rec.program", "rec.carried", "rec.characters"};
+
+static bool is_sealed(const char *key) {
+  for (size_t i = 0; i < sizeof sealed / sizeof *sealed; i++)
+    if (strcmp(sealed[i], key) == 0) return true;
+  return false;
+}
+
+// A sum over tensors and metadata, each with its name: their order in the file does not matter.
+static void seal(const tensor_list *list, const rec_metadata *metadata, int count,
+                 char digits[17]) {
+  uint64_t sum = 0;
+  for (int i = 0; i < list->count; i++)
+    sum += hash_of(list->tensors[i].name, list->tensors[i].data, list->tensors[i].bytes);
+  for (int i = 0; i < count; i++)
+    if (metadata[i].value && is_sealed(metadata[i].key))
+      sum += hash_of(metadata[i].key, metadata[i].value, strlen(metadata[i].value));
+  snprintf(digits, 17, "%016llx", (unsigned long long)sum);
+}
+
+// A file without a checksum, as what others write, has nothing to be held to.
+static rec_status check_seal(const rec_file *file) {
+  const char *expected = rec_file_metadata(file, "rec.checksum");
+  uint64_t sum = 0;
+  char found[17];
+  if (!expected) return REC_OK;
+  for (int i = 0; i < rec_file_count(file); i++) {
+    const rec_tensor *tensor = rec_file_tensor(file, i);
+    sum += hash_of(tensor->name, tensor->data, tensor->bytes);
+  }
+  for (size_t i = 0; i < sizeof sealed / sizeof *sealed; i++) {
+    const char *value = rec_file_metadata(file, sealed[i]);
+    if (value) sum += hash_of(sealed[i], value, strlen(value));
+  }
+  snprintf(found, sizeof found, "%016llx", (unsigned long long)sum);
+  if (strcmp(found, expected) == 0) return REC_OK;
+  return rec_fail(REC_ERROR_FORMAT, "%s: expected the checksum %s, found %s; the file is damaged",
+                  rec_file_path(file), expected, found);
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+static rec_status write_list(const tensor_list *list, const char *path, rec_metadata *metadata,
+                             int count) {
+  char digits[17];
+  seal(list, metadata, count, digits);
+  metadata[count] = (rec_metadata){"rec.checksum", digits};
+  return rec_file_write(path, list->tensors, list->count, metadata, count + 1);
+}
+
 rec_status checkpoint_save(const trainer *t, const char *path) {
   tensor_list list;
   char step[32], steps[32], program[17];
-  const rec_metadata metadata[] = {{"rec.block", t->block->name},
-                                   {"rec.step", step},
-                                   {"rec.steps", steps},
-                                   {"rec.model", t->of.model->text},
-                                   {"rec.program", program},
-                                   {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"},
-                                   {"rec.characters", t->characters}};
+  rec_metadata metadata[8] = {{"rec.block", t->block->name},
+                              {"rec.step", step},
+                              {"rec.steps", steps},
+                              {"rec.model", t->of.model->text},
+                              {"rec.program", program},
+                              {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"},
+                              {"rec.characters", t->characters}};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
   if (!open_list(&list, 3 * t->of.model->parameter_count + 2 * t->of.model->state_count + 1) ||
@@ -119,8 +177,7 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   add_parameters(&list, "optimizer.v.", &t->of, t->moment2);
   if (t->carried && t->carried_valid) add_states(&list, t), add_ages(&list, t);
   add_fitted(&list, t);
-  int metadata_count = sizeof metadata / sizeof *metadata - !t->characters;
-  rec_status status = rec_file_write(path, list.tensors, list.count, metadata, metadata_count);
+  rec_status status = write_list(&list, path, metadata, t->characters ? 7 : 6);
   close_list(&list);
   return status;
 }
@@ -128,14 +185,14 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
 rec_status checkpoint_save_weights(const trained_model *of, const void *weights,
                                    const char *characters, const char *path) {
   tensor_list list;
-  const rec_metadata metadata[] = {
+  rec_metadata metadata[4] = {
       {"format", "pt"}, {"rec.model", of->model->text}, {"rec.characters", characters}};
   if (!open_list(&list, of->model->parameter_count)) {
     close_list(&list);
     return rec_no_memory();
   }
   add_parameters(&list, "", of, weights);
-  rec_status status = rec_file_write(path, list.tensors, list.count, metadata, characters ? 3 : 2);
+  rec_status status = write_list(&list, path, metadata, characters ? 3 : 2);
   close_list(&list);
   return status;
 }
@@ -252,7 +309,8 @@ rec_status checkpoint_load(trainer *t, const char *path) {
   rec_file *file;
   rec_status status = rec_file_open(path, &file);
   if (status) return status;
-  status = load(t, file);
+  status = check_seal(file);
+  if (!status) status = load(t, file);
   rec_file_close(file);
   return status;
 }
@@ -261,7 +319,8 @@ rec_status checkpoint_load_weights(const trained_model *of, void *weights, const
   rec_file *file;
   rec_status status = rec_file_open(path, &file);
   if (status) return status;
-  status = read_parameters(file, "", of, weights);
+  status = check_seal(file);
+  if (!status) status = read_parameters(file, "", of, weights);
   rec_file_close(file);
   return status;
 }

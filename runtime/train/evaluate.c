@@ -4,7 +4,6 @@
 //
 // Near positions get more streams than far ones, so that every range of positions rests on a like
 // number of bytes.
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include "runtime/train/evaluate.h"
 #include "runtime/train/learned.h"
 #include "runtime/train/verdict.h"
+#include "runtime/train/whole_file.h"
 
 enum { TOKENS_OF_A_PASS = 524288, MOST_STREAMS = 2048, MOST_FAR_STREAMS = 128 };
 
@@ -214,10 +214,7 @@ rec_status evaluation_save(const session *s, const evaluate_block *b, const char
     free(path);
     return rec_no_memory();
   }
-  FILE *file = fopen(path, "w");
-  bool good = file && fwrite(text, 1, size, file) == size;
-  if (file && fclose(file)) good = false;
-  rec_status status = good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  rec_status status = whole_file_write(path, text, size);
   free(path);
   return status;
 }

@@ -14,6 +14,7 @@
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
 #include "runtime/train/weights.h"
+#include "runtime/train/whole_file.h"
 
 static volatile sig_atomic_t asked_to_stop;
 
@@ -26,7 +27,7 @@ typedef struct loop {
   session *s;
   trainer *t;
   train_data data;
-  char *checkpoint, *weights, *log_path;
+  char *checkpoint, *previous, *weights, *log_path;
   FILE *log;
   double last_checkpoint;
   struct sigaction old_interrupt, old_terminate;
@@ -61,16 +62,13 @@ static bool kept_lines(const loop *l, char **kept, size_t *size) {
 
 // Replaced as a whole: a kill at this moment leaves the old log or the new one.
 static rec_status open_log(loop *l) {
-  char *kept = NULL, *fresh = session_path(l->s, l->t->block->name, "log.jsonl.new");
+  char *kept = NULL;
   size_t size = 0;
-  rec_status status = fresh && kept_lines(l, &kept, &size) ? REC_OK : rec_no_memory();
-  FILE *file = status ? NULL : fopen(fresh, "w");
-  bool good = file && fwrite(kept, 1, size, file) == size && !fflush(file) && !fsync(fileno(file));
-  if (file && fclose(file)) good = false;
-  if (!status && (!good || rename(fresh, l->log_path) || !(l->log = fopen(l->log_path, "a"))))
+  rec_status status =
+      kept_lines(l, &kept, &size) ? whole_file_write(l->log_path, kept, size) : rec_no_memory();
+  if (!status && !(l->log = fopen(l->log_path, "a")))
     status = rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   free(kept);
-  free(fresh);
   return status;
 }
 
@@ -80,7 +78,8 @@ static void write_layers(const loop *l, const char *name, const double *norms) {
   fprintf(l->log, "]");
 }
 
-static void write_log(loop *l, const step_report *r, double seconds) {
+// A line that did not reach its file ends the block: the log of a finished one has all its steps.
+static rec_status write_log(loop *l, const step_report *r, double seconds) {
   const train_block *b = l->t->block;
   fprintf(l->log,
           "{\"step\":%" PRId64
@@ -101,6 +100,8 @@ static void write_log(loop *l, const step_report *r, double seconds) {
     fprintf(l->log, ",\"age\":%.9g,\"oldest\":%.9g", r->age, r->oldest);
   }
   fprintf(l->log, "}\n");
+  if (fflush(l->log)) return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
+  return REC_OK;
 }
 
 // ---- checkpoints --------------------------------------------------------------------------------
@@ -114,14 +115,23 @@ static rec_status check_weights(const loop *l) {
                   l->t->block->name, bad, (long long)(l->t->step - 1));
 }
 
+// The checkpoint before gets a second name, under which the next one leaves it: if what is read back is damaged, it is there. A
+// file system without second names does without.
+static void keep_previous(const loop *l) {
+  unlink(l->previous);
+  int linked = link(l->checkpoint, l->previous);
+  (void)linked;
+}
+
 // The log reaches the disk before the checkpoint that counts on its lines.
 static rec_status save(loop *l) {
   rec_status status = trainer_fetch(l->t);
   if (!status) status = check_weights(l);
   if (status) return status;
-  if (fflush(l->log) || fsync(fileno(l->log)))
+  if (fsync(fileno(l->log)))
     return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   l->last_checkpoint = now();
+  keep_previous(l);
   return checkpoint_save(l->t, l->checkpoint);
 }
 
@@ -150,9 +160,18 @@ static rec_status start_weights(loop *l) {
   return train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
 }
 
+// From the last checkpoint, or the one before it if the last cannot be read.
+static rec_status resume(loop *l) {
+  rec_status status = checkpoint_load(l->t, l->checkpoint);
+  if (status != REC_ERROR_FORMAT || access(l->previous, R_OK)) return status;
+  fprintf(stderr, "rec train: %s; continues from the checkpoint before\n", rec_message());
+  return checkpoint_load(l->t, l->previous);
+}
+
 static rec_status start(loop *l) {
   bool exists = !access(l->checkpoint, R_OK);
-  if (l->s->options.resume && exists) return checkpoint_load(l->t, l->checkpoint);
+  if (l->s->options.resume && exists) return resume(l);
+  unlink(l->previous);
   if (exists && unlink(l->checkpoint))
     return rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
   return start_weights(l);
@@ -190,8 +209,8 @@ static rec_status run_steps(loop *l) {
     step_report report;
     double began = now();
     status = trainer_step(l->t, &l->data, &report);
+    if (!status) status = write_log(l, &report, now() - began);
     if (status) break;
-    write_log(l, &report, now() - began);
     progress_step(&bar, l->t->step, report.loss);
     if (l->t->step < b->steps && checkpoint_due(l)) status = save(l);
   }
@@ -209,9 +228,11 @@ static rec_status open_loop(loop *l, const train_block *block) {
   session *s = l->s;
   trained_model of = session_model(s, block);
   l->checkpoint = session_path(s, block->name, "checkpoint.safetensors");
+  l->previous = session_path(s, block->name, "checkpoint.previous.safetensors");
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
-  rec_status status = l->checkpoint && l->weights && l->log_path ? REC_OK : rec_no_memory();
+  rec_status status =
+      l->checkpoint && l->previous && l->weights && l->log_path ? REC_OK : rec_no_memory();
   if (!status) status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
@@ -227,6 +248,7 @@ static void close_loop(loop *l) {
   trainer_free(l->t);
   train_data_close(&l->data);
   free(l->checkpoint);
+  free(l->previous);
   free(l->weights);
   free(l->log_path);
 }
@@ -246,7 +268,8 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     if (!status && l.t->step == block->steps)
       status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.characters, l.weights);
     if (!status) status = save(&l);
-    if (status == REC_ERROR_ARGUMENT) status = keep_checkpoint(&l, status);
+    if (!status && l.t->step == block->steps) unlink(l.previous);
+    if (status) status = keep_checkpoint(&l, status);
     catch_signals(&l, false);
   }
   *stopped = asked_to_stop != 0;

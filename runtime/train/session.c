@@ -2,9 +2,11 @@
 
 #include <cblas.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,7 +75,7 @@ rec_status session_open(const rec_module *module, const session_options *options
                     module->path);
   session *s = calloc(1, sizeof *s);
   if (!s) return rec_no_memory();
-  *s = (session){.module = module, .options = *options};
+  *s = (session){.module = module, .options = *options, .lock = -1};
   if (!s->options.runs) s->options.runs = "runs";
   if (s->options.threads <= 0) s->options.threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
   if (s->options.checkpoint_seconds <= 0) s->options.checkpoint_seconds = 30;
@@ -102,6 +104,7 @@ void session_close(session *s) {
   free(s->kernels);
   free(s->host_kernels);
   gpu_place_close(s->gpu);
+  if (s->lock >= 0) close(s->lock);
   free(s);
 }
 
@@ -162,6 +165,40 @@ rec_status session_open_data(const session *s, const train_block *block, train_d
 
 char *session_path(const session *s, const char *name, const char *file) {
   return joined(s->options.runs, strlen(s->options.runs), name ? name : "", file);
+}
+
+// The number of the process that the file names is for the reader alone: the lock is the kernel's, and goes with its process.
+static rec_status take_lock(session *s, const char *path) {
+  char owner[24] = "";
+  if (flock(s->lock, LOCK_EX | LOCK_NB) == 0) {
+    int length = snprintf(owner, sizeof owner, "%ld\n", (long)getpid());
+    if (ftruncate(s->lock, 0) || pwrite(s->lock, owner, (size_t)length, 0) != length)
+      return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+    return REC_OK;
+  }
+  if (errno != EWOULDBLOCK) return rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  if (pread(s->lock, owner, sizeof owner - 1, 0) < 0) owner[0] = 0;
+  owner[strcspn(owner, "\n")] = 0;
+  return rec_fail(
+      REC_ERROR_FILE,
+      "%s: expected no other process in this folder of runs, found process %s; wait for "
+      "its end, or choose another folder with --runs",
+      s->options.runs, *owner ? owner : "unknown");
+}
+
+rec_status session_lock(session *s, bool make_folder) {
+  if (make_folder && mkdir(s->options.runs, 0777) && errno != EEXIST)
+    return rec_fail(REC_ERROR_FILE, "%s: %s", s->options.runs, strerror(errno));
+  char *path = session_path(s, NULL, "lock");
+  if (!path) return rec_no_memory();
+  s->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  rec_status status = REC_OK;
+  if (s->lock >= 0)
+    status = take_lock(s, path);
+  else if (make_folder || errno != ENOENT)
+    status = rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  free(path);
+  return status;
 }
 
 rec_status session_make_folder(const session *s, const char *name) {

@@ -25,6 +25,7 @@ typedef struct session {
   const compute *where;
   struct gpu_place *gpu;  // NULL on the host
   session_options options;
+  int lock;  // the open file RUNS/lock, -1: none
   const char *source_path;  // of the .rec file, as it was written when it was compiled
   const char *source_text;
 } session;
@@ -32,6 +33,9 @@ typedef struct session {
 // The module must outlive the session.
 rec_status session_open(const rec_module *module, const session_options *options, session **made);
 void session_close(session *s);  // NULL is allowed
+// Keeps other processes out of the folder of the runs until the session closes, or the process ends in any way; an error if
+// another is in it. A folder that is not there is made if asked for, else left alone.
+rec_status session_lock(session *s, bool make_folder);
 
 trained_model session_model(const session *s, const train_block *block);
 // The same on the host, for what looks into the runs of single recurrences.
