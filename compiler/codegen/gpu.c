@@ -214,13 +214,15 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
   return most;
 }
 
-static void make_image(arena *a, llvm_module *m, codegen_gpu_target target,
+/* `with_bodies`: of PTX, which is made when the first target needs it. */
+static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, codegen_gpu_target target,
                        codegen_gpu_options options, codegen_gpu_object *object) {
   codegen_gpu_image image = {.target = target,
                              .large = !codegen_gpu_has_room(target, ROOM_SMALL),
                              .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
-    image.text = nvptx_text(a, m, target);
+    if (!with_bodies->module) *with_bodies = nvptx_bodies(m);
+    image.text = nvptx_emit(a, with_bodies, target);
   } else {
     image.object = simt_object(a, m, options.text ? &image.text : NULL);
   }
@@ -230,9 +232,11 @@ static void make_image(arena *a, llvm_module *m, codegen_gpu_target target,
 
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
                      codegen_gpu_object *object) {
+  llvm_module with_bodies = {.module = NULL};
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
-    if (options.targets >> target & 1) make_image(a, m, target, options, object);
+    if (options.targets >> target & 1) make_image(a, m, &with_bodies, target, options, object);
   }
+  if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
 }
 
 static const char *hash_of(arena *a, llvm_module *m) {

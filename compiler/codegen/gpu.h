@@ -48,7 +48,10 @@ extern const char gpu_room_attribute[];
 
 /* An empty module with NVPTX's data layout, to which gpu_call and kernels are added. */
 llvm_module gpu_module_new(const char *name);
-/* PTX of a clone of the module; the module stays as it is. */
+/* A clone of the module with PTX for its operations, after LLVM's passes: once for all targets. */
+llvm_module nvptx_bodies(const llvm_module *module);
+/* PTX of a clone of that, and of a module without bodies; it stays as it is. */
+const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target);
 const char *nvptx_text(arena *a, const llvm_module *module, codegen_gpu_target target);
 
 /* LLVM's passes for GPU code. */

@@ -13,7 +13,8 @@
 #include "gpu_parts.h"
 
 const char *gpu_short_name(emitter *e, const char *what, const char *parts) {
-  return arena_printf(e->a, "rec_%s_%08x", what, (unsigned)XXH64(parts, strlen(parts), 0));
+  return arena_printf(e->a, "rec_%s_%016llx", what,
+                      (unsigned long long)XXH64(parts, strlen(parts), 0));
 }
 
 /* Of a view what is known at run time alone, in order. */

@@ -39,11 +39,18 @@ bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room) {
 
 const char gpu_room_attribute[] = "rec-room";
 
-/* Leaves the kernels for other devices out. */
-static void keep_room(LLVMModuleRef module, codegen_gpu_target target) {
+static void run_passes(const llvm_module *m, const char *passes) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(m->module, passes, m->machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (error) ICE("codegen", "LLVM: %s", LLVMGetErrorMessage(error));
+}
+
+/* Leaves the kernels for other devices out, and what they alone call. */
+static void keep_room(const llvm_module *m, codegen_gpu_target target) {
   unsigned length = (unsigned)strlen(gpu_room_attribute), digits;
   LLVMValueRef next;
-  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = next) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = next) {
     next = LLVMGetNextFunction(f);
     LLVMAttributeRef room = LLVMGetStringAttributeAtIndex(
         f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_room_attribute, length);
@@ -51,6 +58,7 @@ static void keep_room(LLVMModuleRef module, codegen_gpu_target target) {
     int digit = LLVMGetStringAttributeValue(room, &digits)[0];
     if (!codegen_gpu_has_room(target, (kernel_room)(digit - '0'))) LLVMDeleteFunction(f);
   }
+  run_passes(m, "globaldce");
 }
 
 static const char triple[] = "nvptx64-nvidia-cuda";
@@ -308,12 +316,7 @@ static const char passes[] =
     "function(loop(loop-rotate,loop-unroll-full),sroa,early-cse<memssa>,"
     "instcombine<no-verify-fixpoint>,simplifycfg,dse,dce)";
 
-void gpu_optimise(const llvm_module *m) {
-  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef error = LLVMRunPasses(m->module, passes, m->machine, options);
-  LLVMDisposePassBuilderOptions(options);
-  if (error) ICE("codegen", "LLVM: %s", LLVMGetErrorMessage(error));
-}
+void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
 
 /* What kept LLVM from unrolling loops would keep the assembler from it, too. */
 static void forget_advice(LLVMModuleRef module) {
@@ -343,22 +346,44 @@ static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
   return text;
 }
 
-const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
-  llvm_module copy = {.context = m->context, .module = LLVMCloneModule(m->module)};
-  copy.machine = machine_of(target);
-  keep_room(copy.module, target);
+/* Loop strength reduction makes a pointer of every address that a loop has, each in registers of its own: without it
+ * kernels are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines, and hosts want it. */
+static void emit_without_pointers(const llvm_module *m, LLVMMemoryBufferRef *buffer) {
+  static const char *const off[] = {"recc", "-disable-lsr"}, *const on[] = {"recc", "-disable-lsr=false"};
+  char *message = NULL;
+  LLVMParseCommandLineOptions(2, off, NULL);
+  if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMAssemblyFile, &message, buffer))
+    ICE("codegen", "LLVM: %s", message);
+  LLVMParseCommandLineOptions(2, on, NULL);
+}
+
+llvm_module nvptx_bodies(const llvm_module *m) {
+  llvm_module copy = {
+      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
   llvm_verify(&copy);
   gpu_optimise(&copy);
   forget_advice(copy.module);
+  return copy;
+}
+
+const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
+  llvm_module copy = {.context = with_bodies->context,
+                      .module = LLVMCloneModule(with_bodies->module),
+                      .machine = machine_of(target)};
+  keep_room(&copy, target);
   LLVMMemoryBufferRef buffer = NULL;
-  char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message,
-                                          &buffer))
-    ICE("codegen", "LLVM: %s", message);
+  emit_without_pointers(&copy, &buffer);
   const char *text = text_of(a, buffer);
   LLVMDisposeMemoryBuffer(buffer);
   LLVMDisposeModule(copy.module);
   LLVMDisposeTargetMachine(copy.machine);
+  return text;
+}
+
+const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
+  llvm_module with_bodies = nvptx_bodies(m);
+  const char *text = nvptx_emit(a, &with_bodies, target);
+  LLVMDisposeModule(with_bodies.module);
   return text;
 }
