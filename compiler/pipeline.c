@@ -327,7 +327,8 @@ static const kernel_list *kernels_of_all(compilation *c) {
   return all;
 }
 
-static void generate_gpu(compilation *c) {
+/* What ptxas makes of the images is waited for by finish_gpu, so that it runs while the host's code is made. */
+static artifact_assembly *generate_gpu(compilation *c) {
   const kernel_list *kernels = kernels_of_all(c);
   const char *emit = c->options->emit;
   codegen_gpu_options options = gpu_options(c);
@@ -338,17 +339,22 @@ static void generate_gpu(compilation *c) {
   if (cubins) options.made = artifact_assemble_image;
   options.context = cubins;
   c->gpu_object = codegen_gpu_compile(c->memory, kernels->items, kernels->count, options);
+  return cubins;
+}
+
+static void finish_gpu(compilation *c, artifact_assembly *cubins) {
   /* a ptxas that nobody asked for costs no more than the cubins when it fails */
   const char *wrong = cubins ? artifact_assemble_end(cubins, c->gpu_object) : NULL;
   if (c->options->ptxas) c->failure = wrong;
-  artifact_add_images(c->memory, &c->contents, c->gpu_object);
+  artifact_add_images(c->memory, c->object, c->gpu_object);
 }
 
 static bool generate(compilation *c) {
-  if (gpu_targets(c)) generate_gpu(c);
-  if (c->failure || emits_gpu_alone(c)) return c->failure == NULL;
+  artifact_assembly *cubins = gpu_targets(c) ? generate_gpu(c) : NULL;
+  if (emits_gpu_alone(c)) return true;
   c->object = codegen_compile(c->memory, c->contents, code_options(c));
-  return true;
+  if (c->gpu_object) finish_gpu(c, cubins);
+  return c->failure == NULL;
 }
 
 static bool link_library(compilation *c) {

@@ -194,8 +194,8 @@ void artifact_assemble_image(void *assembly, int image, const codegen_gpu_image 
 /* Waits, and gives the images their cubins. NULL, or one line that says why some have none. */
 const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_object *gpu);
 
-/* Adds the PTX and cubins of a library to what codegen_compile puts into it. */
-void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_object *gpu);
+/* Adds the PTX and cubins of a library to its objects. */
+void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_object *gpu);
 
 /* Links the compiled objects (`gpu`: NULL without a GPU target) with the support code and writes the
  * library and its header, each whole or not at all. NULL, or one line that says what went wrong. */

@@ -87,9 +87,8 @@ static void add_image(image_list *list, const char *kind, const codegen_gpu_imag
   vec_push(a, &list->blobs, (codegen_blob){symbol, code, (int64_t)bytes, NULL, 0, false});
 }
 
-void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_object *gpu) {
+void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_object *gpu) {
   image_list list = {.arena = a};
-  for (int i = 0; i < contents->blob_count; i++) vec_push(a, &list.blobs, contents->blobs[i]);
   for (int i = 0; i < gpu->images.count; i++) {
     const codegen_gpu_image *image = &gpu->images.items[i];
     if (image->target == GPU_SIMT) continue;
@@ -109,8 +108,7 @@ void artifact_add_images(arena *a, codegen_input *contents, const codegen_gpu_ob
   vec_push(a, &list.blobs,
            (codegen_blob){images_symbol, table, (int64_t)bytes, list.addresses.items,
                           list.addresses.count, false});
-  contents->blobs = list.blobs.items;
-  contents->blob_count = list.blobs.count;
+  vec_push(a, &object->parts, codegen_data(a, list.blobs.items, list.blobs.count));
 }
 
 /* Links into memory, so that a full disk is an ordinary error of write_file. lld writes to a path

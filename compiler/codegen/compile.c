@@ -227,6 +227,16 @@ static void collect_part(arena *a, codegen_object *object, part *p, const char *
   arena_free(p->memory);
 }
 
+link_object codegen_data(arena *a, const codegen_blob *blobs, int count) {
+  llvm_module m = llvm_module_new("data", 0);
+  for (int i = 0; i < count; i++) add_blob(a, &m, &blobs[i]);
+  llvm_verify(&m);
+  link_object object = {.name = "data"};
+  object.bytes = llvm_object(a, &m, &object.size);
+  llvm_module_free(&m);
+  return object;
+}
+
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options) {
   codegen_object *object = ARENA_NEW(a, codegen_object);
   double start = seconds();

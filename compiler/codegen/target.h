@@ -124,7 +124,7 @@ typedef struct link_object {
 } link_object;
 
 typedef struct codegen_object {
-  VEC(link_object) parts; /* one for each clone */
+  VEC(link_object) parts; /* one for each clone; then what else belongs to the library */
   VEC(codegen_kernel) kernels; /* in the order given */
   VEC(codegen_function_size) functions;
   const char *llvm, *assembly;                        /* with options.text */
@@ -135,6 +135,9 @@ typedef struct codegen_object {
 codegen_kernel codegen_describe(arena *a, const kernel *kernel, codegen_options options);
 
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options);
+
+/* Constant data that is known later than kernels and tables: an object of its own. */
+link_object codegen_data(arena *a, const codegen_blob *blobs, int count);
 
 /* ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/support/gpu_frame.h) ---- */
 
