@@ -14,6 +14,7 @@ static const command commands[] = {
     {"bench", bench_usage, "measures a recurrence beside what the machine can do", command_bench},
     {"train", train_usage, "trains the models of a program", command_train},
     {"evaluate", evaluate_usage, "judges trained models", command_evaluate},
+    {"compare", compare_usage, "lays runs over one another", command_compare},
     {"generate", generate_usage, "writes text with a trained model", command_generate},
     {"import", import_usage, "reads a Hugging Face folder", command_import},
     {"export", export_usage, "writes one", command_export},

@@ -14,12 +14,13 @@ int command_apply(int count, char **words);
 int command_bench(int count, char **words);
 int command_train(int count, char **words);
 int command_evaluate(int count, char **words);
+int command_compare(int count, char **words);
 int command_generate(int count, char **words);
 int command_import(int count, char **words);
 int command_export(int count, char **words);
 int command_info(int count, char **words);
 int command_format(int count, char **words);
-extern const char train_usage[], evaluate_usage[], generate_usage[];
+extern const char train_usage[], evaluate_usage[], compare_usage[], generate_usage[];
 extern const char import_usage[], export_usage[];
 extern const char apply_usage[], bench_usage[], info_usage[], format_usage[];
 

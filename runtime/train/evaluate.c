@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/train/evaluate.h"
+#include "runtime/train/events.h"
 #include "runtime/train/learned.h"
 #include "runtime/train/verdict.h"
 #include "runtime/train/whole_file.h"
@@ -251,9 +252,8 @@ static void print_verdict(const verdict *v) {
   printf("  generalises in length to %" PRId64 ": %s", v->until,
          v->reaches == v->until ? "yes" : "no");
   if (v->reaches > v->context && v->reaches < v->until) printf(", to %" PRId64, v->reaches);
-  printf(
-      "   (yes: no range beyond the context above its %.4f bits by %.2f)\n",
-      v->at_context, v->tolerance);
+  printf("   (yes: no range beyond the context above its %.4f bits by %.2f)\n", v->at_context,
+         v->tolerance);
   printf(
       "  length extension: %s   (strong: no range above the least before it by %.2f, weak: none "
       "above that at the context)\n",
@@ -320,7 +320,7 @@ static void close_evaluation(evaluation *e) {
   train_data_close(&e->data);
 }
 
-rec_status session_evaluate(session *s, const evaluate_block *b) {
+static rec_status judge(session *s, const evaluate_block *b) {
   evaluation e = {.s = s};
   if (b->length_count) {
     rec_status status = session_accuracy(s, b);
@@ -336,5 +336,13 @@ rec_status session_evaluate(session *s, const evaluate_block *b) {
   if (!status && b->attention) status = judge_attention(&e, b);
   if (!status && b->overflow) status = judge_overflow(&e, b);
   close_evaluation(&e);
+  return status;
+}
+
+rec_status session_evaluate(session *s, const evaluate_block *b) {
+  char *folder = session_path(s, NULL, b->name);
+  rec_status status = folder ? judge(s, b) : rec_no_memory();
+  if (!status) status = events_of_tables(folder);
+  free(folder);
   return status;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/train/checkpoint.h"
+#include "runtime/train/events.h"
 #include "runtime/train/gpu_place.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
@@ -27,8 +28,8 @@ typedef struct loop {
   session *s;
   trainer *t;
   train_data data;
-  char *checkpoint, *previous, *weights, *log_path;
-  FILE *log;
+  char *checkpoint, *previous, *second_name, *weights, *log_path;
+  FILE *log, *events;
   double last_checkpoint;
   struct sigaction old_interrupt, old_terminate;
 } loop;
@@ -104,6 +105,28 @@ static rec_status write_log(loop *l, const step_report *r, double seconds) {
   return REC_OK;
 }
 
+static rec_status open_events(loop *l) {
+  char *folder = session_path(l->s, NULL, l->t->block->name);
+  rec_status status = folder ? events_open(folder, l->t->step, &l->events) : rec_no_memory();
+  free(folder);
+  return status;
+}
+
+// The same numbers for TensorBoard.
+static rec_status write_events(loop *l, const step_report *r, double seconds) {
+  const train_block *b = l->t->block;
+  const event_scalar scalars[] = {{"loss", r->loss},
+                                  {"bits_per_byte", r->loss / log(2)},
+                                  {"lr", r->rate},
+                                  {"grad_norm", r->gradient_norm},
+                                  {"tokens_per_second", (double)(b->batch * b->context) / seconds},
+                                  {"h0_norm", r->norm_before},
+                                  {"hT_norm", r->norm_after},
+                                  {"age", r->age}};
+  enum { ALL = sizeof scalars / sizeof *scalars, OF_STATES = 3 };
+  return events_put(l->events, l->t->step - 1, scalars, l->t->carried ? ALL : ALL - OF_STATES);
+}
+
 // ---- checkpoints --------------------------------------------------------------------------------
 
 // Numbers that are not finite must not replace good ones.
@@ -116,11 +139,11 @@ static rec_status check_weights(const loop *l) {
 }
 
 // The checkpoint before gets a second name, under which the next one leaves it: if what is read back is damaged, it is there. A
-// file system without second names does without.
+// file system without second names does without. The last call is for two names of one file, which a rename leaves alone.
 static void keep_previous(const loop *l) {
-  unlink(l->previous);
-  int linked = link(l->checkpoint, l->previous);
-  (void)linked;
+  unlink(l->second_name);
+  if (link(l->checkpoint, l->second_name) || rename(l->second_name, l->previous)) return;
+  unlink(l->second_name);
 }
 
 // The log reaches the disk before the checkpoint that counts on its lines.
@@ -128,7 +151,7 @@ static rec_status save(loop *l) {
   rec_status status = trainer_fetch(l->t);
   if (!status) status = check_weights(l);
   if (status) return status;
-  if (fsync(fileno(l->log)))
+  if (fsync(fileno(l->log)) || fflush(l->events))
     return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   l->last_checkpoint = now();
   keep_previous(l);
@@ -209,7 +232,9 @@ static rec_status run_steps(loop *l) {
     step_report report;
     double began = now();
     status = trainer_step(l->t, &l->data, &report);
-    if (!status) status = write_log(l, &report, now() - began);
+    double seconds = now() - began;
+    if (!status) status = write_log(l, &report, seconds);
+    if (!status) status = write_events(l, &report, seconds);
     if (status) break;
     progress_step(&bar, l->t->step, report.loss);
     if (l->t->step < b->steps && checkpoint_due(l)) status = save(l);
@@ -229,10 +254,12 @@ static rec_status open_loop(loop *l, const train_block *block) {
   trained_model of = session_model(s, block);
   l->checkpoint = session_path(s, block->name, "checkpoint.safetensors");
   l->previous = session_path(s, block->name, "checkpoint.previous.safetensors");
+  l->second_name = session_path(s, block->name, "checkpoint.previous.new");
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
-  rec_status status =
-      l->checkpoint && l->previous && l->weights && l->log_path ? REC_OK : rec_no_memory();
+  rec_status status = l->checkpoint && l->previous && l->second_name && l->weights && l->log_path
+                          ? REC_OK
+                          : rec_no_memory();
   if (!status) status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
@@ -245,10 +272,12 @@ static rec_status open_loop(loop *l, const train_block *block) {
 
 static void close_loop(loop *l) {
   if (l->log) fclose(l->log);
+  if (l->events) fclose(l->events);
   trainer_free(l->t);
   train_data_close(&l->data);
   free(l->checkpoint);
   free(l->previous);
+  free(l->second_name);
   free(l->weights);
   free(l->log_path);
 }
@@ -262,7 +291,8 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
   } else if (!status) {
     announce(&l);
     catch_signals(&l, true);
-    status = run_steps(&l);
+    status = open_events(&l);
+    if (!status) status = run_steps(&l);
     if (!status) status = trainer_fetch(l.t);
     if (!status) status = check_weights(&l);
     if (!status && l.t->step == block->steps)

@@ -1,11 +1,10 @@
-// The pictures of report.html that have files of their own.
+// The page of a run.
 #ifndef REC_TRAIN_REPORT_H
 #define REC_TRAIN_REPORT_H
 
+#include "runtime/train/report_plot.h"
 #include "runtime/train/session.h"
 
-// Runs gnuplot on a script; false without it or if it fails.
-bool report_draw(const char *script, size_t size);
 // RUNS/NAME/FILE as text, which the caller frees; NULL: it is not there.
 char *report_text(const session *s, const char *name, const char *file);
 

@@ -1,0 +1,11 @@
+// Runs side by side.
+#ifndef REC_TRAIN_COMPARE_H
+#define REC_TRAIN_COMPARE_H
+
+#include "runtime/internal.h"
+
+// FOLDER/report.html with the pictures of all runs laid over one another, and their points as CSV. A run is a folder of runs, or
+// one block's folder in it.
+rec_status compare_runs(const char *const *runs, int count, const char *folder);
+
+#endif

@@ -1,0 +1,26 @@
+// Event files for TensorBoard: scalars by step.
+#ifndef REC_TRAIN_EVENTS_H
+#define REC_TRAIN_EVENTS_H
+
+#include <stdio.h>
+
+#include "runtime/internal.h"
+
+typedef struct event_scalar {
+  const char *tag;
+  double value;
+} event_scalar;
+
+uint32_t events_crc(const void *bytes, size_t size);  // CRC-32C
+
+// FOLDER/events.out.tfevents.STEP, from this step on; files of the folder that begin there or later go away, and of earlier ones
+// TensorBoard leaves out what is later.
+rec_status events_open(const char *folder, int64_t step, FILE **made);
+// One event with all these scalars.
+rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int count);
+
+// FOLDER/events.out.tfevents.judged: what judging left there as CSV, bits a byte, states and remembrance by position, accuracy by
+// length. None if there is nothing.
+rec_status events_of_tables(const char *folder);
+
+#endif

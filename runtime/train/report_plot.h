@@ -1,0 +1,63 @@
+// Pictures of curves: SVG by gnuplot, and their points as CSV beside them.
+#ifndef REC_TRAIN_REPORT_PLOT_H
+#define REC_TRAIN_REPORT_PLOT_H
+
+#include <stdio.h>
+
+#include "runtime/internal.h"
+
+typedef struct plot {
+  char *script, *table;  // what gnuplot reads; the CSV
+  size_t size, table_size;
+  FILE *out, *csv;
+  int curves;
+} plot;
+
+// What a picture shows: the files that its curves are read from, as training and judging leave them.
+typedef struct picture {
+  const char *name;  // of NAME.svg and NAME.csv
+  const char *heading, *words;
+  const char *title, *x, *y;
+  bool log_axis, marks;
+  const char *file;  // RUNS/BLOCK/FILE
+  void (*put)(plot *p, const char *curve, const char *text, int64_t first_step);
+} picture;
+
+enum {
+  PICTURE_POSITIONS,
+  PICTURE_STATES,
+  PICTURE_REMEMBRANCE,
+  PICTURE_ACCURACY,
+  PICTURE_LOSS,
+  PICTURES
+};
+extern const picture pictures[PICTURES];
+
+bool plot_open(plot *p, const picture *of);
+// The end of a picture: FOLDER/NAME.csv, and FOLDER/NAME.svg if gnuplot is there; *drawn says whether. Without curves neither is
+// written.
+rec_status plot_close(plot *p, const picture *of, const char *folder, bool *drawn);
+
+// Runs gnuplot on a script; false without it or if it fails.
+bool report_draw(const char *script, size_t size);
+// A file as text, which the caller frees; NULL: it is not there.
+char *report_read(const char *path);
+// FOLDER/NAME; the caller frees it. NULL: no memory.
+char *report_path(const char *folder, const char *name, const char *extension);
+
+// ---- the page -----------------------------------------------------------------------------------
+
+void page_open(FILE *out, const char *title);
+void page_text(FILE *out, const char *text);  // with < and & as they are
+void page_svg(FILE *out, const char *path);
+
+// What judging a block has left, as a column of the table of ranges.
+typedef struct range_column {
+  const char *name;
+  char *ranges, *verdict;  // the texts of ranges.csv and verdict.csv, NULL: not there
+} range_column;
+
+// A row for each range of positions, and the verdicts.
+void page_ranges(FILE *out, const range_column *columns, int count);
+
+#endif
