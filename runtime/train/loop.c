@@ -1,4 +1,5 @@
 // A train block from its first to its last step: log, checkpoints, signals, what the user sees.
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +29,7 @@ typedef struct loop {
   session *s;
   trainer *t;
   train_data data;
-  char *checkpoint, *previous, *second_name, *weights, *log_path;
+  char *checkpoint, *fresh, *previous, *second_name, *weights, *log_path;
   FILE *log, *events;
   double last_checkpoint;
   struct sigaction old_interrupt, old_terminate;
@@ -138,12 +139,15 @@ static rec_status check_weights(const loop *l) {
                   l->t->block->name, bad, (long long)(l->t->step - 1));
 }
 
-// The checkpoint before gets a second name, under which the next one leaves it: if what is read back is damaged, it is there. A
-// file system without second names does without. The last call is for two names of one file, which a rename leaves alone.
-static void keep_previous(const loop *l) {
+// The new checkpoint takes the place of the last, which gets another name: if what is read back is damaged, it is there. At every
+// moment there is a whole one. A file system without second names does without the last; the second call of unlink is for two
+// names of one file, which a rename leaves alone.
+static rec_status replace_checkpoint(const loop *l) {
   unlink(l->second_name);
-  if (link(l->checkpoint, l->second_name) || rename(l->second_name, l->previous)) return;
-  unlink(l->second_name);
+  if (!link(l->checkpoint, l->second_name) && !rename(l->second_name, l->previous))
+    unlink(l->second_name);
+  if (!rename(l->fresh, l->checkpoint)) return REC_OK;
+  return rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
 }
 
 // The log reaches the disk before the checkpoint that counts on its lines.
@@ -154,8 +158,8 @@ static rec_status save(loop *l) {
   if (fsync(fileno(l->log)) || fflush(l->events))
     return rec_fail(REC_ERROR_FILE, "%s: %s", l->log_path, strerror(errno));
   l->last_checkpoint = now();
-  keep_previous(l);
-  return checkpoint_save(l->t, l->checkpoint);
+  status = checkpoint_save(l->t, l->fresh);
+  return status ? status : replace_checkpoint(l);
 }
 
 // After a failure: which checkpoint there is.
@@ -191,8 +195,24 @@ static rec_status resume(loop *l) {
   return checkpoint_load(l->t, l->previous);
 }
 
+// What a process that was killed had begun to write. The lock says that no other one writes here.
+static void remove_parts(const loop *l) {
+  char *folder = session_path(l->s, NULL, l->t->block->name);
+  DIR *entries = folder ? opendir(folder) : NULL;
+  for (struct dirent *e; entries && (e = readdir(entries));) {
+    size_t length = strlen(e->d_name);
+    if (length < 5 || strcmp(e->d_name + length - 5, ".part") != 0) continue;
+    char *path = session_path(l->s, l->t->block->name, e->d_name);
+    if (path) unlink(path);
+    free(path);
+  }
+  if (entries) closedir(entries);
+  free(folder);
+}
+
 static rec_status start(loop *l) {
   bool exists = !access(l->checkpoint, R_OK);
+  remove_parts(l);
   if (l->s->options.resume && exists) return resume(l);
   unlink(l->previous);
   if (exists && unlink(l->checkpoint))
@@ -255,11 +275,13 @@ static rec_status open_loop(loop *l, const train_block *block) {
   l->checkpoint = session_path(s, block->name, "checkpoint.safetensors");
   l->previous = session_path(s, block->name, "checkpoint.previous.safetensors");
   l->second_name = session_path(s, block->name, "checkpoint.previous.new");
+  l->fresh = session_path(s, block->name, "checkpoint.new");
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
-  rec_status status = l->checkpoint && l->previous && l->second_name && l->weights && l->log_path
-                          ? REC_OK
-                          : rec_no_memory();
+  rec_status status =
+      l->checkpoint && l->fresh && l->previous && l->second_name && l->weights && l->log_path
+          ? REC_OK
+          : rec_no_memory();
   if (!status) status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
@@ -276,6 +298,7 @@ static void close_loop(loop *l) {
   trainer_free(l->t);
   train_data_close(&l->data);
   free(l->checkpoint);
+  free(l->fresh);
   free(l->previous);
   free(l->second_name);
   free(l->weights);
