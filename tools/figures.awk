@@ -49,7 +49,7 @@ function cell(table, row, arm, n, i, k, x, sorted) {
 # Rows that the page shows: of many positions some.
 function shown(table, row) {
   if (table == "norm") { sub(/.* /, "", row); return row == 32 || row == 256 || row == 4096 }
-  if (table == "remembrance") return row == 32 || row == 128 || row == 256 || row == 384 || row == 480
+  if (table == "remembrance") return row == 32 || row == 128 || row == 240 || row == 256 || row == 384 || row == 480
   return 1
 }
 
