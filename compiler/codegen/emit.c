@@ -224,13 +224,29 @@ ir int_sub(emitter *e, ir x, ir y) {
 }
 
 ir int_div(emitter *e, ir x, ir y) {
+  int64_t n;
+  if (e->gpu && int_known(y, &n) && n == 1) return x;
   same_width(e, &x, &y);
   return LLVMBuildUDiv(e->b, x, y, "");
 }
 
 ir int_rem(emitter *e, ir x, ir y) {
+  int64_t n;
+  if (e->gpu && int_known(y, &n) && n == 1) return LLVMConstNull(LLVMTypeOf(x));
   same_width(e, &x, &y);
   return LLVMBuildURem(e->b, x, y, "");
+}
+
+ir int_split(emitter *e, ir *x, ir y) {
+  ir whole = *x;
+  if (e->gpu) {
+    whole = LLVMBuildTrunc(e->b, whole, e->i32, "");
+    y = LLVMBuildTrunc(e->b, y, e->i32, "");
+  }
+  ir count = LLVMBuildUDiv(e->b, whole, y, "");
+  ir rest = LLVMBuildSub(e->b, whole, LLVMBuildMul(e->b, count, y, ""), "");
+  *x = e->gpu ? LLVMBuildZExt(e->b, count, e->i64, "") : count;
+  return e->gpu ? LLVMBuildZExt(e->b, rest, e->i64, "") : rest;
 }
 
 ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y) {
@@ -247,6 +263,7 @@ ir int_mul(emitter *e, ir x, ir y) {
   int64_t n;
   if (int_known(y, &n) && n == 1) return x;
   if (int_known(x, &n) && n == 1) return y;
+  if (e->gpu && int_known(x, &n) && n == 0) return x;
   same_width(e, &x, &y);
   return LLVMBuildNSWMul(e->b, x, y, "");
 }

@@ -37,7 +37,7 @@ static void read_entry(host *h) {
   ir end = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, after, ""), e->i64, "");
   LLVMBuildStore(e->b, begin, first);
   LLVMBuildStore(e->b, int_sub(e, end, begin), steps);
-  ir chunks = LLVMBuildSDiv(e->b, begin, integer(e, h->k->chunk), "");
+  ir chunks = int_div(e, begin, integer(e, h->k->chunk));
   ir stride = frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   LLVMBuildStore(e->b, int_mul(e, int_add(e, chunks, h->batch), stride), before);
   branch_else(e, &branch);
@@ -58,18 +58,16 @@ static ir instance_count(host *h) {
     count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
   if (h->k->lane_axis < 0) return count;
   ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
-  return int_mul(e, count, LLVMBuildSDiv(e->b, up, integer(e, h->k->lane_block), ""));
+  return int_mul(e, count, int_div(e, up, integer(e, h->k->lane_block)));
 }
 
 static void one_item(host *h, ir item) {
   emitter *e = h->e;
-  ir instances = instance_count(h);
-  ir instance = LLVMBuildSRem(e->b, item, instances, "");
-  ir rest = LLVMBuildSDiv(e->b, item, instances, "");
+  ir instance = int_split(e, &item, instance_count(h));
   h->at = (place_in_loops){.vector_axis = -1};
   h->lane_part = host_split_instance(h, instance);
-  gpu_read_part(h, &rest);
-  h->batch = rest;
+  gpu_read_part(h, &item);
+  h->batch = item;
   read_entry(h);
   gpu_cut_part(h);
   int lane = h->k->lane_axis;
@@ -260,6 +258,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
     emitter_free(&e);
   }
   gpu_sum_kernel(a, &m);
+  gpu_contract(&m);
   count_functions(a, &m, object);
   lines_end(&m);
   llvm_verify(&m);

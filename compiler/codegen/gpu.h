@@ -46,6 +46,9 @@ ir gpu_call(emitter *e, gpu_op op, const ir *args, int count);
 /* Of the function of a kernel that is not for all devices: its room, as a digit. */
 extern const char gpu_room_attribute[];
 
+/* gpu_contract.c: products and sums that fuse. */
+void gpu_contract(llvm_module *m);
+
 /* An empty module with NVPTX's data layout, to which gpu_call and kernels are added. */
 llvm_module gpu_module_new(const char *name);
 /* A clone of the module with PTX for its operations, after LLVM's passes: once for all targets. */

@@ -42,8 +42,7 @@ void gpu_read_part(host *h, ir *item) {
   h->part = h->end_part = integer(e, 0);
   if (!cuts_time(h)) return;
   h->parts = frame_number(h, offsetof(rec_gpu_frame, parts));
-  h->part = LLVMBuildSRem(e->b, *item, h->parts, "");
-  *item = LLVMBuildSDiv(e->b, *item, h->parts, "");
+  h->part = int_split(e, item, h->parts);
 }
 
 /* Nobody begins with what the last part would leave: it need not be made. */
@@ -61,7 +60,8 @@ void gpu_cut_part(host *h) {
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, frame_number(h, offsetof(rec_gpu_frame, part_steps)));
   ir before = int_mul(e, h->part, steps);
-  h->end_part = int_div(e, int_sub(e, all, integer(e, 1)), steps);
+  h->end_part = int_sub(e, all, integer(e, 1));
+  int_split(e, &h->end_part, steps);
   h->entry_step = int_add(e, h->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
   if (gpu_makes_parts(h->k)) skip_last(h);

@@ -52,14 +52,11 @@ ir host_split_instance(host *h, ir instance) {
   if (h->k->lane_axis >= 0) {
     ir size = h->axis_size[h->k->lane_axis];
     ir up = int_add(e, size, integer(e, h->k->lane_block - 1));
-    ir blocks = LLVMBuildSDiv(e->b, up, integer(e, h->k->lane_block), "");
-    block = LLVMBuildSRem(e->b, instance, blocks, "");
-    instance = LLVMBuildSDiv(e->b, instance, blocks, "");
+    block = int_split(e, &instance, int_div(e, up, integer(e, h->k->lane_block)));
   }
   for (int i = h->k->grid_count - 1; i >= 0; i--) {
     int axis = h->k->grid_axes[i];
-    h->at.index[axis] = LLVMBuildSRem(e->b, instance, h->axis_size[axis], "");
-    instance = LLVMBuildSDiv(e->b, instance, h->axis_size[axis], "");
+    h->at.index[axis] = int_split(e, &instance, h->axis_size[axis]);
   }
   return block;
 }

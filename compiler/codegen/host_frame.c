@@ -66,7 +66,7 @@ static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
   }
   if (h->k->lane_axis >= 0 && axis_in(slot->summed, h->k->lane_axis)) {
     ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
-    ir blocks = LLVMBuildSDiv(e->b, up, integer(e, h->k->lane_block), "");
+    ir blocks = int_div(e, up, integer(e, h->k->lane_block));
     copy = int_add(e, int_mul(e, copy, blocks), h->lane_part);
   }
   ir stride = slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);

@@ -305,6 +305,10 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   const call *c = p->call;
   const rec_table_kernel *base = &p->kernel->base;
   gpu_parameter *x = &r->parameter;
+  if (p->items > INT32_MAX || c->time > INT32_MAX) /* kernels divide numbers of 32 bits */
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_%s: expected at most 2147483647 steps and blocks of a GPU, found %lld and %lld",
+                    call_name(c), c->entry, (long long)c->time, (long long)p->items);
   rec_gpu_frame frame = {.entries = p->entries,
                          .time = c->time,
                          .cu_seqlens = c->packed ? c->cu_seqlens : NULL,

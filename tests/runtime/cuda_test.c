@@ -213,6 +213,23 @@ static void check_refusal(const rec_recurrence *r, void *stream) {
   problem_free(p);
 }
 
+// Kernels count steps in 32 bits. What is too long is refused before anything is read or written.
+static void check_length(const rec_recurrence *r) {
+  placed p;
+  rec_host_session session;
+  const int64_t time = (int64_t)1 << 31;
+  place(r, &p);
+  if (!check(rec_library_open(r, &p.call, &(rec_run_options){0}, &rec_cuda_memory, &session) == REC_OK, "%s",
+             rec_message()))
+    return;
+  memcpy(session.arguments + 2 * sizeof time, &time, sizeof time);
+  session.launch.workspace_bytes = (int64_t)1 << 60;
+  check(rec_host_forward(&session) == REC_ERROR_ARGUMENT &&
+            strstr(rec_message(), "expected at most 2147483647 steps and blocks of a GPU, found 2147483648 and "),
+        "%s", rec_message());
+  rec_host_close(&session);
+}
+
 static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded) {
   placed p;
   rec_host_session session;
@@ -246,6 +263,7 @@ int main(void) {
     check_memory(r);
     check_shortage(r);
     check_graphs(r, unloaded);
+    check_length(r);
     cuda_leave(driver, pushed);
   }
   rec_module_close(module);
