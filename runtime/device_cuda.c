@@ -14,6 +14,19 @@ static rec_status allocate_on_cuda(int64_t bytes, void **memory) {
 const rec_device_memory rec_cuda_memory = {"cuda", REC_DEVICE_CUDA, allocate_on_cuda,
                                            rec_cuda_give};
 
+const char *rec_cuda_target(int number) {
+  const cuda_driver *d;
+  cuda_device device;
+  int major = 0, minor = 0;
+  if (cuda_driver_open(&d) || d->device_get(&device, number) ||
+      d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device) ||
+      d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device))
+    return "sm_80";
+  if (major == 12) return "sm_120";
+  if (minor != 0) return "sm_80";
+  return major == 9 ? "sm_90a" : major == 10 ? "sm_100a" : "sm_80";
+}
+
 static cuda_pointer at(const void *memory) { return (cuda_pointer)(uintptr_t)memory; }
 
 // One tensor of the call on the GPU.

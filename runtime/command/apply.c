@@ -4,6 +4,7 @@
 
 #include "runtime/bind.h"
 #include "runtime/command/command.h"
+#include "runtime/device.h"
 
 const char apply_usage[] =
     "rec apply FILE NAME --inputs IN.safetensors --outputs OUT.safetensors\n"
@@ -106,7 +107,7 @@ static int apply(words *w, apply_request *a) {
                        a->device_name);
   a->module.reference = strcmp(a->device_name, "reference") == 0;
   if (strcmp(a->device_name, "simt") == 0) a->module.target = "simt";
-  if (strcmp(a->device_name, "cuda") == 0) a->module.target = "sm_80";
+  if (strcmp(a->device_name, "cuda") == 0) a->module.target = rec_cuda_target(0);
   rec_module *module;
   status = open_module(&a->module, &module);
   if (status) return status;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/command/command.h"
+#include "runtime/device.h"
 #include "runtime/support/launch.h"
 #include "runtime/module.h"
 
@@ -190,6 +191,12 @@ static int open_source(const module_request *request, rec_module **module) {
   return status ? report_failure(request->command) : 0;
 }
 
+// A GPU runs what was compiled for sm_80, too: a library is made again for it only if it has neither.
+static bool has_target(const rec_module *module, const char *target) {
+  return rec_module_has_target(module, target) ||
+         (strncmp(target, "sm_", 3) == 0 && rec_module_has_target(module, "sm_80"));
+}
+
 int open_module(const module_request *request, rec_module **module) {
   *module = NULL;
   bool source = is_source(request->file);
@@ -202,7 +209,7 @@ int open_module(const module_request *request, rec_module **module) {
   bool otherwise = (request->define_count && !request->run_time_defines) || request->dtype ||
                    request->recc_word_count;
   if (status == 0 && !source && request->target)
-    otherwise |= !rec_module_has_target(*module, request->target);
+    otherwise |= !has_target(*module, request->target);
   if (status == 0 && !source && otherwise) status = compile_again(request, false, module);
   bool lacks = status == 0 && request->name && !rec_module_find(*module, request->name);
   if (lacks && rec_module_knows(*module, request->name))
@@ -216,13 +223,14 @@ bool take_device(words *w, module_request *request, int32_t *device) {
     int32_t device;
   } devices[] = {{"host", NULL, REC_DEVICE_HOST},
                  {"simt", "simt", REC_DEVICE_SIMT},
-                 {"cuda", "sm_80", REC_DEVICE_CUDA}};
+                 {"cuda", NULL, REC_DEVICE_CUDA}};
   const char *name;
   if (!take_value(w, "--device", &name)) return false;
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     if (strcmp(devices[i].name, name) != 0) continue;
     *device = devices[i].device;
-    request->target = devices[i].target;
+    request->target =
+        *device == REC_DEVICE_CUDA ? rec_cuda_target(0) : devices[i].target;
     return true;
   }
   usage_error(w, "expected host, simt or cuda after `--device`, found `%s`", name);

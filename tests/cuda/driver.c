@@ -7,7 +7,7 @@
 //   CUDA_CAPABILITY   of the device, 90 if not set         CUDA_DEVICES   how many there are, 1
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
 //   CUDA_CUBINS       0: machine code is refused
-//   CUDA_CODE         a library with code for the executor, for PTX that is in no library
+//   CUDA_CODE         a library with code for the executor, for PTX that is in no library, or in one whose file is gone
 //   CUDA_MEMORY       bytes there are, 64 MiB
 //
 // A stream can be captured, one at a time. What a real driver refuses then is refused: what is not for a stream (memory,
@@ -340,9 +340,9 @@ EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, 
   return called("cuModuleLoadDataEx", " %.*s", (int)strcspn(target, "\n,"), target);
 }
 
-// The library that holds the PTX, or else the one that $CUDA_CODE names.
+// The library that holds the PTX, or if there is none, or its file is gone, the one that $CUDA_CODE names.
 static int find_library(const void *image, Dl_info *library) {
-  if (dladdr(image, library)) return 1;
+  if (dladdr(image, library) && access(library->dli_fname, R_OK) == 0) return 1;
   const char *path = getenv("CUDA_CODE");
   void *opened = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
   return opened && dladdr(dlsym(opened, "rec_manifest"), library);
