@@ -105,6 +105,11 @@ static inline int64_t deltanet_forward_scratch_bytes(const deltanet_forward_para
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_forward_ends_numbers(const deltanet_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 
 /* ---- deltanet_step ---- */
 
@@ -152,12 +157,17 @@ typedef struct deltanet_states_parameter {
 _Static_assert(sizeof(deltanet_states_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_states_items(const deltanet_states_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t deltanet_states_scratch_bytes(const deltanet_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_states_ends_numbers(const deltanet_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 /* ---- deltanet_backward ---- */
@@ -190,6 +200,72 @@ static inline int64_t deltanet_backward_items(const deltanet_backward_parameter 
 static inline int64_t deltanet_backward_scratch_bytes(const deltanet_backward_parameter *parameter) {
   (void)parameter;
   return 131136;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_backward_ends_numbers(const deltanet_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltanet_part ---- */
+
+#define DELTANET_PART_SYMBOL "rec_kernel_deltanet_states_gpu"
+enum { DELTANET_PART_THREADS = 256, DELTANET_PART_SHARED_BYTES = 28160, DELTANET_PART_CHUNK = 128 };
+typedef struct deltanet_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} deltanet_part_parameter;
+_Static_assert(sizeof(deltanet_part_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltanet_part_items(const deltanet_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltanet_part_scratch_bytes(const deltanet_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_part_ends_numbers(const deltanet_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltanet_part_backward ---- */
+
+#define DELTANET_PART_BACKWARD_SYMBOL "rec_kernel_deltanet_part_backward_gpu"
+enum { DELTANET_PART_BACKWARD_THREADS = 256, DELTANET_PART_BACKWARD_SHARED_BYTES = 57728 };
+typedef struct deltanet_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} deltanet_part_backward_parameter;
+_Static_assert(sizeof(deltanet_part_backward_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltanet_part_backward_items(const deltanet_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltanet_part_backward_scratch_bytes(const deltanet_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_part_backward_ends_numbers(const deltanet_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 #endif

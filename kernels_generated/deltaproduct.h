@@ -110,6 +110,11 @@ static inline int64_t deltaproduct_forward_scratch_bytes(const deltaproduct_forw
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_forward_ends_numbers(const deltaproduct_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 
 /* ---- deltaproduct_step ---- */
 
@@ -165,12 +170,17 @@ typedef struct deltaproduct_states_parameter {
 _Static_assert(sizeof(deltaproduct_states_parameter) == 392, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_states_items(const deltaproduct_states_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t deltaproduct_states_scratch_bytes(const deltaproduct_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_states_ends_numbers(const deltaproduct_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 /* ---- deltaproduct_backward ---- */
@@ -211,6 +221,11 @@ static inline int64_t deltaproduct_backward_scratch_bytes(const deltaproduct_bac
   (void)parameter;
   return 155712;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_backward_ends_numbers(const deltaproduct_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t deltaproduct_backward_copies_d_A_log(const deltaproduct_backward_parameter *parameter) {
   (void)parameter;
@@ -220,6 +235,75 @@ static inline int64_t deltaproduct_backward_copies_d_A_log(const deltaproduct_ba
 static inline int64_t deltaproduct_backward_copies_d_dt_bias(const deltaproduct_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- deltaproduct_part ---- */
+
+#define DELTAPRODUCT_PART_SYMBOL "rec_kernel_deltaproduct_states_gpu"
+enum { DELTAPRODUCT_PART_THREADS = 256, DELTAPRODUCT_PART_SHARED_BYTES = 61440, DELTAPRODUCT_PART_CHUNK = 128 };
+typedef struct deltaproduct_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t M;  /* 2 */
+  rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,M,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} deltaproduct_part_parameter;
+_Static_assert(sizeof(deltaproduct_part_parameter) == 392, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltaproduct_part_items(const deltaproduct_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltaproduct_part_scratch_bytes(const deltaproduct_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_part_ends_numbers(const deltaproduct_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltaproduct_part_backward ---- */
+
+#define DELTAPRODUCT_PART_BACKWARD_SYMBOL "rec_kernel_deltaproduct_part_backward_gpu"
+enum { DELTAPRODUCT_PART_BACKWARD_THREADS = 256, DELTAPRODUCT_PART_BACKWARD_SHARED_BYTES = 69632 };
+typedef struct deltaproduct_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t M;  /* 2 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} deltaproduct_part_backward_parameter;
+_Static_assert(sizeof(deltaproduct_part_backward_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltaproduct_part_backward_items(const deltaproduct_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltaproduct_part_backward_scratch_bytes(const deltaproduct_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_part_backward_ends_numbers(const deltaproduct_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 /* ---- deltaproduct_backward_large ---- */
@@ -259,6 +343,11 @@ static inline int64_t deltaproduct_backward_large_items(const deltaproduct_backw
 static inline int64_t deltaproduct_backward_large_scratch_bytes(const deltaproduct_backward_large_parameter *parameter) {
   (void)parameter;
   return 131136;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_backward_large_ends_numbers(const deltaproduct_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t deltaproduct_backward_large_copies_d_A_log(const deltaproduct_backward_large_parameter *parameter) {

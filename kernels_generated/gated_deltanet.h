@@ -108,6 +108,11 @@ static inline int64_t gated_deltanet_forward_scratch_bytes(const gated_deltanet_
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_forward_ends_numbers(const gated_deltanet_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 
 /* ---- gated_deltanet_step ---- */
 
@@ -161,12 +166,17 @@ typedef struct gated_deltanet_states_parameter {
 _Static_assert(sizeof(gated_deltanet_states_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_states_items(const gated_deltanet_states_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gated_deltanet_states_scratch_bytes(const gated_deltanet_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_states_ends_numbers(const gated_deltanet_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 /* ---- gated_deltanet_backward ---- */
@@ -206,6 +216,11 @@ static inline int64_t gated_deltanet_backward_scratch_bytes(const gated_deltanet
   (void)parameter;
   return 131136;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_backward_ends_numbers(const gated_deltanet_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t gated_deltanet_backward_copies_d_A_log(const gated_deltanet_backward_parameter *parameter) {
   (void)parameter;
@@ -215,6 +230,73 @@ static inline int64_t gated_deltanet_backward_copies_d_A_log(const gated_deltane
 static inline int64_t gated_deltanet_backward_copies_d_dt_bias(const gated_deltanet_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- gated_deltanet_part ---- */
+
+#define GATED_DELTANET_PART_SYMBOL "rec_kernel_gated_deltanet_states_gpu"
+enum { GATED_DELTANET_PART_THREADS = 256, GATED_DELTANET_PART_SHARED_BYTES = 28544, GATED_DELTANET_PART_CHUNK = 128 };
+typedef struct gated_deltanet_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gated_deltanet_part_parameter;
+_Static_assert(sizeof(gated_deltanet_part_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gated_deltanet_part_items(const gated_deltanet_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gated_deltanet_part_scratch_bytes(const gated_deltanet_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_part_ends_numbers(const gated_deltanet_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- gated_deltanet_part_backward ---- */
+
+#define GATED_DELTANET_PART_BACKWARD_SYMBOL "rec_kernel_gated_deltanet_part_backward_gpu"
+enum { GATED_DELTANET_PART_BACKWARD_THREADS = 256, GATED_DELTANET_PART_BACKWARD_SHARED_BYTES = 53888 };
+typedef struct gated_deltanet_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gated_deltanet_part_backward_parameter;
+_Static_assert(sizeof(gated_deltanet_part_backward_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gated_deltanet_part_backward_items(const gated_deltanet_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gated_deltanet_part_backward_scratch_bytes(const gated_deltanet_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_part_backward_ends_numbers(const gated_deltanet_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 #endif

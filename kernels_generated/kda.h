@@ -109,6 +109,11 @@ static inline int64_t kda_forward_scratch_bytes(const kda_forward_parameter *par
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_forward_ends_numbers(const kda_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 
 /* ---- kda_step ---- */
 
@@ -162,12 +167,17 @@ typedef struct kda_states_parameter {
 _Static_assert(sizeof(kda_states_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_states_items(const kda_states_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t kda_states_scratch_bytes(const kda_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_states_ends_numbers(const kda_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 /* ---- kda_backward ---- */
@@ -207,6 +217,11 @@ static inline int64_t kda_backward_scratch_bytes(const kda_backward_parameter *p
   (void)parameter;
   return 188480;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_backward_ends_numbers(const kda_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t kda_backward_copies_d_A_log(const kda_backward_parameter *parameter) {
   (void)parameter;
@@ -216,6 +231,73 @@ static inline int64_t kda_backward_copies_d_A_log(const kda_backward_parameter *
 static inline int64_t kda_backward_copies_d_dt_bias(const kda_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- kda_part ---- */
+
+#define KDA_PART_SYMBOL "rec_kernel_kda_states_gpu"
+enum { KDA_PART_THREADS = 256, KDA_PART_SHARED_BYTES = 45952, KDA_PART_CHUNK = 128 };
+typedef struct kda_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} kda_part_parameter;
+_Static_assert(sizeof(kda_part_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t kda_part_items(const kda_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t kda_part_scratch_bytes(const kda_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_part_ends_numbers(const kda_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- kda_part_backward ---- */
+
+#define KDA_PART_BACKWARD_SYMBOL "rec_kernel_kda_part_backward_gpu"
+enum { KDA_PART_BACKWARD_THREADS = 256, KDA_PART_BACKWARD_SHARED_BYTES = 66560 };
+typedef struct kda_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} kda_part_backward_parameter;
+_Static_assert(sizeof(kda_part_backward_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t kda_part_backward_items(const kda_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t kda_part_backward_scratch_bytes(const kda_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_part_backward_ends_numbers(const kda_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 /* ---- kda_backward_large ---- */
@@ -254,6 +336,11 @@ static inline int64_t kda_backward_large_items(const kda_backward_large_paramete
 static inline int64_t kda_backward_large_scratch_bytes(const kda_backward_large_parameter *parameter) {
   (void)parameter;
   return 131136;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_backward_large_ends_numbers(const kda_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t kda_backward_large_copies_d_A_log(const kda_backward_large_parameter *parameter) {

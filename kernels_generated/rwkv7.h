@@ -108,6 +108,11 @@ static inline int64_t rwkv7_forward_scratch_bytes(const rwkv7_forward_parameter 
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_forward_ends_numbers(const rwkv7_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 
 /* ---- rwkv7_step ---- */
 
@@ -159,12 +164,17 @@ typedef struct rwkv7_states_parameter {
 _Static_assert(sizeof(rwkv7_states_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_states_items(const rwkv7_states_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv7_states_scratch_bytes(const rwkv7_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_states_ends_numbers(const rwkv7_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 /* ---- rwkv7_backward ---- */
@@ -202,6 +212,75 @@ static inline int64_t rwkv7_backward_scratch_bytes(const rwkv7_backward_paramete
   (void)parameter;
   return 168000;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_backward_ends_numbers(const rwkv7_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv7_part ---- */
+
+#define RWKV7_PART_SYMBOL "rec_kernel_rwkv7_states_gpu"
+enum { RWKV7_PART_THREADS = 256, RWKV7_PART_SHARED_BYTES = 72192, RWKV7_PART_CHUNK = 128 };
+typedef struct rwkv7_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv7_part_parameter;
+_Static_assert(sizeof(rwkv7_part_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv7_part_items(const rwkv7_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv7_part_scratch_bytes(const rwkv7_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_part_ends_numbers(const rwkv7_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv7_part_backward ---- */
+
+#define RWKV7_PART_BACKWARD_SYMBOL "rec_kernel_rwkv7_part_backward_gpu"
+enum { RWKV7_PART_BACKWARD_THREADS = 256, RWKV7_PART_BACKWARD_SHARED_BYTES = 75392 };
+typedef struct rwkv7_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} rwkv7_part_backward_parameter;
+_Static_assert(sizeof(rwkv7_part_backward_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv7_part_backward_items(const rwkv7_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv7_part_backward_scratch_bytes(const rwkv7_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_part_backward_ends_numbers(const rwkv7_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
 
 /* ---- rwkv7_backward_large ---- */
 
@@ -237,6 +316,11 @@ static inline int64_t rwkv7_backward_large_items(const rwkv7_backward_large_para
 static inline int64_t rwkv7_backward_large_scratch_bytes(const rwkv7_backward_large_parameter *parameter) {
   (void)parameter;
   return 131136;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_backward_large_ends_numbers(const rwkv7_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 #endif

@@ -302,7 +302,10 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .shared_bytes = described->shared_bytes,
                               .parameter_bytes = described->parameter_bytes,
                               .joins = described->base.joins,
-                              .ends = count_row(b, &described->ends)};
+                              .ends = count_row(b, &described->ends),
+                              .column_blocks = described->column_blocks,
+                              .join_steps = described->base.kernel->join_steps,
+                              .maker_percent = described->base.kernel->maker_percent};
   if (described->why_not) row.why_not_at = put_text(b, described->why_not);
   if (!described->symbol) return row;
   row.symbol_at = put_text(b, described->symbol);

@@ -19,10 +19,6 @@
 #include "host_parts.h"
 #include "lines.h"
 
-static ir frame_number(host *h, size_t offset) {
-  return host_field(h, h->frame, (int64_t)offset, h->e->i64);
-}
-
 /* ---- work items ---- */
 
 /* Packed sequences: where the entry begins and its steps; else 0 and the steps of all. */
@@ -38,12 +34,12 @@ static void read_entry(host *h) {
   LLVMBuildStore(e->b, begin, first);
   LLVMBuildStore(e->b, int_sub(e, end, begin), steps);
   ir chunks = int_div(e, begin, integer(e, h->k->chunk));
-  ir stride = frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
+  ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   LLVMBuildStore(e->b, int_mul(e, int_add(e, chunks, h->batch), stride), before);
   branch_else(e, &branch);
   LLVMBuildStore(e->b, integer(e, 0), first);
-  LLVMBuildStore(e->b, frame_number(h, offsetof(rec_gpu_frame, time)), steps);
-  ir entry_stride = frame_number(h, offsetof(rec_gpu_frame, saved_entry_stride));
+  LLVMBuildStore(e->b, gpu_frame_number(h, offsetof(rec_gpu_frame, time)), steps);
+  ir entry_stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_entry_stride));
   LLVMBuildStore(e->b, int_mul(e, h->batch, entry_stride), before);
   branch_end(e, &branch);
   h->entry_step = LLVMBuildLoad2(e->b, e->i64, first, "");
@@ -57,8 +53,7 @@ static ir instance_count(host *h) {
   for (int i = 0; i < h->k->grid_count; i++)
     count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
   if (h->k->lane_axis < 0) return count;
-  ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
-  return int_mul(e, count, int_div(e, up, integer(e, h->k->lane_block)));
+  return int_mul(e, count, host_lane_blocks(h));
 }
 
 static void one_item(host *h, ir item) {
@@ -72,12 +67,11 @@ static void one_item(host *h, ir item) {
   gpu_cut_part(h);
   int lane = h->k->lane_axis;
   if (h->m.kind == MAP_THREADS) {
-    ir size = h->axis_size[lane];
-    ir index = int_add(e, int_mul(e, h->lane_part, integer(e, h->k->lane_block)), h->team.thread);
-    h->team.inside = int_compare(e, LLVMIntSLT, index, size);
-    h->at.index[lane] = int_min(e, index, int_sub(e, size, integer(e, 1)));
+    ir index = int_add(e, gpu_first_of_lanes(h), h->team.thread);
+    h->team.inside = int_compare(e, LLVMIntSLT, index, h->lane_end);
+    h->at.index[lane] = int_min(e, index, int_sub(e, h->lane_end, integer(e, 1)));
   } else if (h->k->lanes == LANES_TILE) {
-    h->part_first = int_mul(e, h->lane_part, integer(e, h->k->lane_block));
+    h->part_first = gpu_first_of_lanes(h);
   }
   host_whole_instance(h);
 }
@@ -142,10 +136,10 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_op
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
   ir scratch = host_field(&h, h.frame, offsetof(rec_gpu_frame, scratch), e->data);
-  ir stride = frame_number(&h, offsetof(rec_gpu_frame, scratch_stride));
+  ir stride = gpu_frame_number(&h, offsetof(rec_gpu_frame, scratch_stride));
   LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
   h.scratch = element(e, bytes, scratch, int_mul(e, block, stride));
-  ir items = frame_number(&h, offsetof(rec_gpu_frame, blocks));
+  ir items = gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks));
   emit_loop loop = loop_begin_by(e, block, items, blocks, "item");
   one_item(&h, loop.index);
   loop_end(e, &loop);
@@ -169,6 +163,7 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   g.shared_bytes = (int)(4 * h.on_chip);
   g.history_bytes = 4 * h.history;
   g.ends = gpu_ends_numbers(a, k);
+  g.column_blocks = gpu_column_blocks(k);
   g.nests = nests_of(&h.main) + nests_of(&h.again);
   g.base.scratch = h.shared_numbers || h.sized.count ? host_bytes_of(&h) : (codegen_bytes){0};
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {

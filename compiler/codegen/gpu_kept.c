@@ -21,15 +21,13 @@ void gpu_kept_open(lower *l, int carried) {
   }
 }
 
-/* Two numbers side by side, of a tile's upper or lower half, and what they meet in memory. */
+/* What pairs meet in memory. */
 typedef struct pair_views {
   const view *v, *factor; /* factor: NULL, if there is none */
   axis_set axes, factor_axes;
 } pair_views;
 
-typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, const pair_views *views);
-
-static void each_pair(lower *l, const kept_sums *k, const pair_views *views, pair_function *body) {
+void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data) {
   emitter *e = l->e;
   int64_t width = k->tiles * GPU_TILE_COLUMNS, columns = known_size(l, k->j) / width;
   ir thread = gpu_team_of_nest(l).thread;
@@ -46,7 +44,7 @@ static void each_pair(lower *l, const kept_sums *k, const pair_views *views, pai
     for (int half = 0; half < 2; half++) {
       at.index[k->i] = int_add(e, row, integer(e, half * GPU_TILE_ROWS / 2));
       at.index[k->j] = int_add(e, column, integer(e, tile * GPU_TILE_COLUMNS));
-      body(l, &at, &k->slots[tile][2 * half], views);
+      body(l, &at, &k->slots[tile][2 * half], data);
     }
   }
 }
@@ -57,25 +55,28 @@ ir gpu_pair_of(emitter *e, const ir *slots) {
   return LLVMBuildInsertElement(e->b, first, high, integer(e, 1), "");
 }
 
-static void set_pair(emitter *e, const ir *slots, ir x) {
+void gpu_set_pair(emitter *e, const ir *slots, ir x) {
   for (int i = 0; i < 2; i++)
     store_real(e, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), slots[i]);
 }
 
-static void load_pair(lower *l, const place_in_loops *at, const ir *slots, const pair_views *views) {
+static void load_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+  const pair_views *views = data;
   ir x = views->v ? view_load(l, views->v, at, views->axes) : real_number(l->e, 0, 2);
-  set_pair(l->e, slots, x);
+  gpu_set_pair(l->e, slots, x);
 }
 
-static void store_pair(lower *l, const place_in_loops *at, const ir *slots, const pair_views *views) {
+static void store_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+  const pair_views *views = data;
   view_store(l, views->v, at, views->axes, gpu_pair_of(l->e, slots));
 }
 
-static void join_pair(lower *l, const place_in_loops *at, const ir *slots, const pair_views *views) {
+static void join_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+  const pair_views *views = data;
   emitter *e = l->e;
   ir factor = spread(e, view_load(l, views->factor, at, views->factor_axes), 2);
   ir left = view_load(l, views->v, at, views->axes);
-  set_pair(e, slots, real_fma(e, factor, gpu_pair_of(e, slots), left));
+  gpu_set_pair(e, slots, real_fma(e, factor, gpu_pair_of(e, slots), left));
 }
 
 static view of_pairs(const view *v, int alignment) {
@@ -85,21 +86,21 @@ static view of_pairs(const view *v, int alignment) {
   return pairs;
 }
 
-static void pairs_at(lower *l, const kept_sums *k, const pair_views *views, int alignment,
+static void pairs_at(lower *l, const kept_sums *k, pair_views *views, int alignment,
                      pair_function *body) {
   view v = of_pairs(views->v, alignment), factor;
   pair_views at = *views;
   at.v = &v;
   if (views->factor) factor = of_pairs(views->factor, alignment), at.factor = &factor;
-  each_pair(l, k, &at, body);
+  gpu_kept_each(l, k, body, &at);
 }
 
 /* Rows of 16 bytes hold whole pairs. */
-static void pairs_by_alignment(lower *l, const kept_sums *k, const pair_views *views,
+static void pairs_by_alignment(lower *l, const kept_sums *k, pair_views *views,
                                pair_function *body) {
   enum { ALIGNED = 4 };
   if (!views->v || !views->v->aligned) {
-    each_pair(l, k, views, body);
+    gpu_kept_each(l, k, body, views);
     return;
   }
   ir aligned = views->v->aligned;
@@ -124,7 +125,7 @@ void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes
 void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes) {
   lower_barrier(l);
   gpu_forget_accesses(l, false);
-  each_pair(l, k, &(pair_views){.v = copy, .axes = axes}, store_pair);
+  gpu_kept_each(l, k, store_pair, &(pair_views){.v = copy, .axes = axes});
 }
 
 void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes) {

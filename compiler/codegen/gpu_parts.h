@@ -36,6 +36,10 @@ void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes
 void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes);
 /* What two slots hold, as a vector. */
 ir gpu_pair_of(emitter *e, const ir *slots);
+void gpu_set_pair(emitter *e, const ir *slots, ir x);
+/* Calls `body` at each pair of numbers side by side, of a tile's upper or lower half. */
+typedef void pair_function(lower *l, const place_in_loops *at, const ir *slots, void *data);
+void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data);
 
 /* gpu_view.c: at->lanes numbers at a place, whose index of at->vector_axis is a multiple of as many; the axis has a stride. */
 ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes);

@@ -5,10 +5,12 @@
  * Columns of a state along the value axis are independent: instances may have a part of them each, and compute what they
  * share again.
  */
+#include <math.h>
 #include <string.h>
 
 #include "../schedule/cost.h"
 #include "gpu.h"
+#include "host_parts.h"
 
 enum { LONGEST = 64, SHORTEST = 16 };
 
@@ -144,23 +146,28 @@ static bool may_have_passes(const kernel *k) {
   return false;
 }
 
+static int64_t size_of(const kernel *k, int axis) { return k->program->axes.items[axis].size; }
+
 /* Fewer entries of the value axis where that costs less; `cost` of a step. */
 static kernel fitted(arena *a, const kernel *whole, codegen_gpu_options options, double *cost) {
   enum { FEWEST_ENTRIES = 16 };
   bool back = whole->kind == KERNEL_BACKWARD;
-  kernel first = back && may_have_passes(whole) ? share_gradients(whole) : *whole, best = first;
-  int axis = value_axis(whole);
+  bool columns = gpu_makes_parts(whole) && whole->columns && whole->lane_axis < 0;
+  int axis = columns ? whole->column_axis : value_axis(whole);
+  kernel first = back && may_have_passes(whole) ? share_gradients(whole) : *whole;
+  if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
+  kernel best = first;
   estimate least = cost_of(a, &first, options);
   *cost = least.cost;
   if (axis < 0 || whole->lane_axis >= 0 || (back && !may_have_passes(whole))) return best;
-  int64_t size = whole->program->axes.items[axis].size;
+  int64_t size = size_of(whole, axis);
   for (int64_t entries = size / 2; least.outside > 0; entries /= 2) {
     if (entries < FEWEST_ENTRIES || size % entries != 0) break;
-    kernel part = back ? cut_into_parts(a, &first, axis, (int)entries)
+    kernel cut = back ? cut_into_parts(a, &first, axis, (int)entries)
                        : cut_into_instances(a, &first, axis, (int)entries);
-    estimate other = cost_of(a, &part, options);
+    estimate other = cost_of(a, &cut, options);
     if (other.cost >= least.cost) continue;
-    best = part;
+    best = cut;
     least = other;
   }
   *cost = least.cost;
@@ -177,26 +184,74 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, sche
 }
 
 /* A kernel before number `index` that is the same function. */
-static const kernel *fitted_already(const recurrence_kernels *kernels, int index) {
+static int fitted_already(const recurrence_kernels *kernels, int index) {
   for (int i = 0; i < index; i++) {
-    const kernel *k = &kernels->kernels.items[i];
-    if (strcmp(k->symbol, kernels->kernels.items[index].symbol) == 0) return k;
+    if (strcmp(kernels->kernels.items[i].symbol, kernels->kernels.items[index].symbol) == 0) return i;
   }
-  return NULL;
+  return -1;
+}
+
+/* ---- parts of time ---- */
+
+/* Of all blocks that share an instance, one. */
+static double block_cost(const kernel *k, double cost) {
+  return k->lanes == LANES_TILE ? cost / (double)parts_of(k) : cost;
+}
+
+/* Entries of an axis that a block has, or a pass of it. */
+static double entries_of(const kernel *k, int axis) {
+  if (axis == k->lane_axis && k->lanes == LANES_OWN) return k->lane_block;
+  int64_t size = k->program->axes.items[axis].size;
+  return size == TILE_RUNTIME_SIZE || axis_in(host_grid_of(k) & ~host_parts_of(k), axis) ? 1 : (double)size;
+}
+
+static double state_numbers(const kernel *k) {
+  double all = 0;
+  for (int i = 0; i < k->ends->results.count; i++) {
+    const tile_place *place = &k->ends->results.items[i].place;
+    double numbers = place->transfer ? 0 : 1;
+    for (int x = 0; x < place->axis_count; x++) numbers *= entries_of(k, place->axes[x]);
+    all += numbers;
+  }
+  return all;
+}
+
+/* A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32. */
+static double cost_of_join(const kernel *k) {
+  enum { MULTIPLY_ADDS_OF_A_NUMBER = 32, SLOWER = 4, MULTIPLY_ADDS_OF_MEETING = 60000 };
+  double numbers = state_numbers(k), passes = k->part_entries ? (double)parts_of(k) : 1;
+  double product = k->columns ? k->columns * (double)k->columns * entries_of(k, k->column_axis) : 0;
+  return passes * (MULTIPLY_ADDS_OF_MEETING + MULTIPLY_ADDS_OF_A_NUMBER * numbers + SLOWER * product);
+}
+
+/* What the runtime needs to know to choose how many parts there are. */
+static void weigh_parts(recurrence_kernels *kernels, const double *costs) {
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_PART_BACK : KERNEL_PART;
+    if (!k->ends || (k->kind != KERNEL_BACKWARD && k->kind != KERNEL_FORWARD)) continue;
+    double own = block_cost(k, costs[i]);
+    k->join_steps = (int)ceil(cost_of_join(k) / own);
+    for (int m = 0; m < kernels->kernels.count; m++) {
+      const kernel *other = &kernels->kernels.items[m];
+      if (other->kind == maker) k->maker_percent = (int)ceil(100 * block_cost(other, costs[m]) / own);
+    }
+  }
 }
 
 /* Cuts what does not fit. */
 static void fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  double *costs = ARENA_ARRAY(a, double, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
-    double cost;
     kernel_kind kind = k->kind;
-    const kernel *same = fitted_already(kernels, i);
-    if (same) *k = *same, k->kind = kind;
-    if (same) continue;
-    *k = fitted(a, k, options, &cost);
-    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += cost;
+    int same = fitted_already(kernels, i);
+    if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, costs[i] = costs[same];
+    if (same >= 0) continue;
+    *k = fitted(a, k, options, &costs[i]);
+    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += costs[i];
   }
+  weigh_parts(kernels, costs);
 }
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,

@@ -10,18 +10,18 @@
 #include "gpu_parts.h"
 #include "host_parts.h"
 
-static ir frame_number(host *h, size_t offset) {
+ir gpu_frame_number(host *h, size_t offset) {
   return host_field(h, h->frame, (int64_t)offset, h->e->i64);
 }
 
 bool gpu_makes_parts(const kernel *k) {
+  if (k->columns && !k->ends) return true;
   for (int i = 0; i < k->program->results.count; i++)
     if (k->program->results.items[i].place.transfer) return true;
   return false;
 }
 
-/* i1: there is memory for what is kept of parts. Without, the same function makes the states before chunks (STATES). */
-static ir keeps_parts(host *h) {
+ir gpu_keeps_parts(host *h) {
   ir ends = host_field(h, h->frame, offsetof(rec_gpu_frame, ends), h->e->data);
   return LLVMBuildIsNotNull(h->e->b, ends, "");
 }
@@ -41,7 +41,7 @@ void gpu_read_part(host *h, ir *item) {
   h->parts = integer(e, 1);
   h->part = h->end_part = integer(e, 0);
   if (!cuts_time(h)) return;
-  h->parts = frame_number(h, offsetof(rec_gpu_frame, parts));
+  h->parts = gpu_frame_number(h, offsetof(rec_gpu_frame, parts));
   h->part = int_split(e, item, h->parts);
 }
 
@@ -50,7 +50,7 @@ static void skip_last(host *h) {
   emitter *e = h->e;
   ir last = goes_back(h) ? integer(e, 0) : h->end_part;
   ir skip = int_compare(e, LLVMIntEQ, h->part, last);
-  h->time = int_choose(e, LLVMBuildAnd(e->b, skip, keeps_parts(h), ""), integer(e, 0), h->time);
+  h->time = int_choose(e, LLVMBuildAnd(e->b, skip, gpu_keeps_parts(h), ""), integer(e, 0), h->time);
 }
 
 void gpu_cut_part(host *h) {
@@ -58,7 +58,7 @@ void gpu_cut_part(host *h) {
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->parts, integer(e, 1));
   ir all = int_max(e, h->time, integer(e, 1));
-  ir steps = int_choose(e, whole, all, frame_number(h, offsetof(rec_gpu_frame, part_steps)));
+  ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
   ir before = int_mul(e, h->part, steps);
   h->end_part = int_sub(e, all, integer(e, 1));
   int_split(e, &h->end_part, steps);
@@ -66,7 +66,7 @@ void gpu_cut_part(host *h) {
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
   if (gpu_makes_parts(h->k)) skip_last(h);
   if (!h->described->joins) return;
-  ir stride = frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
+  ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));
   h->saved_first = int_add(e, h->saved_first, int_mul(e, chunks, stride));
 }
@@ -77,21 +77,22 @@ ir gpu_is_last_part(host *h, const part *p) {
 
 /* ---- what is kept of a part: results of the program that makes it, one behind the other ---- */
 
-static const tile_program *ends_of(const kernel *k) {
+const tile_program *gpu_ends_of(const kernel *k) {
   return gpu_makes_parts(k) ? k->program : k->ends;
 }
 
 codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
   codegen_bytes numbers = {0};
-  const tile_program *ends = ends_of(k);
+  const tile_program *ends = gpu_ends_of(k);
   for (int i = 0; ends && i < ends->results.count; i++) {
     axis_set axes = host_axes_of_place(&ends->results.items[i].place);
     codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});
   }
+  gpu_columns_numbers(a, k, &numbers);
   return numbers;
 }
 
-static ir numbers_of(host *h, const tile_place *place) {
+ir gpu_end_numbers(host *h, const tile_place *place) {
   ir numbers = integer(h->e, 1);
   for (int x = 0; x < place->axis_count; x++)
     numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
@@ -101,7 +102,7 @@ static ir numbers_of(host *h, const tile_place *place) {
 /* The place, in the program that makes it, of what is kept of a state. */
 static const tile_place *place_of(const host *h, const tile_place *state, bool transfer,
                                   int component) {
-  const tile_program *ends = ends_of(h->k);
+  const tile_program *ends = gpu_ends_of(h->k);
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (place->tensor == state->tensor && place->transfer == transfer &&
@@ -111,13 +112,17 @@ static const tile_place *place_of(const host *h, const tile_place *state, bool t
   ICE("codegen", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
 }
 
+ir gpu_ends_offset(host *h, ir number) {
+  ir all = int_add(h->e, int_mul(h->e, h->batch, h->parts), number);
+  return int_mul(h->e, all, gpu_frame_number(h, offsetof(rec_gpu_frame, ends_stride)));
+}
+
 static view ends_view(host *h, const tile_place *place, ir number) {
   emitter *e = h->e;
-  const tile_program *ends = ends_of(h->k);
-  ir offset = int_add(e, int_mul(e, h->batch, h->parts), number);
-  offset = int_mul(e, offset, frame_number(h, offsetof(rec_gpu_frame, ends_stride)));
+  const tile_program *ends = gpu_ends_of(h->k);
+  ir offset = gpu_ends_offset(h, number);
   for (int i = 0; &ends->results.items[i].place != place; i++)
-    offset = int_add(e, offset, numbers_of(h, &ends->results.items[i].place));
+    offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
   ir base = host_field(h, h->frame, offsetof(rec_gpu_frame, ends), e->data);
   view v = {.base = element(e, e->real, base, offset)};
   ir stride = integer(e, 1);
@@ -138,15 +143,18 @@ void gpu_begin_factors(host *h, part *p) {
 
 void gpu_end_part(host *h, part *p) {
   emitter *e = h->e;
-  emit_branch wanted = branch_begin(e, keeps_parts(h));
+  emit_branch wanted = branch_begin(e, gpu_keeps_parts(h));
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
     const tile_place *place = place_of(h, state, state->transfer, state->component);
     view to = ends_view(h, place, h->part);
     if (h->team.shares) to.aligned = gpu_aligned(h, p, &to, host_axes_of_place(place));
-    emit_branch branch = branch_begin(e, host_by_this_thread(h, host_writes_state(h, place)));
+    ir here = host_by_this_thread(h, host_writes_state(h, place));
+    if (h->of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->of_matrix, ""), "");
+    emit_branch branch = branch_begin(e, here);
     host_copy_state(h, p, state, &p->l.carried[c], &to);
     branch_end(e, &branch);
+    if (h->of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
   }
   branch_end(e, &wanted);
 }
@@ -233,9 +241,9 @@ static const view *carried_view(const part *p, const tile_place *state, int comp
   ICE("codegen", "no component %d of state %s", component, state->name ? state->name : "?");
 }
 
-static view aligned_view(host *h, part *p, const tile_place *place) {
-  view v = ends_view(h, place, integer(h->e, 0));
-  ir stride = frame_number(h, offsetof(rec_gpu_frame, ends_stride));
+static view aligned_view(host *h, part *p, const tile_place *place, ir number) {
+  view v = ends_view(h, place, number);
+  ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, ends_stride));
   ir rest = LLVMBuildAnd(h->e->b, stride, integer(h->e, 3), "");
   if (!h->team.shares) return v;
   v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, host_axes_of_place(place)),
@@ -243,15 +251,19 @@ static view aligned_view(host *h, part *p, const tile_place *place) {
   return v;
 }
 
+view gpu_end_view(host *h, part *p, const tile_place *state, ir number) {
+  return aligned_view(h, p, place_of(h, state, false, state->component), number);
+}
+
 static void join_state(host *h, part *p, const tile_place *state) {
   joined j = {.h = h, .count = host_is_complex(h, state) ? 2 : 1, .back = p->backward};
-  j.stride = frame_number(h, offsetof(rec_gpu_frame, ends_stride));
+  j.stride = gpu_frame_number(h, offsetof(rec_gpu_frame, ends_stride));
   j.axes = host_axes_of_place(state);
   for (int k = 0; k < j.count; k++) {
     const tile_place *factor = place_of(h, state, true, k);
     j.state[k] = carried_view(p, state, k);
-    j.kept[k] = aligned_view(h, p, place_of(h, state, false, k));
-    j.factor[k] = aligned_view(h, p, factor);
+    j.kept[k] = aligned_view(h, p, place_of(h, state, false, k), integer(h->e, 0));
+    j.factor[k] = aligned_view(h, p, factor, integer(h->e, 0));
     j.factor_axes = host_axes_of_place(factor);
   }
   p->l.outside = h->at;
@@ -263,6 +275,14 @@ static void join_state(host *h, part *p, const tile_place *state) {
   }
 }
 
+static void join_columns(host *h, part *p) {
+  joined j = {.h = h, .back = p->backward};
+  p->l.outside = h->at;
+  emit_loop loop = each_part_before(&j);
+  gpu_join_columns(h, p, number_in_order(&j, loop.index));
+  loop_end(h->e, &loop);
+}
+
 /* Parts behind the last one that has steps have nothing to begin. */
 void gpu_join_parts(host *h, part *p) {
   emitter *e = h->e;
@@ -272,7 +292,8 @@ void gpu_join_parts(host *h, part *p) {
   emit_branch branch = branch_begin(e, other);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (place->component == 0) join_state(h, p, place);
+    if (place->component == 0 && !gpu_is_column(h->k, place)) join_state(h, p, place);
   }
+  if (h->k->columns) join_columns(h, p);
   branch_end(e, &branch);
 }

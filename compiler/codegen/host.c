@@ -46,13 +46,20 @@ void host_whole_instance(host *h) {
   end_instance(h);
 }
 
+ir host_lane_blocks(host *h) {
+  emitter *e = h->e;
+  ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
+  ir blocks = int_div(e, up, integer(e, h->k->lane_block));
+  int behind = gpu_column_blocks(h->k);
+  if (!behind) return blocks;
+  return int_add(e, blocks, int_choose(e, gpu_keeps_parts(h), integer(e, behind), integer(e, 0)));
+}
+
 ir host_split_instance(host *h, ir instance) {
   emitter *e = h->e;
   ir block = integer(e, 0);
   if (h->k->lane_axis >= 0) {
-    ir size = h->axis_size[h->k->lane_axis];
-    ir up = int_add(e, size, integer(e, h->k->lane_block - 1));
-    block = int_split(e, &instance, int_div(e, up, integer(e, h->k->lane_block)));
+    block = int_split(e, &instance, host_lane_blocks(h));
   }
   for (int i = h->k->grid_count - 1; i >= 0; i--) {
     int axis = h->k->grid_axes[i];

@@ -367,6 +367,10 @@ void host_open_instance(host *h, part *p) {
     ir data;
     view v = memory_view(h, role, place, &data);
     if (role == TILE_D_OUTPUT) v.present = LLVMBuildIsNotNull(e->b, data, "");
+    if (h->of_matrix && axis_in(host_axes_of_place(place), h->k->column_axis)) {
+      ir tokens = LLVMBuildNot(e->b, h->of_matrix, "");
+      v.present = v.present ? LLVMBuildAnd(e->b, v.present, tokens, "") : tokens;
+    }
     p->time_stride[i] = slot_field(h, role, place, offsetof(rec_slot, time_stride), e->i64);
     p->memory[i] = l->arguments[i] = v;
   }
@@ -474,6 +478,7 @@ void host_load_states(host *h, part *p) {
     if (place->transfer) continue;
     if (h->k->kind == KERNEL_PART_BACK) {
       host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+      gpu_begin_column(h, p, place, &p->l.carried[c]);
       continue;
     }
     ir data;
@@ -485,6 +490,7 @@ void host_load_states(host *h, part *p) {
     branch_else(e, &branch);
     host_copy_state(h, p, place, NULL, &p->l.carried[c]);
     branch_end(e, &branch);
+    if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
   if (h->described->joins) gpu_join_parts(h, p);
   show_states(h, p);

@@ -298,6 +298,7 @@ void host_plan(host *h) {
   h->has_again = reads && h->k->recompute;
   if (h->has_again && h->k->program->form == TILE_CHUNK) {
     gpu_plan_chunks(h);
+    gpu_place_columns(h);
     return;
   }
   if (h->has_again) host_plan_program(h, &h->again, h->k->recompute, false);
@@ -312,6 +313,7 @@ void host_plan(host *h) {
   place_stashes(h);
   if (h->m.kind != MAP_LANES) {
     gpu_place(h);
+    gpu_place_columns(h);
     return;
   }
   place_scratch(h, &h->main);

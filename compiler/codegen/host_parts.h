@@ -64,6 +64,10 @@ typedef struct host {
   ir part, lane_part;    /* numbers of the part of time and of the block of the lane axis */
   ir end_part;           /* of the last part that has steps, or 0 */
   ir part_first;         /* mapping.parts: the first entry here */
+  ir of_matrix;          /* i1: the block has columns of a matrix; NULL: none has */
+  ir first_column;
+  ir lane_end;           /* of the lane axis, or of the columns */
+  location columns_at;   /* states before a part, while it is joined */
   /* gpu_passes.c */
   bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */
   bool in_passes;
@@ -82,6 +86,8 @@ typedef struct host {
 host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
               number_type dtype);
 /* Indices of instance number `instance`; returns the number of the lane block. */
+/* Blocks of the lane axis, and behind them those of gpu_columns.c. */
+ir host_lane_blocks(host *h);
 ir host_split_instance(host *h, ir instance);
 void host_whole_instance(host *h);
 
@@ -154,6 +160,25 @@ void gpu_end_part(host *h, part *p);
 void gpu_join_parts(host *h, part *p);
 /* i1: behind it, backward before it, there are no more steps. */
 ir gpu_is_last_part(host *h, const part *p);
+ir gpu_frame_number(host *h, size_t offset);
+/* i1: there is memory for what is kept of parts. Without, the same function makes the states before chunks (STATES). */
+ir gpu_keeps_parts(host *h);
+/* The program that makes what is kept: of the kernel itself, or `ends`; NULL: time is not cut. */
+const tile_program *gpu_ends_of(const kernel *k);
+/* Where in frame.ends a part of this entry begins, how many numbers a result takes there, and what is kept of a state. */
+ir gpu_ends_offset(host *h, ir number);
+ir gpu_end_numbers(host *h, const tile_place *place);
+view gpu_end_view(host *h, part *p, const tile_place *state, ir number);
+/* gpu_columns.c: states that mix their entries, and the blocks behind those of KERNEL_PART that make their matrix. */
+bool gpu_is_column(const kernel *k, const tile_place *state);
+int gpu_column_blocks(const kernel *k);
+void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
+ir gpu_first_of_lanes(host *h);
+void gpu_begin_column(host *h, part *p, const tile_place *state, const view *to);
+void gpu_end_column(host *h, part *p, const tile_place *state, const view *from);
+void gpu_place_columns(host *h);
+/* states = matrix of the part * states + what is kept of them. */
+void gpu_join_columns(host *h, part *p, ir number);
 /* gpu_passes.c: an instance whose chunks are computed in passes. */
 bool gpu_has_passes(const kernel *k);
 int64_t gpu_most_passes(const kernel *k);

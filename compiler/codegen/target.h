@@ -151,6 +151,7 @@ typedef struct codegen_gpu_kernel {
   int nests;              /* of a chunk: all threads meet between one and the next */
   int64_t history_bytes;  /* of base.scratch: states before each chunk, made again */
   codegen_bytes ends;     /* numbers that are kept of a part of time: of kernel.ends, or of a kernel that makes them */
+  int column_blocks;      /* makers of parts: blocks of the lane axis behind its own, for the columns of a matrix */
 } codegen_gpu_kernel;
 
 typedef enum codegen_gpu_target {

@@ -54,12 +54,20 @@ typedef struct kernel {
   kernel_lanes lanes;
   const tile_program *ends;      /* FORWARD, BACKWARD: they start parts of time from what this program of KERNEL_PART,
                                     KERNEL_PART_BACK has left of each part; NULL: time is not cut */
+  int columns, column_axis;      /* states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
+                                    instance. PART, PART_BACK run that many columns of the identity, too; kernels with `ends`
+                                    multiply. 0: there are none */
+  int join_steps, maker_percent; /* GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
+                                    percent of the steps themselves (gpu_schedule.c) */
   axis_set cut;                  /* grid axes that may be cut, instances or not */
   kernel_room room;
   int shared_kib;                /* GPU: what a thread block may have; 0: as every device has it */
   int part_axis, part_entries;   /* GPU: a chunk is computed in passes over parts of this axis, of so many entries; 0: whole.
                                     Programs then know the axis by the size of a part, as they do with LANES_TILE */
 } kernel;
+
+/* Has a part of time a factor of this state, by tensor? Else it has columns. */
+bool kernel_has_factor(const tile_program *ends, int tensor);
 
 /* A form that the schedule looked at. */
 typedef struct schedule_alternative {

@@ -399,6 +399,25 @@ static const char *factors_text(const reporter *r, const tile_program *part) {
   return text;
 }
 
+/* States that a matrix maps. */
+static const char *matrix_text(const reporter *r, const kernel *k) {
+  const char *text = factors_text(r, k->ends);
+  for (int i = 0; k->columns && i < k->ends->results.count; i++) {
+    const tile_place *place = &k->ends->results.items[i].place;
+    if (place->transfer || place->component || kernel_has_factor(k->ends, place->tensor)) continue;
+    text = arena_printf(r->a, "%s%s%s", text, *text ? ", " : "", place->name);
+    if (r->body->tensors.items[place->tensor].complex) text = arena_printf(r->a, "%s, both parts", text);
+  }
+  if (!k->columns) return text;
+  return arena_printf(r->a, "%s by a matrix of %d x %d", text, k->columns, k->columns);
+}
+
+/* Of a kernel that makes parts, in columns of states alone. */
+static double columns_made(const kernel *k) {
+  int64_t size = k->columns ? k->ends->axes.items[k->column_axis].size : 1;
+  return k->columns && size != TILE_RUNTIME_SIZE ? (double)(size + k->columns) / (double)size : 1;
+}
+
 /* Parts of the steps that run side by side, or why there are none. */
 static void put_parts(const reporter *r, bool back) {
   const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
@@ -410,9 +429,10 @@ static void put_parts(const reporter *r, bool back) {
   double cost = cost_of_run(r->a, k->program);
   if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
   fprintf(r->out,
-          "of time where blocks are few, joined%s: %s; one launch and %.0f %% of the work more\n",
-          back ? " with what forward saved" : "", factors_text(r, k->ends),
-          100 * cost_of_run(r->a, k->ends) / cost);
+          "of time where blocks are few, joined%s: %s; one launch and %.0f %% of the work more, a join takes %d step%s\n",
+          back ? " with what forward saved" : "", matrix_text(r, k),
+          100 * columns_made(k) * cost_of_run(r->a, k->ends) / cost, k->join_steps,
+          k->join_steps == 1 ? "" : "s");
 }
 
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,

@@ -232,18 +232,71 @@ static const bool *decays(const scheduler *s) {
   return bounded;
 }
 
+/* The lane axis, or axes of known size that a block of threads may have a part of. */
+static axis_set column_axes(const scheduler *s, const kernel *part) {
+  axis_set axes = part->cut;
+  if (part->lane_axis >= 0) return axis_bit(part->lane_axis);
+  for (int i = 0; i < part->grid_count; i++) axes &= ~axis_bit(part->grid_axes[i]);
+  for (int axis = 0; axis < s->r->body.axes.count; axis++)
+    if (size_of(s, axis) == TYPED_RUNTIME_SIZE) axes &= ~axis_bit(axis);
+  return axes & (((axis_set)1 << s->r->body.axes.count) - 1);
+}
+
+bool kernel_has_factor(const tile_program *ends, int tensor) {
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (place->transfer && place->tensor == tensor) return true;
+  }
+  return false;
+}
+
+/* Numbers of a column of all states that have no factor, in one instance; 0: one has an axis of run-time size. */
+static int64_t column_numbers(const kernel *part, int axis) {
+  axis_set cut = axis_bit(axis);
+  int64_t all = 0;
+  for (int i = 0; i < part->grid_count; i++) cut |= axis_bit(part->grid_axes[i]);
+  for (int i = 0; i < part->program->results.count; i++) {
+    const tile_place *place = &part->program->results.items[i].place;
+    int64_t numbers = 1;
+    if (kernel_has_factor(part->program, place->tensor)) continue;
+    for (int x = 0; x < place->axis_count; x++) {
+      int64_t size = part->program->axes.items[place->axes[x]].size;
+      if (axis_in(cut, place->axes[x])) continue;
+      if (size == TILE_RUNTIME_SIZE) return 0;
+      numbers *= size;
+    }
+    all += numbers;
+  }
+  return all;
+}
+
+/* More columns than this cost more than a state's own. */
+enum { MOST_COLUMNS = 256 };
+
 /* The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with. */
 static void part_kernel(scheduler *s, const tile_program *program, bool back, kernel part) {
   const char **why = &s->out->whole[back];
   tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
-  const tile_program *made = tile_transfer(s->a, program, states, decays(s), why);
+  int axis = -1;
+  const tile_program *made =
+      tile_transfer(s->a, program, states, decays(s), column_axes(s, &part), &axis, why);
   if (!made) return;
   part.program = checked(s, tile_finish(s->a, tile_simplify(s->a, made)));
   part.recompute = NULL;
+  if (axis >= 0) {
+    int64_t columns = column_numbers(&part, axis);
+    *why = "a column of the states has too many entries";
+    if (columns < 1 || columns > MOST_COLUMNS) return;
+    part.columns = (int)columns;
+    part.column_axis = axis;
+  }
   kernel *kernels = s->out->kernels.items, *joins = kernels;
   while (joins->kind != (back ? KERNEL_BACKWARD : KERNEL_FORWARD)) joins++;
   for (int i = 0; i < s->out->kernels.count; i++) {
-    if (strcmp(kernels[i].symbol, joins->symbol) == 0) kernels[i].ends = part.program;
+    if (strcmp(kernels[i].symbol, joins->symbol) != 0) continue;
+    kernels[i].ends = part.program;
+    kernels[i].columns = part.columns;
+    kernels[i].column_axis = part.column_axis;
   }
   if (back) {
     add_kernel(s, KERNEL_PART_BACK, "part_backward", part);
@@ -254,7 +307,10 @@ static void part_kernel(scheduler *s, const tile_program *program, bool back, ke
     add_kernel(s, KERNEL_PART, "states", part);
     for (int i = 0; i < s->out->kernels.count; i++) {
       kernel *k = &s->out->kernels.items[i];
-      if (k->kind == KERNEL_STATES) k->program = part.program;
+      if (k->kind != KERNEL_STATES) continue;
+      k->program = part.program;
+      k->columns = part.columns;
+      k->column_axis = part.column_axis;
     }
   }
 }

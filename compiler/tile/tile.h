@@ -217,10 +217,16 @@ tile_program *tile_restrict(arena *a, const tile_program *program, unsigned role
 /* The program that yields states (`states` TILE_NEXT_STATE), or cotangents of states (TILE_D_STATE), alone, and beside each
  * what it leaves of the one before: run over a part of time from 0 and 1 it yields e and f, and the state after the part is
  * f * (state before it) + e, entry by entry. The factor of a complex state is complex, and conjugate for cotangents.
- * NULL where there is no such factor, or where it may be above 1: a glance tells (tile_is_fraction), or `bounded`, by tensor. *why
+ * States that mix their entries have no factor (tile_find_columns): the program makes of them the matrix that has its place, too,
+ * if all of them have independent columns along *column_axis, one of `column_axes`; -1: there are no such states.
+ * NULL where there is neither, or where a factor may be above 1: a glance tells (tile_is_fraction), or `bounded`, by tensor. *why
  * then says so. */
 tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, const bool *bounded,
-                            const char **why);
+                            axis_set column_axes, int *column_axis, const char **why);
+/* columns.c: along which of `axes` the next of these states (by tensor), or their cotangents, are columns that one matrix maps,
+ * the same for all, plus what is 0 without the tokens and parameters that have the axis. `read`: the role of the state before. */
+bool tile_find_columns(arena *a, const tile_program *program, tile_role read, const bool *states,
+                       axis_set axes, int *axis);
 
 /* The program of a kernel that cuts no other axes than these: sums over the rest are whole, no value is partial over it.
  * Arguments and results stay. */

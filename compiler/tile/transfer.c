@@ -4,7 +4,8 @@
 //                                            next S transfer = a * (S transfer)
 //
 // Every value is taken apart into a factor of the state and the rest: %5 = add (mul %1 S) %2 has the factor %1. That works where
-// states are used entry by entry. A complex state is a pair whose next parts are  a re - b im  and  b re + a im.
+// states are used entry by entry. A complex state is a pair whose next parts are  a re - b im  and  b re + a im. States that mix
+// their entries are left to columns.c.
 #include "compiler/base/ice.h"
 #include "compiler/tile/tile.h"
 
@@ -20,6 +21,7 @@ typedef struct transfer {
   const bool *bounded;
   share *shares;     // by value, of the state at hand
   axis_set axes;     // of that state
+  int values;        // of the program, without those of factors
   uint64_t *states;  // by value: the arguments that enter it, the last bit for all from 63 on
   const char *why;
 } transfer;
@@ -270,27 +272,61 @@ static const char *what_else_it_reads(const tile_program *p, tile_role read) {
   return NULL;
 }
 
+static int tensors_of(const tile_program *p) {
+  int count = 0;
+  for (int i = 0; i < p->results.count + p->arguments.count; i++) {
+    const tile_place *place = i < p->results.count ? &p->results.items[i].place
+                                                   : &p->arguments.items[i - p->results.count];
+    if (place->tensor >= count) count = place->tensor + 1;
+  }
+  return count;
+}
+
+// States without a factor: a matrix for all columns, if they have some.
+static bool has_columns(transfer *x, tile_role read, const bool *mixed, axis_set axes, int *axis) {
+  bool any = false;
+  for (int i = 0; i < x->program->results.count; i++) {
+    const tile_place *place = &x->program->results.items[i].place;
+    any = any || mixed[place->tensor];
+  }
+  return !any || tile_find_columns(x->arena, x->program, read, mixed, axes, axis);
+}
+
+// Whether there is a factor, or nothing but that entries depend on others is in its way.
+static bool made_factor(transfer *x, const pair *state, tile_role read, bool *mixed) {
+  tile_id factor[2] = {NO_TILE, NO_TILE};
+  find_shares(x, state, x->values);
+  *mixed = !find_factor(x, state, factor);
+  if (*mixed) return true;
+  if (!is_bounded(x, state, factor)) return false;
+  add_factor(x, state, read, factor);
+  return true;
+}
+
 tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states,
-                            const bool *bounded, const char **why) {
+                            const bool *bounded, axis_set column_axes, int *column_axis,
+                            const char **why) {
   tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
   tile_program *p = tile_restrict(a, program, 1u << states);
   transfer x = {.arena = a, .program = p, .bounded = bounded};
   *why = what_else_it_reads(p, read);
   if (*why) return NULL;
-  int results = p->results.count, values = p->values.count;
-  x.shares = ARENA_ARRAY(a, share, values);
+  int results = p->results.count;
+  x.values = p->values.count;
+  x.shares = ARENA_ARRAY(a, share, x.values);
+  bool *mixed = ARENA_ARRAY(a, bool, tensors_of(p));
   find_states(&x, read);
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->component) continue;
     pair state = find_pair(p, place->tensor, read, results);
-    tile_id factor[2] = {NO_TILE, NO_TILE};
-    find_shares(&x, &state, values);
-    if (!find_factor(&x, &state, factor) || !is_bounded(&x, &state, factor)) {
+    if (!made_factor(&x, &state, read, &mixed[place->tensor])) {
       *why = x.why;
       return NULL;
     }
-    add_factor(&x, &state, read, factor);
   }
-  return p;
+  *column_axis = -1;
+  if (has_columns(&x, read, mixed, column_axes, column_axis)) return p;
+  *why = x.why;
+  return NULL;
 }

@@ -14,8 +14,8 @@ enum {
   ITEMS_WANTED = 512, /* where time may be cut: enough for any device */
   GPU_PART_STEPS = 64,
   JOINED_PART_STEPS = 256, /* fewer do not pay for what is computed twice */
-  JOINED_PARTS = 64,       /* each begins with a pass over what all before it have left */
-  LEAST_PARTS = 3,         /* with two, what is computed twice may take what is won */
+  JOINED_PARTS = 64,
+  WORTH_PERCENT = 80,      /* parts take at most so much of the time without: there is one launch more */
   EMPTY_ITEMS = 4,         /* packed: for each multiprocessor, parts behind the end of a sequence */
   SCRATCH_ALIGNMENT = 256
 };
@@ -58,6 +58,7 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device,
   for (int i = 0; i < base->grid_count; i++) p.instances *= c->axis_size[grid[i]];
   if (base->lane_axis >= 0)
     p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
+  if (kernel == cut.maker) p.lane_blocks += kernel->column_blocks;
   p.instances *= p.lane_blocks;
   if (base->time_splits && !c->packed) {
     int64_t wanted = larger(1, ITEMS_WANTED / larger(1, p.entries * p.instances));
@@ -97,15 +98,35 @@ static bool has_sums(const gpu_pass *p) {
   return false;
 }
 
-/* How many parts give every multiprocessor something to do. The longest packed sequence may be as long as all together. */
-static int64_t parts_wanted(const gpu_pass *whole) {
+/* So many parts that no multiprocessor has two. The longest packed sequence may be as long as all together. */
+static int64_t most_parts(const gpu_pass *whole) {
   const call *c = whole->call;
-  int64_t room = whole->device->multiprocessors, items = whole->items;
-  if (c->time_parts) return c->time_parts;
-  int64_t parts = room / larger(1, items);
+  int64_t room = whole->device->multiprocessors, items = larger(1, whole->items);
+  int64_t parts = room / items;
   if (c->packed)
-    parts = smaller(room / larger(1, whole->instances), EMPTY_ITEMS * room / larger(1, items));
+    parts = smaller(room / larger(1, whole->instances), EMPTY_ITEMS * room / items);
   return smaller(smaller(parts, c->time / JOINED_PART_STEPS), JOINED_PARTS);
+}
+
+/* How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be
+ * more than multiprocessors, and the joins of the last part. */
+static int64_t time_of_parts(const gpu_pass *whole, const gpu_pass *maker, int64_t parts) {
+  const rec_table_gpu_kernel *k = whole->kernel;
+  int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
+  if (parts == 1) return 100 * steps;
+  int64_t turns = (maker->items * parts + room - 1) / room;
+  return 100 * steps + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps;
+}
+
+/* 1: parts do not pay. */
+static int64_t parts_wanted(const gpu_pass *whole, const gpu_pass *maker) {
+  if (whole->call->time_parts) return whole->call->time_parts;
+  int64_t best = 1, least = time_of_parts(whole, maker, 1) * WORTH_PERCENT / 100;
+  for (int64_t parts = 2; parts <= most_parts(whole); parts++) {
+    int64_t time = time_of_parts(whole, maker, parts);
+    if (time < least) least = time, best = parts;
+  }
+  return best;
 }
 
 static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool recompute) {
@@ -113,16 +134,16 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool
   time_cut cut = {.parts = 1, .part_steps = c->time};
   bool back = kind == REC_KERNEL_BACKWARD;
   if (!kernel->joins || recompute || (!back && kind != REC_KERNEL_FORWARD)) return cut;
-  gpu_pass whole = plan_pass(c, device, kernel, cut);
-  int64_t wanted = parts_wanted(&whole);
-  int64_t least = c->time_parts ? 2 : LEAST_PARTS;
-  if (wanted < least || (!back && has_sums(&whole))) return cut;
+  time_cut made = cut;
+  made.maker = gpu_kernel_of(device, back ? REC_KERNEL_PART_BACK : REC_KERNEL_PART);
+  gpu_pass whole = plan_pass(c, device, kernel, cut), maker = plan_pass(c, device, made.maker, made);
+  int64_t wanted = parts_wanted(&whole, &maker);
+  if (wanted < 2 || (!back && has_sums(&whole))) return cut;
   int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
   if (steps >= c->time) return cut;
-  cut.part_steps = steps;
-  cut.parts = (c->time + steps - 1) / steps;
-  cut.maker = gpu_kernel_of(device, back ? REC_KERNEL_PART_BACK : REC_KERNEL_PART);
-  return cut;
+  made.part_steps = steps;
+  made.parts = (c->time + steps - 1) / steps;
+  return made;
 }
 
 /* Numbers that are kept of a part: whole cache lines. */

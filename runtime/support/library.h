@@ -101,6 +101,10 @@ typedef struct rec_table_gpu_kernel {
   int32_t threads, shared_bytes, parameter_bytes;
   int32_t joins;               /* starts parts of time from what REC_KERNEL_PART, _PART_BACK keep of them: */
   rec_table_count ends;        /* so many numbers of each */
+  int32_t column_blocks;       /* PART, PART_BACK: more blocks of the lane axis, where there are parts */
+  int32_t join_steps;          /* joins: what a part before costs, in steps of a block; */
+  int32_t maker_percent;       /* what making it costs, of those steps */
+  int32_t unused;
 } rec_table_gpu_kernel;
 
 /* The kernels for devices that have so much shared memory for a thread block. */

@@ -147,7 +147,7 @@ static void run_cut(const subject *s, problem *inputs, int64_t parts, const char
   problem *first = problem_copy(inputs), *second = problem_copy(inputs);
   bool known = problem_run(exact, s->recurrence, "reference", &whole);
   if (check(known, "%s: %s", what, rec_message())) {
-    int64_t one = judge(s, inputs, exact, what, whole), more = judge(s, inputs, exact, what, many);
+    int64_t one = judge(s, inputs, exact, "not in parts", whole), more = judge(s, inputs, exact, what, many);
     check(more == one || more <= 5, "%s %s: %d launches in parts, %d without", name, what, (int)more,
           (int)one);
     cut[0] += more > one;

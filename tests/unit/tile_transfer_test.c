@@ -14,6 +14,7 @@
 typedef struct found {
   fixture f;
   tile_program *program;  // with factors; NULL: there are none
+  int columns;            // the axis of those without a factor, or -1
   const char *why;
 } found;
 
@@ -28,7 +29,7 @@ static found transfer_of(const char *text, int chunk, tile_role states, bool kno
   if (states == TILE_D_STATE) p = tile_backward(x.f.memory, p);
   bool *bounded = ARENA_ARRAY(x.f.memory, bool, r->body.tensors.count);
   for (int i = 0; i < r->body.tensors.count; i++) bounded[i] = known;
-  x.program = tile_transfer(x.f.memory, p, states, bounded, &x.why);
+  x.program = tile_transfer(x.f.memory, p, states, bounded, p->grid, &x.columns, &x.why);
   if (x.program) assert_null(tile_verify(x.f.memory, x.program));
   return x;
 }
@@ -93,10 +94,36 @@ static void test_complex(void **state) {
       "h[H,K]; h[H,K]");
 }
 
+static void expect_columns(const char *text, const char *axis) {
+  for (int chunk = 0; chunk <= 16; chunk += 16) {
+    for (int back = 0; back < 2; back++) {
+      found x = transfer_of(text, chunk, back ? TILE_D_STATE : TILE_NEXT_STATE, true);
+      if (!x.program) fail_msg("chunk %d: %s", chunk, x.why);
+      assert_true(x.columns >= 0);
+      assert_string_equal(x.program->axes.items[x.columns].name, axis);
+      fixture_close(&x.f);
+    }
+  }
+}
+
+// States that mix their entries, the same way in each column; what is written has the axis, and is 0 without it.
+static void test_columns(void **state) {
+  (void)state;
+  expect_columns(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), "V");
+  expect_columns(MATRIX("  let e = sum[K](a * S[t-1])\n  S = sigmoid(g) * S[t-1] + k * e + a * tanh(v)\n"),
+                 "V");
+  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e + a\n"), TILE_NEXT_STATE,
+              "entries of S depend on others");
+  expect_none(MATRIX("  let e = sigmoid(v) - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"),
+              TILE_NEXT_STATE, "entries of S depend on others");
+  expect_none(MATRIX("  let e = v * sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), TILE_NEXT_STATE,
+              "entries of S depend on others");
+}
+
 static void test_none(void **state) {
   (void)state;
-  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), TILE_NEXT_STATE,
-              "entries of S depend on others");
+  expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"),
+              TILE_NEXT_STATE, "entries of S depend on others");
   expect_none(MATRIX("  S = g * S[t-1] + k * v\n"), TILE_NEXT_STATE,
               "what is left of S may be more than there was, and overflow");
   expect_none(CHANNELS("  h = 0.5 * h[t-1] + x\n  y = tanh(h)\n"), TILE_D_STATE,
@@ -132,6 +159,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_axes),
       cmocka_unit_test(test_complex),
+      cmocka_unit_test(test_columns),
       cmocka_unit_test(test_none),
       cmocka_unit_test(test_step),
   };
