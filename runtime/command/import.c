@@ -138,6 +138,7 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
        *weights = session_path(s, block->name, "model.safetensors"),
        *kept = session_path(s, block->name, "config.json"), *text = NULL;
   rec_status status = checkpoint && weights && kept ? REC_OK : rec_no_memory();
+  if (!status) status = session_lock(s, true);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(f->of, block, 1, &t);
   if (!status) {
