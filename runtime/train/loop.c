@@ -29,7 +29,7 @@ typedef struct loop {
   session *s;
   trainer *t;
   train_data data;
-  char *checkpoint, *fresh, *previous, *second_name, *weights, *log_path;
+  char *checkpoint, *fresh, *previous, *weights, *log_path;
   FILE *log, *events;
   double last_checkpoint;
   struct sigaction old_interrupt, old_terminate;
@@ -139,15 +139,15 @@ static rec_status check_weights(const loop *l) {
                   l->t->block->name, bad, (long long)(l->t->step - 1));
 }
 
-// The new checkpoint takes the place of the last, which gets another name: if what is read back is damaged, it is there. At every
-// moment there is a whole one. A file system without second names does without the last; the second call of unlink is for two
-// names of one file, which a rename leaves alone.
+// The new checkpoint takes the place of the last, which is kept under another name: if what is read back is damaged, it is there.
+// Between the two calls it is the one that `resume` finds.
 static rec_status replace_checkpoint(const loop *l) {
-  unlink(l->second_name);
-  if (!link(l->checkpoint, l->second_name) && !rename(l->second_name, l->previous))
-    unlink(l->second_name);
+  bool kept = !rename(l->checkpoint, l->previous);
   if (!rename(l->fresh, l->checkpoint)) return REC_OK;
-  return rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
+  rec_status status = rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
+  return kept && rename(l->previous, l->checkpoint)
+             ? rec_fail(REC_ERROR_FILE, "%s; the last checkpoint is %s", rec_message(), l->previous)
+             : status;
 }
 
 // The log reaches the disk before the checkpoint that counts on its lines.
@@ -187,8 +187,9 @@ static rec_status start_weights(loop *l) {
   return train_weights_start(l->t->of.model, b->seed, l->t->of.n, l->t->weights);
 }
 
-// From the last checkpoint, or the one before it if the last cannot be read.
+// From the last checkpoint, or the one before it if the last is not there or cannot be read.
 static rec_status resume(loop *l) {
+  if (access(l->checkpoint, R_OK)) return checkpoint_load(l->t, l->previous);
   rec_status status = checkpoint_load(l->t, l->checkpoint);
   if (status != REC_ERROR_FORMAT || access(l->previous, R_OK)) return status;
   fprintf(stderr, "rec train: %s; continues from the checkpoint before\n", rec_message());
@@ -213,7 +214,7 @@ static void remove_parts(const loop *l) {
 static rec_status start(loop *l) {
   bool exists = !access(l->checkpoint, R_OK);
   remove_parts(l);
-  if (l->s->options.resume && exists) return resume(l);
+  if (l->s->options.resume && (exists || !access(l->previous, R_OK))) return resume(l);
   unlink(l->previous);
   if (exists && unlink(l->checkpoint))
     return rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
@@ -274,14 +275,12 @@ static rec_status open_loop(loop *l, const train_block *block) {
   trained_model of = session_model(s, block);
   l->checkpoint = session_path(s, block->name, "checkpoint.safetensors");
   l->previous = session_path(s, block->name, "checkpoint.previous.safetensors");
-  l->second_name = session_path(s, block->name, "checkpoint.previous.new");
   l->fresh = session_path(s, block->name, "checkpoint.new");
   l->weights = session_path(s, block->name, "model.safetensors");
   l->log_path = session_path(s, block->name, "log.jsonl");
-  rec_status status =
-      l->checkpoint && l->fresh && l->previous && l->second_name && l->weights && l->log_path
-          ? REC_OK
-          : rec_no_memory();
+  rec_status status = l->checkpoint && l->fresh && l->previous && l->weights && l->log_path
+                          ? REC_OK
+                          : rec_no_memory();
   if (!status) status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
@@ -300,7 +299,6 @@ static void close_loop(loop *l) {
   free(l->checkpoint);
   free(l->fresh);
   free(l->previous);
-  free(l->second_name);
   free(l->weights);
   free(l->log_path);
 }
