@@ -106,6 +106,11 @@ static inline int64_t hgrn2_forward_scratch_bytes(const hgrn2_forward_parameter 
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_forward_ends_numbers(const hgrn2_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
 
 /* ---- hgrn2_step ---- */
 
@@ -138,7 +143,7 @@ static inline int64_t hgrn2_step_scratch_bytes(const hgrn2_step_parameter *param
 /* ---- hgrn2_states ---- */
 
 #define HGRN2_STATES_SYMBOL "rec_kernel_hgrn2_states_gpu"
-enum { HGRN2_STATES_THREADS = 256, HGRN2_STATES_SHARED_BYTES = 20480, HGRN2_STATES_CHUNK = 128 };
+enum { HGRN2_STATES_THREADS = 256, HGRN2_STATES_SHARED_BYTES = 20736, HGRN2_STATES_CHUNK = 128 };
 typedef struct hgrn2_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -159,6 +164,11 @@ static inline int64_t hgrn2_states_items(const hgrn2_states_parameter *parameter
 static inline int64_t hgrn2_states_scratch_bytes(const hgrn2_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_states_ends_numbers(const hgrn2_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- hgrn2_backward ---- */
@@ -192,10 +202,76 @@ static inline int64_t hgrn2_backward_scratch_bytes(const hgrn2_backward_paramete
   (void)parameter;
   return 147520;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_backward_ends_numbers(const hgrn2_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
 /* Copies of d_bound for rec_gpu_sum to add up. */
 static inline int64_t hgrn2_backward_copies_d_bound(const hgrn2_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- hgrn2_part ---- */
+
+#define HGRN2_PART_SYMBOL "rec_kernel_hgrn2_states_gpu"
+enum { HGRN2_PART_THREADS = 256, HGRN2_PART_SHARED_BYTES = 20736, HGRN2_PART_CHUNK = 128 };
+typedef struct hgrn2_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} hgrn2_part_parameter;
+_Static_assert(sizeof(hgrn2_part_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t hgrn2_part_items(const hgrn2_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t hgrn2_part_scratch_bytes(const hgrn2_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_part_ends_numbers(const hgrn2_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- hgrn2_part_backward ---- */
+
+#define HGRN2_PART_BACKWARD_SYMBOL "rec_kernel_hgrn2_part_backward_gpu"
+enum { HGRN2_PART_BACKWARD_THREADS = 256, HGRN2_PART_BACKWARD_SHARED_BYTES = 40704 };
+typedef struct hgrn2_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} hgrn2_part_backward_parameter;
+_Static_assert(sizeof(hgrn2_part_backward_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t hgrn2_part_backward_items(const hgrn2_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t hgrn2_part_backward_scratch_bytes(const hgrn2_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_part_backward_ends_numbers(const hgrn2_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- hgrn2_forward_large ---- */
@@ -225,11 +301,16 @@ static inline int64_t hgrn2_forward_large_scratch_bytes(const hgrn2_forward_larg
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_forward_large_ends_numbers(const hgrn2_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
 
 /* ---- hgrn2_states_large ---- */
 
 #define HGRN2_STATES_LARGE_SYMBOL "rec_kernel_hgrn2_states_large_gpu"
-enum { HGRN2_STATES_LARGE_THREADS = 256, HGRN2_STATES_LARGE_SHARED_BYTES = 40448, HGRN2_STATES_LARGE_CHUNK = 128 };
+enum { HGRN2_STATES_LARGE_THREADS = 256, HGRN2_STATES_LARGE_SHARED_BYTES = 40704, HGRN2_STATES_LARGE_CHUNK = 128 };
 typedef struct hgrn2_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -250,6 +331,11 @@ static inline int64_t hgrn2_states_large_items(const hgrn2_states_large_paramete
 static inline int64_t hgrn2_states_large_scratch_bytes(const hgrn2_states_large_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_states_large_ends_numbers(const hgrn2_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 /* ---- hgrn2_backward_large ---- */
@@ -283,10 +369,76 @@ static inline int64_t hgrn2_backward_large_scratch_bytes(const hgrn2_backward_la
   (void)parameter;
   return 65600;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_backward_large_ends_numbers(const hgrn2_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
 /* Copies of d_bound for rec_gpu_sum to add up. */
 static inline int64_t hgrn2_backward_large_copies_d_bound(const hgrn2_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- hgrn2_part_large ---- */
+
+#define HGRN2_PART_LARGE_SYMBOL "rec_kernel_hgrn2_states_large_gpu"
+enum { HGRN2_PART_LARGE_THREADS = 256, HGRN2_PART_LARGE_SHARED_BYTES = 40704, HGRN2_PART_LARGE_CHUNK = 128 };
+typedef struct hgrn2_part_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} hgrn2_part_large_parameter;
+_Static_assert(sizeof(hgrn2_part_large_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t hgrn2_part_large_items(const hgrn2_part_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t hgrn2_part_large_scratch_bytes(const hgrn2_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_part_large_ends_numbers(const hgrn2_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- hgrn2_part_backward_large ---- */
+
+#define HGRN2_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_hgrn2_part_backward_large_gpu"
+enum { HGRN2_PART_BACKWARD_LARGE_THREADS = 256, HGRN2_PART_BACKWARD_LARGE_SHARED_BYTES = 64256 };
+typedef struct hgrn2_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} hgrn2_part_backward_large_parameter;
+_Static_assert(sizeof(hgrn2_part_backward_large_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t hgrn2_part_backward_large_items(const hgrn2_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t hgrn2_part_backward_large_scratch_bytes(const hgrn2_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t hgrn2_part_backward_large_ends_numbers(const hgrn2_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
 #endif

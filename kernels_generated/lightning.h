@@ -106,6 +106,11 @@ static inline int64_t lightning_forward_scratch_bytes(const lightning_forward_pa
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_forward_ends_numbers(const lightning_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
 
 /* ---- lightning_step ---- */
 
@@ -139,7 +144,7 @@ static inline int64_t lightning_step_scratch_bytes(const lightning_step_paramete
 /* ---- lightning_states ---- */
 
 #define LIGHTNING_STATES_SYMBOL "rec_kernel_lightning_states_gpu"
-enum { LIGHTNING_STATES_THREADS = 256, LIGHTNING_STATES_SHARED_BYTES = 10496, LIGHTNING_STATES_CHUNK = 128 };
+enum { LIGHTNING_STATES_THREADS = 256, LIGHTNING_STATES_SHARED_BYTES = 10624, LIGHTNING_STATES_CHUNK = 128 };
 typedef struct lightning_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -161,6 +166,11 @@ static inline int64_t lightning_states_items(const lightning_states_parameter *p
 static inline int64_t lightning_states_scratch_bytes(const lightning_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_states_ends_numbers(const lightning_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
 }
 
 /* ---- lightning_backward ---- */
@@ -194,6 +204,11 @@ static inline int64_t lightning_backward_scratch_bytes(const lightning_backward_
   (void)parameter;
   return 131136;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_backward_ends_numbers(const lightning_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
 /* Copies of d_q for rec_gpu_sum to add up. */
 static inline int64_t lightning_backward_copies_d_q(const lightning_backward_parameter *parameter) {
   (void)parameter;
@@ -208,6 +223,68 @@ static inline int64_t lightning_backward_copies_d_k(const lightning_backward_par
 static inline int64_t lightning_backward_copies_d_v(const lightning_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->I * parameter->L;
+}
+
+/* ---- lightning_part ---- */
+
+#define LIGHTNING_PART_SYMBOL "rec_kernel_lightning_states_gpu"
+enum { LIGHTNING_PART_THREADS = 256, LIGHTNING_PART_SHARED_BYTES = 10624, LIGHTNING_PART_CHUNK = 128 };
+typedef struct lightning_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t I;  /* 1 */
+  int64_t L;  /* 24 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} lightning_part_parameter;
+_Static_assert(sizeof(lightning_part_parameter) == 272, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lightning_part_items(const lightning_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lightning_part_scratch_bytes(const lightning_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_part_ends_numbers(const lightning_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- lightning_part_backward ---- */
+
+#define LIGHTNING_PART_BACKWARD_SYMBOL "rec_kernel_lightning_part_backward_gpu"
+enum { LIGHTNING_PART_BACKWARD_THREADS = 256, LIGHTNING_PART_BACKWARD_SHARED_BYTES = 28928 };
+typedef struct lightning_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t I;  /* 1 */
+  int64_t L;  /* 24 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} lightning_part_backward_parameter;
+_Static_assert(sizeof(lightning_part_backward_parameter) == 208, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lightning_part_backward_items(const lightning_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lightning_part_backward_scratch_bytes(const lightning_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_part_backward_ends_numbers(const lightning_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
 }
 
 #endif

@@ -106,6 +106,11 @@ static inline int64_t longhorn_forward_scratch_bytes(const longhorn_forward_para
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t longhorn_forward_ends_numbers(const longhorn_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
+}
 
 /* ---- longhorn_step ---- */
 
@@ -135,6 +140,11 @@ static inline int64_t longhorn_step_scratch_bytes(const longhorn_step_parameter 
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t longhorn_step_ends_numbers(const longhorn_step_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
+}
 
 /* ---- longhorn_states ---- */
 
@@ -163,6 +173,11 @@ static inline int64_t longhorn_states_items(const longhorn_states_parameter *par
 static inline int64_t longhorn_states_scratch_bytes(const longhorn_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t longhorn_states_ends_numbers(const longhorn_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
 }
 
 /* ---- longhorn_backward ---- */
@@ -199,6 +214,11 @@ static inline int64_t longhorn_backward_scratch_bytes(const longhorn_backward_pa
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t longhorn_backward_ends_numbers(const longhorn_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
+}
 /* Copies of d_k for rec_gpu_sum to add up. */
 static inline int64_t longhorn_backward_copies_d_k(const longhorn_backward_parameter *parameter) {
   (void)parameter;
@@ -218,6 +238,67 @@ static inline int64_t longhorn_backward_copies_d_dt_bias(const longhorn_backward
 static inline int64_t longhorn_backward_copies_d_D(const longhorn_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- longhorn_part ---- */
+
+#define LONGHORN_PART_SYMBOL "rec_kernel_longhorn_part_gpu"
+enum { LONGHORN_PART_THREADS = 128, LONGHORN_PART_SHARED_BYTES = 0, LONGHORN_PART_CHUNK = 8 };
+typedef struct longhorn_part_parameter {
+  rec_gpu_frame frame;
+  int64_t E;
+  int64_t N;  /* 16 */
+  rec_gpu_slot x;  /* [batch,time,E], f32 */
+  rec_gpu_slot dt;  /* [batch,time,E], f32 */
+  rec_gpu_slot k;  /* [batch,time,N], f32 */
+  rec_gpu_slot dt_bias;  /* [E], f32 */
+  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
+} longhorn_part_parameter;
+_Static_assert(sizeof(longhorn_part_parameter) == 312, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t longhorn_part_items(const longhorn_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t longhorn_part_scratch_bytes(const longhorn_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t longhorn_part_ends_numbers(const longhorn_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
+}
+
+/* ---- longhorn_part_backward ---- */
+
+#define LONGHORN_PART_BACKWARD_SYMBOL "rec_kernel_longhorn_part_backward_gpu"
+enum { LONGHORN_PART_BACKWARD_THREADS = 128, LONGHORN_PART_BACKWARD_SHARED_BYTES = 0 };
+typedef struct longhorn_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t E;
+  int64_t N;  /* 16 */
+  rec_gpu_slot dt;  /* [batch,time,E], f32 */
+  rec_gpu_slot k;  /* [batch,time,N], f32 */
+  rec_gpu_slot q;  /* [batch,time,N], f32 */
+  rec_gpu_slot dt_bias;  /* [E], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,E], f32 */
+} longhorn_part_backward_parameter;
+_Static_assert(sizeof(longhorn_part_backward_parameter) == 280, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t longhorn_part_backward_items(const longhorn_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t longhorn_part_backward_scratch_bytes(const longhorn_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t longhorn_part_backward_ends_numbers(const longhorn_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->E * parameter->N;
 }
 
 #endif

@@ -93,7 +93,7 @@ static interval square_of(interval x) {
 static interval inverse_of(interval x) {
   interval inverse = anything;
   if (x.low > 0 || x.high < 0) {
-    inverse = from_to(1 / x.high, 1 / x.low);
+    inverse = rounded(1 / x.high, 1 / x.low, x.low > 0 ? 0 : -INFINITY, x.low > 0 ? INFINITY : 0);
   } else if (x.low >= 0) {
     inverse = exactly(fmax(below(1 / x.high), 0), INFINITY);
   } else if (x.high <= 0) {

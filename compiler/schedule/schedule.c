@@ -227,7 +227,8 @@ static const bool *decays(const scheduler *s) {
     const typed_value *decay = &body->values.items[x->decay];
     value_id radius = decay->op == VALUE_POLAR ? decay->args[0] : x->decay;
     bounded[i] = is_within(s, radius, -1, 1) ||
-                 (!body->tensors.items[i].complex && is_within(s, x->log_decay, -INFINITY, 0));
+                 (!body->tensors.items[i].complex &&
+                  (is_within(s, x->log_decay, -INFINITY, 0) || recurrence_is_fraction(s->a, s->r, radius)));
   }
   return bounded;
 }
