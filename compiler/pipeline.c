@@ -30,6 +30,7 @@ typedef struct compilation {
   VEC(recurrence_kernels *) kernels;
   VEC(recurrence_kernels *) gpu_kernels; /* by recurrence; none without a GPU target */
   VEC(recurrence_kernels *) gpu_large;   /* none without a target whose devices have more shared memory */
+  VEC(recurrence_kernels *) gpu_groups;  /* beside those, for targets whose warpgroups multiply */
   tile_program *tile; /* --from=tile */
   artifact library;
   codegen_input contents;
@@ -152,13 +153,26 @@ static codegen_gpu_options gpu_options(const compilation *c) {
                                .targets = gpu_targets(c)};
 }
 
-/* Whether some devices have more shared memory than others; --shared-memory is for all. */
-static bool has_large_targets(const compilation *c) {
+/* Whether some devices have more than others; --shared-memory is for all. The executor has all that the others have. */
+static bool has_targets(const compilation *c, kernel_room room) {
   unsigned targets = gpu_targets(c);
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (targets >> target & 1 && !codegen_gpu_has_room(target, ROOM_SMALL))
-      return !c->options->shared_kib;
+    if (targets >> target & 1 && codegen_gpu_room(target) == room) return !c->options->shared_kib;
   return false;
+}
+
+/* Kernels for devices with more shared memory, and for those whose warpgroups multiply. */
+static void schedule_for_rooms(compilation *c, recurrence_kernels *small, schedule_options options) {
+  arena *a = c->memory;
+  codegen_gpu_options gpu = gpu_options(c);
+  bool groups = has_targets(c, ROOM_GROUPS);
+  bool large = has_targets(c, ROOM_LARGE) || has_targets(c, ROOM_ANY);
+  if (!groups && !large) return;
+  gpu_forms forms = {.small = small};
+  forms.large = codegen_gpu_schedule_large(a, small, options, gpu);
+  if (groups) codegen_gpu_schedule_groups(a, &forms, large, options, gpu);
+  vec_push(a, &c->gpu_large, forms.large);
+  vec_push(a, &c->gpu_groups, forms.groups);
 }
 
 /* chunk_build_linear_scan halves a chunk until its triangular systems are short enough. */
@@ -186,9 +200,7 @@ static bool schedule(compilation *c) {
     recurrence_kernels *small =
         codegen_gpu_schedule(c->memory, c->recurrences.items[i], options, gpu);
     vec_push(c->memory, &c->gpu_kernels, small);
-    if (has_large_targets(c))
-      vec_push(c->memory, &c->gpu_large,
-               codegen_gpu_schedule_large(c->memory, small, options, gpu));
+    schedule_for_rooms(c, small, options);
   }
   return true;
 }
@@ -217,7 +229,8 @@ static const char *gpu_report_of(compilation *c, const recurrence_kernels *kerne
     codegen_gpu_kernel k =
         codegen_gpu_describe(c->memory, &kernels->kernels.items[i], options);
     resources[kind == KERNEL_BACKWARD] =
-        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, launches_of(&k)};
+        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, launches_of(&k),
+                           k.products, k.group_products};
   }
   return schedule_report_gpu(c->memory, kernels, c->options->dtype, resources, kib);
 }
@@ -225,10 +238,13 @@ static const char *gpu_report_of(compilation *c, const recurrence_kernels *kerne
 /* Both, where more shared memory changes something. */
 static const char *gpu_report_text(compilation *c, int index) {
   if (!c->gpu_kernels.count) return "";
-  const char *small = gpu_report_of(c, c->gpu_kernels.items[index], 0);
-  if (!c->gpu_large.count || !c->gpu_large.items[index]) return small;
-  return arena_printf(c->memory, "%s%s", small,
-                      gpu_report_of(c, c->gpu_large.items[index], GPU_LARGE_KIB));
+  const char *text = gpu_report_of(c, c->gpu_kernels.items[index], 0);
+  const recurrence_kernels *more[] = {c->gpu_large.count ? c->gpu_large.items[index] : NULL,
+                                      c->gpu_groups.count ? c->gpu_groups.items[index] : NULL};
+  for (int i = 0; i < 2; i++)
+    if (more[i])
+      text = arena_printf(c->memory, "%s%s", text, gpu_report_of(c, more[i], GPU_LARGE_KIB));
+  return text;
 }
 
 static const char *report_text(compilation *c, int index) {
@@ -282,6 +298,7 @@ static bool lay_out(compilation *c) {
                  .abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i),
                  .gpu_kernels = c->gpu_kernels.count ? c->gpu_kernels.items[i] : NULL,
                  .gpu_large = c->gpu_large.count ? c->gpu_large.items[i] : NULL,
+                 .gpu_groups = c->gpu_groups.count ? c->gpu_groups.items[i] : NULL,
                  .check = c->options->check});
   }
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
@@ -318,11 +335,15 @@ static const kernel_list *kernels_of_all(compilation *c) {
   for (int i = 0; i < c->gpu_kernels.count; i++) {
     recurrence_kernels *small = c->gpu_kernels.items[i];
     recurrence_kernels *large = c->gpu_large.count ? c->gpu_large.items[i] : NULL;
+    recurrence_kernels *groups = c->gpu_groups.count ? c->gpu_groups.items[i] : NULL;
     for (int n = 0; n < small->kernels.count; n++)
       vec_push(c->memory, all, &small->kernels.items[n]);
     for (int n = 0; large && n < large->kernels.count; n++)
-      if (large->kernels.items[n].room == ROOM_LARGE)
+      if ((large->kernels.items[n].room & (ROOM_SMALL | ROOM_LARGE)) == ROOM_LARGE)
         vec_push(c->memory, all, &large->kernels.items[n]);
+    for (int n = 0; groups && n < groups->kernels.count; n++)
+      if (groups->kernels.items[n].room == ROOM_GROUPS)
+        vec_push(c->memory, all, &groups->kernels.items[n]);
   }
   return all;
 }

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_DELTANET_H
 #define REC_GPU_DELTANET_H
 
@@ -264,6 +265,168 @@ static inline int64_t deltanet_part_backward_scratch_bytes(const deltanet_part_b
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_part_backward_ends_numbers(const deltanet_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltanet_forward_groups ---- */
+
+#define DELTANET_FORWARD_GROUPS_SYMBOL "rec_kernel_deltanet_forward_groups_gpu"
+enum { DELTANET_FORWARD_GROUPS_THREADS = 256, DELTANET_FORWARD_GROUPS_SHARED_BYTES = 133248, DELTANET_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct deltanet_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} deltanet_forward_groups_parameter;
+_Static_assert(sizeof(deltanet_forward_groups_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltanet_forward_groups_items(const deltanet_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltanet_forward_groups_scratch_bytes(const deltanet_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_forward_groups_ends_numbers(const deltanet_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltanet_states_groups ---- */
+
+#define DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_deltanet_states_groups_gpu"
+enum { DELTANET_STATES_GROUPS_THREADS = 256, DELTANET_STATES_GROUPS_SHARED_BYTES = 107648, DELTANET_STATES_GROUPS_CHUNK = 128 };
+typedef struct deltanet_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} deltanet_states_groups_parameter;
+_Static_assert(sizeof(deltanet_states_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltanet_states_groups_items(const deltanet_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltanet_states_groups_scratch_bytes(const deltanet_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_states_groups_ends_numbers(const deltanet_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltanet_backward_groups ---- */
+
+#define DELTANET_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltanet_backward_groups_gpu"
+enum { DELTANET_BACKWARD_GROUPS_THREADS = 256, DELTANET_BACKWARD_GROUPS_SHARED_BYTES = 232448, DELTANET_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct deltanet_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_rate;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} deltanet_backward_groups_parameter;
+_Static_assert(sizeof(deltanet_backward_groups_parameter) == 480, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltanet_backward_groups_items(const deltanet_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltanet_backward_groups_scratch_bytes(const deltanet_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 32832;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_backward_groups_ends_numbers(const deltanet_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltanet_part_groups ---- */
+
+#define DELTANET_PART_GROUPS_SYMBOL "rec_kernel_deltanet_states_groups_gpu"
+enum { DELTANET_PART_GROUPS_THREADS = 256, DELTANET_PART_GROUPS_SHARED_BYTES = 107648, DELTANET_PART_GROUPS_CHUNK = 128 };
+typedef struct deltanet_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} deltanet_part_groups_parameter;
+_Static_assert(sizeof(deltanet_part_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltanet_part_groups_items(const deltanet_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltanet_part_groups_scratch_bytes(const deltanet_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_part_groups_ends_numbers(const deltanet_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltanet_part_backward_groups ---- */
+
+#define DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltanet_part_backward_groups_gpu"
+enum { DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 158720 };
+typedef struct deltanet_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} deltanet_part_backward_groups_parameter;
+_Static_assert(sizeof(deltanet_part_backward_groups_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltanet_part_backward_groups_items(const deltanet_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltanet_part_backward_groups_scratch_bytes(const deltanet_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltanet_part_backward_groups_ends_numbers(const deltanet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }

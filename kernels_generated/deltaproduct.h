@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_DELTAPRODUCT_H
 #define REC_GPU_DELTAPRODUCT_H
 
@@ -306,11 +306,83 @@ static inline int64_t deltaproduct_part_backward_ends_numbers(const deltaproduct
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
-/* ---- deltaproduct_backward_large ---- */
+/* ---- deltaproduct_forward_groups ---- */
 
-#define DELTAPRODUCT_BACKWARD_LARGE_SYMBOL "rec_kernel_deltaproduct_backward_large_gpu"
-enum { DELTAPRODUCT_BACKWARD_LARGE_THREADS = 256, DELTAPRODUCT_BACKWARD_LARGE_SHARED_BYTES = 130048, DELTAPRODUCT_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct deltaproduct_backward_large_parameter {
+#define DELTAPRODUCT_FORWARD_GROUPS_SYMBOL "rec_kernel_deltaproduct_forward_groups_gpu"
+enum { DELTAPRODUCT_FORWARD_GROUPS_THREADS = 256, DELTAPRODUCT_FORWARD_GROUPS_SHARED_BYTES = 69888, DELTAPRODUCT_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct deltaproduct_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t M;  /* 2 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,M,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} deltaproduct_forward_groups_parameter;
+_Static_assert(sizeof(deltaproduct_forward_groups_parameter) == 456, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltaproduct_forward_groups_items(const deltaproduct_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltaproduct_forward_groups_scratch_bytes(const deltaproduct_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_forward_groups_ends_numbers(const deltaproduct_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltaproduct_states_groups ---- */
+
+#define DELTAPRODUCT_STATES_GROUPS_SYMBOL "rec_kernel_deltaproduct_states_groups_gpu"
+enum { DELTAPRODUCT_STATES_GROUPS_THREADS = 256, DELTAPRODUCT_STATES_GROUPS_SHARED_BYTES = 61696, DELTAPRODUCT_STATES_GROUPS_CHUNK = 128 };
+typedef struct deltaproduct_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t M;  /* 2 */
+  rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,M,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} deltaproduct_states_groups_parameter;
+_Static_assert(sizeof(deltaproduct_states_groups_parameter) == 392, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltaproduct_states_groups_items(const deltaproduct_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltaproduct_states_groups_scratch_bytes(const deltaproduct_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_states_groups_ends_numbers(const deltaproduct_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltaproduct_backward_groups ---- */
+
+#define DELTAPRODUCT_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltaproduct_backward_groups_gpu"
+enum { DELTAPRODUCT_BACKWARD_GROUPS_THREADS = 256, DELTAPRODUCT_BACKWARD_GROUPS_SHARED_BYTES = 134144, DELTAPRODUCT_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct deltaproduct_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -333,31 +405,100 @@ typedef struct deltaproduct_backward_large_parameter {
   rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
   rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-} deltaproduct_backward_large_parameter;
-_Static_assert(sizeof(deltaproduct_backward_large_parameter) == 680, "as the kernel reads it");
+} deltaproduct_backward_groups_parameter;
+_Static_assert(sizeof(deltaproduct_backward_groups_parameter) == 680, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t deltaproduct_backward_large_items(const deltaproduct_backward_large_parameter *parameter) {
+static inline int64_t deltaproduct_backward_groups_items(const deltaproduct_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t deltaproduct_backward_large_scratch_bytes(const deltaproduct_backward_large_parameter *parameter) {
+static inline int64_t deltaproduct_backward_groups_scratch_bytes(const deltaproduct_backward_groups_parameter *parameter) {
   (void)parameter;
   return 131136;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t deltaproduct_backward_large_ends_numbers(const deltaproduct_backward_large_parameter *parameter) {
+static inline int64_t deltaproduct_backward_groups_ends_numbers(const deltaproduct_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
-static inline int64_t deltaproduct_backward_large_copies_d_A_log(const deltaproduct_backward_large_parameter *parameter) {
+static inline int64_t deltaproduct_backward_groups_copies_d_A_log(const deltaproduct_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_dt_bias for rec_gpu_sum to add up. */
-static inline int64_t deltaproduct_backward_large_copies_d_dt_bias(const deltaproduct_backward_large_parameter *parameter) {
+static inline int64_t deltaproduct_backward_groups_copies_d_dt_bias(const deltaproduct_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- deltaproduct_part_groups ---- */
+
+#define DELTAPRODUCT_PART_GROUPS_SYMBOL "rec_kernel_deltaproduct_states_groups_gpu"
+enum { DELTAPRODUCT_PART_GROUPS_THREADS = 256, DELTAPRODUCT_PART_GROUPS_SHARED_BYTES = 61696, DELTAPRODUCT_PART_GROUPS_CHUNK = 128 };
+typedef struct deltaproduct_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t M;  /* 2 */
+  rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,M,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} deltaproduct_part_groups_parameter;
+_Static_assert(sizeof(deltaproduct_part_groups_parameter) == 392, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltaproduct_part_groups_items(const deltaproduct_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltaproduct_part_groups_scratch_bytes(const deltaproduct_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_part_groups_ends_numbers(const deltaproduct_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- deltaproduct_part_backward_groups ---- */
+
+#define DELTAPRODUCT_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltaproduct_part_backward_groups_gpu"
+enum { DELTAPRODUCT_PART_BACKWARD_GROUPS_THREADS = 256, DELTAPRODUCT_PART_BACKWARD_GROUPS_SHARED_BYTES = 71680 };
+typedef struct deltaproduct_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t M;  /* 2 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} deltaproduct_part_backward_groups_parameter;
+_Static_assert(sizeof(deltaproduct_part_backward_groups_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t deltaproduct_part_backward_groups_items(const deltaproduct_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t deltaproduct_part_backward_groups_scratch_bytes(const deltaproduct_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t deltaproduct_part_backward_groups_ends_numbers(const deltaproduct_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Launches the forward kernel of retnet.sm_80.ptx through the Driver API and compares it with a loop.
+/* Launches the forward kernel of retnet.sm_80.ptx, or of retnet.sm_90a.ptx, through the Driver API and compares it with a loop.
  *
  *   cc -O2 kernels_generated/example.c -I/usr/local/cuda/include -lcuda -lm -o example && ./example kernels_generated/retnet.sm_80.ptx
  */
@@ -62,7 +62,8 @@ static rec_gpu_slot slot(CUdeviceptr memory, int numbers) {
 static uint16_t q[ENTRIES][TIME][H][K], k[ENTRIES][TIME][H][K], v[ENTRIES][TIME][H][V],
     y[ENTRIES][TIME][H][V];
 
-static void launch(CUfunction function, CUdeviceptr at_y) {
+/* `groups`: the form of sm_90a, whose parameter is the same. */
+static void launch(CUfunction function, CUdeviceptr at_y, int groups) {
   retnet_forward_parameter parameter = {
       .frame = {.entries = ENTRIES, .time = TIME, .parts = 1, .part_steps = TIME},
       .H = H,
@@ -74,6 +75,9 @@ static void launch(CUfunction function, CUdeviceptr at_y) {
       .y = slot(at_y, V)}; /* h0_S absent: from zero; hT_S absent: not wanted */
   int64_t blocks = retnet_forward_items(&parameter),
           scratch = retnet_forward_scratch_bytes(&parameter);
+  unsigned shared = groups ? RETNET_FORWARD_GROUPS_SHARED_BYTES : RETNET_FORWARD_SHARED_BYTES;
+  unsigned threads = groups ? RETNET_FORWARD_GROUPS_THREADS : RETNET_FORWARD_THREADS;
+  if (groups) scratch = retnet_forward_groups_scratch_bytes((const void *)&parameter);
   parameter.frame.blocks = blocks;
   if (scratch) {
     CUdeviceptr memory;
@@ -82,10 +86,9 @@ static void launch(CUfunction function, CUdeviceptr at_y) {
     parameter.frame.scratch = (void *)(uintptr_t)memory;
     parameter.frame.scratch_stride = scratch;
   }
-  CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                           RETNET_FORWARD_SHARED_BYTES));
-  CHECK(cuLaunchKernel(function, (unsigned)blocks, 1, 1, RETNET_FORWARD_THREADS, 1, 1,
-                       RETNET_FORWARD_SHARED_BYTES, NULL, (void *[]){&parameter}, NULL));
+  CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared));
+  CHECK(cuLaunchKernel(function, (unsigned)blocks, 1, 1, threads, 1, 1, shared, NULL,
+                       (void *[]){&parameter}, NULL));
   CHECK(cuCtxSynchronize());
 }
 
@@ -124,9 +127,10 @@ int main(int count, char **arguments) {
   CHECK(cuDevicePrimaryCtxRetain(&context, device));
   CHECK(cuCtxPushCurrent(context));
   CHECK(cuModuleLoadDataEx(&module, code, 0, NULL, NULL));
-  CHECK(cuModuleGetFunction(&function, module, RETNET_FORWARD_SYMBOL));
+  int groups = cuModuleGetFunction(&function, module, RETNET_FORWARD_SYMBOL) != CUDA_SUCCESS;
+  if (groups) CHECK(cuModuleGetFunction(&function, module, RETNET_FORWARD_GROUPS_SYMBOL));
   CHECK(cuMemAlloc(&at_y, sizeof y));
-  launch(function, at_y);
+  launch(function, at_y, groups);
   CHECK(cuMemcpyDtoH(y, at_y, sizeof y));
   for (int entry = 0; entry < ENTRIES; entry++)
     for (int head = 0; head < H; head++) error = fmax(error, error_of_head(entry, head));

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_GATED_DELTANET_H
 #define REC_GPU_GATED_DELTANET_H
 
@@ -295,6 +296,196 @@ static inline int64_t gated_deltanet_part_backward_scratch_bytes(const gated_del
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_backward_ends_numbers(const gated_deltanet_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- gated_deltanet_forward_groups ---- */
+
+#define GATED_DELTANET_FORWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_forward_groups_gpu"
+enum { GATED_DELTANET_FORWARD_GROUPS_THREADS = 256, GATED_DELTANET_FORWARD_GROUPS_SHARED_BYTES = 38144, GATED_DELTANET_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct gated_deltanet_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gated_deltanet_forward_groups_parameter;
+_Static_assert(sizeof(gated_deltanet_forward_groups_parameter) == 448, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gated_deltanet_forward_groups_items(const gated_deltanet_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gated_deltanet_forward_groups_scratch_bytes(const gated_deltanet_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_forward_groups_ends_numbers(const gated_deltanet_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- gated_deltanet_states_groups ---- */
+
+#define GATED_DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_gated_deltanet_states_groups_gpu"
+enum { GATED_DELTANET_STATES_GROUPS_THREADS = 256, GATED_DELTANET_STATES_GROUPS_SHARED_BYTES = 28928, GATED_DELTANET_STATES_GROUPS_CHUNK = 128 };
+typedef struct gated_deltanet_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gated_deltanet_states_groups_parameter;
+_Static_assert(sizeof(gated_deltanet_states_groups_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gated_deltanet_states_groups_items(const gated_deltanet_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gated_deltanet_states_groups_scratch_bytes(const gated_deltanet_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_states_groups_ends_numbers(const gated_deltanet_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- gated_deltanet_backward_groups ---- */
+
+#define GATED_DELTANET_BACKWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_backward_groups_gpu"
+enum { GATED_DELTANET_BACKWARD_GROUPS_THREADS = 256, GATED_DELTANET_BACKWARD_GROUPS_SHARED_BYTES = 80896, GATED_DELTANET_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct gated_deltanet_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_rate;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
+  rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} gated_deltanet_backward_groups_parameter;
+_Static_assert(sizeof(gated_deltanet_backward_groups_parameter) == 672, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gated_deltanet_backward_groups_items(const gated_deltanet_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gated_deltanet_backward_groups_scratch_bytes(const gated_deltanet_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 131136;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_backward_groups_ends_numbers(const gated_deltanet_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+/* Copies of d_A_log for rec_gpu_sum to add up. */
+static inline int64_t gated_deltanet_backward_groups_copies_d_A_log(const gated_deltanet_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_dt_bias for rec_gpu_sum to add up. */
+static inline int64_t gated_deltanet_backward_groups_copies_d_dt_bias(const gated_deltanet_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- gated_deltanet_part_groups ---- */
+
+#define GATED_DELTANET_PART_GROUPS_SYMBOL "rec_kernel_gated_deltanet_states_groups_gpu"
+enum { GATED_DELTANET_PART_GROUPS_THREADS = 256, GATED_DELTANET_PART_GROUPS_SHARED_BYTES = 28928, GATED_DELTANET_PART_GROUPS_CHUNK = 128 };
+typedef struct gated_deltanet_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gated_deltanet_part_groups_parameter;
+_Static_assert(sizeof(gated_deltanet_part_groups_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gated_deltanet_part_groups_items(const gated_deltanet_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gated_deltanet_part_groups_scratch_bytes(const gated_deltanet_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_part_groups_ends_numbers(const gated_deltanet_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- gated_deltanet_part_backward_groups ---- */
+
+#define GATED_DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_part_backward_groups_gpu"
+enum { GATED_DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, GATED_DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 56320 };
+typedef struct gated_deltanet_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gated_deltanet_part_backward_groups_parameter;
+_Static_assert(sizeof(gated_deltanet_part_backward_groups_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gated_deltanet_part_backward_groups_items(const gated_deltanet_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gated_deltanet_part_backward_groups_scratch_bytes(const gated_deltanet_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gated_deltanet_part_backward_groups_ends_numbers(const gated_deltanet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }

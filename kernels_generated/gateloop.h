@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_GATELOOP_H
 #define REC_GPU_GATELOOP_H
 
@@ -275,11 +275,77 @@ static inline int64_t gateloop_part_backward_ends_numbers(const gateloop_part_ba
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
 }
 
-/* ---- gateloop_backward_large ---- */
+/* ---- gateloop_forward_groups ---- */
 
-#define GATELOOP_BACKWARD_LARGE_SYMBOL "rec_kernel_gateloop_backward_large_gpu"
-enum { GATELOOP_BACKWARD_LARGE_THREADS = 256, GATELOOP_BACKWARD_LARGE_SHARED_BYTES = 193536, GATELOOP_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct gateloop_backward_large_parameter {
+#define GATELOOP_FORWARD_GROUPS_SYMBOL "rec_kernel_gateloop_forward_groups_gpu"
+enum { GATELOOP_FORWARD_GROUPS_THREADS = 256, GATELOOP_FORWARD_GROUPS_SHARED_BYTES = 93184, GATELOOP_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct gateloop_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+} gateloop_forward_groups_parameter;
+_Static_assert(sizeof(gateloop_forward_groups_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gateloop_forward_groups_items(const gateloop_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gateloop_forward_groups_scratch_bytes(const gateloop_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_forward_groups_ends_numbers(const gateloop_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+}
+
+/* ---- gateloop_states_groups ---- */
+
+#define GATELOOP_STATES_GROUPS_SYMBOL "rec_kernel_gateloop_states_groups_gpu"
+enum { GATELOOP_STATES_GROUPS_THREADS = 256, GATELOOP_STATES_GROUPS_SHARED_BYTES = 71680, GATELOOP_STATES_GROUPS_CHUNK = 128 };
+typedef struct gateloop_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+} gateloop_states_groups_parameter;
+_Static_assert(sizeof(gateloop_states_groups_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gateloop_states_groups_items(const gateloop_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gateloop_states_groups_scratch_bytes(const gateloop_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_states_groups_ends_numbers(const gateloop_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+}
+
+/* ---- gateloop_backward_groups ---- */
+
+#define GATELOOP_BACKWARD_GROUPS_SYMBOL "rec_kernel_gateloop_backward_groups_gpu"
+enum { GATELOOP_BACKWARD_GROUPS_THREADS = 256, GATELOOP_BACKWARD_GROUPS_SHARED_BYTES = 195584, GATELOOP_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct gateloop_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -297,19 +363,81 @@ typedef struct gateloop_backward_large_parameter {
   rec_gpu_slot d_magnitude;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_phase;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V,2], f32: written */
-} gateloop_backward_large_parameter;
-_Static_assert(sizeof(gateloop_backward_large_parameter) == 544, "as the kernel reads it");
+} gateloop_backward_groups_parameter;
+_Static_assert(sizeof(gateloop_backward_groups_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gateloop_backward_large_items(const gateloop_backward_large_parameter *parameter) {
+static inline int64_t gateloop_backward_groups_items(const gateloop_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gateloop_backward_large_scratch_bytes(const gateloop_backward_large_parameter *parameter) {
+static inline int64_t gateloop_backward_groups_scratch_bytes(const gateloop_backward_groups_parameter *parameter) {
   (void)parameter;
   return 262208;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t gateloop_backward_large_ends_numbers(const gateloop_backward_large_parameter *parameter) {
+static inline int64_t gateloop_backward_groups_ends_numbers(const gateloop_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+}
+
+/* ---- gateloop_part_groups ---- */
+
+#define GATELOOP_PART_GROUPS_SYMBOL "rec_kernel_gateloop_states_groups_gpu"
+enum { GATELOOP_PART_GROUPS_THREADS = 256, GATELOOP_PART_GROUPS_SHARED_BYTES = 71680, GATELOOP_PART_GROUPS_CHUNK = 128 };
+typedef struct gateloop_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+} gateloop_part_groups_parameter;
+_Static_assert(sizeof(gateloop_part_groups_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gateloop_part_groups_items(const gateloop_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gateloop_part_groups_scratch_bytes(const gateloop_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_part_groups_ends_numbers(const gateloop_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+}
+
+/* ---- gateloop_part_backward_groups ---- */
+
+#define GATELOOP_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gateloop_part_backward_groups_gpu"
+enum { GATELOOP_PART_BACKWARD_GROUPS_THREADS = 256, GATELOOP_PART_BACKWARD_GROUPS_SHARED_BYTES = 73728 };
+typedef struct gateloop_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gateloop_part_backward_groups_parameter;
+_Static_assert(sizeof(gateloop_part_backward_groups_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gateloop_part_backward_groups_items(const gateloop_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gateloop_part_backward_groups_scratch_bytes(const gateloop_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t gateloop_part_backward_groups_ends_numbers(const gateloop_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
 }

@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_GLA_H
 #define REC_GPU_GLA_H
 
@@ -268,11 +268,11 @@ static inline int64_t gla_part_backward_ends_numbers(const gla_part_backward_par
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- gla_forward_large ---- */
+/* ---- gla_forward_groups ---- */
 
-#define GLA_FORWARD_LARGE_SYMBOL "rec_kernel_gla_forward_large_gpu"
-enum { GLA_FORWARD_LARGE_THREADS = 256, GLA_FORWARD_LARGE_SHARED_BYTES = 96896, GLA_FORWARD_LARGE_CHUNK = 128 };
-typedef struct gla_forward_large_parameter {
+#define GLA_FORWARD_GROUPS_SYMBOL "rec_kernel_gla_forward_groups_gpu"
+enum { GLA_FORWARD_GROUPS_THREADS = 256, GLA_FORWARD_GROUPS_SHARED_BYTES = 98304, GLA_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct gla_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -284,28 +284,28 @@ typedef struct gla_forward_large_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-} gla_forward_large_parameter;
-_Static_assert(sizeof(gla_forward_large_parameter) == 352, "as the kernel reads it");
+} gla_forward_groups_parameter;
+_Static_assert(sizeof(gla_forward_groups_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_forward_large_items(const gla_forward_large_parameter *parameter) {
+static inline int64_t gla_forward_groups_items(const gla_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_forward_large_scratch_bytes(const gla_forward_large_parameter *parameter) {
+static inline int64_t gla_forward_groups_scratch_bytes(const gla_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t gla_forward_large_ends_numbers(const gla_forward_large_parameter *parameter) {
+static inline int64_t gla_forward_groups_ends_numbers(const gla_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- gla_states_large ---- */
+/* ---- gla_states_groups ---- */
 
-#define GLA_STATES_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
-enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 49792, GLA_STATES_LARGE_CHUNK = 128 };
-typedef struct gla_states_large_parameter {
+#define GLA_STATES_GROUPS_SYMBOL "rec_kernel_gla_states_groups_gpu"
+enum { GLA_STATES_GROUPS_THREADS = 256, GLA_STATES_GROUPS_SHARED_BYTES = 51200, GLA_STATES_GROUPS_CHUNK = 128 };
+typedef struct gla_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -315,28 +315,28 @@ typedef struct gla_states_large_parameter {
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-} gla_states_large_parameter;
-_Static_assert(sizeof(gla_states_large_parameter) == 288, "as the kernel reads it");
+} gla_states_groups_parameter;
+_Static_assert(sizeof(gla_states_groups_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_states_large_items(const gla_states_large_parameter *parameter) {
+static inline int64_t gla_states_groups_items(const gla_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_states_large_scratch_bytes(const gla_states_large_parameter *parameter) {
+static inline int64_t gla_states_groups_scratch_bytes(const gla_states_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t gla_states_large_ends_numbers(const gla_states_large_parameter *parameter) {
+static inline int64_t gla_states_groups_ends_numbers(const gla_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- gla_backward_large ---- */
+/* ---- gla_backward_groups ---- */
 
-#define GLA_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_backward_large_gpu"
-enum { GLA_BACKWARD_LARGE_THREADS = 256, GLA_BACKWARD_LARGE_SHARED_BYTES = 231296, GLA_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct gla_backward_large_parameter {
+#define GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_backward_groups_gpu"
+enum { GLA_BACKWARD_GROUPS_THREADS = 256, GLA_BACKWARD_GROUPS_SHARED_BYTES = 232448, GLA_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct gla_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -352,28 +352,28 @@ typedef struct gla_backward_large_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-} gla_backward_large_parameter;
-_Static_assert(sizeof(gla_backward_large_parameter) == 480, "as the kernel reads it");
+} gla_backward_groups_parameter;
+_Static_assert(sizeof(gla_backward_groups_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_backward_large_items(const gla_backward_large_parameter *parameter) {
+static inline int64_t gla_backward_groups_items(const gla_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_backward_large_scratch_bytes(const gla_backward_large_parameter *parameter) {
+static inline int64_t gla_backward_groups_scratch_bytes(const gla_backward_groups_parameter *parameter) {
   (void)parameter;
   return 131136;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t gla_backward_large_ends_numbers(const gla_backward_large_parameter *parameter) {
+static inline int64_t gla_backward_groups_ends_numbers(const gla_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- gla_part_large ---- */
+/* ---- gla_part_groups ---- */
 
-#define GLA_PART_LARGE_SYMBOL "rec_kernel_gla_states_large_gpu"
-enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 49792, GLA_PART_LARGE_CHUNK = 128 };
-typedef struct gla_part_large_parameter {
+#define GLA_PART_GROUPS_SYMBOL "rec_kernel_gla_states_groups_gpu"
+enum { GLA_PART_GROUPS_THREADS = 256, GLA_PART_GROUPS_SHARED_BYTES = 51200, GLA_PART_GROUPS_CHUNK = 128 };
+typedef struct gla_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -383,28 +383,28 @@ typedef struct gla_part_large_parameter {
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-} gla_part_large_parameter;
-_Static_assert(sizeof(gla_part_large_parameter) == 288, "as the kernel reads it");
+} gla_part_groups_parameter;
+_Static_assert(sizeof(gla_part_groups_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_part_large_items(const gla_part_large_parameter *parameter) {
+static inline int64_t gla_part_groups_items(const gla_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_part_large_scratch_bytes(const gla_part_large_parameter *parameter) {
+static inline int64_t gla_part_groups_scratch_bytes(const gla_part_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t gla_part_large_ends_numbers(const gla_part_large_parameter *parameter) {
+static inline int64_t gla_part_groups_ends_numbers(const gla_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- gla_part_backward_large ---- */
+/* ---- gla_part_backward_groups ---- */
 
-#define GLA_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_part_backward_large_gpu"
-enum { GLA_PART_BACKWARD_LARGE_THREADS = 256, GLA_PART_BACKWARD_LARGE_SHARED_BYTES = 86656 };
-typedef struct gla_part_backward_large_parameter {
+#define GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_part_backward_groups_gpu"
+enum { GLA_PART_BACKWARD_GROUPS_THREADS = 256, GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 88064 };
+typedef struct gla_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -412,19 +412,19 @@ typedef struct gla_part_backward_large_parameter {
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-} gla_part_backward_large_parameter;
-_Static_assert(sizeof(gla_part_backward_large_parameter) == 224, "as the kernel reads it");
+} gla_part_backward_groups_parameter;
+_Static_assert(sizeof(gla_part_backward_groups_parameter) == 224, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t gla_part_backward_large_items(const gla_part_backward_large_parameter *parameter) {
+static inline int64_t gla_part_backward_groups_items(const gla_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t gla_part_backward_large_scratch_bytes(const gla_part_backward_large_parameter *parameter) {
+static inline int64_t gla_part_backward_groups_scratch_bytes(const gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t gla_part_backward_large_ends_numbers(const gla_part_backward_large_parameter *parameter) {
+static inline int64_t gla_part_backward_groups_ends_numbers(const gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }

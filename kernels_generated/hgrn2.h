@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_HGRN2_H
 #define REC_GPU_HGRN2_H
 
@@ -274,11 +274,11 @@ static inline int64_t hgrn2_part_backward_ends_numbers(const hgrn2_part_backward
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- hgrn2_forward_large ---- */
+/* ---- hgrn2_forward_groups ---- */
 
-#define HGRN2_FORWARD_LARGE_SYMBOL "rec_kernel_hgrn2_forward_large_gpu"
-enum { HGRN2_FORWARD_LARGE_THREADS = 256, HGRN2_FORWARD_LARGE_SHARED_BYTES = 78720, HGRN2_FORWARD_LARGE_CHUNK = 128 };
-typedef struct hgrn2_forward_large_parameter {
+#define HGRN2_FORWARD_GROUPS_SYMBOL "rec_kernel_hgrn2_forward_groups_gpu"
+enum { HGRN2_FORWARD_GROUPS_THREADS = 256, HGRN2_FORWARD_GROUPS_SHARED_BYTES = 79872, HGRN2_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct hgrn2_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -290,28 +290,28 @@ typedef struct hgrn2_forward_large_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-} hgrn2_forward_large_parameter;
-_Static_assert(sizeof(hgrn2_forward_large_parameter) == 352, "as the kernel reads it");
+} hgrn2_forward_groups_parameter;
+_Static_assert(sizeof(hgrn2_forward_groups_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t hgrn2_forward_large_items(const hgrn2_forward_large_parameter *parameter) {
+static inline int64_t hgrn2_forward_groups_items(const hgrn2_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t hgrn2_forward_large_scratch_bytes(const hgrn2_forward_large_parameter *parameter) {
+static inline int64_t hgrn2_forward_groups_scratch_bytes(const hgrn2_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t hgrn2_forward_large_ends_numbers(const hgrn2_forward_large_parameter *parameter) {
+static inline int64_t hgrn2_forward_groups_ends_numbers(const hgrn2_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- hgrn2_states_large ---- */
+/* ---- hgrn2_states_groups ---- */
 
-#define HGRN2_STATES_LARGE_SYMBOL "rec_kernel_hgrn2_states_large_gpu"
-enum { HGRN2_STATES_LARGE_THREADS = 256, HGRN2_STATES_LARGE_SHARED_BYTES = 40704, HGRN2_STATES_LARGE_CHUNK = 128 };
-typedef struct hgrn2_states_large_parameter {
+#define HGRN2_STATES_GROUPS_SYMBOL "rec_kernel_hgrn2_states_groups_gpu"
+enum { HGRN2_STATES_GROUPS_THREADS = 256, HGRN2_STATES_GROUPS_SHARED_BYTES = 41984, HGRN2_STATES_GROUPS_CHUNK = 128 };
+typedef struct hgrn2_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -321,28 +321,28 @@ typedef struct hgrn2_states_large_parameter {
   rec_gpu_slot bound;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-} hgrn2_states_large_parameter;
-_Static_assert(sizeof(hgrn2_states_large_parameter) == 288, "as the kernel reads it");
+} hgrn2_states_groups_parameter;
+_Static_assert(sizeof(hgrn2_states_groups_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t hgrn2_states_large_items(const hgrn2_states_large_parameter *parameter) {
+static inline int64_t hgrn2_states_groups_items(const hgrn2_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t hgrn2_states_large_scratch_bytes(const hgrn2_states_large_parameter *parameter) {
+static inline int64_t hgrn2_states_groups_scratch_bytes(const hgrn2_states_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t hgrn2_states_large_ends_numbers(const hgrn2_states_large_parameter *parameter) {
+static inline int64_t hgrn2_states_groups_ends_numbers(const hgrn2_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- hgrn2_backward_large ---- */
+/* ---- hgrn2_backward_groups ---- */
 
-#define HGRN2_BACKWARD_LARGE_SYMBOL "rec_kernel_hgrn2_backward_large_gpu"
-enum { HGRN2_BACKWARD_LARGE_THREADS = 256, HGRN2_BACKWARD_LARGE_SHARED_BYTES = 231552, HGRN2_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct hgrn2_backward_large_parameter {
+#define HGRN2_BACKWARD_GROUPS_SYMBOL "rec_kernel_hgrn2_backward_groups_gpu"
+enum { HGRN2_BACKWARD_GROUPS_THREADS = 256, HGRN2_BACKWARD_GROUPS_SHARED_BYTES = 230400, HGRN2_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct hgrn2_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -358,33 +358,33 @@ typedef struct hgrn2_backward_large_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_bound;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-} hgrn2_backward_large_parameter;
-_Static_assert(sizeof(hgrn2_backward_large_parameter) == 480, "as the kernel reads it");
+} hgrn2_backward_groups_parameter;
+_Static_assert(sizeof(hgrn2_backward_groups_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t hgrn2_backward_large_items(const hgrn2_backward_large_parameter *parameter) {
+static inline int64_t hgrn2_backward_groups_items(const hgrn2_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t hgrn2_backward_large_scratch_bytes(const hgrn2_backward_large_parameter *parameter) {
+static inline int64_t hgrn2_backward_groups_scratch_bytes(const hgrn2_backward_groups_parameter *parameter) {
   (void)parameter;
   return 65600;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t hgrn2_backward_large_ends_numbers(const hgrn2_backward_large_parameter *parameter) {
+static inline int64_t hgrn2_backward_groups_ends_numbers(const hgrn2_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 /* Copies of d_bound for rec_gpu_sum to add up. */
-static inline int64_t hgrn2_backward_large_copies_d_bound(const hgrn2_backward_large_parameter *parameter) {
+static inline int64_t hgrn2_backward_groups_copies_d_bound(const hgrn2_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 
-/* ---- hgrn2_part_large ---- */
+/* ---- hgrn2_part_groups ---- */
 
-#define HGRN2_PART_LARGE_SYMBOL "rec_kernel_hgrn2_states_large_gpu"
-enum { HGRN2_PART_LARGE_THREADS = 256, HGRN2_PART_LARGE_SHARED_BYTES = 40704, HGRN2_PART_LARGE_CHUNK = 128 };
-typedef struct hgrn2_part_large_parameter {
+#define HGRN2_PART_GROUPS_SYMBOL "rec_kernel_hgrn2_states_groups_gpu"
+enum { HGRN2_PART_GROUPS_THREADS = 256, HGRN2_PART_GROUPS_SHARED_BYTES = 41984, HGRN2_PART_GROUPS_CHUNK = 128 };
+typedef struct hgrn2_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -394,28 +394,28 @@ typedef struct hgrn2_part_large_parameter {
   rec_gpu_slot bound;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-} hgrn2_part_large_parameter;
-_Static_assert(sizeof(hgrn2_part_large_parameter) == 288, "as the kernel reads it");
+} hgrn2_part_groups_parameter;
+_Static_assert(sizeof(hgrn2_part_groups_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t hgrn2_part_large_items(const hgrn2_part_large_parameter *parameter) {
+static inline int64_t hgrn2_part_groups_items(const hgrn2_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t hgrn2_part_large_scratch_bytes(const hgrn2_part_large_parameter *parameter) {
+static inline int64_t hgrn2_part_groups_scratch_bytes(const hgrn2_part_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t hgrn2_part_large_ends_numbers(const hgrn2_part_large_parameter *parameter) {
+static inline int64_t hgrn2_part_groups_ends_numbers(const hgrn2_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }
 
-/* ---- hgrn2_part_backward_large ---- */
+/* ---- hgrn2_part_backward_groups ---- */
 
-#define HGRN2_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_hgrn2_part_backward_large_gpu"
-enum { HGRN2_PART_BACKWARD_LARGE_THREADS = 256, HGRN2_PART_BACKWARD_LARGE_SHARED_BYTES = 64256 };
-typedef struct hgrn2_part_backward_large_parameter {
+#define HGRN2_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_hgrn2_part_backward_groups_gpu"
+enum { HGRN2_PART_BACKWARD_GROUPS_THREADS = 256, HGRN2_PART_BACKWARD_GROUPS_SHARED_BYTES = 65536 };
+typedef struct hgrn2_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -424,19 +424,19 @@ typedef struct hgrn2_part_backward_large_parameter {
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot bound;  /* [H,K], f32 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-} hgrn2_part_backward_large_parameter;
-_Static_assert(sizeof(hgrn2_part_backward_large_parameter) == 256, "as the kernel reads it");
+} hgrn2_part_backward_groups_parameter;
+_Static_assert(sizeof(hgrn2_part_backward_groups_parameter) == 256, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t hgrn2_part_backward_large_items(const hgrn2_part_backward_large_parameter *parameter) {
+static inline int64_t hgrn2_part_backward_groups_items(const hgrn2_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t hgrn2_part_backward_large_scratch_bytes(const hgrn2_part_backward_large_parameter *parameter) {
+static inline int64_t hgrn2_part_backward_groups_scratch_bytes(const hgrn2_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t hgrn2_part_backward_large_ends_numbers(const hgrn2_part_backward_large_parameter *parameter) {
+static inline int64_t hgrn2_part_backward_groups_ends_numbers(const hgrn2_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }

@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_KDA_H
 #define REC_GPU_KDA_H
 
@@ -300,11 +300,81 @@ static inline int64_t kda_part_backward_ends_numbers(const kda_part_backward_par
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
-/* ---- kda_backward_large ---- */
+/* ---- kda_forward_groups ---- */
 
-#define KDA_BACKWARD_LARGE_SYMBOL "rec_kernel_kda_backward_large_gpu"
-enum { KDA_BACKWARD_LARGE_THREADS = 256, KDA_BACKWARD_LARGE_SHARED_BYTES = 156544, KDA_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct kda_backward_large_parameter {
+#define KDA_FORWARD_GROUPS_SYMBOL "rec_kernel_kda_forward_groups_gpu"
+enum { KDA_FORWARD_GROUPS_THREADS = 256, KDA_FORWARD_GROUPS_SHARED_BYTES = 57344, KDA_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct kda_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} kda_forward_groups_parameter;
+_Static_assert(sizeof(kda_forward_groups_parameter) == 448, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t kda_forward_groups_items(const kda_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t kda_forward_groups_scratch_bytes(const kda_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_forward_groups_ends_numbers(const kda_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- kda_states_groups ---- */
+
+#define KDA_STATES_GROUPS_SYMBOL "rec_kernel_kda_states_groups_gpu"
+enum { KDA_STATES_GROUPS_THREADS = 256, KDA_STATES_GROUPS_SHARED_BYTES = 49152, KDA_STATES_GROUPS_CHUNK = 128 };
+typedef struct kda_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} kda_states_groups_parameter;
+_Static_assert(sizeof(kda_states_groups_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t kda_states_groups_items(const kda_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t kda_states_groups_scratch_bytes(const kda_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_states_groups_ends_numbers(const kda_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- kda_backward_groups ---- */
+
+#define KDA_BACKWARD_GROUPS_SYMBOL "rec_kernel_kda_backward_groups_gpu"
+enum { KDA_BACKWARD_GROUPS_THREADS = 256, KDA_BACKWARD_GROUPS_SHARED_BYTES = 160768, KDA_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct kda_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -326,31 +396,98 @@ typedef struct kda_backward_large_parameter {
   rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
   rec_gpu_slot d_dt_bias;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-} kda_backward_large_parameter;
-_Static_assert(sizeof(kda_backward_large_parameter) == 672, "as the kernel reads it");
+} kda_backward_groups_parameter;
+_Static_assert(sizeof(kda_backward_groups_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t kda_backward_large_items(const kda_backward_large_parameter *parameter) {
+static inline int64_t kda_backward_groups_items(const kda_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t kda_backward_large_scratch_bytes(const kda_backward_large_parameter *parameter) {
+static inline int64_t kda_backward_groups_scratch_bytes(const kda_backward_groups_parameter *parameter) {
   (void)parameter;
   return 131136;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t kda_backward_large_ends_numbers(const kda_backward_large_parameter *parameter) {
+static inline int64_t kda_backward_groups_ends_numbers(const kda_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
-static inline int64_t kda_backward_large_copies_d_A_log(const kda_backward_large_parameter *parameter) {
+static inline int64_t kda_backward_groups_copies_d_A_log(const kda_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_dt_bias for rec_gpu_sum to add up. */
-static inline int64_t kda_backward_large_copies_d_dt_bias(const kda_backward_large_parameter *parameter) {
+static inline int64_t kda_backward_groups_copies_d_dt_bias(const kda_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- kda_part_groups ---- */
+
+#define KDA_PART_GROUPS_SYMBOL "rec_kernel_kda_states_groups_gpu"
+enum { KDA_PART_GROUPS_THREADS = 256, KDA_PART_GROUPS_SHARED_BYTES = 49152, KDA_PART_GROUPS_CHUNK = 128 };
+typedef struct kda_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} kda_part_groups_parameter;
+_Static_assert(sizeof(kda_part_groups_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t kda_part_groups_items(const kda_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t kda_part_groups_scratch_bytes(const kda_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_part_groups_ends_numbers(const kda_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- kda_part_backward_groups ---- */
+
+#define KDA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_kda_part_backward_groups_gpu"
+enum { KDA_PART_BACKWARD_GROUPS_THREADS = 256, KDA_PART_BACKWARD_GROUPS_SHARED_BYTES = 68608 };
+typedef struct kda_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot A_log;  /* [H], f32 */
+  rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} kda_part_backward_groups_parameter;
+_Static_assert(sizeof(kda_part_backward_groups_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t kda_part_backward_groups_items(const kda_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t kda_part_backward_groups_scratch_bytes(const kda_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t kda_part_backward_groups_ends_numbers(const kda_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
 #endif

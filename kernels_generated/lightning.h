@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_LIGHTNING_H
 #define REC_GPU_LIGHTNING_H
 
@@ -283,6 +284,186 @@ static inline int64_t lightning_part_backward_scratch_bytes(const lightning_part
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_part_backward_ends_numbers(const lightning_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- lightning_forward_groups ---- */
+
+#define LIGHTNING_FORWARD_GROUPS_SYMBOL "rec_kernel_lightning_forward_groups_gpu"
+enum { LIGHTNING_FORWARD_GROUPS_THREADS = 256, LIGHTNING_FORWARD_GROUPS_SHARED_BYTES = 82944, LIGHTNING_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct lightning_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t I;  /* 1 */
+  int64_t L;  /* 24 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} lightning_forward_groups_parameter;
+_Static_assert(sizeof(lightning_forward_groups_parameter) == 336, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lightning_forward_groups_items(const lightning_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lightning_forward_groups_scratch_bytes(const lightning_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_forward_groups_ends_numbers(const lightning_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- lightning_states_groups ---- */
+
+#define LIGHTNING_STATES_GROUPS_SYMBOL "rec_kernel_lightning_states_groups_gpu"
+enum { LIGHTNING_STATES_GROUPS_THREADS = 256, LIGHTNING_STATES_GROUPS_SHARED_BYTES = 43008, LIGHTNING_STATES_GROUPS_CHUNK = 128 };
+typedef struct lightning_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t I;  /* 1 */
+  int64_t L;  /* 24 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} lightning_states_groups_parameter;
+_Static_assert(sizeof(lightning_states_groups_parameter) == 272, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lightning_states_groups_items(const lightning_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lightning_states_groups_scratch_bytes(const lightning_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_states_groups_ends_numbers(const lightning_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- lightning_backward_groups ---- */
+
+#define LIGHTNING_BACKWARD_GROUPS_SYMBOL "rec_kernel_lightning_backward_groups_gpu"
+enum { LIGHTNING_BACKWARD_GROUPS_THREADS = 256, LIGHTNING_BACKWARD_GROUPS_SHARED_BYTES = 149504, LIGHTNING_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct lightning_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t I;  /* 1 */
+  int64_t L;  /* 24 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], f32, in copies: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], f32, in copies: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} lightning_backward_groups_parameter;
+_Static_assert(sizeof(lightning_backward_groups_parameter) == 432, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lightning_backward_groups_items(const lightning_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lightning_backward_groups_scratch_bytes(const lightning_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 32832;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_backward_groups_ends_numbers(const lightning_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+/* Copies of d_q for rec_gpu_sum to add up. */
+static inline int64_t lightning_backward_groups_copies_d_q(const lightning_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->I * parameter->L;
+}
+/* Copies of d_k for rec_gpu_sum to add up. */
+static inline int64_t lightning_backward_groups_copies_d_k(const lightning_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->I * parameter->L;
+}
+/* Copies of d_v for rec_gpu_sum to add up. */
+static inline int64_t lightning_backward_groups_copies_d_v(const lightning_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->I * parameter->L;
+}
+
+/* ---- lightning_part_groups ---- */
+
+#define LIGHTNING_PART_GROUPS_SYMBOL "rec_kernel_lightning_states_groups_gpu"
+enum { LIGHTNING_PART_GROUPS_THREADS = 256, LIGHTNING_PART_GROUPS_SHARED_BYTES = 43008, LIGHTNING_PART_GROUPS_CHUNK = 128 };
+typedef struct lightning_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t I;  /* 1 */
+  int64_t L;  /* 24 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} lightning_part_groups_parameter;
+_Static_assert(sizeof(lightning_part_groups_parameter) == 272, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lightning_part_groups_items(const lightning_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lightning_part_groups_scratch_bytes(const lightning_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_part_groups_ends_numbers(const lightning_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- lightning_part_backward_groups ---- */
+
+#define LIGHTNING_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_lightning_part_backward_groups_gpu"
+enum { LIGHTNING_PART_BACKWARD_GROUPS_THREADS = 256, LIGHTNING_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
+typedef struct lightning_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  int64_t I;  /* 1 */
+  int64_t L;  /* 24 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} lightning_part_backward_groups_parameter;
+_Static_assert(sizeof(lightning_part_backward_groups_parameter) == 208, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lightning_part_backward_groups_items(const lightning_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lightning_part_backward_groups_scratch_bytes(const lightning_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t lightning_part_backward_groups_ends_numbers(const lightning_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
 }

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_LINEAR_ATTENTION_H
 #define REC_GPU_LINEAR_ATTENTION_H
 
@@ -260,6 +261,161 @@ static inline int64_t linear_attention_part_backward_ends_numbers(const linear_a
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
 }
 
+/* ---- linear_attention_forward_groups ---- */
+
+#define LINEAR_ATTENTION_FORWARD_GROUPS_SYMBOL "rec_kernel_linear_attention_forward_groups_gpu"
+enum { LINEAR_ATTENTION_FORWARD_GROUPS_THREADS = 256, LINEAR_ATTENTION_FORWARD_GROUPS_SHARED_BYTES = 66560, LINEAR_ATTENTION_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct linear_attention_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} linear_attention_forward_groups_parameter;
+_Static_assert(sizeof(linear_attention_forward_groups_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t linear_attention_forward_groups_items(const linear_attention_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t linear_attention_forward_groups_scratch_bytes(const linear_attention_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_forward_groups_ends_numbers(const linear_attention_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+}
+
+/* ---- linear_attention_states_groups ---- */
+
+#define LINEAR_ATTENTION_STATES_GROUPS_SYMBOL "rec_kernel_linear_attention_states_groups_gpu"
+enum { LINEAR_ATTENTION_STATES_GROUPS_THREADS = 256, LINEAR_ATTENTION_STATES_GROUPS_SHARED_BYTES = 34816, LINEAR_ATTENTION_STATES_GROUPS_CHUNK = 128 };
+typedef struct linear_attention_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} linear_attention_states_groups_parameter;
+_Static_assert(sizeof(linear_attention_states_groups_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t linear_attention_states_groups_items(const linear_attention_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t linear_attention_states_groups_scratch_bytes(const linear_attention_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_states_groups_ends_numbers(const linear_attention_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+}
+
+/* ---- linear_attention_backward_groups ---- */
+
+#define LINEAR_ATTENTION_BACKWARD_GROUPS_SYMBOL "rec_kernel_linear_attention_backward_groups_gpu"
+enum { LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 123904, LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct linear_attention_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} linear_attention_backward_groups_parameter;
+_Static_assert(sizeof(linear_attention_backward_groups_parameter) == 416, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t linear_attention_backward_groups_items(const linear_attention_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t linear_attention_backward_groups_scratch_bytes(const linear_attention_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 32832;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_backward_groups_ends_numbers(const linear_attention_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+}
+
+/* ---- linear_attention_part_groups ---- */
+
+#define LINEAR_ATTENTION_PART_GROUPS_SYMBOL "rec_kernel_linear_attention_states_groups_gpu"
+enum { LINEAR_ATTENTION_PART_GROUPS_THREADS = 256, LINEAR_ATTENTION_PART_GROUPS_SHARED_BYTES = 34816, LINEAR_ATTENTION_PART_GROUPS_CHUNK = 128 };
+typedef struct linear_attention_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} linear_attention_part_groups_parameter;
+_Static_assert(sizeof(linear_attention_part_groups_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t linear_attention_part_groups_items(const linear_attention_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t linear_attention_part_groups_scratch_bytes(const linear_attention_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_part_groups_ends_numbers(const linear_attention_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+}
+
+/* ---- linear_attention_part_backward_groups ---- */
+
+#define LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_linear_attention_part_backward_groups_gpu"
+enum { LINEAR_ATTENTION_PART_BACKWARD_GROUPS_THREADS = 256, LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SHARED_BYTES = 59392 };
+typedef struct linear_attention_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} linear_attention_part_backward_groups_parameter;
+_Static_assert(sizeof(linear_attention_part_backward_groups_parameter) == 192, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t linear_attention_part_backward_groups_items(const linear_attention_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t linear_attention_part_backward_groups_scratch_bytes(const linear_attention_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t linear_attention_part_backward_groups_ends_numbers(const linear_attention_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+}
+
 /* ---- normalized_linear_attention_forward ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_FORWARD_SYMBOL "rec_kernel_normalized_linear_attention_forward_gpu"
@@ -415,6 +571,136 @@ static inline int64_t normalized_linear_attention_part_scratch_bytes(const norma
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_ends_numbers(const normalized_linear_attention_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+}
+
+/* ---- normalized_linear_attention_forward_groups ---- */
+
+#define NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_forward_groups_gpu"
+enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_SHARED_BYTES = 100352, NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct normalized_linear_attention_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot h0_z;  /* [batch,H,K], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
+} normalized_linear_attention_forward_groups_parameter;
+_Static_assert(sizeof(normalized_linear_attention_forward_groups_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t normalized_linear_attention_forward_groups_items(const normalized_linear_attention_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t normalized_linear_attention_forward_groups_scratch_bytes(const normalized_linear_attention_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_forward_groups_ends_numbers(const normalized_linear_attention_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+}
+
+/* ---- normalized_linear_attention_states_groups ---- */
+
+#define NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_states_groups_gpu"
+enum { NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_SHARED_BYTES = 34816, NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_CHUNK = 128 };
+typedef struct normalized_linear_attention_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot h0_z;  /* [batch,H,K], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
+} normalized_linear_attention_states_groups_parameter;
+_Static_assert(sizeof(normalized_linear_attention_states_groups_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t normalized_linear_attention_states_groups_items(const normalized_linear_attention_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t normalized_linear_attention_states_groups_scratch_bytes(const normalized_linear_attention_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_states_groups_ends_numbers(const normalized_linear_attention_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+}
+
+/* ---- normalized_linear_attention_backward_groups ---- */
+
+#define NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_backward_groups_gpu"
+enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 158720, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct normalized_linear_attention_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_hT_z;  /* [batch,H,K], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot d_h0_z;  /* [batch,H,K], f32: written */
+} normalized_linear_attention_backward_groups_parameter;
+_Static_assert(sizeof(normalized_linear_attention_backward_groups_parameter) == 480, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t normalized_linear_attention_backward_groups_items(const normalized_linear_attention_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t normalized_linear_attention_backward_groups_scratch_bytes(const normalized_linear_attention_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 33344;
+}
+
+/* ---- normalized_linear_attention_part_groups ---- */
+
+#define NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_states_groups_gpu"
+enum { NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_SHARED_BYTES = 34816, NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_CHUNK = 128 };
+typedef struct normalized_linear_attention_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot h0_z;  /* [batch,H,K], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
+} normalized_linear_attention_part_groups_parameter;
+_Static_assert(sizeof(normalized_linear_attention_part_groups_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t normalized_linear_attention_part_groups_items(const normalized_linear_attention_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t normalized_linear_attention_part_groups_scratch_bytes(const normalized_linear_attention_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_part_groups_ends_numbers(const normalized_linear_attention_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
 }

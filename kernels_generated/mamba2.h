@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_SSD_H
 #define REC_GPU_SSD_H
 
@@ -312,6 +313,212 @@ static inline int64_t ssd_part_backward_scratch_bytes(const ssd_part_backward_pa
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_ends_numbers(const ssd_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_forward_groups ---- */
+
+#define SSD_FORWARD_GROUPS_SYMBOL "rec_kernel_ssd_forward_groups_gpu"
+enum { SSD_FORWARD_GROUPS_THREADS = 256, SSD_FORWARD_GROUPS_SHARED_BYTES = 150528, SSD_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct ssd_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot D;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+} ssd_forward_groups_parameter;
+_Static_assert(sizeof(ssd_forward_groups_parameter) == 456, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_forward_groups_items(const ssd_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_forward_groups_scratch_bytes(const ssd_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_forward_groups_ends_numbers(const ssd_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_states_groups ---- */
+
+#define SSD_STATES_GROUPS_SYMBOL "rec_kernel_ssd_states_groups_gpu"
+enum { SSD_STATES_GROUPS_THREADS = 256, SSD_STATES_GROUPS_SHARED_BYTES = 61440, SSD_STATES_GROUPS_CHUNK = 128 };
+typedef struct ssd_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+} ssd_states_groups_parameter;
+_Static_assert(sizeof(ssd_states_groups_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_states_groups_items(const ssd_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_states_groups_scratch_bytes(const ssd_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_states_groups_ends_numbers(const ssd_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_backward_groups ---- */
+
+#define SSD_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_backward_groups_gpu"
+enum { SSD_BACKWARD_GROUPS_THREADS = 256, SSD_BACKWARD_GROUPS_SHARED_BYTES = 224640, SSD_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct ssd_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot D;  /* [G,R], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot d_hT_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot d_x;  /* [batch,time,G,R,P], bf16: written */
+  rec_gpu_slot d_dt;  /* [batch,time,G,R], bf16: written */
+  rec_gpu_slot d_B;  /* [batch,time,G,N], f32, in copies: written */
+  rec_gpu_slot d_C;  /* [batch,time,G,N], f32, in copies: written */
+  rec_gpu_slot d_A_log;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
+} ssd_backward_groups_parameter;
+_Static_assert(sizeof(ssd_backward_groups_parameter) == 680, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_backward_groups_items(const ssd_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * ((parameter->R + 3) / 4);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_backward_groups_scratch_bytes(const ssd_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 459584;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_backward_groups_ends_numbers(const ssd_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+}
+/* Copies of d_B for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_groups_copies_d_B(const ssd_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->R + 3) / 4);
+}
+/* Copies of d_C for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_groups_copies_d_C(const ssd_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->R + 3) / 4);
+}
+/* Copies of d_A_log for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_groups_copies_d_A_log(const ssd_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_dt_bias for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_groups_copies_d_dt_bias(const ssd_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_D for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_groups_copies_d_D(const ssd_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- ssd_part_groups ---- */
+
+#define SSD_PART_GROUPS_SYMBOL "rec_kernel_ssd_states_groups_gpu"
+enum { SSD_PART_GROUPS_THREADS = 256, SSD_PART_GROUPS_SHARED_BYTES = 61440, SSD_PART_GROUPS_CHUNK = 128 };
+typedef struct ssd_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+} ssd_part_groups_parameter;
+_Static_assert(sizeof(ssd_part_groups_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_part_groups_items(const ssd_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_part_groups_scratch_bytes(const ssd_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_part_groups_ends_numbers(const ssd_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_part_backward_groups ---- */
+
+#define SSD_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_part_backward_groups_gpu"
+enum { SSD_PART_BACKWARD_GROUPS_THREADS = 256, SSD_PART_BACKWARD_GROUPS_SHARED_BYTES = 101376 };
+typedef struct ssd_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+} ssd_part_backward_groups_parameter;
+_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 296, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_part_backward_groups_items(const ssd_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_part_backward_groups_scratch_bytes(const ssd_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t ssd_part_backward_groups_ends_numbers(const ssd_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
 }

@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_MAMBA3_H
 #define REC_GPU_MAMBA3_H
 
@@ -252,11 +252,11 @@ static inline int64_t mamba3_backward_copies_d_D(const mamba3_backward_parameter
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 
-/* ---- mamba3_forward_large ---- */
+/* ---- mamba3_forward_groups ---- */
 
-#define MAMBA3_FORWARD_LARGE_SYMBOL "rec_kernel_mamba3_forward_large_gpu"
-enum { MAMBA3_FORWARD_LARGE_THREADS = 256, MAMBA3_FORWARD_LARGE_SHARED_BYTES = 120960, MAMBA3_FORWARD_LARGE_CHUNK = 128 };
-typedef struct mamba3_forward_large_parameter {
+#define MAMBA3_FORWARD_GROUPS_SYMBOL "rec_kernel_mamba3_forward_groups_gpu"
+enum { MAMBA3_FORWARD_GROUPS_THREADS = 256, MAMBA3_FORWARD_GROUPS_SHARED_BYTES = 121216, MAMBA3_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct mamba3_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t P;  /* 64 */
@@ -279,23 +279,58 @@ typedef struct mamba3_forward_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
-} mamba3_forward_large_parameter;
-_Static_assert(sizeof(mamba3_forward_large_parameter) == 704, "as the kernel reads it");
+} mamba3_forward_groups_parameter;
+_Static_assert(sizeof(mamba3_forward_groups_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t mamba3_forward_large_items(const mamba3_forward_large_parameter *parameter) {
+static inline int64_t mamba3_forward_groups_items(const mamba3_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t mamba3_forward_large_scratch_bytes(const mamba3_forward_large_parameter *parameter) {
+static inline int64_t mamba3_forward_groups_scratch_bytes(const mamba3_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 
-/* ---- mamba3_backward_large ---- */
+/* ---- mamba3_states_groups ---- */
 
-#define MAMBA3_BACKWARD_LARGE_SYMBOL "rec_kernel_mamba3_backward_large_gpu"
-enum { MAMBA3_BACKWARD_LARGE_THREADS = 256, MAMBA3_BACKWARD_LARGE_SHARED_BYTES = 176896, MAMBA3_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct mamba3_backward_large_parameter {
+#define MAMBA3_STATES_GROUPS_SYMBOL "rec_kernel_mamba3_states_groups_gpu"
+enum { MAMBA3_STATES_GROUPS_THREADS = 256, MAMBA3_STATES_GROUPS_SHARED_BYTES = 98688, MAMBA3_STATES_GROUPS_CHUNK = 128 };
+typedef struct mamba3_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H,P], bf16 */
+  rec_gpu_slot B_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot B_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H], bf16 */
+  rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot trap;  /* [batch,time,H], bf16 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot h0_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot h0_x_lag;  /* [batch,1,H,P], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
+  rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
+  rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+} mamba3_states_groups_parameter;
+_Static_assert(sizeof(mamba3_states_groups_parameter) == 576, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mamba3_states_groups_items(const mamba3_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mamba3_states_groups_scratch_bytes(const mamba3_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- mamba3_backward_groups ---- */
+
+#define MAMBA3_BACKWARD_GROUPS_SYMBOL "rec_kernel_mamba3_backward_groups_gpu"
+enum { MAMBA3_BACKWARD_GROUPS_THREADS = 256, MAMBA3_BACKWARD_GROUPS_SHARED_BYTES = 181248, MAMBA3_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct mamba3_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t P;  /* 64 */
@@ -329,24 +364,24 @@ typedef struct mamba3_backward_large_parameter {
   rec_gpu_slot d_h0_h;  /* [batch,H,N,P,2], f32: written */
   rec_gpu_slot d_h0_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot d_h0_x_lag;  /* [batch,1,H,P], f32: written */
-} mamba3_backward_large_parameter;
-_Static_assert(sizeof(mamba3_backward_large_parameter) == 1056, "as the kernel reads it");
+} mamba3_backward_groups_parameter;
+_Static_assert(sizeof(mamba3_backward_groups_parameter) == 1056, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t mamba3_backward_large_items(const mamba3_backward_large_parameter *parameter) {
+static inline int64_t mamba3_backward_groups_items(const mamba3_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t mamba3_backward_large_scratch_bytes(const mamba3_backward_large_parameter *parameter) {
+static inline int64_t mamba3_backward_groups_scratch_bytes(const mamba3_backward_groups_parameter *parameter) {
   (void)parameter;
   return 268352;
 }
 /* Copies of d_dt_bias for rec_gpu_sum to add up. */
-static inline int64_t mamba3_backward_large_copies_d_dt_bias(const mamba3_backward_large_parameter *parameter) {
+static inline int64_t mamba3_backward_groups_copies_d_dt_bias(const mamba3_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_D for rec_gpu_sum to add up. */
-static inline int64_t mamba3_backward_large_copies_d_D(const mamba3_backward_large_parameter *parameter) {
+static inline int64_t mamba3_backward_groups_copies_d_D(const mamba3_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }

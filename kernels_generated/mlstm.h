@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_MLSTM_H
 #define REC_GPU_MLSTM_H
 
@@ -211,6 +212,108 @@ static inline int64_t mlstm_backward_items(const mlstm_backward_parameter *param
 static inline int64_t mlstm_backward_scratch_bytes(const mlstm_backward_parameter *parameter) {
   (void)parameter;
   return 66688;
+}
+
+/* ---- mlstm_forward_groups ---- */
+
+#define MLSTM_FORWARD_GROUPS_SYMBOL "rec_kernel_mlstm_forward_groups_gpu"
+enum { MLSTM_FORWARD_GROUPS_THREADS = 256, MLSTM_FORWARD_GROUPS_SHARED_BYTES = 151808, MLSTM_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct mlstm_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot write;  /* [batch,time,H], bf16 */
+  rec_gpu_slot forget;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_C;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot h0_n;  /* [batch,H,K], f32 */
+  rec_gpu_slot h0_m;  /* [batch,H], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_C;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
+  rec_gpu_slot hT_m;  /* [batch,H], f32: written */
+} mlstm_forward_groups_parameter;
+_Static_assert(sizeof(mlstm_forward_groups_parameter) == 512, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mlstm_forward_groups_items(const mlstm_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mlstm_forward_groups_scratch_bytes(const mlstm_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- mlstm_states_groups ---- */
+
+#define MLSTM_STATES_GROUPS_SYMBOL "rec_kernel_mlstm_states_groups_gpu"
+enum { MLSTM_STATES_GROUPS_THREADS = 256, MLSTM_STATES_GROUPS_SHARED_BYTES = 44288, MLSTM_STATES_GROUPS_CHUNK = 128 };
+typedef struct mlstm_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot write;  /* [batch,time,H], bf16 */
+  rec_gpu_slot forget;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_C;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot h0_n;  /* [batch,H,K], f32 */
+  rec_gpu_slot h0_m;  /* [batch,H], f32 */
+  rec_gpu_slot hT_C;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
+  rec_gpu_slot hT_m;  /* [batch,H], f32: written */
+} mlstm_states_groups_parameter;
+_Static_assert(sizeof(mlstm_states_groups_parameter) == 448, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mlstm_states_groups_items(const mlstm_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mlstm_states_groups_scratch_bytes(const mlstm_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+
+/* ---- mlstm_backward_groups ---- */
+
+#define MLSTM_BACKWARD_GROUPS_SYMBOL "rec_kernel_mlstm_backward_groups_gpu"
+enum { MLSTM_BACKWARD_GROUPS_THREADS = 256, MLSTM_BACKWARD_GROUPS_SHARED_BYTES = 220160, MLSTM_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct mlstm_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot write;  /* [batch,time,H], bf16 */
+  rec_gpu_slot forget;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_C;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_hT_n;  /* [batch,H,K], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_write;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_forget;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_h0_C;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot d_h0_n;  /* [batch,H,K], f32: written */
+  rec_gpu_slot d_h0_m;  /* [batch,H], f32: written */
+  rec_gpu_slot d_hT_m;  /* [batch,H], f32 */
+} mlstm_backward_groups_parameter;
+_Static_assert(sizeof(mlstm_backward_groups_parameter) == 672, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mlstm_backward_groups_items(const mlstm_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mlstm_backward_groups_scratch_bytes(const mlstm_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 33408;
 }
 
 #endif

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_RETNET_H
 #define REC_GPU_RETNET_H
 
@@ -256,6 +257,161 @@ static inline int64_t retnet_part_backward_scratch_bytes(const retnet_part_backw
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_part_backward_ends_numbers(const retnet_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- retnet_forward_groups ---- */
+
+#define RETNET_FORWARD_GROUPS_SYMBOL "rec_kernel_retnet_forward_groups_gpu"
+enum { RETNET_FORWARD_GROUPS_THREADS = 256, RETNET_FORWARD_GROUPS_SHARED_BYTES = 82944, RETNET_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct retnet_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} retnet_forward_groups_parameter;
+_Static_assert(sizeof(retnet_forward_groups_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_forward_groups_items(const retnet_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_forward_groups_scratch_bytes(const retnet_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t retnet_forward_groups_ends_numbers(const retnet_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- retnet_states_groups ---- */
+
+#define RETNET_STATES_GROUPS_SYMBOL "rec_kernel_retnet_states_groups_gpu"
+enum { RETNET_STATES_GROUPS_THREADS = 256, RETNET_STATES_GROUPS_SHARED_BYTES = 43008, RETNET_STATES_GROUPS_CHUNK = 128 };
+typedef struct retnet_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} retnet_states_groups_parameter;
+_Static_assert(sizeof(retnet_states_groups_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_states_groups_items(const retnet_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_states_groups_scratch_bytes(const retnet_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t retnet_states_groups_ends_numbers(const retnet_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- retnet_backward_groups ---- */
+
+#define RETNET_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_backward_groups_gpu"
+enum { RETNET_BACKWARD_GROUPS_THREADS = 256, RETNET_BACKWARD_GROUPS_SHARED_BYTES = 149504, RETNET_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct retnet_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} retnet_backward_groups_parameter;
+_Static_assert(sizeof(retnet_backward_groups_parameter) == 416, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_backward_groups_items(const retnet_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_backward_groups_scratch_bytes(const retnet_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 32832;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t retnet_backward_groups_ends_numbers(const retnet_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- retnet_part_groups ---- */
+
+#define RETNET_PART_GROUPS_SYMBOL "rec_kernel_retnet_states_groups_gpu"
+enum { RETNET_PART_GROUPS_THREADS = 256, RETNET_PART_GROUPS_SHARED_BYTES = 43008, RETNET_PART_GROUPS_CHUNK = 128 };
+typedef struct retnet_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} retnet_part_groups_parameter;
+_Static_assert(sizeof(retnet_part_groups_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_part_groups_items(const retnet_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_part_groups_scratch_bytes(const retnet_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t retnet_part_groups_ends_numbers(const retnet_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- retnet_part_backward_groups ---- */
+
+#define RETNET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_part_backward_groups_gpu"
+enum { RETNET_PART_BACKWARD_GROUPS_THREADS = 256, RETNET_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
+typedef struct retnet_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} retnet_part_backward_groups_parameter;
+_Static_assert(sizeof(retnet_part_backward_groups_parameter) == 192, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t retnet_part_backward_groups_items(const retnet_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t retnet_part_backward_groups_scratch_bytes(const retnet_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t retnet_part_backward_groups_ends_numbers(const retnet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
 }

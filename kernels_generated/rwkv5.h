@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_RWKV5_H
 #define REC_GPU_RWKV5_H
 
@@ -277,6 +278,180 @@ static inline int64_t rwkv5_part_backward_scratch_bytes(const rwkv5_part_backwar
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_part_backward_ends_numbers(const rwkv5_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv5_forward_groups ---- */
+
+#define RWKV5_FORWARD_GROUPS_SYMBOL "rec_kernel_rwkv5_forward_groups_gpu"
+enum { RWKV5_FORWARD_GROUPS_THREADS = 256, RWKV5_FORWARD_GROUPS_SHARED_BYTES = 59392, RWKV5_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct rwkv5_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot time_faaaa;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv5_forward_groups_parameter;
+_Static_assert(sizeof(rwkv5_forward_groups_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv5_forward_groups_items(const rwkv5_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv5_forward_groups_scratch_bytes(const rwkv5_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_forward_groups_ends_numbers(const rwkv5_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv5_states_groups ---- */
+
+#define RWKV5_STATES_GROUPS_SYMBOL "rec_kernel_rwkv5_states_groups_gpu"
+enum { RWKV5_STATES_GROUPS_THREADS = 256, RWKV5_STATES_GROUPS_SHARED_BYTES = 34816, RWKV5_STATES_GROUPS_CHUNK = 128 };
+typedef struct rwkv5_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv5_states_groups_parameter;
+_Static_assert(sizeof(rwkv5_states_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv5_states_groups_items(const rwkv5_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv5_states_groups_scratch_bytes(const rwkv5_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_states_groups_ends_numbers(const rwkv5_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv5_backward_groups ---- */
+
+#define RWKV5_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv5_backward_groups_gpu"
+enum { RWKV5_BACKWARD_GROUPS_THREADS = 256, RWKV5_BACKWARD_GROUPS_SHARED_BYTES = 176128, RWKV5_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct rwkv5_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot time_faaaa;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_r;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_time_decay;  /* [H,K], f32, in copies: written */
+  rec_gpu_slot d_time_faaaa;  /* [H,K], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} rwkv5_backward_groups_parameter;
+_Static_assert(sizeof(rwkv5_backward_groups_parameter) == 544, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv5_backward_groups_items(const rwkv5_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv5_backward_groups_scratch_bytes(const rwkv5_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 65600;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_backward_groups_ends_numbers(const rwkv5_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+/* Copies of d_time_decay for rec_gpu_sum to add up. */
+static inline int64_t rwkv5_backward_groups_copies_d_time_decay(const rwkv5_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_time_faaaa for rec_gpu_sum to add up. */
+static inline int64_t rwkv5_backward_groups_copies_d_time_faaaa(const rwkv5_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- rwkv5_part_groups ---- */
+
+#define RWKV5_PART_GROUPS_SYMBOL "rec_kernel_rwkv5_states_groups_gpu"
+enum { RWKV5_PART_GROUPS_THREADS = 256, RWKV5_PART_GROUPS_SHARED_BYTES = 34816, RWKV5_PART_GROUPS_CHUNK = 128 };
+typedef struct rwkv5_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv5_part_groups_parameter;
+_Static_assert(sizeof(rwkv5_part_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv5_part_groups_items(const rwkv5_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv5_part_groups_scratch_bytes(const rwkv5_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_part_groups_ends_numbers(const rwkv5_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv5_part_backward_groups ---- */
+
+#define RWKV5_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv5_part_backward_groups_gpu"
+enum { RWKV5_PART_BACKWARD_GROUPS_THREADS = 256, RWKV5_PART_BACKWARD_GROUPS_SHARED_BYTES = 51200 };
+typedef struct rwkv5_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} rwkv5_part_backward_groups_parameter;
+_Static_assert(sizeof(rwkv5_part_backward_groups_parameter) == 224, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv5_part_backward_groups_items(const rwkv5_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv5_part_backward_groups_scratch_bytes(const rwkv5_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv5_part_backward_groups_ends_numbers(const rwkv5_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_RWKV6_H
 #define REC_GPU_RWKV6_H
 
@@ -272,6 +273,175 @@ static inline int64_t rwkv6_part_backward_scratch_bytes(const rwkv6_part_backwar
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_part_backward_ends_numbers(const rwkv6_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv6_forward_groups ---- */
+
+#define RWKV6_FORWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_forward_groups_gpu"
+enum { RWKV6_FORWARD_GROUPS_THREADS = 256, RWKV6_FORWARD_GROUPS_SHARED_BYTES = 72704, RWKV6_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct rwkv6_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot bonus;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv6_forward_groups_parameter;
+_Static_assert(sizeof(rwkv6_forward_groups_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv6_forward_groups_items(const rwkv6_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv6_forward_groups_scratch_bytes(const rwkv6_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv6_forward_groups_ends_numbers(const rwkv6_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv6_states_groups ---- */
+
+#define RWKV6_STATES_GROUPS_SYMBOL "rec_kernel_rwkv6_states_groups_gpu"
+enum { RWKV6_STATES_GROUPS_THREADS = 256, RWKV6_STATES_GROUPS_SHARED_BYTES = 43008, RWKV6_STATES_GROUPS_CHUNK = 128 };
+typedef struct rwkv6_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv6_states_groups_parameter;
+_Static_assert(sizeof(rwkv6_states_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv6_states_groups_items(const rwkv6_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv6_states_groups_scratch_bytes(const rwkv6_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv6_states_groups_ends_numbers(const rwkv6_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv6_backward_groups ---- */
+
+#define RWKV6_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_backward_groups_gpu"
+enum { RWKV6_BACKWARD_GROUPS_THREADS = 256, RWKV6_BACKWARD_GROUPS_SHARED_BYTES = 193536, RWKV6_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct rwkv6_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot bonus;  /* [H,K], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_r;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_decay;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_bonus;  /* [H,K], f32, in copies: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} rwkv6_backward_groups_parameter;
+_Static_assert(sizeof(rwkv6_backward_groups_parameter) == 544, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv6_backward_groups_items(const rwkv6_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv6_backward_groups_scratch_bytes(const rwkv6_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 65600;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv6_backward_groups_ends_numbers(const rwkv6_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+/* Copies of d_bonus for rec_gpu_sum to add up. */
+static inline int64_t rwkv6_backward_groups_copies_d_bonus(const rwkv6_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- rwkv6_part_groups ---- */
+
+#define RWKV6_PART_GROUPS_SYMBOL "rec_kernel_rwkv6_states_groups_gpu"
+enum { RWKV6_PART_GROUPS_THREADS = 256, RWKV6_PART_GROUPS_SHARED_BYTES = 43008, RWKV6_PART_GROUPS_CHUNK = 128 };
+typedef struct rwkv6_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv6_part_groups_parameter;
+_Static_assert(sizeof(rwkv6_part_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv6_part_groups_items(const rwkv6_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv6_part_groups_scratch_bytes(const rwkv6_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv6_part_groups_ends_numbers(const rwkv6_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv6_part_backward_groups ---- */
+
+#define RWKV6_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_part_backward_groups_gpu"
+enum { RWKV6_PART_BACKWARD_GROUPS_THREADS = 256, RWKV6_PART_BACKWARD_GROUPS_SHARED_BYTES = 59392 };
+typedef struct rwkv6_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} rwkv6_part_backward_groups_parameter;
+_Static_assert(sizeof(rwkv6_part_backward_groups_parameter) == 224, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv6_part_backward_groups_items(const rwkv6_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv6_part_backward_groups_scratch_bytes(const rwkv6_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv6_part_backward_groups_ends_numbers(const rwkv6_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
 }

@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_RWKV7_H
 #define REC_GPU_RWKV7_H
 
@@ -282,11 +282,79 @@ static inline int64_t rwkv7_part_backward_ends_numbers(const rwkv7_part_backward
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }
 
-/* ---- rwkv7_backward_large ---- */
+/* ---- rwkv7_forward_groups ---- */
 
-#define RWKV7_BACKWARD_LARGE_SYMBOL "rec_kernel_rwkv7_backward_large_gpu"
-enum { RWKV7_BACKWARD_LARGE_THREADS = 256, RWKV7_BACKWARD_LARGE_SHARED_BYTES = 146304, RWKV7_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct rwkv7_backward_large_parameter {
+#define RWKV7_FORWARD_GROUPS_SYMBOL "rec_kernel_rwkv7_forward_groups_gpu"
+enum { RWKV7_FORWARD_GROUPS_THREADS = 256, RWKV7_FORWARD_GROUPS_SHARED_BYTES = 80896, RWKV7_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct rwkv7_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv7_forward_groups_parameter;
+_Static_assert(sizeof(rwkv7_forward_groups_parameter) == 416, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv7_forward_groups_items(const rwkv7_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv7_forward_groups_scratch_bytes(const rwkv7_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_forward_groups_ends_numbers(const rwkv7_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv7_states_groups ---- */
+
+#define RWKV7_STATES_GROUPS_SYMBOL "rec_kernel_rwkv7_states_groups_gpu"
+enum { RWKV7_STATES_GROUPS_THREADS = 256, RWKV7_STATES_GROUPS_SHARED_BYTES = 72704, RWKV7_STATES_GROUPS_CHUNK = 128 };
+typedef struct rwkv7_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv7_states_groups_parameter;
+_Static_assert(sizeof(rwkv7_states_groups_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv7_states_groups_items(const rwkv7_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv7_states_groups_scratch_bytes(const rwkv7_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_states_groups_ends_numbers(const rwkv7_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv7_backward_groups ---- */
+
+#define RWKV7_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv7_backward_groups_gpu"
+enum { RWKV7_BACKWARD_GROUPS_THREADS = 256, RWKV7_BACKWARD_GROUPS_SHARED_BYTES = 149504, RWKV7_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct rwkv7_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
@@ -306,19 +374,83 @@ typedef struct rwkv7_backward_large_parameter {
   rec_gpu_slot d_erase;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_rate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
-} rwkv7_backward_large_parameter;
-_Static_assert(sizeof(rwkv7_backward_large_parameter) == 608, "as the kernel reads it");
+} rwkv7_backward_groups_parameter;
+_Static_assert(sizeof(rwkv7_backward_groups_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t rwkv7_backward_large_items(const rwkv7_backward_large_parameter *parameter) {
+static inline int64_t rwkv7_backward_groups_items(const rwkv7_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t rwkv7_backward_large_scratch_bytes(const rwkv7_backward_large_parameter *parameter) {
+static inline int64_t rwkv7_backward_groups_scratch_bytes(const rwkv7_backward_groups_parameter *parameter) {
   (void)parameter;
   return 131136;
 }
 /* frame.ends_stride, if frame.parts > 1. */
-static inline int64_t rwkv7_backward_large_ends_numbers(const rwkv7_backward_large_parameter *parameter) {
+static inline int64_t rwkv7_backward_groups_ends_numbers(const rwkv7_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv7_part_groups ---- */
+
+#define RWKV7_PART_GROUPS_SYMBOL "rec_kernel_rwkv7_states_groups_gpu"
+enum { RWKV7_PART_GROUPS_THREADS = 256, RWKV7_PART_GROUPS_SHARED_BYTES = 72704, RWKV7_PART_GROUPS_CHUNK = 128 };
+typedef struct rwkv7_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} rwkv7_part_groups_parameter;
+_Static_assert(sizeof(rwkv7_part_groups_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv7_part_groups_items(const rwkv7_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv7_part_groups_scratch_bytes(const rwkv7_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_part_groups_ends_numbers(const rwkv7_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+}
+
+/* ---- rwkv7_part_backward_groups ---- */
+
+#define RWKV7_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv7_part_backward_groups_gpu"
+enum { RWKV7_PART_BACKWARD_GROUPS_THREADS = 256, RWKV7_PART_BACKWARD_GROUPS_SHARED_BYTES = 76800 };
+typedef struct rwkv7_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} rwkv7_part_backward_groups_parameter;
+_Static_assert(sizeof(rwkv7_part_backward_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv7_part_backward_groups_items(const rwkv7_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv7_part_backward_groups_scratch_bytes(const rwkv7_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t rwkv7_part_backward_groups_ends_numbers(const rwkv7_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
 }

@@ -2,7 +2,8 @@
  *
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
- * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those. */
+ * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_SIMPLE_GLA_H
 #define REC_GPU_SIMPLE_GLA_H
 
@@ -263,6 +264,167 @@ static inline int64_t simple_gla_part_backward_scratch_bytes(const simple_gla_pa
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_part_backward_ends_numbers(const simple_gla_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- simple_gla_forward_groups ---- */
+
+#define SIMPLE_GLA_FORWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_forward_groups_gpu"
+enum { SIMPLE_GLA_FORWARD_GROUPS_THREADS = 256, SIMPLE_GLA_FORWARD_GROUPS_SHARED_BYTES = 83072, SIMPLE_GLA_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct simple_gla_forward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} simple_gla_forward_groups_parameter;
+_Static_assert(sizeof(simple_gla_forward_groups_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t simple_gla_forward_groups_items(const simple_gla_forward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t simple_gla_forward_groups_scratch_bytes(const simple_gla_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_forward_groups_ends_numbers(const simple_gla_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- simple_gla_states_groups ---- */
+
+#define SIMPLE_GLA_STATES_GROUPS_SYMBOL "rec_kernel_simple_gla_states_groups_gpu"
+enum { SIMPLE_GLA_STATES_GROUPS_THREADS = 256, SIMPLE_GLA_STATES_GROUPS_SHARED_BYTES = 43136, SIMPLE_GLA_STATES_GROUPS_CHUNK = 128 };
+typedef struct simple_gla_states_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} simple_gla_states_groups_parameter;
+_Static_assert(sizeof(simple_gla_states_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t simple_gla_states_groups_items(const simple_gla_states_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t simple_gla_states_groups_scratch_bytes(const simple_gla_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_states_groups_ends_numbers(const simple_gla_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- simple_gla_backward_groups ---- */
+
+#define SIMPLE_GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_backward_groups_gpu"
+enum { SIMPLE_GLA_BACKWARD_GROUPS_THREADS = 256, SIMPLE_GLA_BACKWARD_GROUPS_SHARED_BYTES = 167936, SIMPLE_GLA_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct simple_gla_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+} simple_gla_backward_groups_parameter;
+_Static_assert(sizeof(simple_gla_backward_groups_parameter) == 480, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t simple_gla_backward_groups_items(const simple_gla_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t simple_gla_backward_groups_scratch_bytes(const simple_gla_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 32832;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_backward_groups_ends_numbers(const simple_gla_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- simple_gla_part_groups ---- */
+
+#define SIMPLE_GLA_PART_GROUPS_SYMBOL "rec_kernel_simple_gla_states_groups_gpu"
+enum { SIMPLE_GLA_PART_GROUPS_THREADS = 256, SIMPLE_GLA_PART_GROUPS_SHARED_BYTES = 43136, SIMPLE_GLA_PART_GROUPS_CHUNK = 128 };
+typedef struct simple_gla_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} simple_gla_part_groups_parameter;
+_Static_assert(sizeof(simple_gla_part_groups_parameter) == 288, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t simple_gla_part_groups_items(const simple_gla_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t simple_gla_part_groups_scratch_bytes(const simple_gla_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_part_groups_ends_numbers(const simple_gla_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+}
+
+/* ---- simple_gla_part_backward_groups ---- */
+
+#define SIMPLE_GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_part_backward_groups_gpu"
+enum { SIMPLE_GLA_PART_BACKWARD_GROUPS_THREADS = 256, SIMPLE_GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 69632 };
+typedef struct simple_gla_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} simple_gla_part_backward_groups_parameter;
+_Static_assert(sizeof(simple_gla_part_backward_groups_parameter) == 224, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t simple_gla_part_backward_groups_items(const simple_gla_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t simple_gla_part_backward_groups_scratch_bytes(const simple_gla_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t simple_gla_part_backward_groups_ends_numbers(const simple_gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
 }

@@ -137,6 +137,7 @@ typedef struct artifact_recurrence {
   const recurrence_kernels *kernels;
   const recurrence_kernels *gpu_kernels;  /* NULL: none */
   const recurrence_kernels *gpu_large;    /* for devices with more shared memory; NULL: the same */
+  const recurrence_kernels *gpu_groups;   /* for those whose warpgroups multiply; NULL: as gpu_large */
   const char *report;            /* text of --emit=report */
   bool check;                    /* --check: promised ranges are verified */
 } artifact_recurrence;

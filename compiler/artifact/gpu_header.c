@@ -192,17 +192,22 @@ static const char about_large[] =
     "\n * NAME_large takes the place of NAME in the PTX of targets whose devices have %d KiB of "
     "shared memory for a block.";
 
+static const char about_groups[] =
+    "\n * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups.";
+
 /* Kernels of one form for all devices come with those of ROOM_SMALL. */
 static void put_kernels(printer *p, const recurrence_kernels *kernels, kernel_room room,
                         const artifact *library) {
   codegen_gpu_options options = {.dtype = library->dtype, .tf32 = library->tf32};
   for (int n = 0; kernels && n < kernels->kernels.count; n++) {
     const kernel *k = &kernels->kernels.items[n];
-    if (room == ROOM_LARGE && k->room != ROOM_LARGE) continue;
+    if (room != ROOM_SMALL && (!(k->room & room) || k->room & (room - 1))) continue;
     codegen_gpu_kernel described = codegen_gpu_describe(p->arena, k, options);
     p->k = &described;
     p->prefix = arena_printf(p->arena, "%s_%s%s", p->abi->symbol, kind_text(k->kind),
-                             room == ROOM_LARGE ? "_large" : "");
+                             room == ROOM_LARGE    ? "_large"
+                             : room == ROOM_GROUPS ? "_groups"
+                                                   : "");
     put_kernel(p, library->dtype);
   }
 }
@@ -212,11 +217,14 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
   const char *path = library->sources.items[0]->path, *slash = strrchr(path, '/');
   const char *guard =
       upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
-  bool large = false;
-  for (int i = 0; i < library->recurrences.count; i++)
+  bool large = false, groups = false;
+  for (int i = 0; i < library->recurrences.count; i++) {
     large = large || library->recurrences.items[i].gpu_large;
+    groups = groups || library->recurrences.items[i].gpu_groups;
+  }
   put(&p, introduction, REC_VERSION, slash ? slash + 1 : path);
   if (large) put(&p, about_large, GPU_LARGE_KIB);
+  if (groups) put(&p, about_groups);
   put(&p, " */\n");
   put(&p, "#ifndef REC_GPU_%s_H\n#define REC_GPU_%s_H\n\n", guard, guard);
   put_frame(&p);
@@ -225,6 +233,7 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
     p.abi = r->abi;
     put_kernels(&p, r->gpu_kernels, ROOM_SMALL, library);
     put_kernels(&p, r->gpu_large, ROOM_LARGE, library);
+    put_kernels(&p, r->gpu_groups, ROOM_GROUPS, library);
   }
   put(&p, "\n#endif\n");
   vec_push(a, &p.text, 0);

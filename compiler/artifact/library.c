@@ -45,8 +45,9 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
       vec_push(a, &kernels, &r->kernels->kernels.items[k]);
       vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
     }
-    const recurrence_kernels *rooms[] = {r->gpu_kernels,
-                                         r->gpu_large ? r->gpu_large : r->gpu_kernels};
+    const recurrence_kernels *large = r->gpu_large ? r->gpu_large : r->gpu_kernels;
+    const recurrence_kernels *rooms[REC_GPU_ROOMS] = {r->gpu_kernels, large,
+                                                      r->gpu_groups ? r->gpu_groups : large};
     for (int room = 0; room < REC_GPU_ROOMS; room++)
       for (int k = 0; rooms[room] && k < rooms[room]->kernels.count; k++)
         vec_push(a, &described.gpu[room],
@@ -82,7 +83,9 @@ static void add_image(image_list *list, const char *kind, const codegen_gpu_imag
   vec_push(a, &list->images,
            (rec_gpu_image){.capability = codegen_gpu_capability(image->target),
                            .devices = devices,
-                           .room = image->large ? REC_GPU_LARGE : REC_GPU_SMALL,
+                           .room = image->room == ROOM_GROUPS  ? REC_GPU_GROUPS
+                                   : image->room == ROOM_LARGE ? REC_GPU_LARGE
+                                                               : REC_GPU_SMALL,
                            .shared_bytes = image->shared_bytes});
   vec_push(a, &list->blobs, (codegen_blob){symbol, code, (int64_t)bytes, NULL, 0, false});
 }

@@ -148,6 +148,20 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_op
 
 /* ---- the door ---- */
 
+/* Of what all parts of the kernel multiply. */
+static void count_products(const host *h, codegen_gpu_kernel *g) {
+  const plan *plans[] = {h->main.p, h->has_again ? h->again.p : NULL};
+  double group = 0, all = 0;
+  for (int i = 0; i < 2; i++) {
+    if (!plans[i]) continue;
+    g->group_products += plans[i]->group_products;
+    g->products += plans[i]->products;
+    group += plans[i]->group_work;
+    all += plans[i]->all_work;
+  }
+  g->group_share = all > 0 ? group / all : 0;
+}
+
 static int nests_of(const part *p) {
   int count = 0;
   for (int n = 0; p->p && n < p->p->nests.count; n++)
@@ -165,6 +179,7 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   g.ends = gpu_ends_numbers(a, k);
   g.column_blocks = gpu_column_blocks(k);
   g.nests = nests_of(&h.main) + nests_of(&h.again);
+  count_products(&h, &g);
   g.base.scratch = h.shared_numbers || h.sized.count ? host_bytes_of(&h) : (codegen_bytes){0};
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
     g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
@@ -211,7 +226,7 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
 static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, codegen_gpu_target target,
                        codegen_gpu_options options, codegen_gpu_object *object) {
   codegen_gpu_image image = {.target = target,
-                             .large = !codegen_gpu_has_room(target, ROOM_SMALL),
+                             .room = codegen_gpu_room(target),
                              .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
     if (!with_bodies->module) *with_bodies = nvptx_bodies(m);

@@ -52,6 +52,9 @@ static void note_nest(const lower *l, const plan_nest *nest, bool *reads, bool *
   if (nest->kind != NEST_DOT && nest->kind != NEST_SOLVE) return;
   if (nest->dot.pack_a >= 0) reads[of_buffer(l, nest->dot.pack_a)] = true;
   if (nest->dot.pack_b >= 0) reads[of_buffer(l, nest->dot.pack_b)] = true;
+  if (!nest->two) return;
+  if (nest->other_dot.pack_a >= 0) reads[of_buffer(l, nest->other_dot.pack_a)] = true;
+  if (nest->other_dot.pack_b >= 0) reads[of_buffer(l, nest->other_dot.pack_b)] = true;
 }
 
 static bool must_wait(const lower *l, int index, const bool *reads, const bool *writes) {

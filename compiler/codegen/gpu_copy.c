@@ -52,12 +52,17 @@ static view of_instance(lower *l, const view *v, axis_set axes) {
   return own;
 }
 
+static const char *name_of_tiles(arena *a, const view *v) {
+  return v->width ? arena_printf(a, "_tiles%d_%lld", v->width, (long long)v->tile) : "";
+}
+
 static const char *name_of_view(lower *l, const view *v, axis_set tile) {
   arena *a = l->e->a;
-  const char *name = arena_printf(a, "_%u%d_%d_%d%s%s%s",
+  const char *name = arena_printf(a, "_%u%d_%d_%d%s%s%s%s",
                                   LLVMGetPointerAddressSpace(LLVMTypeOf(v->base)), v->stored,
                                   v->swizzle, v->alignment, v->offset ? "_offset" : "",
-                                  v->aligned ? "_asks" : "", v->present ? "_optional" : "");
+                                  v->aligned ? "_asks" : "", v->present ? "_optional" : "",
+                                  name_of_tiles(a, v));
   for (int axis = 0; axis < l->p->program->axes.count; axis++) {
     int64_t stride = 0;
     if (!axis_in(tile, axis)) continue;

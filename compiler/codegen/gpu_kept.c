@@ -33,8 +33,10 @@ void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data
   ir thread = gpu_team_of_nest(l).thread;
   ir lane = int_rem(e, thread, integer(e, GPU_WARP_LANES));
   ir warp = int_div(e, thread, integer(e, GPU_WARP_LANES));
-  ir row = int_mul(e, int_div(e, warp, integer(e, columns)), integer(e, GPU_TILE_ROWS));
-  ir column = int_mul(e, int_rem(e, warp, integer(e, columns)), integer(e, width));
+  ir row, column;
+  gpu_block_at(l, (gpu_blocks){known_size(l, k->i) / GPU_TILE_ROWS, columns}, warp, &row, &column);
+  row = int_mul(e, row, integer(e, GPU_TILE_ROWS));
+  column = int_mul(e, column, integer(e, width));
   row = int_add(e, row, int_div(e, lane, integer(e, 4)));
   column = int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)));
   place_in_loops at = lower_start_place(l, false);
@@ -126,6 +128,7 @@ void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes
   lower_barrier(l);
   gpu_forget_accesses(l, false);
   gpu_kept_each(l, k, store_pair, &(pair_views){.v = copy, .axes = axes});
+  if (copy->width) gpu_fence_groups(l);
 }
 
 void gpu_kept_store(lower *l, const kept_sums *k, const view *to, axis_set axes) {

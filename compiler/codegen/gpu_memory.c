@@ -12,6 +12,12 @@
 
 /* ---- places ---- */
 
+/* Products of warpgroups want what they read to begin at multiples of 1024 bytes; whatever has fewer is none of it. */
+int64_t gpu_chip_place(const host *h, int64_t at, int64_t words) {
+  enum { WORDS = 256 };
+  return h->m.groups && words >= WORDS ? (at + WORDS - 1) / WORDS * WORDS : at;
+}
+
 /* Whole lines of banks. */
 static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 
@@ -21,9 +27,9 @@ static int64_t words_of(const plan_buffer *b) {
 }
 
 /* First fit behind the placed buffers that live at the same time, from `base` on. */
-static int64_t first_fit(const part *p, int index, int64_t base, bool on_chip) {
+static int64_t first_fit(const host *h, const part *p, int index, int64_t base, bool on_chip) {
   const plan_buffer *b = &p->p->buffers.items[index];
-  int64_t offset = base;
+  int64_t offset = gpu_chip_place(h, base, words_of(b));
   for (int k = 0; k < p->p->buffers.count; k++) {
     const plan_buffer *other = &p->p->buffers.items[k];
     location at = p->buffer_at[k];
@@ -31,7 +37,7 @@ static int64_t first_fit(const part *p, int index, int64_t base, bool on_chip) {
     if (other->last < b->first || b->last < other->first) continue;
     int64_t end = at.offset + words_of(other);
     if (at.offset < offset + words_of(b) && offset < end) {
-      offset = end;
+      offset = gpu_chip_place(h, end, words_of(b));
       k = -1;
     }
   }
@@ -69,9 +75,9 @@ static bool place_in_order(host *h, part *p, const int *order) {
     int i = order[n];
     plan_buffer *b = &p->p->buffers.items[i];
     if (!is_placed_here(b) || b->numbers.sizes || p->buffer_at[i].offset >= 0) continue;
-    int64_t numbers = words_of(b), offset = first_fit(p, i, chip, true);
+    int64_t numbers = words_of(b), offset = first_fit(h, p, i, chip, true);
     bool fits = offset + numbers <= h->chip_limit;
-    if (!fits) offset = first_fit(p, i, scratch, false);
+    if (!fits) offset = first_fit(h, p, i, scratch, false);
     p->buffer_at[i] = (location){offset, -1, fits};
     int64_t *used = fits ? &h->on_chip : &h->shared_numbers;
     if (offset + numbers > *used) *used = offset + numbers;

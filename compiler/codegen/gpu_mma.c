@@ -8,34 +8,9 @@
  * is contiguous and numbers have 16 bits; else each lane gathers its own. Sizes that are no multiples of 16 read 0 beyond
  * their end.
  */
-#include "gpu.h"
-#include "gpu_parts.h"
+#include "gpu_mma.h"
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 4 };
-
-typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operand_way;
-
-typedef struct mma_operand {
-  view v;
-  axis_set axes;
-  int line; /* the axis that is not summed: i or j */
-  operand_way way;
-} mma_operand;
-
-typedef struct mma {
-  const plan_nest *nest;
-  const gpu_operands *operands;
-  const gpu_factors *factors; /* at hand, and its operands */
-  mma_operand a, b;
-  number_type type; /* f32: by tf32 */
-  int depth;        /* steps of k in an instruction */
-  int tiles;        /* of columns in a warp's block */
-  /* at the block at hand */
-  ir first_row, first_column; /* of the block */
-  ir group, pair;             /* lane / 4, lane % 4 */
-  ir lane;
-  ir sums[GPU_MOST_KEPT][4];
-} mma;
 
 static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
 
@@ -170,7 +145,7 @@ static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir c
   for (unsigned i = 0; i < 2; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
 }
 
-static void load_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
+void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
   if (p->a.way == BY_ELEMENTS) {
     ir row = int_add(e, p->first_row, p->group);
@@ -227,7 +202,7 @@ static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
  * products go first. */
 static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   ir a[4], b[2], high_a[4], low_a[4], high_b[2], low_b[2];
-  load_a(l, p, at, k, a);
+  gpu_mma_a(l, p, at, k, a);
   if (is_tf32(p)) split(l, a, 4, high_a, low_a);
   for (int tile = 0; tile < p->tiles; tile++) {
     load_b(l, p, at, tile, k, b);
@@ -272,6 +247,10 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
     summed_loops(l, p, at, axes & ~axis_bit(axis));
     at->index[axis] = NULL;
     loop_end(e, &loop);
+    return;
+  }
+  if (gpu_is_group(l, p)) {
+    gpu_group_multiply(l, p, at);
     return;
   }
   range_of(l, p, &begin, &end);
@@ -339,20 +318,33 @@ static void take_factors(lower *l, mma *p, const gpu_factors *f) {
   choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
 }
 
+/* Four warps of a warpgroup have four blocks of rows, one below the other; columns count next, then rows. */
+ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
+  emitter *e = l->e;
+  ir columns = integer(e, all.columns), four = integer(e, GPU_GROUP_WARPS);
+  bool together = l->m->groups && all.rows % GPU_GROUP_WARPS == 0;
+  ir warp = together ? int_rem(e, index, four) : NULL;
+  if (together) index = int_div(e, index, four), all.rows /= GPU_GROUP_WARPS;
+  *j = int_rem(e, index, columns);
+  index = int_div(e, index, columns);
+  *i = int_rem(e, index, integer(e, all.rows));
+  if (together) *i = int_add(e, int_mul(e, *i, four), warp);
+  return int_div(e, index, integer(e, all.rows));
+}
+
 static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks,
                       const loop_axes *around) {
   emitter *e = l->e;
   place_in_loops at = l->outside;
-  ir j = int_rem(e, index, integer(e, column_blocks));
-  ir rest = int_div(e, index, integer(e, column_blocks));
-  ir i = int_rem(e, rest, integer(e, row_blocks));
-  rest = int_div(e, rest, integer(e, row_blocks));
+  ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, column_blocks}, index, &i, &j);
   for (int x = around->count - 1; x >= 0; x--) {
     ir size = l->axis_size[around->axes[x]];
     at.index[around->axes[x]] = int_rem(e, rest, size);
     rest = int_div(e, rest, size);
   }
   p->first_row = int_mul(e, i, integer(e, TILE_ROWS));
+  ir four = integer(e, GPU_GROUP_WARPS);
+  p->group_row = int_mul(e, int_div(e, i, four), integer(e, GPU_GROUP_WARPS * TILE_ROWS));
   p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
   for (int tile = 0; tile < p->tiles; tile++) {
     for (int r = 0; r < 4; r++) {
@@ -416,6 +408,7 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   int64_t tiles = blocks_up(size_of(l, dot->j), TILE_COLUMNS);
   int warps = l->team->threads / GPU_WARP_LANES;
   p.tiles = is_tf32(&p) ? MOST_TILES / 2 : MOST_TILES;
+  if (gpu_may_be_group(l->m, l->p->program, dot)) p.tiles = GPU_MOST_KEPT;
   while (p.tiles > 1 && (outer * blocks_up(tiles, p.tiles) < warps || tiles < p.tiles))
     p.tiles /= 2;
   if (operands->kept) p.tiles = operands->kept->tiles;

@@ -7,6 +7,16 @@
 enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
 /* What an instruction of tensor cores makes. */
 enum { GPU_TILE_ROWS = 16, GPU_TILE_COLUMNS = 8 };
+enum { GPU_GROUP_WARPS = 4 };
+
+/* gpu_mma.c: blocks of a product, of 16 rows each. Row and column of the one of this number; returns what is left of it. */
+typedef struct gpu_blocks {
+  int64_t rows, columns;
+} gpu_blocks;
+ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j);
+/* gpu_wgmma.c: after stores to memory that products of warpgroups may read. */
+void gpu_fence_groups(lower *l);
+bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 
 /* gpu_nests.c */
 /* The threads of a block for one nest: what it makes of their number is not kept in registers for other nests. */

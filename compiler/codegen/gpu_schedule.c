@@ -124,6 +124,18 @@ typedef struct estimate {
   double cost, outside;
 } estimate;
 
+static double cost_of_products(arena *a, const tile_program *program) {
+  const double *costs = cost_of_values(a, program);
+  double cost = 0;
+  for (int i = 0; i < program->values.count; i++)
+    if (program->values.items[i].op == TILE_DOT) cost += costs[i];
+  return cost;
+}
+
+/* Of a product's cost: for 64 x 64 x 64, warps read 48 KiB by ldmatrix and make 128 products in 160 loads, two warpgroups read
+ * 24 KiB and make 8 products. */
+static const double spared_by_groups = 0.55;
+
 /* Of a step, in multiply-adds of a well filled product, half a million of which a multiprocessor makes in a microsecond: what
  * all parts compute, what they move outside, and that the threads of a block meet between nests. What is kept outside is read
  * by many a thread of several nests. */
@@ -133,6 +145,7 @@ static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) 
   estimate x = {.outside = outside_of(&described)};
   double parts = (double)parts_of(k), work = cost_of_run(a, k->program) * k->program->chunk;
   double moved = READS * x.outside + kept_bytes(&described) / parts;
+  work -= spared_by_groups * described.group_share * cost_of_products(a, k->program);
   work += MULTIPLY_ADDS_OF_A_BYTE * moved + (double)MULTIPLY_ADDS_OF_A_NEST * described.nests;
   x.cost = work * parts / k->program->chunk;
   return x;
@@ -178,8 +191,10 @@ static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, sche
                                              codegen_gpu_options options) {
   schedule.gpu = true;
   recurrence_kernels *kernels = schedule_recurrence(a, r, schedule);
-  for (int i = 0; i < kernels->kernels.count; i++)
+  for (int i = 0; i < kernels->kernels.count; i++) {
     kernels->kernels.items[i].shared_kib = options.shared_kib;
+    kernels->kernels.items[i].groups = options.groups;
+  }
   return kernels;
 }
 
@@ -280,31 +295,70 @@ static bool is_same_work(const kernel *x, const kernel *y) {
          x->part_entries == y->part_entries;
 }
 
+static const double worth = 0.95; /* what the model tells less apart is noise */
+
 /* More room that is not taken changes nothing. */
 static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
+  if (p.group_products != q.group_products) return false;
   return p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
          p.base.scratch.constant == q.base.scratch.constant;
+}
+
+/* Kernels that come out as those of another room are theirs. */
+static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, kernel_room room,
+                        codegen_gpu_options options) {
+  for (int i = 0; i < own->kernels.count; i++) {
+    kernel *k = &own->kernels.items[i];
+    kernel *other = i < others->kernels.count ? &others->kernels.items[i] : NULL;
+    if (other && is_same_form(a, other, k, options)) {
+      if (other->room) other->room |= room;
+      *k = *other;
+      continue;
+    }
+    k->room = room;
+    k->symbol = arena_printf(a, "%s_%s", k->symbol, room == ROOM_LARGE ? "large" : "groups");
+  }
+}
+
+/* Kernels for all rooms that have another form in this one are for the others. */
+static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *own, kernel_room others) {
+  for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    if (k->room == ROOM_ANY && own->kernels.items[i].room) k->room = others;
+  }
 }
 
 recurrence_kernels *codegen_gpu_schedule_large(arena *a, recurrence_kernels *small,
                                                schedule_options schedule,
                                                codegen_gpu_options options) {
-  const double worth = 0.95; /* what the model tells less apart is noise */
   options.shared_kib = GPU_LARGE_KIB;
   recurrence_kernels *large = codegen_gpu_schedule(a, small->recurrence, schedule, options);
   if (large->gpu_cost > worth * small->gpu_cost) return NULL;
-  for (int i = 0; i < large->kernels.count; i++) {
-    kernel *k = &large->kernels.items[i];
-    kernel *other = i < small->kernels.count ? &small->kernels.items[i] : NULL;
-    if (other && is_same_form(a, other, k, options)) {
-      *k = *other;
-      continue;
-    }
-    k->room = ROOM_LARGE;
-    k->symbol = arena_printf(a, "%s_large", k->symbol);
-    if (other) other->room = ROOM_SMALL;
-  }
+  share_forms(a, large, small, ROOM_LARGE, options);
+  leave_room(small, large, ROOM_SMALL);
   return large;
+}
+
+static double cost_of_others(const gpu_forms *forms) {
+  return forms->large ? forms->large->gpu_cost : forms->small->gpu_cost;
+}
+
+void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, bool has_large,
+                                 schedule_options schedule, codegen_gpu_options options) {
+  options.shared_kib = GPU_LARGE_KIB;
+  options.groups = true;
+  recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
+  if (groups->gpu_cost > worth * cost_of_others(forms)) {
+    for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
+      if (forms->large->kernels.items[i].room == ROOM_LARGE)
+        forms->large->kernels.items[i].room |= ROOM_GROUPS;
+    return;
+  }
+  if (!has_large) forms->large = NULL;
+  share_forms(a, groups, forms->large ? forms->large : forms->small, ROOM_GROUPS, options);
+  leave_room(forms->small, groups, forms->large ? ROOM_SMALL : ROOM_SMALL | ROOM_LARGE);
+  if (forms->large) leave_room(forms->large, groups, ROOM_LARGE);
+  forms->groups = groups;
 }

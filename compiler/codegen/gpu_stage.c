@@ -50,7 +50,8 @@ static void place_part_ahead(host *h, part *p) {
     pad *d = &p->pads[i];
     d->ahead = (location){-1, -1, false};
     if (!is_staged(p, i) || !d->at.on_chip || (h->in_passes && p == &h->main)) continue;
-    if (h->on_chip + words_of(h, p, i) <= h->chip_limit) d->ahead = gpu_take(h, words_of(h, p, i));
+    if (gpu_chip_place(h, h->on_chip, words_of(h, p, i)) + words_of(h, p, i) <= h->chip_limit)
+      d->ahead = gpu_take(h, words_of(h, p, i));
   }
 }
 
@@ -149,6 +150,8 @@ static view copy_of(host *h, const part *p, int argument, ir base) {
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
   copy.swizzle = view_swizzle(copy.stored, d->row);
+  if (p->p->groups[argument] && copy.swizzle && h->m.groups)
+    view_in_tiles(&copy, d->row, p->program->chunk);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
     if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(h->e, d->stride[axis]);
@@ -188,6 +191,8 @@ static const char *name_of(lower *l, const row_copy *c) {
   bool chip = LLVMGetPointerAddressSpace(LLVMTypeOf(c->s.to.base)) == GPU_SHARED_MEMORY;
   const char *name = arena_printf(a, "%d_%d%s%s", c->s.to.stored, c->numbers,
                                   c->words ? "_words" : "", chip ? "" : "_outside");
+  if (c->s.to.width)
+    name = arena_printf(a, "%s_tiles%d_%lld", name, c->s.to.width, (long long)c->s.to.tile);
   for (int i = 0; i < c->all.count; i++) {
     int axis = c->all.axes[i];
     int64_t from = 0, to = 0;
@@ -306,12 +311,22 @@ void gpu_open_chunks(host *h, part *p, ir first, ir any) {
   gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
 }
 
+/* What copies have written, products of warpgroups see as little as what threads have. */
+static void fence_rows(part *p) {
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (!is_staged(p, i) || !p->p->groups[i] || !p->l.m->groups) continue;
+    gpu_fence_groups(&p->l);
+    return;
+  }
+}
+
 /* The copies of this chunk were started a turn ago: the wait comes before the barrier, which shows them to all threads and
  * tells that nobody reads the other half any more. */
 void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
   bool ahead = any_ahead(p);
   if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
+  if (ahead) fence_rows(p);
   lower_barrier(&p->l);
   gpu_forget_accesses(&p->l, true);
   int own = start_arguments(h, p, turn, chunk, false);
@@ -324,6 +339,7 @@ void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more) {
   }
   if (own) {
     gpu_call(e, ahead ? GPU_CP_ASYNC_WAIT_1 : GPU_CP_ASYNC_WAIT_0, NULL, 0);
+    fence_rows(p);
     lower_barrier(&p->l);
   }
   for (int i = 0; i < p->program->arguments.count; i++) {

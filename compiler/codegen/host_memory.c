@@ -104,6 +104,7 @@ mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype)
     m.parts = host_parts_of(k);
     m.instance = host_grid_of(k) & ~m.parts;
     m.lane_axis = -1;
+    m.groups = k->groups && m.kind == MAP_BLOCK && number_is_narrow(dtype);
     rank_axes(&m);
     return m;
   }
@@ -137,9 +138,10 @@ static int64_t take(int64_t *total, int64_t numbers) {
 location gpu_take(host *h, int64_t numbers) {
   if (h->m.kind == MAP_THREADS) numbers *= h->team.threads;
   numbers = (numbers + 31) / 32 * 32; /* lines of banks */
-  if (h->on_chip + numbers > h->chip_limit) return (location){take(&h->shared_numbers, numbers), -1, false};
-  h->on_chip += numbers;
-  return (location){h->on_chip - numbers, -1, true};
+  int64_t at = gpu_chip_place(h, h->on_chip, numbers);
+  if (at + numbers > h->chip_limit) return (location){take(&h->shared_numbers, numbers), -1, false};
+  h->on_chip = at + numbers;
+  return (location){at, -1, true};
 }
 
 /* Scratch of the call for so many of an extent. */
@@ -284,7 +286,10 @@ void host_plan_program(host *h, part *p, const tile_program *program, bool backw
   p->carried = plan_carried(h->a, &h->m, program, backward);
   p->p = plan_program(h->a, &h->m, program, &p->carried);
   for (int c = 0; c < p->carried.count; c++) /* memory has a copy */
-    if (p->p->carried[c].sums >= 0) p->carried.items[c].memory.stored = h->m.dtype;
+    if (p->p->carried[c].sums >= 0) {
+      p->carried.items[c].memory.stored = h->m.dtype;
+      p->carried.items[c].memory.groups = p->p->carried[c].groups;
+    }
 }
 
 static void place_around(host *h, part *p) {

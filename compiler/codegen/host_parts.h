@@ -134,6 +134,8 @@ void host_clear_sums(host *h, part *p);
 
 ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type);
 location gpu_take(host *h, int64_t numbers);
+/* From `at` on the first place in shared memory where so many words may begin. */
+int64_t gpu_chip_place(const host *h, int64_t at, int64_t words);
 void host_plan_program(host *h, part *p, const tile_program *program, bool backward);
 void host_place_carried(host *h, part *p);
 void host_place_pads(host *h, part *p);

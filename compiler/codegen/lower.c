@@ -715,6 +715,7 @@ void lower_nest(lower *l, const plan_nest *nest) {
     case NEST_FIRST_EQUAL: lower_first_equal(l, nest); break;
   }
   if (l->since && waits) gpu_before_nest(l, nest, true);
+  if (all && gpu_nest_feeds_groups(l, nest)) gpu_fence_groups(l);
   l->team = all;
 }
 

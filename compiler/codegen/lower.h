@@ -15,6 +15,8 @@ typedef struct view {
   ir stride[PLAN_MAX_AXES];
   ir present;    /* i1: false reads zeros; NULL: there */
   int swizzle;   /* 0, or: 8 numbers of 16 bits trade places by the bits of the offset from this one on */
+  int width;     /* GPU: 0, or: numbers of a row, in tiles of 64 columns (gpu_wgmma.c), */
+  int64_t tile;  /* from each tile to the next so many numbers */
   ir offset;     /* with a swizzle: what index maps have added; NULL: nothing */
   int alignment; /* the base is a multiple of so many numbers; 0: not known */
   ir aligned;    /* GPU, i1: it and all rows are one of 16 bytes; NULL: not known */
@@ -23,6 +25,7 @@ typedef struct view {
 } view;
 
 enum { GPU_MOST_KEPT = 8 };
+enum { VIEW_TILE = 64 }; /* view.width: columns of a tile */
 
 /* Where the loops are. */
 typedef struct place_in_loops {
@@ -93,6 +96,8 @@ typedef struct lower {
 ir lower_extent(emitter *e, const ir *axis_size, extent x);
 /* For memory that holds rows of so many numbers: view.swizzle. */
 int view_swizzle(number_type stored, int64_t row);
+/* As products of warpgroups read it, if they can read so many rows of so many numbers: all of the memory. */
+void view_in_tiles(view *v, int64_t row, int64_t rows);
 view buffer_view(lower *l, const plan_buffer *b, ir base);
 LLVMTypeRef view_type(emitter *e, const view *v); /* of what it holds */
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes);

@@ -16,25 +16,27 @@
 typedef struct nvptx_row {
   const char *name, *cpu, *features;
   int capability;
-  bool exact, large; /* for no later devices; their blocks may have GPU_LARGE_KIB of shared memory */
+  bool exact;       /* for no later devices */
+  kernel_room room; /* whose kernels it has */
 } nvptx_row;
 
 /* The lowest PTX version that has what the target needs; drivers of CUDA 12.6 and later take all of them but sm_120's. */
 static const nvptx_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", 80, false, false},
-    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86", 90, true, true},
-    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", 100, true, true},
-    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", 120, false, false},
-    [GPU_SIMT] = {"simt", NULL, NULL, 0, false, true},
+    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", 80, false, ROOM_SMALL},
+    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86", 90, true, ROOM_GROUPS},
+    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", 100, true, ROOM_LARGE},
+    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", 120, false, ROOM_SMALL},
+    [GPU_SIMT] = {"simt", NULL, NULL, 0, false, ROOM_ANY},
 };
 
 const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
 int codegen_gpu_capability(codegen_gpu_target target) { return rows[target].capability; }
 bool codegen_gpu_exact(codegen_gpu_target target) { return rows[target].exact; }
 
+kernel_room codegen_gpu_room(codegen_gpu_target target) { return rows[target].room; }
+
 bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room) {
-  if (target == GPU_SIMT || room == ROOM_ANY) return true;
-  return rows[target].large == (room == ROOM_LARGE);
+  return target == GPU_SIMT || room == ROOM_ANY || rows[target].room & room;
 }
 
 const char gpu_room_attribute[] = "rec-room";
@@ -367,11 +369,18 @@ llvm_module nvptx_bodies(const llvm_module *m) {
   return copy;
 }
 
+/* Products of warpgroups know places in shared memory by patterns of 1024 bytes. */
+static void align_for_groups(LLVMModuleRef module, codegen_gpu_target target) {
+  LLVMValueRef memory = LLVMGetNamedGlobal(module, bodies[GPU_SHARED].text);
+  if (memory && rows[target].room == ROOM_GROUPS) LLVMSetAlignment(memory, 1024);
+}
+
 const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
   llvm_module copy = {.context = with_bodies->context,
                       .module = LLVMCloneModule(with_bodies->module),
                       .machine = machine_of(target)};
   keep_room(&copy, target);
+  align_for_groups(copy.module, target);
   LLVMMemoryBufferRef buffer = NULL;
   emit_without_pointers(&copy, &buffer);
   const char *text = text_of(a, buffer);

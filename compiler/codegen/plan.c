@@ -697,6 +697,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
     plan_keep_sums(&q);
   }
   plan_narrow_operands(m, q.p);
+  plan_mark_groups(a, m, q.p);
   plan_find_lives(&q);
   plan_place_buffers(&q);
   return q.p;

@@ -19,6 +19,7 @@ typedef struct mapping {
   bool f64;
   bool looped;   /* MAP_THREADS: arrays of a thread lie in memory, loops over them are loops */
   bool tf32;     /* GPU: products of f32 numbers by tf32 */
+  bool groups;   /* GPU: products of numbers of 16 bits by warpgroups (gpu_wgmma.c) */
   int width;     /* elements in a machine vector */
   axis_set instance;
   axis_set parts; /* GPU: tile axes of which the programs have a part alone, but which are cut */
@@ -60,6 +61,7 @@ typedef struct plan_buffer {
   bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
   bool persistent; /* lives through all runs of an instance */
   number_type stored; /* GPU: a 16-bit type if products alone read it; NUMBER_F64: of values in f64; else as computed */
+  bool groups;     /* GPU: products of warpgroups may read it */
   int carried;     /* in place of this carried value's memory, or -1 */
   int first, last; /* nests between which it is alive */
   int64_t offset;  /* in the scratch of plan.scratch with the same sizes, in units of their product */
@@ -125,6 +127,7 @@ typedef struct carried_pair {
   bool in_place;
   int sums;    /* GPU: the nest of the product in whose registers the state stays; else -1 */
   bool shown;  /* other products read it: memory has a copy */
+  bool groups; /* GPU: products of warpgroups may read that */
   int staging; /* buffer for the next state, which is no buffer itself and not made in place; else -1 */
 } carried_pair;
 
@@ -135,6 +138,9 @@ typedef struct plan {
   VEC(plan_buffer) buffers;
   carried_pair *carried; /* by the kernel's carried values */
   int carried_count;
+  bool *groups; /* GPU, by argument: products of warpgroups may read its rows */
+  int products, group_products; /* GPU: of a chunk, and those of them that warpgroups make */
+  double all_work, group_work;  /* their multiply-adds */
   VEC(extent) scratch; /* numbers, without persistent buffers: one entry for each set of run-time sizes */
 } plan;
 
@@ -175,6 +181,10 @@ tile_id plan_product_of(const tile_program *program, tile_id operand);
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
 /* gpu_mma.c: tiles of 8 columns of the product's result that a warp has if each has as many; 0: registers do not hold them. */
 int gpu_kept_tiles(const mapping *m, const tile_program *program, const plan_dot *dot);
+/* plan_groups.c: what products of warpgroups may read. */
+void plan_mark_groups(arena *a, const mapping *m, plan *p);
+/* gpu_wgmma.c: whether a product may be made by warpgroups, for all that its sizes say. */
+bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot);
 char *plan_print(arena *a, const plan *p);
 
 #endif

@@ -158,7 +158,7 @@ void plan_states(planner *q) {
   p->carried = ARENA_ARRAY(q->a, carried_pair, q->carried->count);
   for (int c = 0; c < q->carried->count; c++) {
     carried_pair *pair = &p->carried[c];
-    *pair = (carried_pair){-1, -1, false, -1, false, -1};
+    *pair = (carried_pair){-1, -1, false, -1, false, false, -1};
     for (int i = 0; i < q->program->arguments.count; i++) {
       const tile_place *place = &q->program->arguments.items[i];
       bool carried = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
@@ -239,6 +239,8 @@ void plan_find_lives(planner *q) {
     if (nest->kind != NEST_DOT && nest->kind != NEST_SOLVE) continue;
     if (nest->dot.pack_a >= 0) note_life(p, nest->dot.pack_a, n);
     if (nest->dot.pack_b >= 0) note_life(p, nest->dot.pack_b, n);
+    if (nest->two && nest->other_dot.pack_a >= 0) note_life(p, nest->other_dot.pack_a, n);
+    if (nest->two && nest->other_dot.pack_b >= 0) note_life(p, nest->other_dot.pack_b, n);
   }
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *r = &q->program->results.items[i];

@@ -40,6 +40,9 @@ void plan_order_nests(planner *q);
 /* plan_join.c: what is elementwise around a product becomes part of its nest. */
 void plan_join_nests(planner *q);
 
+/* plan_groups.c: whether memory will have an operand of a product in f32, so that warpgroups need a copy. */
+bool plan_stays_wide(const planner *q, tile_id operand);
+
 /* plan_sums.c: states that stay in registers. */
 void plan_keep_sums(planner *q);
 

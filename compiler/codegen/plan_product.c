@@ -204,6 +204,10 @@ void plan_product(planner *q, tile_id id, plan_nest *nest) {
   bool across = q->m->kind != MAP_BLOCK && contiguous(q, w.b) != w.j;
   if (across || !plan_viewable(q->m, q->p, w.b))
     nest->dot.pack_b = pack_operand(q, w.b, w.j, nest->region);
+  if (!gpu_may_be_group(q->m, q->program, &nest->dot)) return;
+  plan_dot *dot = &nest->dot;
+  if (dot->pack_a < 0 && plan_stays_wide(q, w.a)) dot->pack_a = pack_operand(q, w.a, -1, nest->region);
+  if (dot->pack_b < 0 && plan_stays_wide(q, w.b)) dot->pack_b = pack_operand(q, w.b, -1, nest->region);
 }
 
 /* ---- triangular systems ---- */

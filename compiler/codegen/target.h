@@ -149,6 +149,8 @@ typedef struct codegen_gpu_kernel {
   int shared_bytes;       /* dynamic shared memory of a block */
   int parameter_bytes;
   int nests;              /* of a chunk: all threads meet between one and the next */
+  int group_products, products; /* of a chunk: by warpgroups, all on tensor cores */
+  double group_share;     /* what part of all products' multiply-adds warpgroups make */
   int64_t history_bytes;  /* of base.scratch: states before each chunk, made again */
   codegen_bytes ends;     /* numbers that are kept of a part of time: of kernel.ends, or of a kernel that makes them */
   int column_blocks;      /* makers of parts: blocks of the lane axis behind its own, for the columns of a matrix */
@@ -167,7 +169,7 @@ typedef struct codegen_gpu_image {
   codegen_gpu_target target;
   const char *text; /* PTX, or with options.text LLVM IR of what the executor runs */
   link_object object; /* GPU_SIMT: to be linked into the library */
-  bool large;         /* has the kernels with ROOM_LARGE */
+  kernel_room room;   /* whose kernels it has */
   int shared_bytes;   /* the most that a thread block of a kernel has */
   const char *cubin;  /* machine code (artifact_assemble); NULL: none */
   size_t cubin_bytes;
@@ -177,6 +179,7 @@ typedef struct codegen_gpu_options {
   number_type dtype; /* not NUMBER_F64 */
   bool tf32;         /* products of f32 numbers with 10 bits behind the point */
   int shared_kib;    /* schedule: shared memory that a thread block may have; 0: 99, which every device has */
+  bool groups;       /* schedule: products by warpgroups */
   unsigned targets;  /* bits 1 << GPU_.. */
   bool text;
   const sources *lines; /* as codegen_options.lines */
@@ -195,6 +198,7 @@ typedef struct codegen_gpu_object {
 
 /* Shared memory that a thread block may have: on every device, and on those of the targets with ROOM_LARGE. */
 enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227 };
+kernel_room codegen_gpu_room(codegen_gpu_target target);
 bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room);
 
 const char *codegen_llvm_version(arena *a);
@@ -214,6 +218,16 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *recurrence,
  * (kernel.room). */
 recurrence_kernels *codegen_gpu_schedule_large(arena *a, recurrence_kernels *small, schedule_options schedule,
                                                codegen_gpu_options options);
+
+/* The kernels of a recurrence by room; large, groups NULL: as those before. */
+typedef struct gpu_forms {
+  recurrence_kernels *small, *large, *groups;
+} gpu_forms;
+
+/* The same for devices whose warpgroups multiply: `groups`, or they run the others. `has_large`: those of `large` are for some
+ * other target, too; else it is no more where there are groups. */
+void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, bool has_large,
+                                 schedule_options schedule, codegen_gpu_options options);
 
 /* One module for all kernels, and in it `rec_gpu_sum`. Kernels with the same symbol are one function. The image for a target
  * has those with its room. */

@@ -22,6 +22,8 @@ view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
   int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
   if (last >= 0 && b->axis_count > 1) v.swizzle = view_swizzle(b->stored, known_size(l, last));
+  if (b->groups && v.swizzle && !b->numbers.sizes)
+    view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
   bool each_thread = l->m->kind == MAP_THREADS && !b->stack;
   if (each_thread) v.base = element(l->e, l->e->real, base, l->team->thread);
   for (int i = 0; i < b->axis_count; i++) {
@@ -45,6 +47,30 @@ int view_swizzle(number_type stored, int64_t row) {
   return bits;
 }
 
+void view_in_tiles(view *v, int64_t row, int64_t rows) {
+  enum { LEAST_ROW = 16, MOST_ROW = 256, LEAST_NUMBERS = 512 };
+  if (row < LEAST_ROW || row > MOST_ROW || row & (row - 1) || rows % 8) return;
+  if (row * rows < LEAST_NUMBERS) return; /* it may begin anywhere */
+  v->width = (int)row;
+  v->tile = rows * VIEW_TILE;
+}
+
+/* Tiles of 64 columns of all rows, or whole rows if they are shorter. In a tile, pieces of 8 numbers trade places in each 128
+ * bytes by the number of those. */
+static ir in_tiles(emitter *e, const view *v, ir row, ir column) {
+  int width = v->width < VIEW_TILE ? v->width : VIEW_TILE;
+  ir offset = int_mul(e, row, integer(e, width)), tile = integer(e, VIEW_TILE);
+  if (v->width > VIEW_TILE) {
+    offset = int_add(e, offset, int_mul(e, int_div(e, column, tile), integer(e, v->tile)));
+    column = int_rem(e, column, tile);
+  }
+  offset = int_add(e, offset, column);
+  LLVMTypeRef type = LLVMTypeOf(offset);
+  ir line = LLVMBuildLShr(e->b, offset, LLVMConstInt(type, 6, 0), "");
+  line = LLVMBuildAnd(e->b, line, LLVMConstInt(type, (unsigned)(width / 8 - 1), 0), "");
+  return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, line, LLVMConstInt(type, 3, 0), ""), "");
+}
+
 /* Rows lie whole lines of banks apart: without this, the same 8 numbers of 8 rows would be in the same banks. */
 static ir swizzled(emitter *e, const view *v, ir offset) {
   LLVMTypeRef type = LLVMTypeOf(offset);
@@ -53,8 +79,25 @@ static ir swizzled(emitter *e, const view *v, ir offset) {
   return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, row, LLVMConstInt(type, 3, 0), ""), "");
 }
 
+/* Of memory in tiles: each axis counts rows, or columns of one. */
+static ir address_in_tiles(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  ir width = integer(e, v->width), row = integer(e, 0), column = row;
+  if (v->offset) row = int_div(e, v->offset, width), column = int_rem(e, v->offset, width);
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    int64_t stride;
+    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
+    if (!int_known(v->stride[axis], &stride)) ICE("codegen", "rows in tiles of unknown length");
+    ir *part = stride % v->width ? &column : &row;
+    int64_t step = stride % v->width ? stride : stride / v->width;
+    *part = int_add(e, *part, int_mul(e, at->index[axis], integer(e, step)));
+  }
+  return element(e, view_type(e, v), v->base, in_tiles(e, v, row, column));
+}
+
 ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
+  if (v->width) return address_in_tiles(l, v, at, axes);
   ir offset = v->offset ? v->offset : integer(e, 0);
   for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
     if (!axis_in(axes, axis) || !v->stride[axis]) continue;

@@ -33,9 +33,10 @@ typedef enum kernel_lanes {
 
 /* GPU: the devices that a kernel is for, by the shared memory that a thread block of them may have. */
 typedef enum kernel_room {
-  ROOM_ANY,     /* one form for all */
-  ROOM_SMALL,   /* where it is not enough for the form with ROOM_LARGE */
-  ROOM_LARGE
+  ROOM_ANY,        /* one form for all */
+  ROOM_SMALL = 1,  /* where it is not enough for the form with ROOM_LARGE */
+  ROOM_LARGE = 2,
+  ROOM_GROUPS = 4  /* as large, and with products by warpgroups; a sum of these: one form for both */
 } kernel_room;
 
 typedef struct kernel {
@@ -61,6 +62,7 @@ typedef struct kernel {
                                     percent of the steps themselves (gpu_schedule.c) */
   axis_set cut;                  /* grid axes that may be cut, instances or not */
   kernel_room room;
+  bool groups;                   /* GPU: products may be made by warpgroups */
   int shared_kib;                /* GPU: what a thread block may have; 0: as every device has it */
   int part_axis, part_entries;   /* GPU: a chunk is computed in passes over parts of this axis, of so many entries; 0: whole.
                                     Programs then know the axis by the size of a part, as they do with LANES_TILE */

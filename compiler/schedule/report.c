@@ -379,9 +379,12 @@ static const char *parts_text(const reporter *r, kernel_kind kind) {
 static const char *resources_text(const reporter *r, const report_resources *x, const char *parts) {
   const char *outside = "";
   if (x->outside_bytes) outside = arena_printf(r->a, ", %lld outside", (long long)x->outside_bytes);
-  return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s, %d launch%s", parts, x->threads,
+  const char *groups = "";
+  if (x->group_products)
+    groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->group_products, x->products);
+  return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s, %d launch%s%s", parts, x->threads,
                       (long long)x->shared_bytes, outside, x->launches,
-                      x->launches == 1 ? "" : "es");
+                      x->launches == 1 ? "" : "es", groups);
 }
 
 /* The axes of the factors that a part of time leaves of states; complex ones count once. */

@@ -123,14 +123,16 @@ static rec_status check_totals(const call *c) {
           call_name(c), c->entry, table_text(c->table, memory->name_at),
           table_text(c->table, memory->shape_at));
   }
-  for (int kind = 0; kind < REC_KERNEL_COUNT; kind++)
-    if (!count_fits(c, &c->table->kernels[kind].scratch) ||
-        !count_fits(c, &c->table->gpu[REC_GPU_SMALL].kernels[kind].base.scratch) ||
-        !count_fits(c, &c->table->gpu[REC_GPU_LARGE].kernels[kind].base.scratch))
+  for (int kind = 0; kind < REC_KERNEL_COUNT; kind++) {
+    bool fits = count_fits(c, &c->table->kernels[kind].scratch);
+    for (int room = 0; room < REC_GPU_ROOMS; room++)
+      fits &= count_fits(c, &c->table->gpu[room].kernels[kind].base.scratch);
+    if (!fits)
       return rec_fail(REC_ERROR_ARGUMENT,
                       "%s_%s: expected sizes that fit in memory, found ones whose intermediate "
                       "values take more than 2^56 bytes",
                       call_name(c), c->entry);
+  }
   return REC_OK;
 }
 

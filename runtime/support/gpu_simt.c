@@ -5,6 +5,7 @@
 
 #include "error.h"
 #include "gpu.h"
+#include "stage.h"
 #include "pool.h"
 #include "simt_options.h"
 
@@ -101,6 +102,7 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
     t.launch.seed = options->seed;
     t.launch.skipped_barrier = options->skipped_barrier;
     t.launch.skipped_wait = options->skipped_wait;
+    if (options->size >= sizeof *options) t.launch.skipped_fence = options->skipped_fence;
     t.counts = options->counts;
     options->launches++;
   }
@@ -126,7 +128,8 @@ static rec_status copy_on_host(const call *c, void *to, const void *from, int64_
 }
 
 rec_status gpu_simt_device(const call *c, gpu_device *device) {
-  const rec_table_gpu *code = &c->table->gpu[c->device_number > 0 ? REC_GPU_LARGE : REC_GPU_SMALL];
+  int room = (int)smaller(larger(0, c->device_number), REC_GPU_ROOMS - 1);
+  const rec_table_gpu *code = &c->table->gpu[room];
   *device = (gpu_device){.blocks = SIMT_BLOCKS,
                          .multiprocessors = SIMT_BLOCKS,
                          .code = code,

@@ -107,8 +107,9 @@ typedef struct rec_table_gpu_kernel {
   int32_t unused;
 } rec_table_gpu_kernel;
 
-/* The kernels for devices that have so much shared memory for a thread block. */
-enum { REC_GPU_SMALL, REC_GPU_LARGE, REC_GPU_ROOMS };
+/* The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
+ * multiply. */
+enum { REC_GPU_SMALL, REC_GPU_LARGE, REC_GPU_GROUPS, REC_GPU_ROOMS };
 
 typedef struct rec_table_gpu {
   int32_t chunk, unused;       /* steps between saved states; 0: the library holds no such kernels */

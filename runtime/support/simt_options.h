@@ -14,6 +14,7 @@ typedef struct rec_simt_options {
   void (*report)(void *context, const char *kernel, const char *tensor, int64_t read,
                  int64_t written);
   void *context;
+  int64_t skipped_fence; /* as in simt_launch */
 } rec_simt_options;
 
 #endif

@@ -209,13 +209,16 @@ static void run_subject(const subject *s) {
 
 static void run_with(const grid_case *c, const char *type, const char *shared_kib, uint64_t seed,
                      bool full) {
-  bool large = strcmp(shared_kib, "227") == 0;
+  bool groups = strcmp(shared_kib, "groups") == 0;
+  int32_t device = groups ? 2 : strcmp(shared_kib, "227") == 0;
   const char *words[24] = {"--target", "simt", "-O0", "--dtype", type};
   int count = 5;
   char path[512];
-  if (large) {
-    words[1] = "simt,sm_90a";
-  } else {
+  if (device) words[1] = "simt,sm_90a";
+  if (groups) {
+    words[count++] = "--chunk";
+    words[count++] = "64";
+  } else if (!device) {
     words[count++] = "--shared-memory";
     words[count++] = shared_kib;
   }
@@ -226,7 +229,7 @@ static void run_with(const grid_case *c, const char *type, const char *shared_ki
   snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", c->path);
   rec_module *module = compile_file(path, words);
   if (check(module, "%s %s does not compile", c->path, type)) {
-    subject s = {c, rec_module_find(module, c->recurrence), type, seed, full, large};
+    subject s = {c, rec_module_find(module, c->recurrence), type, seed, full, device};
     if (check(s.recurrence, "%s: no recurrence %s", c->path, c->recurrence)) run_subject(&s);
   }
   rec_module_close(module);
@@ -281,6 +284,25 @@ static void run_large(uint64_t seed) {
   run_case_with("s4d", own, "f32", 9, seed, "227");
 }
 
+// Products by warpgroups, in chunks of 64 steps: of every structure whose states are matrices.
+static void run_groups(uint64_t seed, bool full) {
+  static const struct {
+    const char *name, *sizes[6];
+  } all[] = {
+      {"ssd", {"G=1", "P=64", "N=128"}},     {"gla", {"K=64", "V=128"}},
+      {"rwkv6", {"K=64", "V=64"}},           {"gated_deltanet", {"K=64", "V=64"}},
+      {"rwkv7", {"K=64", "V=64"}},           {"simple_gla", {"K=64", "V=32"}},
+      {"kda", {"K=64", "V=64"}},             {"deltaproduct", {"K=64", "V=64"}},
+      {"mlstm", {"K=64", "V=64"}},           {"mamba3", {"P=64", "N=64"}},
+      {"retnet", {"K=128", "V=64"}},         {"linear_attention", {"K=64", "V=16"}},
+  };
+  enum { COUNT = sizeof all / sizeof *all, EACH = 3 };
+  for (int i = 0; i < COUNT; i++) {
+    if (!full && i > 3 && (seed + (uint64_t)i) % EACH) continue;
+    run_case_with(all[i].name, all[i].sizes, (seed + (uint64_t)i) % 2 ? "bf16" : "f16", 1, seed, "groups");
+  }
+}
+
 // Without states, time is cut into parts that run side by side; what they add to parameters is summed.
 static const char stateless[] =
     "recurrence mix(H, K = 9) {\n"
@@ -303,39 +325,55 @@ static void run_stateless(uint64_t seed) {
   rec_module_close(module);
 }
 
-// Leaves out one barrier, or one wait for asynchronous copies, after another: either the executor finds a race, or nobody
-// needed it and the results are the same to the last bit.
-static void leave_out(uint64_t seed, bool waits) {
-  const char *const words[] = {"--target", "simt", "-O0", "--dtype", "bf16", "--form", "chunk",
+typedef enum left_out { BARRIER, WAIT, FENCE } left_out;
+
+// Whether the executor says what is missing.
+static bool tells(left_out kind, const char *message) {
+  static const char *const words[] = {"race: ",        "asynchronous cop", "without a fence",
+                                      "with no fence", "is at a barrier",  "that it has not waited for"};
+  int first = kind == FENCE ? 2 : 0, last = kind == BARRIER ? 2 : 6;
+  for (int i = first; i < last; i++)
+    if (strstr(message, words[i])) return true;
+  return false;
+}
+
+// Leaves out one barrier, one wait for asynchronous copies and products, or one fence after another: either the executor
+// finds it, or nobody needed it and the results are the same to the last bit. `device` 2: products by warpgroups.
+static void leave_out(uint64_t seed, left_out kind, int32_t device) {
+  const char *const small[] = {"--target", "simt", "-O0", "--dtype", "bf16", "--form", "chunk",
                                "-D",       "H=1",  "-D",  "K=24",    "-D",   "V=16",   NULL};
-  const char *what = waits ? "wait" : "barrier";
-  rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/gla.rec", words);
+  const char *const groups[] = {"--target", "simt,sm_90a", "-O0", "--dtype", "bf16", "--chunk", "64",
+                                "-D",       "H=1",         "-D",  "K=64",    "-D",   "V=64",    NULL};
+  static const char *const names[] = {"barrier", "wait", "fence"};
+  const char *what = names[kind];
+  rec_module *module = compile_file(device ? REC_SOURCE_DIR "/stdlib/simple_gla.rec" : REC_SOURCE_DIR "/stdlib/gla.rec",
+                                    device ? groups : small);
   if (!check(module, "gla does not compile")) return;
-  const rec_recurrence *r = rec_module_find(module, "gla");
+  const rec_recurrence *r = rec_module_find(module, device ? "simple_gla" : "gla");
   problem *inputs = problem_new(rec_recurrence_signature(r), 1, 40, 1);
   problem_draw(inputs, seed, 0.7);
   problem_retype(inputs, inputs->signature);
-  int found = 0, left_out = 0;
+  int found = 0, tried = 0;
   problem *right = problem_copy(inputs);
-  rec_run_options options = {.backward = true};
+  rec_run_options options = {.backward = true, .device_number = device};
   check(problem_run(right, r, "simt", &options), "gla: %s", rec_message());
-  for (int64_t n = 1; n <= (waits ? 3 : 30); n++) {
+  for (int64_t n = 1; n <= (kind == WAIT ? 3 : device ? 16 : 30); n++) {
     rec_simt_options simt = {.size = sizeof simt, .seed = seed};
-    *(waits ? &simt.skipped_wait : &simt.skipped_barrier) = n;
+    *(kind == WAIT    ? &simt.skipped_wait
+      : kind == FENCE ? &simt.skipped_fence
+                      : &simt.skipped_barrier) = n;
     options.simt = &simt;
     problem *p = problem_copy(inputs);
-    left_out++;
+    tried++;
     if (problem_run(p, r, "simt", &options))
       check(problem_equal(right, p, true), "gla without %s %d: wrong, and nothing is reported",
             what, (int)n);
     else
-      found += check(strstr(rec_message(), "asynchronous cop") ||
-                         (!waits && strstr(rec_message(), "race: ")),
-                     "gla without %s %d: %s", what, (int)n, rec_message());
+      found += check(tells(kind, rec_message()), "gla without %s %d: %s", what, (int)n, rec_message());
     problem_free(p);
   }
-  printf("%ss left out: %d, found: %d\n", what, left_out, found);
-  check(3 * found > left_out, "of %d %ss left out, %d were found", left_out, what, found);
+  printf("%ss left out%s: %d, found: %d\n", what, device ? ", with warpgroups" : "", tried, found);
+  check(3 * found > tried, "of %d %ss left out, %d were found", tried, what, found);
   problem_free(inputs);
   problem_free(right);
   rec_module_close(module);
@@ -367,9 +405,12 @@ int main(int count, char **words) {
   if (!only || strcmp(only, "parts") == 0) run_all_parts(seed);
   if (!only || strcmp(only, "kept") == 0) run_kept(seed);
   if (!only || strcmp(only, "large") == 0) run_large(seed);
+  if (!only || strcmp(only, "groups") == 0) run_groups(seed, full || only);
   if (!only) run_stateless(seed);
-  if (!only || !strcmp(only, "faults")) leave_out(seed, false);
-  if (!only || !strcmp(only, "faults")) leave_out(seed, true);
+  for (left_out kind = BARRIER; kind <= FENCE && (!only || !strcmp(only, "faults")); kind++) {
+    if (kind != FENCE) leave_out(seed, kind, 0);
+    leave_out(seed, kind, 2);
+  }
   printf("largest error f32 %.1e, bf16 %.1e, f16 %.1e beyond rounding\n", worst[0], worst[1],
          worst[2]);
   printf("calls cut in time: %d forward, %d backward\n", cut[0], cut[1]);

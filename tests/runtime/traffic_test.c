@@ -5,10 +5,11 @@
 // Sectors of 32 bytes count once for every block: what a block reads again is on the chip. Printed beside them:
 // bytes as threads ask for them, and sectors that count once for the launch: what blocks that run side by side
 // read is in the second level cache. Behind the line, what the threads, warps and blocks execute for it: loads and
-// stores of shared and of global memory, asynchronous copies; mma, other operations of warps (ldmatrix, shuffles);
-// barriers. Of the last bytes, forward moves at most 1.5 times the least; backward, with what
+// stores of shared and of global memory, asynchronous copies; mma, wgmma and other operations of warps (ldmatrix, shuffles);
+// bytes of shared memory that ldmatrix and wgmma read; barriers. Of the last bytes, forward moves at most 1.5 times the least; backward, with what
 // it makes again, 2.2 times. Forward asks for at most 3 times the least: nothing that one chunk needs lies outside the
-// chip. Launches of a call are few and fixed. 13 s of processor time.
+// chip. Launches of a call are few and fixed. The same for kernels whose products warpgroups make (sm_90a), with wgmma in
+// each. 30 s of processor time.
 //
 //   traffic_test [gla] [tensors]    what lies where, too: bytes of every tensor in a run of 384 tokens with its
 // states
@@ -47,13 +48,15 @@ static simt_counts minus(simt_counts x, const simt_counts *y) {
   x.read_bytes -= y->read_bytes, x.written_bytes -= y->written_bytes;
   x.block_read_bytes -= y->block_read_bytes, x.block_written_bytes -= y->block_written_bytes;
   x.launch_read_bytes -= y->launch_read_bytes, x.launch_written_bytes -= y->launch_written_bytes;
-  x.products -= y->products;
+  x.products -= y->products, x.group_products -= y->group_products;
+  x.operand_bytes -= y->operand_bytes;
   x.barriers -= y->barriers, x.collectives -= y->collectives, x.copies -= y->copies;
   x.shared_accesses -= y->shared_accesses, x.global_accesses -= y->global_accesses;
   return x;
 }
 
 static bool by_tensor;
+static int32_t device; // 2: products by warpgroups
 
 static void print_tensor(void *context, const char *kernel, const char *tensor, int64_t read,
                          int64_t written) {
@@ -68,6 +71,7 @@ static simt_counts run_length(const rec_recurrence *r, int64_t time, rec_run_opt
   simt_counts counts = {0};
   rec_simt_options simt = {.size = sizeof simt, .counts = &counts};
   options.simt = &simt;
+  options.device_number = device;
   if (by_tensor && time == LONG) simt.report = print_tensor;
   problem *p = problem_new(rec_recurrence_signature(r), 1, time, 2);
   problem_draw(p, 1, 0.1);
@@ -89,22 +93,16 @@ static void print_row(const char *name, const char *what, const simt_counts *c, 
   double block = (double)(c->block_read_bytes + c->block_written_bytes) / TIME,
          asked = (double)(c->read_bytes + c->written_bytes) / TIME,
          once = (double)(c->launch_read_bytes + c->launch_written_bytes) / TIME;
-  printf("%-16s %-20s %8d %9.0f %7.2f %10.0f %9.0f %3d |", name, what, (int)least, block,
+  printf("%-16s %-20s %-4s %8d %9.0f %7.2f %10.0f %9.0f %3d |", name, what, device ? "90a" : "80", (int)least, block,
          block / (double)least, asked, once, (int)launches);
-  printf(" %8.1f %8.1f %6.1f %6.2f %8.1f %8.2f\n", (double)c->shared_accesses / TIME,
+  printf(" %8.1f %8.1f %6.1f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / TIME,
          (double)c->global_accesses / TIME, (double)c->copies / TIME, (double)c->products / TIME,
-         (double)(c->collectives - c->products) / TIME, (double)c->barriers / TIME);
+         (double)c->group_products / TIME,
+         (double)(c->collectives - c->products - c->group_products) / TIME,
+         (double)c->operand_bytes / TIME, (double)c->barriers / TIME);
 }
 
-static void run_subject(const subject *s) {
-  const char *words[24] = {"--target", "simt", "-O0", "--dtype", "bf16"};
-  int count = 5;
-  char path[512];
-  for (int i = 0; i < 6 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
-  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", s->path);
-  rec_module *module = compile_file(path, words);
-  if (!check(module, "%s does not compile", s->path)) return;
-  const rec_recurrence *r = rec_module_find(module, s->recurrence);
+static void run_kernels(const subject *s, const rec_recurrence *r) {
   problem *p = problem_new(rec_recurrence_signature(r), 1, 0, 2);
   int64_t in = token_bytes(p, REC_INPUT), out = token_bytes(p, REC_OUTPUT), launches, both;
   simt_counts forward = run(r, (rec_run_options){0}, &launches);
@@ -133,16 +131,30 @@ static void run_subject(const subject *s) {
       "%s: backward reads and writes less than its tensors", s->recurrence);
   whole = run(r, (rec_run_options){.backward = true}, &both);
   print_row(s->recurrence, "both, states kept", &whole, 3 * in + 2 * out, both);
+  check((whole.group_products > 0) == (device > 0), "%s: %d products by warpgroups", s->recurrence,
+        (int)whole.group_products);
   problem_free(p);
+}
+
+static void run_subject(const subject *s) {
+  const char *words[24] = {"--target", "simt,sm_90a", "-O0", "--dtype", "bf16"};
+  int count = 5;
+  char path[512];
+  for (int i = 0; i < 6 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", s->path);
+  rec_module *module = compile_file(path, words);
+  if (!check(module, "%s does not compile", s->path)) return;
+  const rec_recurrence *r = rec_module_find(module, s->recurrence);
+  for (device = 0; device <= 2; device += 2) run_kernels(s, r);
   rec_module_close(module);
 }
 
 int main(int count, char **words) {
   by_tensor = count > 1 && strcmp(words[count - 1], "tensors") == 0;
   count -= by_tensor;
-  printf("%-16s %-20s %8s %9s %7s %10s %9s %3s | %8s %8s %6s %6s %8s %8s\n", "bytes per token", "",
-         "least", "of blocks", "ratio", "asked for", "once", "", "shared", "global", "copies",
-         "mma", "other", "barriers");
+  printf("%-16s %-20s %-4s %8s %9s %7s %10s %9s %3s | %8s %8s %6s %6s %6s %8s %8s %8s\n",
+         "bytes per token", "", "", "least", "of blocks", "ratio", "asked for", "once", "", "shared",
+         "global", "copies", "mma", "wgmma", "other", "operands", "barriers");
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
     if (count < 2 || strstr(subjects[i].path, words[1])) run_subject(&subjects[i]);
   }

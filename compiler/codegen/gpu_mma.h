@@ -1,0 +1,40 @@
+/* A product on tensor cores while it is made: what gpu_mma.c and gpu_wgmma.c share. */
+#ifndef REC_CODEGEN_GPU_MMA_H
+#define REC_CODEGEN_GPU_MMA_H
+
+#include "gpu.h"
+#include "gpu_parts.h"
+
+typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operand_way;
+
+typedef struct mma_operand {
+  view v;
+  axis_set axes;
+  int line; /* the axis that is not summed: i or j */
+  operand_way way;
+} mma_operand;
+
+typedef struct mma {
+  const plan_nest *nest;
+  const gpu_operands *operands;
+  const gpu_factors *factors; /* at hand, and its operands */
+  mma_operand a, b;
+  number_type type; /* f32: by tf32 */
+  int depth;        /* steps of k in an instruction */
+  int tiles;        /* of columns in a warp's block */
+  /* at the block at hand */
+  ir first_row, first_column; /* of the block */
+  ir group_row;               /* of the four warps that make it together */
+  ir group, pair;             /* lane / 4, lane % 4 */
+  ir lane;
+  ir sums[GPU_MOST_KEPT][4];
+} mma;
+
+/* gpu_mma.c: the registers of `a` for one instruction. */
+void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]);
+
+/* gpu_wgmma.c: the factors at hand are such that warpgroups multiply them; then a product over all of k. */
+bool gpu_is_group(lower *l, const mma *p);
+void gpu_group_multiply(lower *l, const mma *p, const place_in_loops *at);
+
+#endif
