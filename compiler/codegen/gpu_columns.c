@@ -14,7 +14,7 @@
 static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
 
 bool gpu_is_column(const kernel *k, const tile_place *state) {
-  if (!k->columns || state->transfer) return false;
+  if (!k->columns || state->transfer || state->lag >= 0) return false;
   return !kernel_has_factor(gpu_ends_of(k), state->tensor);
 }
 

@@ -53,6 +53,40 @@ static void skip_last(host *h) {
   h->time = int_choose(e, LLVMBuildAnd(e->b, skip, gpu_keeps_parts(h), ""), integer(e, 0), h->time);
 }
 
+/* Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it. */
+bool gpu_warms_up(const kernel *k) {
+  if (!gpu_makes_parts(k) || k->program->form != TILE_CHUNK) return false;
+  for (int i = 0; i < k->program->results.count; i++)
+    if (k->program->results.items[i].place.lag >= 0) return true;
+  return false;
+}
+
+static void begin_earlier(host *h) {
+  emitter *e = h->e;
+  ir steps = integer(e, h->k->program->chunk), none = integer(e, 0);
+  ir behind = LLVMBuildAnd(e->b, gpu_keeps_parts(h), int_compare(e, LLVMIntSGT, h->part, none), "");
+  h->warms_up = LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
+  ir more = int_choose(e, h->warms_up, steps, none);
+  h->entry_step = int_sub(e, h->entry_step, more);
+  h->time = int_add(e, h->time, more);
+}
+
+void gpu_end_warm_up(host *h, part *p, ir turn) {
+  emitter *e = h->e;
+  if (!gpu_warms_up(h->k)) return;
+  ir now = LLVMBuildAnd(e->b, h->warms_up, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
+  emit_branch branch = branch_begin(e, now);
+  gpu_begin_factors(h, p);
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer || place->lag >= 0) continue;
+    host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+    gpu_begin_column(h, p, place, &p->l.carried[c]);
+  }
+  host_show_states(h, p);
+  branch_end(e, &branch);
+}
+
 void gpu_cut_part(host *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
@@ -65,6 +99,7 @@ void gpu_cut_part(host *h) {
   h->entry_step = int_add(e, h->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
   if (gpu_makes_parts(h->k)) skip_last(h);
+  if (gpu_warms_up(h->k)) begin_earlier(h);
   if (!h->described->joins) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));
@@ -105,9 +140,10 @@ static const tile_place *place_of(const host *h, const tile_place *state, bool t
   const tile_program *ends = gpu_ends_of(h->k);
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
-    if (place->tensor == state->tensor && place->transfer == transfer &&
-        place->component == component)
-      return place;
+    tile_place wanted = *state;
+    wanted.transfer = transfer;
+    wanted.component = component;
+    if (plan_same_state(place, &wanted)) return place;
   }
   ICE("codegen", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
 }
@@ -292,7 +328,12 @@ void gpu_join_parts(host *h, part *p) {
   emit_branch branch = branch_begin(e, other);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (place->component == 0 && !gpu_is_column(h->k, place)) join_state(h, p, place);
+    if (place->lag >= 0) {
+      view before = gpu_end_view(h, p, place, int_sub(e, h->part, integer(e, 1)));
+      host_copy_state(h, p, place, &before, &p->l.carried[c]);
+    } else if (place->component == 0 && !gpu_is_column(h->k, place)) {
+      join_state(h, p, place);
+    }
   }
   if (h->k->columns) join_columns(h, p);
   branch_end(e, &branch);

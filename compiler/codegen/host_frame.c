@@ -459,8 +459,7 @@ void host_fill_state(host *h, part *p, const tile_place *place, double number, c
   lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
 }
 
-/* States in registers, as products see them. */
-static void show_states(host *h, part *p) {
+void host_show_states(host *h, part *p) {
   p->l.outside = h->at;
   for (int c = 0; c < p->carried.count; c++) {
     const view *state = &p->l.carried[c];
@@ -468,6 +467,14 @@ static void show_states(host *h, part *p) {
     if (kept && p->p->carried[c].shown)
       gpu_kept_show(&p->l, kept, state, state_axes(&p->carried.items[c].place));
   }
+}
+
+/* What is kept of a part comes of no states; but the first one knows the steps before it. */
+static ir begins_with(host *h, const tile_place *place) {
+  emitter *e = h->e;
+  ir whole = LLVMBuildNot(e->b, gpu_keeps_parts(h), "");
+  if (place->lag < 0) return whole;
+  return LLVMBuildOr(e->b, whole, int_compare(e, LLVMIntEQ, h->part, integer(e, 0)), "");
 }
 
 void host_load_states(host *h, part *p) {
@@ -485,6 +492,7 @@ void host_load_states(host *h, part *p) {
     view memory = memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
     ir there =
         LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), is_first(h, place->partial), "");
+    if (gpu_makes_parts(h->k)) there = LLVMBuildAnd(e->b, there, begins_with(h, place), "");
     emit_branch branch = branch_begin(e, there);
     host_copy_state(h, p, place, &memory, &p->l.carried[c]);
     branch_else(e, &branch);
@@ -493,7 +501,7 @@ void host_load_states(host *h, part *p) {
     if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
   if (h->described->joins) gpu_join_parts(h, p);
-  show_states(h, p);
+  host_show_states(h, p);
 }
 
 void host_store_states(host *h, part *p) {

@@ -67,6 +67,7 @@ typedef struct host {
   ir of_matrix;          /* i1: the block has columns of a matrix; NULL: none has */
   ir first_column;
   ir lane_end;           /* of the lane axis, or of the columns */
+  ir warms_up;           /* i1: the part begins a chunk earlier */
   location columns_at;   /* states before a part, while it is joined */
   /* gpu_passes.c */
   bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */
@@ -128,6 +129,8 @@ ir host_by_this_thread(host *h, ir condition);
 /* From a whole axis to the part of it at hand (mapping.parts). */
 void host_move_to_part(host *h, view *v, axis_set axes);
 void host_load_states(host *h, part *p);
+/* States in registers, as products see them. */
+void host_show_states(host *h, part *p);
 void host_store_states(host *h, part *p);
 void host_save_states(host *h, part *p, ir chunk);
 void host_clear_sums(host *h, part *p);
@@ -162,6 +165,9 @@ void gpu_end_part(host *h, part *p);
 void gpu_join_parts(host *h, part *p);
 /* i1: behind it, backward before it, there are no more steps. */
 ir gpu_is_last_part(host *h, const part *p);
+bool gpu_warms_up(const kernel *k);
+/* In the loop over chunks, before chunk number `turn`: behind the one that a part begins with to know earlier steps. */
+void gpu_end_warm_up(host *h, part *p, ir turn);
 ir gpu_frame_number(host *h, size_t offset);
 /* i1: there is memory for what is kept of parts. Without, the same function makes the states before chunks (STATES). */
 ir gpu_keeps_parts(host *h);

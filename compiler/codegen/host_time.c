@@ -421,6 +421,7 @@ void host_chunks_inside(host *h) {
   ir chunk = host_chunk_in_order(h, chunks.index);
   ir slots = NULL;
   if (e->gpu) {
+    gpu_end_warm_up(h, &h->main, chunks.index);
     slots = open_again(h, &h->main, chunks.index);
     ir next = int_add(e, chunks.index, integer(e, 1));
     ir more = int_compare(e, LLVMIntSLT, next, count);

@@ -407,7 +407,7 @@ static const char *matrix_text(const reporter *r, const kernel *k) {
   const char *text = factors_text(r, k->ends);
   for (int i = 0; k->columns && i < k->ends->results.count; i++) {
     const tile_place *place = &k->ends->results.items[i].place;
-    if (place->transfer || place->component || kernel_has_factor(k->ends, place->tensor)) continue;
+    if (place->transfer || place->component || place->lag >= 0 || kernel_has_factor(k->ends, place->tensor)) continue;
     text = arena_printf(r->a, "%s%s%s", text, *text ? ", " : "", place->name);
     if (r->body->tensors.items[place->tensor].complex) text = arena_printf(r->a, "%s, both parts", text);
   }

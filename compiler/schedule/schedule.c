@@ -259,7 +259,7 @@ static int64_t column_numbers(const kernel *part, int axis) {
   for (int i = 0; i < part->program->results.count; i++) {
     const tile_place *place = &part->program->results.items[i].place;
     int64_t numbers = 1;
-    if (kernel_has_factor(part->program, place->tensor)) continue;
+    if (place->lag >= 0 || kernel_has_factor(part->program, place->tensor)) continue;
     for (int x = 0; x < place->axis_count; x++) {
       int64_t size = part->program->axes.items[place->axes[x]].size;
       if (axis_in(cut, place->axes[x])) continue;

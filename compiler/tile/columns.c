@@ -32,7 +32,7 @@ static bool vanishes(const finder *x, tile_id id) {
 static column_kind of_argument(const finder *x, const tile_value *v) {
   const tile_place *place = &x->p->arguments.items[v->index];
   bool axis = axis_in(tile_place_axes(x->p, place), x->axis);
-  if (place->role == x->read)
+  if (place->role == x->read && place->lag < 0)
     return axis && place->tensor >= 0 && x->states[place->tensor] ? LINEAR : OTHER;
   return axis ? VANISHES : SAME;
 }

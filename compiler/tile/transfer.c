@@ -23,6 +23,7 @@ typedef struct transfer {
   axis_set axes;     // of that state
   int values;        // of the program, without those of factors
   uint64_t *states;  // by value: the arguments that enter it, the last bit for all from 63 on
+  uint64_t lags;     // those that are earlier steps
   const char *why;
 } transfer;
 
@@ -125,6 +126,8 @@ static share share_of(transfer *x, tile_id id) {
   return any ? made_share(x, &v, args) : nothing;
 }
 
+static uint64_t bit_of(int argument) { return (uint64_t)1 << (argument < 63 ? argument : 63); }
+
 // Which states enter each value.
 static void find_states(transfer *x, tile_role read) {
   tile_program *p = x->program;
@@ -132,7 +135,7 @@ static void find_states(transfer *x, tile_role read) {
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
     if (v->op == TILE_ARGUMENT && p->arguments.items[v->index].role == read)
-      x->states[i] = (uint64_t)1 << (v->index < 63 ? v->index : 63);
+      x->states[i] = bit_of(v->index);
     for (int k = 0; k < tile_arity(v->op); k++) x->states[i] |= x->states[v->args[k]];
   }
 }
@@ -146,7 +149,7 @@ static pair find_pair(const tile_program *p, int tensor, tile_role read, int res
   pair found = {{-1, -1}, {-1, -1}};
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
-    if (place->tensor == tensor) found.result[place->component] = i;
+    if (place->lag < 0 && place->tensor == tensor) found.result[place->component] = i;
   }
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
@@ -169,8 +172,22 @@ static void find_shares(transfer *x, const pair *state, int values) {
   }
 }
 
+// Earlier steps are known where a part begins a chunk before its own steps: tokens make them, and a chunk has them all.
+static bool knows_earlier_steps(transfer *x, tile_role states) {
+  tile_program *p = x->program;
+  for (int i = 0; i < p->arguments.count && i < 63; i++)
+    if (p->arguments.items[i].lag >= 0) x->lags |= bit_of(i);
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (place->lag < 0) continue;
+    if (p->form != TILE_CHUNK || states != TILE_NEXT_STATE || place->slot >= p->chunk) return false;
+    if (x->states[p->results.items[i].value] & ~x->lags) return false;
+  }
+  return true;
+}
+
 static bool enters_alone(const transfer *x, const pair *state) {
-  uint64_t own = 0;
+  uint64_t own = x->lags;
   for (int k = 0; k < 2; k++) {
     if (state->argument[k] >= 0 && state->argument[k] < 63)
       own |= (uint64_t)1 << state->argument[k];
@@ -259,8 +276,6 @@ static bool is_bounded(transfer *x, const pair *state, const tile_id factor[2]) 
 
 // Nothing but tokens, parameters and what goes on from run to run.
 static const char *what_else_it_reads(const tile_program *p, tile_role read) {
-  for (int i = 0; i < p->results.count; i++)
-    if (p->results.items[i].place.lag >= 0) return "earlier steps are states, too";
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
     bool state = place->role == TILE_STATE || place->role == TILE_STASH;
@@ -287,7 +302,7 @@ static bool has_columns(transfer *x, tile_role read, const bool *mixed, axis_set
   bool any = false;
   for (int i = 0; i < x->program->results.count; i++) {
     const tile_place *place = &x->program->results.items[i].place;
-    any = any || mixed[place->tensor];
+    any = any || (place->lag < 0 && mixed[place->tensor]);
   }
   return !any || tile_find_columns(x->arena, x->program, read, mixed, axes, axis);
 }
@@ -316,9 +331,11 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   x.shares = ARENA_ARRAY(a, share, x.values);
   bool *mixed = ARENA_ARRAY(a, bool, tensors_of(p));
   find_states(&x, read);
+  *why = "earlier steps are states, too";
+  if (!knows_earlier_steps(&x, states)) return NULL;
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
-    if (place->component) continue;
+    if (place->component || place->lag >= 0) continue;
     pair state = find_pair(p, place->tensor, read, results);
     if (!made_factor(&x, &state, read, &mixed[place->tensor])) {
       *why = x.why;

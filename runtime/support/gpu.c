@@ -302,8 +302,7 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   const rec_table_memory *memory = table_memory(c->table, slot->memory);
   const char *name = table_text(c->table, memory->name_at);
   rec_slot s = call_slot(c, memory);
-  bool makes_parts = p->kernel == r->cut->maker;
-  if ((slot->written && r->saved_only) || (makes_parts && stage_is_state(memory))) s.data = NULL;
+  if (slot->written && r->saved_only) s.data = NULL;
   int64_t bytes = extent_bytes(c, memory, s);
   *placed = (rec_gpu_slot){s.data, s.batch_stride, s.time_stride, 0};
   if (has_copies(p, slot)) {

@@ -4,8 +4,8 @@
  *   forward, step:  the kernel, a sum of copies where several work items add to one result
  *   backward:       STATES without `saved`, BACKWARD, the sum
  *
- * Where states decay entry by entry and there are fewer work items than multiprocessors, time is cut: another kernel, PART
- * before FORWARD, PART_BACK before BACKWARD, makes what each part is begun with. Not without `saved`, and not where FORWARD has
+ * Where states decay entry by entry, or a matrix maps their columns, and there are fewer work items than multiprocessors, time is cut
+ * into as many parts as end first: another kernel, PART before FORWARD, PART_BACK before BACKWARD, makes what each part is begun with. Not without `saved`, and not where FORWARD has
  * a sum: that would be one launch more.
  *
  * Everything depends on sizes alone; nothing waits for the device.

@@ -134,6 +134,24 @@ static void test_none(void **state) {
               "earlier steps are states, too");
 }
 
+// Earlier steps: tokens make them, in chunks that hold enough of them, forward.
+static void test_earlier_steps(void **state) {
+  (void)state;
+  const char *text = CHANNELS("  h = 0.5 * h[t-1] + x[t-1] * x\n  y = h\n");
+  found x = transfer_of(text, 16, TILE_NEXT_STATE, true);
+  assert_non_null(x.program);
+  assert_string_equal(factors_of(&x), "h[]");
+  fixture_close(&x.f);
+  x = transfer_of(text, 16, TILE_D_STATE, true);
+  assert_null(x.program);
+  fixture_close(&x.f);
+  x = transfer_of(CHANNELS("  h = 0.5 * h[t-1] + x\n  let r = 2 * h\n  y = r + r[t-1]\n"), 16,
+                  TILE_NEXT_STATE, true);
+  assert_null(x.program);
+  assert_string_equal(x.why, "earlier steps are states, too");
+  fixture_close(&x.f);
+}
+
 // The factor of a step is the gate times the factor so far.
 static void test_step(void **state) {
   (void)state;
@@ -161,6 +179,7 @@ int main(void) {
       cmocka_unit_test(test_complex),
       cmocka_unit_test(test_columns),
       cmocka_unit_test(test_none),
+      cmocka_unit_test(test_earlier_steps),
       cmocka_unit_test(test_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
