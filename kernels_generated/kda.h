@@ -20,7 +20,8 @@
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
  * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
  * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one.
+ * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
+ * the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no

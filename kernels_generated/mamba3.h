@@ -20,7 +20,8 @@
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
  * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
  * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one.
+ * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
+ * the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -117,6 +118,11 @@ static inline int64_t mamba3_forward_scratch_bytes(const mamba3_forward_paramete
   (void)parameter;
   return 12352;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_forward_ends_numbers(const mamba3_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+}
 
 /* ---- mamba3_step ---- */
 
@@ -160,7 +166,7 @@ static inline int64_t mamba3_step_scratch_bytes(const mamba3_step_parameter *par
 /* ---- mamba3_states ---- */
 
 #define MAMBA3_STATES_SYMBOL "rec_kernel_mamba3_states_gpu"
-enum { MAMBA3_STATES_THREADS = 256, MAMBA3_STATES_SHARED_BYTES = 97792, MAMBA3_STATES_CHUNK = 128 };
+enum { MAMBA3_STATES_THREADS = 256, MAMBA3_STATES_SHARED_BYTES = 81664, MAMBA3_STATES_CHUNK = 128 };
 typedef struct mamba3_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -190,6 +196,11 @@ static inline int64_t mamba3_states_items(const mamba3_states_parameter *paramet
 static inline int64_t mamba3_states_scratch_bytes(const mamba3_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_states_ends_numbers(const mamba3_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
 }
 
 /* ---- mamba3_backward ---- */
@@ -252,6 +263,46 @@ static inline int64_t mamba3_backward_copies_d_D(const mamba3_backward_parameter
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 
+/* ---- mamba3_part ---- */
+
+#define MAMBA3_PART_SYMBOL "rec_kernel_mamba3_states_gpu"
+enum { MAMBA3_PART_THREADS = 256, MAMBA3_PART_SHARED_BYTES = 81664, MAMBA3_PART_CHUNK = 128 };
+typedef struct mamba3_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H,P], bf16 */
+  rec_gpu_slot B_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot B_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H], bf16 */
+  rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot trap;  /* [batch,time,H], bf16 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot h0_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot h0_x_lag;  /* [batch,1,H,P], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
+  rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
+  rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+} mamba3_part_parameter;
+_Static_assert(sizeof(mamba3_part_parameter) == 576, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mamba3_part_items(const mamba3_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mamba3_part_scratch_bytes(const mamba3_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_part_ends_numbers(const mamba3_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+}
+
 /* ---- mamba3_forward_groups ---- */
 
 #define MAMBA3_FORWARD_GROUPS_SYMBOL "rec_kernel_mamba3_forward_groups_gpu"
@@ -290,11 +341,16 @@ static inline int64_t mamba3_forward_groups_scratch_bytes(const mamba3_forward_g
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_forward_groups_ends_numbers(const mamba3_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+}
 
 /* ---- mamba3_states_groups ---- */
 
 #define MAMBA3_STATES_GROUPS_SYMBOL "rec_kernel_mamba3_states_groups_gpu"
-enum { MAMBA3_STATES_GROUPS_THREADS = 256, MAMBA3_STATES_GROUPS_SHARED_BYTES = 98688, MAMBA3_STATES_GROUPS_CHUNK = 128 };
+enum { MAMBA3_STATES_GROUPS_THREADS = 256, MAMBA3_STATES_GROUPS_SHARED_BYTES = 83328, MAMBA3_STATES_GROUPS_CHUNK = 128 };
 typedef struct mamba3_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -324,6 +380,11 @@ static inline int64_t mamba3_states_groups_items(const mamba3_states_groups_para
 static inline int64_t mamba3_states_groups_scratch_bytes(const mamba3_states_groups_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_states_groups_ends_numbers(const mamba3_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
 }
 
 /* ---- mamba3_backward_groups ---- */
@@ -384,6 +445,46 @@ static inline int64_t mamba3_backward_groups_copies_d_dt_bias(const mamba3_backw
 static inline int64_t mamba3_backward_groups_copies_d_D(const mamba3_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- mamba3_part_groups ---- */
+
+#define MAMBA3_PART_GROUPS_SYMBOL "rec_kernel_mamba3_states_groups_gpu"
+enum { MAMBA3_PART_GROUPS_THREADS = 256, MAMBA3_PART_GROUPS_SHARED_BYTES = 83328, MAMBA3_PART_GROUPS_CHUNK = 128 };
+typedef struct mamba3_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H,P], bf16 */
+  rec_gpu_slot B_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot B_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H], bf16 */
+  rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot trap;  /* [batch,time,H], bf16 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot h0_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot h0_x_lag;  /* [batch,1,H,P], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
+  rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
+  rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+} mamba3_part_groups_parameter;
+_Static_assert(sizeof(mamba3_part_groups_parameter) == 576, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mamba3_part_groups_items(const mamba3_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mamba3_part_groups_scratch_bytes(const mamba3_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_part_groups_ends_numbers(const mamba3_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
 }
 
 #endif
