@@ -125,19 +125,24 @@ ir as_real(emitter *e, ir x) {
 
 /* ---- arithmetic ---- */
 
+static ir contracted(const emitter *e, ir x) {
+  if (e->contract && LLVMIsAInstruction(x)) LLVMSetFastMathFlags(x, LLVMFastMathAllowContract);
+  return x;
+}
+
 ir real_add(emitter *e, ir x, ir y) {
   spread_pair(e, &x, &y);
-  return LLVMBuildFAdd(e->b, x, y, "");
+  return contracted(e, LLVMBuildFAdd(e->b, x, y, ""));
 }
 
 ir real_sub(emitter *e, ir x, ir y) {
   spread_pair(e, &x, &y);
-  return LLVMBuildFSub(e->b, x, y, "");
+  return contracted(e, LLVMBuildFSub(e->b, x, y, ""));
 }
 
 ir real_mul(emitter *e, ir x, ir y) {
   spread_pair(e, &x, &y);
-  return LLVMBuildFMul(e->b, x, y, "");
+  return contracted(e, LLVMBuildFMul(e->b, x, y, ""));
 }
 
 ir real_div(emitter *e, ir x, ir y) {

@@ -27,6 +27,7 @@ typedef struct emitter {
   bool f64;
   bool wide; /* f64 for a while, in an f32 program: emit_wide */
   bool gpu;
+  bool contract; /* a product and a sum may become one instruction that rounds once */
   bool streaming; /* stores of whole machine vectors are aligned and pass the caches by */
   int lanes;      /* elements in one machine vector */
 } emitter;

@@ -245,9 +245,23 @@ static void instances_inside(host *h, ir first, ir last) {
   loop_end(e, &loop);
 }
 
+/* The gradient of an extreme goes to the entry that equals it. Both may be made again, by other functions, and must then be the
+ * same bits; which products are contracted is not the same everywhere. */
+static bool compares_extremes(const typed_body *body) {
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    for (int k = 0; k < value_arity(v->op) && v->op != VALUE_STOP_GRADIENT; k++) {
+      value_op op = body->values.items[v->args[k]].op;
+      if (op == VALUE_MAX_OVER || op == VALUE_MIN_OVER) return true;
+    }
+  }
+  return false;
+}
+
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
   host h = host_for(e->a, k, symbol, e->clone, e->dtype);
   h.e = e;
+  e->contract = !compares_extremes(&k->kernel->recurrence->body);
   e->where = lines_of_recurrence(k->kernel->recurrence);
   host_plan(&h);
   LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};

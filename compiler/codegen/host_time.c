@@ -23,20 +23,45 @@ static void set_step(host *h, part *p, ir t) {
 
 enum { STEPS_AHEAD = 8, CACHE_LINE = 64 };
 
+/* The lines of a row at the point, or vector, at hand. */
+typedef struct fetch_data {
+  const view *row;
+  axis_set axes;
+  bool write;
+} fetch_data;
+
+static void fetch_line(lower *l, ir address, bool write) {
+  emitter *e = l->e;
+  ir hints[] = {address, LLVMConstInt(e->i32, write, 0), LLVMConstInt(e->i32, 3, 0),
+                LLVMConstInt(e->i32, 1, 0)};
+  call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
+}
+
+static void fetch_point(lower *l, const place_in_loops *at, void *data) {
+  const fetch_data *d = data;
+  int64_t stride = 0;
+  if (at->vector_axis >= 0 && at->lanes) int_known(d->row->stride[at->vector_axis], &stride);
+  if (stride != 1) return;
+  int bytes = number_is_narrow(d->row->stored) ? 2 : l->m->f64 ? 8 : 4;
+  ir address = view_address(l, d->row, at, d->axes);
+  for (int n = 0; n < at->lanes; n += CACHE_LINE / bytes)
+    fetch_line(l, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write);
+}
+
 static void fetch_row(host *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
                       bool write) {
-  emitter *e = h->e;
   axis_set axes = host_axes_of_place(place);
-  if (!place->time || !tensor.base || !axis_in(axes, h->m.lane_axis) || plan_tile_axes(&h->m, axes))
-    return;
+  if (!place->time || !tensor.base) return;
+  bool lane = axis_in(axes, h->m.lane_axis);
+  if (lane == (plan_tile_axes(&h->m, axes) != 0)) return;
   view v = host_at_time(h, tensor, t, stride);
-  ir address = view_address(&p->l, &v, &h->at, axes);
-  int bytes = number_is_narrow(v.stored) ? 2 : h->m.f64 ? 8 : 4;
-  for (int n = 0; n < h->m.lanes; n += CACHE_LINE / bytes) {
-    ir line = element(e, view_type(e, &v), address, integer(e, n));
-    ir hints[] = {line, LLVMConstInt(e->i32, write, 0), LLVMConstInt(e->i32, 3, 0),
-                  LLVMConstInt(e->i32, 1, 0)};
-    call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
+  fetch_data data = {&v, axes, write};
+  p->l.outside = h->at;
+  if (lane) {
+    place_in_loops at = h->at;
+    fetch_point(&p->l, &at, &data);
+  } else {
+    lower_points(&p->l, plan_tile_axes(&h->m, axes), false, fetch_point, &data);
   }
 }
 

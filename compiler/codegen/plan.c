@@ -321,6 +321,10 @@ static void describe_values(planner *q) {
 
 /* ---- which values, in which order ---- */
 
+bool plan_is_steps(const planner *q) {
+  return q->m->kind == MAP_LANES && q->m->kernel->program->form == TILE_STEP;
+}
+
 static void count_uses(planner *q) {
   for (int i = 0; i < q->program->results.count; i++)
     q->p->values[q->program->results.items[i].value].uses++;
@@ -344,11 +348,39 @@ bool plan_is_carried_role(tile_role role) {
   return role == TILE_NEXT_STATE || role == TILE_D_STATE;
 }
 
+bool plan_is_wide_value(const planner *q, tile_id id) {
+  const plan_value *pv = &q->p->values[id];
+  return pv->lane || (pv->tile & (pv->tile - 1));
+}
+
+/* Host, steps: what every entry of the state needs comes first. Else a loop over the state could not go on with what is made
+ * behind it, and the state would be read once more. `above`: values made of whole rows of the state. */
+static void visit_common(planner *q, tile_id id, const bool *above, bool *seen) {
+  if (seen[id]) return;
+  seen[id] = true;
+  const tile_value *v = value(q, id);
+  for (int k = 0; k < tile_arity(v->op); k++) visit_common(q, v->args[k], above, seen);
+  if (q->p->values[id].region == REGION_BODY && !above[id]) visit(q, id);
+}
+
+static void order_common_first(planner *q) {
+  int count = q->program->values.count;
+  bool *above = ARENA_ARRAY(q->a, bool, count), *seen = ARENA_ARRAY(q->a, bool, count);
+  for (tile_id id = 0; id < count; id++) {
+    const tile_value *v = value(q, id);
+    above[id] = plan_is_wide_value(q, id);
+    for (int k = 0; k < tile_arity(v->op); k++) above[id] = above[id] || above[v->args[k]];
+  }
+  for (int i = 0; i < q->program->results.count; i++)
+    visit_common(q, q->program->results.items[i].value, above, seen);
+}
+
 /* Results first, states last: then a state is often updated when its old value has been read by all. */
 static void order_values(planner *q) {
   int count = q->program->values.count;
   q->order = ARENA_ARRAY(q->a, tile_id, count);
   q->visited = ARENA_ARRAY(q->a, bool, count);
+  if (plan_is_steps(q)) order_common_first(q);
   for (int pass = 0; pass < 2; pass++) {
     for (int i = 0; i < q->program->results.count; i++) {
       const tile_result *r = &q->program->results.items[i];
@@ -683,7 +715,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   q.sections = tile_sections(a, q.program);
   q.p->values = ARENA_ARRAY(a, plan_value, q.program->values.count);
   describe_values(&q);
-  if (m->kind == MAP_BLOCK) plan_inline_cheap(&q);
+  if (m->kind == MAP_BLOCK || plan_is_steps(&q)) plan_inline_cheap(&q);
   order_values(&q);
   plan_nests(&q);
   plan_results(&q);

@@ -1,8 +1,9 @@
-/* Values that a GPU computes again at each use instead of keeping them for all threads to see.
+/* Values that are computed again at each use instead of being kept.
  *
  *   %34 [t,P] = mul %0 %6    read by one sum, many nests later      ->      no buffer: the sum computes it
  *
- * Shared memory is what there is least of. A value is computed at its uses if that takes a few additions and multiplications
+ * A GPU would keep them for all threads to see, and shared memory is what there is least of. Single steps on the host would
+ * write and read a matrix for each of them, in the time of several multiply-adds an entry. A value is computed at its uses if that takes a few additions and multiplications
  * of what is at hand anyway, and if nests read it that go over their points: products, systems and sums along time read
  * memory.
  */
@@ -71,6 +72,7 @@ static bool is_cheap(inlining *n, tile_id id) {
   if (adds_product(n, v)) return false;
   if (plan_is_inline(v->op) || !tile_elementwise(v->op) || tile_op_cost(v->op) > 1) return false;
   if (n->kept[id] || n->uses[id] > MOST_USES || !n->q->p->values[id].tile) return false;
+  if (n->q->m->kind == MAP_LANES && !plan_is_wide_value(n->q, id)) return false;
   n->cost[id] = tile_op_cost(v->op);
   for (int k = 0; k < tile_arity(v->op); k++) n->cost[id] += cost_at(n, v->args[k]);
   return n->cost[id] <= most_cost;

@@ -46,6 +46,10 @@ bool plan_stays_wide(const planner *q, tile_id operand);
 /* plan_sums.c: states that stay in registers. */
 void plan_keep_sums(planner *q);
 
+/* Is it a program of single steps on the host? */
+bool plan_is_steps(const planner *q);
+/* Does it have an entry for each of a state that is a matrix: lanes, or two axes in the tile? */
+bool plan_is_wide_value(const planner *q, tile_id id);
 /* plan_wide.c: the program with values in f64, which q->wide tells; NULL: it needs none. */
 tile_program *plan_widen(planner *q, const tile_program *program);
 

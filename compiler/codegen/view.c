@@ -7,6 +7,8 @@
  */
 #include "lower_parts.h"
 
+#include <string.h>
+
 #include "../base/ice.h"
 #include "gpu_parts.h"
 
@@ -132,6 +134,25 @@ static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axi
   return load_real(e, slot, lanes);
 }
 
+static ir alias_scope(emitter *e, const char *name) {
+  LLVMMetadataRef domain_name = LLVMMDStringInContext2(e->context, "rec", 3);
+  LLVMMetadataRef domain = LLVMMDNodeInContext2(e->context, &domain_name, 1);
+  LLVMMetadataRef parts[] = {LLVMMDStringInContext2(e->context, name, strlen(name)), domain};
+  LLVMMetadataRef scope = LLVMMDNodeInContext2(e->context, parts, 2);
+  return LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &scope, 1));
+}
+
+/* Buffers and tensors are never the same memory: what a loop reads of a tensor may stay in registers while it writes a
+ * buffer. Tensors may be each other. */
+static void tell_apart(emitter *e, const view *v, ir access) {
+  if (e->gpu || !access || (!LLVMIsALoadInst(access) && !LLVMIsAStoreInst(access))) return;
+  const char *names[] = {"rec tensors", "rec buffers"};
+  unsigned scope = LLVMGetMDKindIDInContext(e->context, "alias.scope", 11);
+  unsigned apart = LLVMGetMDKindIDInContext(e->context, "noalias", 7);
+  LLVMSetMetadata(access, scope, alias_scope(e, names[v->internal]));
+  LLVMSetMetadata(access, apart, alias_scope(e, names[!v->internal]));
+}
+
 ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   if (v->present && l->e->gpu) return load_if_present(l, v, at, axes);
   emitter *e = l->e;
@@ -152,6 +173,7 @@ ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
   emitter as = emit_as(e, view_type(e, v));
   ir x = lanes ? gather(&as, address, stride, mask, lanes) : load_real(&as, address, 0);
+  if (!v->present) tell_apart(e, v, x);
   return as_real(e, x);
 }
 
@@ -176,6 +198,7 @@ void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes
     } else {
       store_real(&as, x, address);
     }
+    tell_apart(l->e, v, LLVMGetLastInstruction(LLVMGetInsertBlock(l->e->b)));
   }
   if (l->only) branch_end(l->e, &branch);
 }

@@ -64,3 +64,56 @@ double cost_of_run(arena *a, const tile_program *p) {
   for (int i = 0; i < p->values.count; i++) cost += costs[i];
   return cost / p->chunk;
 }
+
+/* ---- fused steps ---- */
+
+static bool adds(tile_op op) { return op == TILE_ADD || op == TILE_SUB || op == TILE_SUM; }
+
+/* Products that one sum reads, and is alone in reading: one instruction with it. */
+static bool *fused_products(arena *a, const tile_program *p) {
+  bool *fused = ARENA_ARRAY(a, bool, p->values.count);
+  int *uses = ARENA_ARRAY(a, int, p->values.count);
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    for (int k = 0; k < tile_arity(v->op); k++) uses[v->args[k]]++;
+  }
+  for (int i = 0; i < p->results.count; i++) uses[p->results.items[i].value]++;
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    bool found = false;
+    for (int k = 0; adds(v->op) && k < tile_arity(v->op) && !found; k++) {
+      tile_id x = v->args[k];
+      found = p->values.items[x].op == TILE_MUL && uses[x] == 1;
+      if (found) fused[x] = true;
+    }
+  }
+  return fused;
+}
+
+/* Sums over the state of which the rest of it is made: each is a loop that must end before the next can begin. */
+static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool *seen, bool *loops) {
+  const tile_value *v = &p->values.items[id];
+  if (seen[id]) return;
+  seen[id] = true;
+  loops[id] = below_state && v->op == TILE_SUM;
+  for (int k = 0; k < tile_arity(v->op); k++) mark_loops(p, v->args[k], true, seen, loops);
+}
+
+double cost_of_fused_step(arena *a, const tile_program *p) {
+  const double *costs = cost_of_values(a, p);
+  const bool *fused = fused_products(a, p);
+  bool *seen = ARENA_ARRAY(a, bool, p->values.count), *loops = ARENA_ARRAY(a, bool, p->values.count);
+  double cost = 0;
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_result *r = &p->results.items[i];
+    if (r->place.role != TILE_NEXT_STATE) continue;
+    cost += cost_elements(p, p->values.items[r->value].axes); /* loaded and stored */
+    mark_loops(p, r->value, false, seen, loops);
+  }
+  for (int i = 0; i < p->values.count; i++) {
+    const tile_value *v = &p->values.items[i];
+    if (!fused[i]) cost += costs[i] / (tile_op_cost(v->op) > 1 ? 1 : cost_of_operation);
+    if (loops[i]) cost += cost_elements(p, p->values.items[v->args[0]].axes);
+  }
+  return cost;
+}

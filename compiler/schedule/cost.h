@@ -9,7 +9,9 @@ enum { COST_USUAL_SIZE = 8 };
 
 /* The body of a program, per step, in multiply-adds of a well filled product. */
 double cost_of_run(arena *a, const tile_program *program);
-/* The same by value, for a whole run; 0 outside the body. */
+/* A step as the host runs it where an axis lies in lanes: what is done to a state in one or two loops over it. */
+double cost_of_fused_step(arena *a, const tile_program *step);
+/* cost_of_run by value, for a whole run; 0 outside the body. */
 double *cost_of_values(arena *a, const tile_program *program);
 /* Entries of these axes. */
 double cost_elements(const tile_program *program, axis_set axes);

@@ -88,6 +88,8 @@ typedef struct recurrence_kernels {
   const char *form;              /* "step", "chunk", "pointwise", for report and manifest */
   const char *why;               /* one line for the report: what decided */
   double spared;                 /* of the backward's work, by the values that FORWARD keeps in `saved` (save.h) */
+  bool steps_forward;            /* form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step` */
+  double fused_step;
   VEC(schedule_alternative) alternatives;
   double gpu_cost;               /* GPU: of a step forward and back (codegen_gpu_schedule) */
 } recurrence_kernels;

@@ -209,11 +209,19 @@ static void put_alternatives(const reporter *r) {
   }
 }
 
+/* Forward in steps, backward in chunks. */
+static void put_mixed(const reporter *r) {
+  const recurrence_kernels *k = r->kernels;
+  if (!k->steps_forward) return;
+  fprintf(r->out, "  forward in  single steps, which go over the state in few loops: %s a step (taken)\n",
+          count_text(r->a, k->fused_step));
+}
+
 /* What Toeplitz blocks would take where matrices write and read (chunk.h). */
 static void put_toeplitz(const reporter *r) {
   axis_set axes = chunk_toeplitz_axes(r->a, r->kernels->recurrence);
   amount entries = {0};
-  if (!axes || strcmp(r->kernels->form, "chunk") != 0) return;
+  if (!axes || strcmp(r->kernels->form, "chunk") != 0 || r->kernels->steps_forward) return;
   add_entries(r->a, &entries, r->body, axes, 0.5);
   double scan = 0;
   const tile_program *p = kernel_of(r, KERNEL_FORWARD)->program;
@@ -348,6 +356,7 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   fprintf(r.out, "%s: %s, %d steps between saved states; %s\n", r.body->name, kernels->form,
           kernels->chunk, kernels->why);
   put_alternatives(&r);
+  put_mixed(&r);
   put_toeplitz(&r);
   put_forward(&r, states, "forward", "");
   put_backward(&r, states, "backward", "");

@@ -341,6 +341,13 @@ static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gr
   return k;
 }
 
+/* The same function: a sequence of one step; states that are kept and outputs that are not wanted. */
+static void add_steps(scheduler *s, kernel k) {
+  add_kernel(s, KERNEL_FORWARD, "forward", k);
+  add_kernel(s, KERNEL_STEP, "forward", k);
+  add_kernel(s, KERNEL_STATES, "forward", k);
+}
+
 static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   s->out->form = "step";
   s->out->why = why;
@@ -348,10 +355,7 @@ static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   s->out->chunk = s->options.chunk ? s->options.chunk : chunk;
   tile_gradient gradient;
   kernel k = step_kernel(s, forward, &gradient);
-  add_kernel(s, KERNEL_FORWARD, "forward", k);
-  /* The same function: a sequence of one step; states that are kept and outputs that are not wanted. */
-  add_kernel(s, KERNEL_STEP, "forward", k);
-  add_kernel(s, KERNEL_STATES, "forward", k);
+  add_steps(s, k);
   k.program = gradient.backward;
   k.recompute = gradient.recompute;
   k.cut &= ~partial_axes(s->a, gradient.backward);
@@ -416,6 +420,17 @@ static bool channels_in_lanes(const scheduler *s, const tile_program *forward, a
   return lane >= 0 && has_own_products(forward, lane);
 }
 
+/* Forward in single steps beside a backward in chunks: the states that it saves are the same. A loop over lanes of the state is
+ * all that a step is then; chunks of keys that decay one by one take many small products and exponentials. */
+static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise,
+                          const tile_program *chunks) {
+  if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
+  if (stepwise->lane_axis < 0) return false;
+  static const double clearly = 0.95;
+  s->out->fused_step = cost_of_fused_step(s->a, step);
+  return s->out->fused_step < clearly * cost_of_run(s->a, chunks);
+}
+
 static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *step, bool pointwise,
                           const char *why) {
   checked(s, forward);
@@ -432,10 +447,16 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
     s->out->spared = save_values(s->a, &finished, &gradient, instances);
   kernel k = {.chunk = s->out->chunk, .program = checked(s, finished), .cut = forward->grid};
   map_axes(s, &k, instances, lanes);
-  add_kernel(s, KERNEL_FORWARD, "forward", k);
-  add_kernel(s, KERNEL_STEP, "step", step_kernel(s, step, &step_gradient));
-  k.program = pointwise ? finished : checked(s, gradient.recompute);
-  add_kernel(s, KERNEL_STATES, "states", k);
+  kernel stepwise = step_kernel(s, step, &step_gradient);
+  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, forward);
+  if (s->out->steps_forward) {
+    add_steps(s, stepwise);
+  } else {
+    add_kernel(s, KERNEL_FORWARD, "forward", k);
+    add_kernel(s, KERNEL_STEP, "step", stepwise);
+    k.program = pointwise ? finished : checked(s, gradient.recompute);
+    add_kernel(s, KERNEL_STATES, "states", k);
+  }
   k.program = checked(s, gradient.backward);
   if (k.chunk > forward->chunk) k.recompute = gradient.recompute;
   k.cut = grid;
