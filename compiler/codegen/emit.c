@@ -465,12 +465,17 @@ static ir close_loop(emitter *e, emit_loop *loop) {
   return back;
 }
 
-/* !0 = distinct !{!0, !{word}}: a node that names itself is made through a temporary one. */
-static void advise_loop(emitter *e, ir back, const char *word) {
-  LLVMMetadataRef text = LLVMMDStringInContext2(e->context, word, strlen(word));
-  LLVMMetadataRef parts[] = {LLVMTemporaryMDNode(e->context, NULL, 0),
-                             LLVMMDNodeInContext2(e->context, &text, 1)};
-  LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, parts, 2);
+static const char keep_rolled[] = "llvm.loop.unroll.disable";
+const char gpu_kept_loop[] = "rec.loop.kept";
+
+/* !0 = distinct !{!0, !{word}, ..}: a node that names itself is made through a temporary one. */
+static void advise_loop(emitter *e, ir back, const char *const *words, int count) {
+  LLVMMetadataRef parts[3] = {LLVMTemporaryMDNode(e->context, NULL, 0)};
+  for (int i = 0; i < count; i++) {
+    LLVMMetadataRef text = LLVMMDStringInContext2(e->context, words[i], strlen(words[i]));
+    parts[1 + i] = LLVMMDNodeInContext2(e->context, &text, 1);
+  }
+  LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, parts, (size_t)count + 1);
   LLVMMetadataReplaceAllUsesWith(parts[0], node);
   unsigned kind = LLVMGetMDKindIDInContext(e->context, "llvm.loop", 9);
   LLVMSetMetadata(back, kind, LLVMMetadataAsValue(e->context, node));
@@ -480,11 +485,15 @@ static void advise_loop(emitter *e, ir back, const char *word) {
 void loop_end(emitter *e, emit_loop *loop) {
   bool once = loop->once;
   ir back = close_loop(e, loop);
-  if (e->gpu && !once) advise_loop(e, back, "llvm.loop.unroll.disable");
+  if (e->gpu && !once) advise_loop(e, back, (const char *[]){keep_rolled}, 1);
 }
 
 void loop_end_unrolled(emitter *e, emit_loop *loop) {
-  advise_loop(e, close_loop(e, loop), "llvm.loop.unroll.full");
+  advise_loop(e, close_loop(e, loop), (const char *[]){"llvm.loop.unroll.full"}, 1);
+}
+
+void loop_end_kept(emitter *e, emit_loop *loop) {
+  advise_loop(e, close_loop(e, loop), (const char *[]){keep_rolled, gpu_kept_loop}, 2);
 }
 
 emit_branch branch_begin(emitter *e, ir condition) {

@@ -103,6 +103,9 @@ emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *nam
 void loop_end(emitter *e, emit_loop *loop);
 /* The same, and LLVM is asked to unroll the whole loop. */
 void loop_end_unrolled(emitter *e, emit_loop *loop);
+/* The same, and GPU: the assembler does not unroll it. */
+void loop_end_kept(emitter *e, emit_loop *loop);
+extern const char gpu_kept_loop[];
 /* A loop that goes on by a step known at run time. */
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name);
 

@@ -444,6 +444,33 @@ static void reduced_loops(lower *l, const place_in_loops *at, void *data) {
   }
 }
 
+enum { TURNS_AT_ONCE = 4, LONG_SUM = 32 };
+
+/* A thread of a GPU sums four numbers at a time. Of a plain loop the assembler makes 64 turns at once, and all that they load
+ * lies in registers. */
+static void turns_at_once(lower *l, place_in_loops *at, void *data) {
+  emitter *e = l->e;
+  const points *n = data;
+  int axis = n->reduced.axes[0];
+  emit_loop loop = loop_begin(e, integer(e, 0), l->axis_size[axis], TURNS_AT_ONCE, "turns");
+  emit_loop turn = loop_begin(e, integer(e, 0), integer(e, TURNS_AT_ONCE), 1, "turn");
+  at->index[axis] = int_add(e, loop.index, turn.index);
+  reduced_loops(l, at, data);
+  at->index[axis] = NULL;
+  loop_end_unrolled(e, &turn);
+  loop_end_kept(e, &loop);
+}
+
+static void loops_of_sum(lower *l, place_in_loops *at, points *n) {
+  bool alone = l->team && l->team->shares && n->reduced.count == 1;
+  int64_t size = alone ? known_size(l, n->reduced.axes[0]) : 0;
+  if (size >= LONG_SUM && size % TURNS_AT_ONCE == 0) {
+    turns_at_once(l, at, n);
+  } else {
+    lower_loops_over(l, &n->reduced, 0, at, reduced_loops, n);
+  }
+}
+
 /* At one point of the outer axes: start sums, loop over what is reduced, finish. */
 static void outer_point(lower *l, const place_in_loops *at, void *data) {
   points *n = data;
@@ -459,7 +486,7 @@ static void outer_point(lower *l, const place_in_loops *at, void *data) {
     if (v.rest) start_sums(l, n, n->short_sums, v.rest_lanes);
   }
   if (v.lanes || !n->vector_reduced) start_sums(l, n, n->sums, v.lanes);
-  lower_loops_over(l, &n->reduced, 0, &inner, reduced_loops, data);
+  loops_of_sum(l, &inner, n);
   finish_sums(l, at, n, &v);
 }
 

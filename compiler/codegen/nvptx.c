@@ -320,13 +320,27 @@ static const char passes[] =
 
 void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
 
+/* A loop that the assembler shall not unroll either. */
+static bool is_kept(LLVMValueRef advice) {
+  LLVMValueRef parts[3], word[1];
+  unsigned length;
+  if (LLVMGetMDNodeNumOperands(advice) != 3) return false;
+  LLVMGetMDNodeOperands(advice, parts);
+  if (!LLVMIsAMDNode(parts[2]) || LLVMGetMDNodeNumOperands(parts[2]) != 1) return false;
+  LLVMGetMDNodeOperands(parts[2], word);
+  const char *text = LLVMGetMDString(word[0], &length);
+  return text && length == strlen(gpu_kept_loop) && memcmp(text, gpu_kept_loop, length) == 0;
+}
+
 /* What kept LLVM from unrolling loops would keep the assembler from it, too. */
 static void forget_advice(LLVMModuleRef module) {
   unsigned kind = LLVMGetMDKindIDInContext(LLVMGetModuleContext(module), "llvm.loop", 9);
   for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
     for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block;
-         block = LLVMGetNextBasicBlock(block))
-      LLVMSetMetadata(LLVMGetBasicBlockTerminator(block), kind, NULL);
+         block = LLVMGetNextBasicBlock(block)) {
+      LLVMValueRef end = LLVMGetBasicBlockTerminator(block), advice = LLVMGetMetadata(end, kind);
+      if (advice && !is_kept(advice)) LLVMSetMetadata(end, kind, NULL);
+    }
   }
 }
 
