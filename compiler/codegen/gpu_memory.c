@@ -120,13 +120,12 @@ static int64_t numbers_of_thread(const part *p) {
   return numbers;
 }
 
-/* More than registers hold beside what is computed with. */
+/* More than registers hold beside what is computed with; backward computes with the states and their cotangents at once. */
 bool gpu_is_crowded(const host *h) {
-  enum { MOST_NUMBERS = 128 };
+  enum { MOST_NUMBERS = 128, MOST_BACK = 90 };
   if (h->m.kind != MAP_THREADS) return false;
-  int64_t numbers = numbers_of_thread(&h->main);
-  if (h->has_again) numbers += numbers_of_thread(&h->again);
-  return numbers > MOST_NUMBERS;
+  if (!h->has_again) return numbers_of_thread(&h->main) > MOST_NUMBERS;
+  return numbers_of_thread(&h->main) + numbers_of_thread(&h->again) > MOST_BACK;
 }
 
 /* Are the states alone too many? */
