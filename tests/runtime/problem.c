@@ -479,21 +479,26 @@ bool problem_equal(const problem *a, const problem *b, bool backward) {
   return true;
 }
 
-double problem_tolerance(const problem *inputs, const problem *exact,
-                         const rec_recurrence *recurrence, double least, double shake,
-                         bool backward) {
+double problem_movement(const problem *inputs, const problem *exact, const rec_recurrence *recurrence,
+                        double shake, bool backward, int draws) {
   const rec_run_options options = {.backward = backward};
   char where[256];
   double moved = 0;
-  for (uint64_t seed = 1; seed <= 2; seed++) {
+  for (int seed = 1; seed <= draws; seed++) {
     problem *shaken = problem_copy(inputs);
-    problem_shake(shaken, seed, shake);
+    problem_shake(shaken, (uint64_t)seed, shake);
     if (problem_run(shaken, recurrence, "reference", &options)) {
       moved = fmax(moved, compare(exact, shaken, backward, false, 1e-4, where, sizeof where));
     }
     problem_free(shaken);
   }
-  return least + 50 * moved;
+  return moved;
+}
+
+double problem_tolerance(const problem *inputs, const problem *exact,
+                         const rec_recurrence *recurrence, double least, double shake,
+                         bool backward) {
+  return least + 50 * problem_movement(inputs, exact, recurrence, shake, backward, 2);
 }
 
 static double plain_loop(const problem *inputs, const problem *exact,

@@ -60,6 +60,9 @@ bool sequence_equal(const problem *packed, int64_t sequence, const problem *alon
 // Are all results the same to the last bit?
 bool problem_equal(const problem *a, const problem *b, bool backward);
 
+// The largest error of results whose inputs differ by `shake`, of so many draws.
+double problem_movement(const problem *inputs, const problem *exact, const rec_recurrence *recurrence,
+                        double shake, bool backward, int draws);
 // How far results may lie from the exact ones: `least`, or more where numbers that differ by `shake` already move them.
 // `exact` holds the results of the reference for `inputs`.
 double problem_tolerance(const problem *inputs, const problem *exact,
