@@ -48,6 +48,7 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
     fetch_line(l, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write);
 }
 
+/* Rows in lanes, or in the tile; what has both is a matrix, which would push others out. */
 static void fetch_row(host *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
                       bool write) {
   axis_set axes = host_axes_of_place(place);

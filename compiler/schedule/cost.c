@@ -99,6 +99,7 @@ static void mark_loops(const tile_program *p, tile_id id, bool below_state, bool
   for (int k = 0; k < tile_arity(v->op); k++) mark_loops(p, v->args[k], true, seen, loops);
 }
 
+/* One instruction is one multiply-add there: nothing between goes through memory, as cost_of_operation has it. */
 double cost_of_fused_step(arena *a, const tile_program *p) {
   const double *costs = cost_of_values(a, p);
   const bool *fused = fused_products(a, p);
