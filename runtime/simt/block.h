@@ -9,8 +9,8 @@
 typedef struct shadow_cell {
   uint32_t write_epoch, read_epoch;
   uint16_t write_warp_epoch, read_warp_epoch;
-  uint16_t writer, reader; /* threads; `reader` may be several (shared.c) */
-  uint32_t fences;         /* of the writer, when it wrote */
+  uint16_t writer, reader; /* threads; `reader` may be several (shared.c), `writer` a bulk copy: BULK_WRITER + its mbarrier */
+  uint32_t fences;         /* of the writer, when it wrote; of a bulk copy the phase */
 } shadow_cell;
 
 /* Memory of a block that its threads share. */
@@ -31,6 +31,7 @@ typedef enum thread_state {
   THREAD_READY,
   THREAD_AT_BARRIER,
   THREAD_IN_WARP,
+  THREAD_AT_MBARRIER,
   THREAD_GONE
 } thread_state;
 
@@ -50,10 +51,15 @@ typedef struct simt_thread {
   int64_t barriers, waits;
   int64_t group_fences, group_waits; /* for products of warpgroups: so many it has come to */
   uint32_t fences; /* of shared memory, for what reads it beside the threads: those that were not skipped */
+  uint32_t fence_epoch; /* of the last of them */
+  int64_t expects, mbarrier_waits;
+  int mbarrier; /* that it waits for */
 } simt_thread;
 
 /* Products of a warpgroup under way (warpgroup.c). */
 typedef struct group_work group_work;
+/* What is known of eight bytes of shared memory that are an mbarrier (bulk.c). */
+typedef struct simt_mbarrier simt_mbarrier;
 
 typedef struct simt_warp {
   uint32_t ready;   /* lanes */
@@ -78,6 +84,8 @@ typedef struct simt_block {
   unsigned char *scratch; /* in global memory, the block's own; NULL: none */
   shadow shared_shadow, scratch_shadow;
   uint32_t epoch;
+  simt_mbarrier *mbarriers;
+  int mbarrier_count, mbarrier_room;
   int last_region; /* the region touched last is likely the next one */
   uint64_t random;
   bool failed;
@@ -92,6 +100,10 @@ extern _Thread_local simt_block *simt_current;
 _Noreturn void simt_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void simt_fail_thread(int thread, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The running thread waits until somebody wakes it. */
+void simt_park(simt_block *b, thread_state state);
+void simt_wake(simt_block *b, int thread);
 
 /* All lanes of the running warp together. */
 void simt_collect(const collective *c, void *passed);
@@ -117,8 +129,25 @@ void group_check_barrier(simt_block *b);
 void group_check_exit(simt_block *b, int thread);
 void group_free(simt_warp *w);
 
+/* Bytes become an mbarrier, and memory like any other again. */
+void shared_begin_mbarrier(simt_block *b, int thread, const void *at);
+void shared_end_mbarrier(simt_block *b, uint32_t offset);
+/* A bulk copy of an mbarrier begins to fill bytes, in the thread's name, and has filled them in a phase. */
+void shared_begin_bulk(simt_block *b, int thread, uint32_t offset, uint32_t bytes, int mbarrier);
+void shared_end_bulk(simt_block *b, uint32_t offset, uint32_t bytes, int mbarrier, uint32_t phase);
+
+/* The thread has waited for this phase, or one behind it. */
+bool bulk_is_seen(const simt_block *b, int mbarrier, int thread, uint32_t phase);
+/* What one lane of a warp has seen, all of them have. */
+void bulk_share(simt_block *b, int warp);
+/* A block begins, its last thread ends, nobody can run but this one may not, the block is gone. */
+void bulk_open(simt_block *b);
+void bulk_check_exit(const simt_block *b);
+_Noreturn void bulk_report_deadlock(const simt_block *b, int thread);
+void bulk_free(simt_block *b);
+
 /* A cell for every so many bytes: the smallest numbers that threads write side by side. */
-enum { SHADOW_BYTES = 2 };
+enum { SHADOW_BYTES = 2, BULK_WRITER = 0x8000 };
 
 /* Copies that the thread has not waited for, when it ends. */
 void async_check_exit(simt_block *b, int thread);

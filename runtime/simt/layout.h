@@ -63,6 +63,12 @@ static inline simt_element layout_group_a(int warp, int lane, int element) {
   return (simt_element){warp % 4 * 16 + at.row, at.column};
 }
 
+/* "Swizzling modes" of tensor copies and of matrices in shared memory: in spans of 128, 64 or 32 bytes, pieces of 16 bytes trade
+ * places by which 128 bytes they lie in. The address, from the start of shared memory, of what no swizzle has at `at`. */
+static inline uint32_t layout_swizzle(uint32_t at, uint32_t span) {
+  return at ^ (at >> 7 & (span / 16 - 1)) << 4;
+}
+
 /* "Matrix Descriptor Format" and "Shared Memory Matrix Layout": how an operand lies in shared memory. */
 typedef struct simt_matrix {
   uint32_t start, leading, stride; /* bytes */
@@ -81,7 +87,7 @@ static inline uint32_t layout_operand(const simt_matrix *m, int line, int k, int
   int width = m->width, row = transposed ? k : line, column = transposed ? line : k;
   uint32_t at = m->start + (uint32_t)(row % 8 * width * 2) + (uint32_t)(row / 8) * m->stride;
   at += (uint32_t)(column % width * 2) + (uint32_t)(column / width) * m->leading;
-  return at ^ (at >> 7 & (uint32_t)(width / 8 - 1)) << 4;
+  return layout_swizzle(at, (uint32_t)(2 * width));
 }
 
 #endif

@@ -85,6 +85,8 @@ static int find_waiting(const simt_block *b, thread_state state) {
 
 /* Nobody can run: some wait for others that never come. */
 static _Noreturn void report_deadlock(simt_block *b) {
+  int at_mbarrier = find_waiting(b, THREAD_AT_MBARRIER);
+  if (at_mbarrier >= 0) bulk_report_deadlock(b, at_mbarrier);
   int in_warp = find_waiting(b, THREAD_IN_WARP), at_barrier = find_waiting(b, THREAD_AT_BARRIER),
       gone = find_waiting(b, THREAD_GONE);
   if (in_warp >= 0)
@@ -133,6 +135,16 @@ static void run_another(simt_block *b) {
 static void set_waiting(simt_block *b, thread_state state) {
   b->threads[b->running].state = state;
   b->warps[b->running / SIMT_WARP].ready &= ~(UINT32_C(1) << b->running % SIMT_WARP);
+}
+
+void simt_park(simt_block *b, thread_state state) {
+  set_waiting(b, state);
+  run_another(b);
+}
+
+void simt_wake(simt_block *b, int thread) {
+  b->threads[thread].state = THREAD_READY;
+  b->warps[thread / SIMT_WARP].ready |= UINT32_C(1) << thread % SIMT_WARP;
 }
 
 /* ---- barriers and collectives ---------------------------------------------------------------- */
@@ -204,7 +216,10 @@ void simt_collect(const collective *c, void *passed) {
 void simt_warp_barrier(void) {
   simt_block *b = simt_current;
   simt_warp *warp = &b->warps[b->running / SIMT_WARP];
-  if (warp->arrived == ~(UINT32_C(1) << b->running % SIMT_WARP)) warp->epoch++;
+  if (warp->arrived == ~(UINT32_C(1) << b->running % SIMT_WARP)) {
+    warp->epoch++;
+    bulk_share(b, b->running / SIMT_WARP);
+  }
   simt_collect(&warp_barrier, NULL);
 }
 
@@ -223,6 +238,7 @@ static void thread_main(void) {
   b->launch->function(b->launch->parameters);
   async_check_exit(b, b->running);
   group_check_exit(b, b->running);
+  if (b->gone == b->launch->threads - 1) bulk_check_exit(b);
   set_waiting(b, THREAD_GONE);
   b->gone++;
   run_another(b);
@@ -241,6 +257,7 @@ static void start_threads(simt_block *b) {
     thread->copy_count = 0;
     thread->group = thread->barriers = thread->waits = 0;
     thread->group_fences = thread->group_waits = 0;
+    thread->expects = thread->mbarrier_waits = 0;
     thread->fences++; /* what a block before has written is no concern of this one */
   }
   for (int w = 0; w < b->warp_count; w++) {
@@ -259,6 +276,7 @@ static void run_block(simt_block *b, int64_t number) {
     b->scratch = (unsigned char *)b->launch->scratch + number * b->launch->scratch_bytes;
     memset(b->scratch, 0xff, (size_t)b->launch->scratch_bytes);
   }
+  bulk_open(b);
   start_threads(b);
   b->turn = (int)(draw(b) % (uint64_t)b->warp_count);
   b->warps[b->turn].rotation = (int)(draw(b) % SIMT_WARP);
@@ -300,6 +318,7 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
 static void close_block(simt_block *b) {
   for (int t = 0; b->threads && t < b->launch->threads; t++) free(b->threads[t].copies);
   for (int w = 0; b->warps && w < b->warp_count; w++) group_free(&b->warps[w]);
+  bulk_free(b);
   free(b->threads);
   free(b->warps);
   if (b->stacks) munmap(b->stacks, stacks_room(b));
@@ -325,6 +344,7 @@ void simt_counts_add(simt_counts *to, const simt_counts *from) {
   to->shared_accesses += from->shared_accesses;
   to->global_accesses += from->global_accesses;
   to->copies += from->copies;
+  to->bulk_copies += from->bulk_copies;
 }
 
 simt_answer simt_run(const simt_launch *launch, int64_t first, int64_t last, simt_counts *counts,

@@ -15,7 +15,10 @@
  *  - one warp runs ahead of the others from barrier to barrier, in an order that the seed chooses.
  *  - products of warpgroups read their operands when they are waited for, and what threads wrote there they see after a fence
  *    of the writer and a barrier alone; until the wait their sums are NaNs, which nobody may touch.
- * It does not model the order in which other threads see writes, or the speed of anything.
+ *  - bulk copies land when their mbarrier is waited for; of what they bring nobody may touch anything who has not waited, or
+ *    met one who has at a barrier; their bytes are those that the mbarrier expects;
+ *  - what threads have written, bulk copies may overwrite after a barrier and a fence alone.
+ * mbarriers order bulk copies, not what threads tell each other. It does not model the order in which other threads see writes, or the speed of anything.
  */
 #ifndef REC_SIMT_H
 #define REC_SIMT_H
@@ -44,6 +47,7 @@ typedef struct simt_counts {
   int64_t group_products; /* wgmma, of a warp each */
   int64_t operand_bytes;  /* of shared memory, read by ldmatrix and wgmma */
   int64_t shared_accesses, global_accesses, copies; /* loads and stores of threads; asynchronous copies */
+  int64_t bulk_copies; /* of the asynchronous copies: of a box each */
 } simt_counts;
 
 /* Sectors of the regions, one region behind the other: the last block that touched each, plus 1. */
@@ -66,13 +70,20 @@ typedef struct simt_launch {
   uint64_t seed;
   int64_t
       skipped_barrier; /* a fault for tests: barrier number n of every thread, from 1, is left out; 0: none */
-  int64_t skipped_wait; /* the same of its waits for asynchronous copies and products */
+  int64_t skipped_wait; /* the same of its waits for asynchronous copies, for products and for mbarriers */
+  int64_t skipped_expect; /* of its mbarrier_expects */
   int64_t skipped_fence; /* of its fences, of either kind, for products of warpgroups */
   const simt_region *regions;
   int region_count;
   const simt_stamps
       *stamps; /* NULL: sectors are not counted; else one host thread runs all blocks */
 } simt_launch;
+
+/* Writes a tensor map, of the executor's own form, with the arguments of cuTensorMapEncodeTiled and its numbers for them; 0, or
+ * 1 for what the driver refuses, and for what is not known here: steps, interleaved layouts, NaNs outside. */
+int simt_tensor_map(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes,
+                    const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
+                    int interleave, int swizzle, int promotion, int fill);
 
 typedef enum simt_answer { SIMT_DONE, SIMT_FAULT, SIMT_NO_MEMORY } simt_answer;
 

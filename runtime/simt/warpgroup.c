@@ -353,7 +353,9 @@ int32_t simt_shared_address(const void *at) {
 
 void simt_fence_async(void) {
   simt_thread *thread = &simt_current->threads[simt_current->running];
-  if (!is_skipped(&thread->group_fences, simt_current->launch->skipped_fence)) thread->fences++;
+  if (is_skipped(&thread->group_fences, simt_current->launch->skipped_fence)) return;
+  thread->fences++;
+  thread->fence_epoch = simt_current->epoch;
 }
 
 void simt_wgmma_commit(void) {

@@ -70,7 +70,7 @@ typedef struct node {
   unsigned char value;
   const void *parameters;  // of a launch
   size_t parameter_bytes;  // 0: machine code does not tell
-  char kept[4096];         // the parameters of a captured one
+  _Alignas(64) char kept[4096];  // the parameters as they were then, aligned as a kernel may ask for
 } node;
 
 typedef struct graph {
@@ -125,7 +125,8 @@ EXPORT int cuStreamCreate(void **stream, unsigned flags) {
 EXPORT int cuStreamBeginCapture_v2(void *stream, int mode) {
   if (!stream || captured.graph || mode != 0) return INVALID_VALUE;
   captured.stream = stream;
-  captured.graph = calloc(1, sizeof *captured.graph);
+  captured.graph = aligned_alloc(_Alignof(graph), sizeof *captured.graph);
+  captured.graph->count = 0;
   captured.broken = 0;
   return 0;
 }
@@ -317,6 +318,19 @@ EXPORT int cuMemcpyDtoDAsync_v2(cuda_pointer to, cuda_pointer from, size_t bytes
   return refused ? refused : called("cuMemcpyDtoDAsync", " stream %p", stream);
 }
 
+// The GPU's own form of it.
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned axes, void *data, const uint64_t *sizes,
+                                  const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
+                                  int swizzle, int promotion, int fill);
+
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned axes, void *data, const uint64_t *sizes,
+                                  const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
+                                  int swizzle, int promotion, int fill) {
+  int result = called("cuTensorMapEncodeTiled", " axes %u swizzle %d", axes, swizzle);
+  if (result) return result;
+  return simt_tensor_map(map, type, axes, data, sizes, strides, box, steps, interleave, swizzle, promotion, fill);
+}
+
 // ---- modules ----
 
 typedef struct loaded_kernel {
@@ -433,6 +447,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
             .stream = stream,
             .parameters = parameters[0],
             .parameter_bytes = k->parameter_bytes};
+  if (n.parameter_bytes) n.parameters = memcpy(n.kept, parameters[0], n.parameter_bytes);
   launch_failed = 0;
   result = give(&n);
   return result ? result : launch_failed ? ILLEGAL_ADDRESS : 0;
