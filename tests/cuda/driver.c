@@ -319,12 +319,8 @@ EXPORT int cuMemcpyDtoDAsync_v2(cuda_pointer to, cuda_pointer from, size_t bytes
 }
 
 // The GPU's own form of it.
-EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned axes, void *data, const uint64_t *sizes,
-                                  const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
-                                  int swizzle, int promotion, int fill);
-
-EXPORT int cuTensorMapEncodeTiled(void *map, int type, unsigned axes, void *data, const uint64_t *sizes,
-                                  const uint64_t *strides, const unsigned *box, const unsigned *steps, int interleave,
+EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes,
+                                  const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                                   int swizzle, int promotion, int fill) {
   int result = called("cuTensorMapEncodeTiled", " axes %u swizzle %d", axes, swizzle);
   if (result) return result;
