@@ -66,6 +66,8 @@ link_object simt_object(arena *a, const llvm_module *module, const char **text);
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
 /* The module for each target, added to object->images. */
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object);
+/* gpu_op_groups.c: the kernel of an operation of sm_90a alone. */
+void gpu_group_op_kernel(llvm_module *m, emitter *e, gpu_op op, const char *symbol);
 /* gpu_sum.c */
 void gpu_sum_kernel(arena *a, llvm_module *m);
 

@@ -4,7 +4,8 @@
  *
  * Blocks have 64 threads and 16 bytes of shared memory for each, which hold the thread's four words of in[16 ..] at the start.
  * Pointers to shared memory are 16 times the argument's word behind its start, those to global memory the thread's four words.
- * An operation without a result is seen by what shared memory holds after it: out[0 .. 3] are the words of the neighbour.
+ * An operation without a result is seen by what shared memory holds after it: out[0 .. 3] are the words of the neighbour. An
+ * address counts from the start of shared memory. Products of warpgroups and bulk copies have kernels of gpu_op_groups.c.
  */
 #include <string.h>
 
@@ -118,6 +119,8 @@ static void body_of(op_kernel *k, ir frame) {
   if (begins(row->name, "cp_async_")) start_copy(k);
   for (int i = 0; i < count; i++) args[i] = argument(k, i);
   ir result = gpu_call(e, k->op, args, count);
+  if (k->op == GPU_SHARED_ADDRESS)
+    result = int_sub(e, result, gpu_call(e, k->op, &k->shared, 1));
   if (gpu_result_count(row) && row->result[row->result[1] != 0] != 's') {
     store_results(k, result);
   } else {
@@ -126,15 +129,26 @@ static void body_of(op_kernel *k, ir frame) {
   LLVMBuildRetVoid(e->b);
 }
 
+/* Operations of sm_90a that other kernels than these do not take. */
+static bool is_of_groups(gpu_op op) {
+  return (int)op >= GPU_FIRST_OF_HOPPER && op != GPU_SHARED_ADDRESS && op != GPU_FENCE_ASYNC;
+}
+
+static void thread_kernel(llvm_module *m, emitter *e, gpu_op op, const char *symbol) {
+  char room[] = {(char)('0' + ROOM_GROUPS), 0};
+  ir function = gpu_kernel_function(e, symbol, 16, THREADS);
+  if ((int)op >= GPU_FIRST_OF_HOPPER) llvm_attribute(m, function, gpu_room_attribute, room);
+  op_kernel k = {.e = e, .op = op};
+  body_of(&k, LLVMGetParam(function, 0));
+}
+
 codegen_gpu_object *codegen_gpu_op_kernels(arena *a, unsigned targets) {
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
   llvm_module m = gpu_module_new("rec_ops");
-  for (gpu_op op = 0; (int)op < GPU_FIRST_OF_HOPPER; op++) {
+  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) {
     emitter e = emitter_new(a, &m, CLONE_GPU, NUMBER_F32);
     const char *symbol = arena_printf(a, "rec_op_%s", gpu_ops[op].name);
-    ir function = gpu_kernel_function(&e, symbol, 16, THREADS);
-    op_kernel k = {.e = &e, .op = op};
-    body_of(&k, LLVMGetParam(function, 0));
+    (is_of_groups(op) ? gpu_group_op_kernel : thread_kernel)(&m, &e, op, symbol);
     emitter_free(&e);
   }
   llvm_verify(&m);

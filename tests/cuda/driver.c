@@ -8,7 +8,7 @@
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
 //   CUDA_CUBINS       0: machine code is refused
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library, or in one whose file is gone
-//   CUDA_MEMORY       bytes there are, 64 MiB
+//   CUDA_MEMORY       bytes there are, 64 MiB            CUDA_SWIZZLE   of every tensor map, whatever was asked for
 //
 // A stream can be captured, one at a time. What a real driver refuses then is refused: what is not for a stream (memory,
 // waiting, loading but in the relaxed mode), and the stream NULL. A graph runs what was captured, with the parameters of then.
@@ -324,6 +324,7 @@ EXPORT int cuTensorMapEncodeTiled(void *map, int type, uint32_t axes, void *data
                                   int swizzle, int promotion, int fill) {
   int result = called("cuTensorMapEncodeTiled", " axes %u swizzle %d", axes, swizzle);
   if (result) return result;
+  swizzle = number_of("CUDA_SWIZZLE", swizzle);
   return simt_tensor_map(map, type, axes, data, sizes, strides, box, steps, interleave, swizzle, promotion, fill);
 }
 
@@ -387,7 +388,7 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
   char entry[256];
   snprintf(entry, sizeof entry, ".entry %s(", name);
   if (memcmp(module, "\177ELF", 4) != 0 && !strstr(module, entry)) return NOT_FOUND;
-  static loaded_kernel kernels[64];
+  static loaded_kernel kernels[256];
   loaded_kernel *k = kernels;
   while (k->name && strcmp(k->name, name) != 0) k++;
   k->name = name;

@@ -28,32 +28,45 @@ bool gpu_open(gpu *g) {
     fprintf(stderr, "rec-gpu-check: %s\n", rec_message());
     return false;
   }
-  return gpu_good(g, g->driver->context_device(&device), "cuCtxGetDevice") &&
-         gpu_good(g, g->driver->device_attribute(&g->multiprocessors, CUDA_MULTIPROCESSORS, device),
-                  "cuDeviceGetAttribute");
+  int major = 0, minor = 0;
+  const cuda_driver *d = g->driver;
+  bool good = gpu_good(g, d->context_device(&device), "cuCtxGetDevice") &&
+              gpu_good(g, d->device_attribute(&g->multiprocessors, CUDA_MULTIPROCESSORS, device),
+                       "cuDeviceGetAttribute") &&
+              gpu_good(g, d->device_attribute(&major, CUDA_COMPUTE_MAJOR, device),
+                       "cuDeviceGetAttribute") &&
+              gpu_good(g, d->device_attribute(&minor, CUDA_COMPUTE_MINOR, device),
+                       "cuDeviceGetAttribute");
+  g->capability = 10 * major + minor;
+  return good;
+}
+
+bool gpu_module(const gpu *g, const char *ptx, cuda_module *module) {
+  return gpu_good(g, g->driver->module_load(module, ptx, 0, NULL, NULL), "cuModuleLoadDataEx");
+}
+
+bool gpu_function(const gpu *g, cuda_module module, const char *name, cuda_function *function) {
+  return gpu_good(g, g->driver->module_function(function, module, name), "cuModuleGetFunction");
 }
 
 bool gpu_kernel(const gpu *g, const char *ptx, const char *name, cuda_function *function) {
   cuda_module module;
-  return gpu_good(g, g->driver->module_load(&module, ptx, 0, NULL, NULL), "cuModuleLoadDataEx") &&
-         gpu_good(g, g->driver->module_function(function, module, name), "cuModuleGetFunction");
+  return gpu_module(g, ptx, &module) && gpu_function(g, module, name, function);
 }
 
 int check_device(const gpu *g) {
   char name[128] = "";
-  int major = 0, minor = 0, version = 0;
+  int version = 0;
   g->driver->device_name(name, sizeof name, 0);
-  g->driver->device_attribute(&major, CUDA_COMPUTE_MAJOR, 0);
-  g->driver->device_attribute(&minor, CUDA_COMPUTE_MINOR, 0);
   g->driver->driver_version(&version);
   printf(
       "{\"kind\": \"device\", \"name\": \"%s\", \"capability\": \"%d.%d\", \"multiprocessors\": "
       "%d, \"driver\": \"%d.%d\"}\n",
-      name, major, minor, g->multiprocessors, version / 1000, version % 1000 / 10);
+      name, g->capability / 10, g->capability % 10, g->multiprocessors, version / 1000, version % 1000 / 10);
   return 0;
 }
 
-/* For ptxas, in tests: gpu_ops or machine. */
+/* For ptxas, in tests: gpu_ops, gpu_ops_sm_90a or machine. */
 static int print_ptx(const char *name) {
   const embedded_file *file = embedded_find(embedded_gpu_check, name);
   return !file || fputs((const char *)file->data, stdout) < 0;

@@ -1,4 +1,5 @@
-/* Writes the kernels of codegen_gpu_op_kernels: OUT.ptx for the GPU and OUT.o, the same for the executor. Part of the build. */
+/* Writes the kernels of codegen_gpu_op_kernels: OUT.ptx and OUT_sm_90a.ptx for GPUs, and OUT.o, the same for the executor. Part of
+ * the build. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,11 +9,12 @@ int main(int count, char **words) {
   if (count != 2) return 2;
   arena *a = arena_new();
   const char *wrong = NULL;
-  const codegen_gpu_object *ops = codegen_gpu_op_kernels(a, 1u << GPU_SM_80 | 1u << GPU_SIMT);
+  const codegen_gpu_object *ops = codegen_gpu_op_kernels(a, 1u << GPU_SM_80 | 1u << GPU_SM_90A | 1u << GPU_SIMT);
   for (int i = 0; i < ops->images.count && !wrong; i++) {
     const codegen_gpu_image *image = &ops->images.items[i];
     bool ptx = image->target != GPU_SIMT;
-    const char *path = arena_printf(a, "%s.%s", words[1], ptx ? "ptx" : "o");
+    const char *of = image->target == GPU_SM_90A ? "_sm_90a" : "";
+    const char *path = arena_printf(a, "%s%s.%s", words[1], of, ptx ? "ptx" : "o");
     wrong = ptx ? write_file(a, path, image->text, strlen(image->text), false)
                 : write_file(a, path, image->object.bytes, image->object.size, false);
   }
