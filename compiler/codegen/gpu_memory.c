@@ -120,21 +120,47 @@ static int64_t numbers_of_thread(const part *p) {
   return numbers;
 }
 
+/* Numbers that a thread holds between two nests of a step, at most, beside those. */
+static int64_t most_between_nests(const part *p) {
+  int64_t most = 0;
+  for (int n = 1; n < p->p->nests.count; n++) {
+    int64_t numbers = 0;
+    for (int i = 0; i < p->p->buffers.count; i++) {
+      const plan_buffer *b = &p->p->buffers.items[i];
+      bool mine = is_placed_here(b) && !b->numbers.sizes && !is_of_prologue(p, b);
+      if (mine && b->first < n && n <= b->last) numbers += b->numbers.factor;
+    }
+    if (numbers > most) most = numbers;
+  }
+  return most;
+}
+
+static int64_t numbers_of_states(const host *h) {
+  int64_t numbers = 0;
+  for (int c = 0; c < h->main.carried.count; c++)
+    numbers += h->main.carried.items[c].memory.numbers.factor;
+  return numbers;
+}
+
+/* Is a step alone too much for registers? */
+static bool is_long_step(const host *h) {
+  enum { MOST_ALIVE = 136 };
+  return numbers_of_states(h) + most_between_nests(&h->main) > MOST_ALIVE;
+}
+
 /* More than registers hold beside what is computed with; backward computes with the states and their cotangents at once. */
 bool gpu_is_crowded(const host *h) {
   enum { MOST_NUMBERS = 128, MOST_BACK = 90 };
   if (h->m.kind != MAP_THREADS) return false;
+  if (is_long_step(h)) return true;
   if (!h->has_again) return numbers_of_thread(&h->main) > MOST_NUMBERS;
   return numbers_of_thread(&h->main) + numbers_of_thread(&h->again) > MOST_BACK;
 }
 
-/* Are the states alone too many? */
+/* Are the states alone too many, or what a step computes? */
 bool gpu_carries_many(const host *h) {
   enum { MOST_CARRIED = 96 };
-  int64_t numbers = 0;
-  for (int c = 0; c < h->main.carried.count; c++)
-    numbers += h->main.carried.items[c].memory.numbers.factor;
-  return numbers > MOST_CARRIED;
+  return numbers_of_states(h) > MOST_CARRIED || is_long_step(h);
 }
 
 /* What is alive all the time lies in shared memory then, neighbours from thread to thread. States and their cotangents

@@ -330,6 +330,16 @@ static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *ow
   }
 }
 
+/* One function for two rooms is for both of them. */
+static void unite_rooms(recurrence_kernels *some, recurrence_kernels *others) {
+  for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
+    kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
+    if (!k->room || !other->room || strcmp(k->symbol, other->symbol) != 0) continue;
+    k->room |= other->room;
+    other->room = k->room;
+  }
+}
+
 recurrence_kernels *codegen_gpu_schedule_large(arena *a, recurrence_kernels *small,
                                                schedule_options schedule,
                                                codegen_gpu_options options) {
@@ -359,6 +369,9 @@ void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, bool has_large,
   if (!has_large) forms->large = NULL;
   share_forms(a, groups, forms->large ? forms->large : forms->small, ROOM_GROUPS, options);
   leave_room(forms->small, groups, forms->large ? ROOM_SMALL : ROOM_SMALL | ROOM_LARGE);
-  if (forms->large) leave_room(forms->large, groups, ROOM_LARGE);
+  if (forms->large) {
+    leave_room(forms->large, groups, ROOM_LARGE);
+    unite_rooms(forms->small, forms->large);
+  }
   forms->groups = groups;
 }
