@@ -40,9 +40,7 @@ static rec_status check(const rec_recurrence *r, int answer) {
 static rec_status allocate_on_host(int64_t bytes, void **memory) {
   *memory = NULL;
   if (bytes == 0) return REC_OK;
-  if (bytes < 0 || bytes > INT64_MAX - REC_ALIGNMENT) return rec_no_memory();
-  size_t size = ((size_t)bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT;
-  *memory = aligned_alloc(REC_ALIGNMENT, size);
+  *memory = rec_numbers_new(bytes);
   return *memory ? REC_OK : rec_no_memory();
 }
 

@@ -9,6 +9,10 @@ rec_status rec_fail(rec_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 rec_status rec_no_memory(void);
 
+// Memory for so many bytes, not cleared, at a multiple of REC_ALIGNMENT, for free(); NULL: there is none. What is large lies in
+// large pages where the system has them.
+void *rec_numbers_new(int64_t bytes);
+
 // a * b into *product; false if it does not fit. Both operands are >= 0.
 static inline bool rec_multiply(int64_t a, int64_t b, int64_t *product) {
   return !__builtin_mul_overflow(a, b, product);

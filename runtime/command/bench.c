@@ -105,7 +105,7 @@ static void *make_tensor(const bench *b, int variable, uint64_t *state) {
   int64_t entries = is_token(v) ? b->time * b->batch : is_carried(v) ? b->batch : 1;
   if (!rec_multiply(numbers, entries, &numbers) || numbers > INT64_MAX / 16) return NULL;
   size_t size = rec_dtype_size(type);
-  char *buffer = malloc((size_t)numbers * size + 1);
+  char *buffer = rec_numbers_new(numbers * (int64_t)size);
   for (int64_t i = 0; buffer && i < numbers; i++) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     double value = (double)(*state >> 40) * 0x1p-23 - 1;

@@ -10,9 +10,7 @@ static rec_status host_allocate(const compute *c, int64_t bytes, void **memory) 
   (void)c;
   *memory = NULL;
   if (bytes == 0) return REC_OK;
-  if (bytes < 0 || bytes > INT64_MAX - REC_ALIGNMENT) return rec_no_memory();
-  *memory = aligned_alloc(REC_ALIGNMENT,
-                          ((size_t)bytes + REC_ALIGNMENT - 1) / REC_ALIGNMENT * REC_ALIGNMENT);
+  *memory = rec_numbers_new(bytes);
   return *memory ? REC_OK : rec_no_memory();
 }
 

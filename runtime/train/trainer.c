@@ -35,8 +35,7 @@ static int gradient_blocks(const trainer *t) {
 void *trainer_zeroed(int64_t count, int64_t size) {
   int64_t bytes;
   if (!rec_multiply(count, size, &bytes)) return NULL;
-  bytes = (bytes + REC_ALIGNMENT) / REC_ALIGNMENT * REC_ALIGNMENT;
-  void *memory = aligned_alloc(REC_ALIGNMENT, (size_t)bytes);
+  void *memory = rec_numbers_new(bytes);
   if (memory) memset(memory, 0, (size_t)bytes);
   return memory;
 }

@@ -1,0 +1,21 @@
+// Memory for numbers on the host.
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "runtime/internal.h"
+
+enum { LARGE_PAGE = 2 << 20 };
+
+// Rows of a chunk lie pages apart: with pages of 4 KiB, most of what a kernel waits for is the way to them. A kernel that has
+// no larger pages, or none to spare, refuses the hint, and nothing changes.
+void *rec_numbers_new(int64_t bytes) {
+  if (bytes < 0 || bytes > INT64_MAX - LARGE_PAGE) return NULL;
+  size_t unit = bytes < 2 * LARGE_PAGE ? REC_ALIGNMENT : LARGE_PAGE;
+  size_t size = ((size_t)bytes + unit - 1) / unit * unit;
+  void *memory = aligned_alloc(unit, size ? size : unit);
+#ifdef MADV_HUGEPAGE
+  if (memory && unit == LARGE_PAGE) madvise(memory, size, MADV_HUGEPAGE);
+#endif
+  return memory;
+}
