@@ -24,15 +24,19 @@ typedef struct shape {
   int64_t rows, columns, depth;
   dot_start start;
   k_range range;
+  int lines, entries; /* of what it fetches: an entry, a block */
 } shape;
 
 typedef struct product {
   emitter *e;
   shape s;
   ir a, a_i, a_k, b, b_k, c, c_i;
+  ir fetch; /* host_fetch.c; NULL: nothing is fetched beside it */
 } product;
 
 enum { MOST_ROWS = 8, MOST_VECTORS = 4 };
+
+static int64_t in_parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
 /* Rows and vectors of a block: as many accumulators as the registers hold beside the operands. */
 static void block_of(const emitter *e, const shape *s, int *rows, int *vectors) {
@@ -77,24 +81,28 @@ static void k_bounds(product *p, const block *b, int64_t columns, ir *begin, ir 
   }
 }
 
-static void one_block(product *p, const block *b) {
+typedef struct block_sums {
+  ir at[MOST_ROWS][MOST_VECTORS];
+} block_sums;
+
+static void open_sums(product *p, const block *b, block_sums *sums) {
   emitter *e = p->e;
-  ir sums[MOST_ROWS][MOST_VECTORS];
   int64_t columns = 0;
   for (int v = 0; v < b->vectors; v++) {
     for (int r = 0; r < b->rows; r++) {
-      sums[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
+      sums->at[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
       ir start = p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
                                           : real_number(e, 0, b->lanes[v]);
-      store_real(e, start, sums[r][v]);
+      store_real(e, start, sums->at[r][v]);
     }
     columns += b->lanes[v];
   }
-  ir begin, end;
-  k_bounds(p, b, columns, &begin, &end);
-  emit_loop loop = loop_begin(e, begin, end, 1, "k");
+}
+
+static void add_step(product *p, const block *b, const block_sums *sums, ir k) {
+  emitter *e = p->e;
   ir factor[MOST_VECTORS];
-  ir b_row = element(e, e->real, p->b, int_add(e, int_mul(e, loop.index, p->b_k), b->j));
+  ir b_row = element(e, e->real, p->b, int_add(e, int_mul(e, k, p->b_k), b->j));
   int64_t column = 0;
   for (int v = 0; v < b->vectors; v++) {
     factor[v] = load_real(e, element(e, e->real, b_row, integer(e, column)), b->lanes[v]);
@@ -102,22 +110,57 @@ static void one_block(product *p, const block *b) {
   }
   for (int r = 0; r < b->rows; r++) {
     ir row = int_mul(e, int_add(e, b->i, integer(e, r)), p->a_i);
-    ir x =
-        load_real(e, element(e, e->real, p->a, int_add(e, row, int_mul(e, loop.index, p->a_k))), 0);
+    ir x = load_real(e, element(e, e->real, p->a, int_add(e, row, int_mul(e, k, p->a_k))), 0);
     if (p->s.start == START_SUBTRACT) x = real_neg(e, x);
     for (int v = 0; v < b->vectors; v++) {
-      ir sum = load_real(e, sums[r][v], b->lanes[v]);
-      store_real(e, real_fma(e, x, factor[v], sum), sums[r][v]);
+      ir sum = load_real(e, sums->at[r][v], b->lanes[v]);
+      store_real(e, real_fma(e, x, factor[v], sum), sums->at[r][v]);
     }
   }
-  loop_end(e, &loop);
-  column = 0;
+}
+
+static void close_sums(product *p, const block *b, const block_sums *sums) {
+  emitter *e = p->e;
+  int64_t column = 0;
   for (int v = 0; v < b->vectors; v++) {
-    for (int r = 0; r < b->rows; r++) {
-      store_real(e, load_real(e, sums[r][v], b->lanes[v]), c_address(p, b, r, column));
-    }
+    for (int r = 0; r < b->rows; r++)
+      store_real(e, load_real(e, sums->at[r][v], b->lanes[v]), c_address(p, b, r, column));
     column += b->lanes[v];
   }
+}
+
+static void add_steps(product *p, const block *b, const block_sums *sums, ir begin, ir end) {
+  emit_loop loop = loop_begin(p->e, begin, end, 1, "k");
+  add_step(p, b, sums, loop.index);
+  loop_end(p->e, &loop);
+}
+
+/* A few lines, then so many steps that they may come in their time. */
+static void add_and_fetch(product *p, const block *b, const block_sums *sums) {
+  emitter *e = p->e;
+  fetch_list list = {p->fetch, p->s.lines, p->s.entries};
+  int64_t steps = in_parts(p->s.depth, p->s.entries);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, p->s.depth), steps, "fetched");
+  fetch_entry(e, &list);
+  ir end = int_add(e, loop.index, integer(e, steps));
+  if (p->s.depth % steps) end = int_min(e, end, integer(e, p->s.depth));
+  add_steps(p, b, sums, loop.index, end);
+  loop_end(e, &loop);
+}
+
+static void one_block(product *p, const block *b) {
+  block_sums sums;
+  int64_t columns = 0;
+  ir begin, end;
+  open_sums(p, b, &sums);
+  for (int v = 0; v < b->vectors; v++) columns += b->lanes[v];
+  if (p->fetch) {
+    add_and_fetch(p, b, &sums);
+  } else {
+    k_bounds(p, b, columns, &begin, &end);
+    add_steps(p, b, &sums, begin, end);
+  }
+  close_sums(p, b, &sums);
 }
 
 static void row_blocks(product *p, block b, int rows) {
@@ -163,16 +206,19 @@ static void product_body(product *p) {
 }
 
 static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
-  char name[128];
-  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s", (long long)s.rows,
-           (long long)s.columns, (long long)s.depth, s.start, s.range,
+  char name[128], fetches[32] = "";
+  if (s.entries) snprintf(fetches, sizeof fetches, "_fetch%d_%d", s.lines, s.entries);
+  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s", (long long)s.rows,
+           (long long)s.columns, (long long)s.depth, s.start, s.range, fetches,
            clone_targets[e->clone].suffix);
-  LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->pointer, e->i64, e->pointer, e->i64};
-  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 7, 0);
-  ir function, args[7];
+  LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer,
+                         e->i64,     e->pointer, e->i64, e->pointer};
+  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, s.entries ? 8 : 7, 0);
+  ir function, args[8] = {0};
   emitter inner;
   if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
-  product p = {&inner, s, args[0], args[1], args[2], args[3], args[4], args[5], args[6]};
+  product p = {&inner,  s,       args[0], args[1], args[2],
+               args[3], args[4], args[5], args[6], args[7]};
   product_body(&p);
   emit_shared_end(&inner);
   return function;
@@ -200,22 +246,51 @@ typedef struct dot_data {
   view a, b, c;
   axis_set a_axes, b_axes, c_axes;
   axis_set free, summed; /* loops around the blocked kernel */
-  k_range range;
 } dot_data;
 
 static ir stride_of(lower *l, const view *v, int axis) {
   return v->stride[axis] ? v->stride[axis] : integer(l->e, 0);
 }
 
+static shape shape_of(const lower *l, const plan_nest *nest) {
+  const plan_dot *dot = &nest->dot;
+  const tile_program *program = l->p->program;
+  return (shape){.rows = plan_axis_size(l->m, program, dot->i),
+                 .columns = plan_axis_size(l->m, program, dot->j),
+                 .depth = plan_axis_size(l->m, program, dot->k),
+                 .range = range_of(l, dot)};
+}
+
+/* All its blocks take all of k, and their time: others are not worth while, or made once for many instances. */
+static bool may_fetch(const lower *l, const plan_nest *nest) {
+  return nest->kind == NEST_DOT && nest->region == REGION_BODY && !nest->lane && !nest->dot.along &&
+         range_of(l, &nest->dot) == K_ALL;
+}
+
+int64_t dot_blocks(const lower *l, const plan_nest *nest) {
+  if (!may_fetch(l, nest)) return 0;
+  const plan_dot *dot = &nest->dot;
+  shape s = shape_of(l, nest);
+  int rows, vectors;
+  block_of(l->e, &s, &rows, &vectors);
+  int64_t blocks = in_parts(s.rows, rows) * in_parts(s.columns, (int64_t)vectors * l->e->lanes);
+  const tile_value *v = &l->p->program->values.items[nest->values.items[0]];
+  axis_set loops = (nest->axes | plan_tile_axes(l->m, v->over)) &
+                   ~(axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k));
+  for (int axis = 0; axis < l->p->program->axes.count; axis++)
+    if (axis_in(loops, axis)) blocks *= plan_axis_size(l->m, l->p->program, axis);
+  return blocks;
+}
+
 static void call_product(lower *l, const place_in_loops *at, const dot_data *d, dot_start start) {
   emitter *e = l->e;
   const plan_dot *dot = &d->nest->dot;
-  const tile_program *program = l->p->program;
-  shape s = {.rows = plan_axis_size(l->m, program, dot->i),
-             .columns = plan_axis_size(l->m, program, dot->j)};
-  s.depth = plan_axis_size(l->m, program, dot->k);
+  shape s = shape_of(l, d->nest);
   s.start = start;
-  s.range = d->range;
+  if (l->fetch.list && may_fetch(l, d->nest)) {
+    s.lines = l->fetch.lines;
+    s.entries = l->fetch.entries < s.depth ? (int)l->fetch.entries : (int)s.depth;
+  }
   axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
   ir a = view_address(l, &d->a, at, d->a_axes & ~inner), a_i = stride_of(l, &d->a, dot->i);
   ir b = view_address(l, &d->b, at, d->b_axes & ~inner);
@@ -243,8 +318,8 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
     return;
   }
   ir function = product_function(e, s, &type);
-  ir args[] = {a, a_i, stride_of(l, &d->a, dot->k), b, stride_of(l, &d->b, dot->k), c, c_i};
-  LLVMBuildCall2(e->b, type, function, args, 7, "");
+  ir args[] = {a, a_i, stride_of(l, &d->a, dot->k), b, stride_of(l, &d->b, dot->k), c, c_i, l->fetch.list};
+  LLVMBuildCall2(e->b, type, function, args, s.entries ? 8 : 7, "");
 }
 
 /* Loops over axes that the blocked kernel does not take; the first product of a sum may start it, the others add. */
@@ -292,7 +367,6 @@ void lower_dot(lower *l, const plan_nest *nest) {
   d.a_axes = program->values.items[dot->a].axes;
   d.b_axes = program->values.items[dot->b].axes;
   d.c_axes = v->axes;
-  d.range = range_of(l, dot);
   axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
   d.summed = plan_tile_axes(l->m, v->over) & ~inner;
   d.free = nest->axes & ~inner & ~d.summed;

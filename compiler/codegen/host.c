@@ -213,6 +213,18 @@ static void place_instance(host *h, ir instance, ir first) {
   h->local = element(e, e->real, host_scratch_at(h, h->scratch, h->shared_numbers), offset);
 }
 
+/* The next instance with this chunk; behind the last one, the first with the next chunk. */
+static void fetch_beside(host *h, ir instance, ir turn, ir first, ir last) {
+  emitter *e = h->e;
+  ir next = int_add(e, instance, integer(e, 1)), end = int_sub(e, host_chunk_count(h), integer(e, 1));
+  ir more = int_compare(e, LLVMIntSLT, next, last);
+  ir later = int_min(e, int_add(e, turn, integer(e, 1)), end);
+  place_in_loops here = h->at;
+  host_split_instance(h, int_choose(e, more, next, first));
+  host_fetch_next(h, &h->main, host_chunk_in_order(h, int_choose(e, more, turn, later)));
+  h->at = here;
+}
+
 static void instances_inside(host *h, ir first, ir last) {
   emitter *e = h->e;
   part *p = &h->main;
@@ -230,6 +242,7 @@ static void instances_inside(host *h, ir first, ir last) {
   new_group =
       LLVMBuildOr(e->b, new_group, int_compare(e, LLVMIntEQ, loop.index, first), "");
   host_set_chunk(h, p, chunk, new_group);
+  fetch_beside(h, loop.index, chunks.index, first, last);
   lower_region(&p->l, REGION_PROLOGUE);
   emit_branch branch = branch_begin(e, new_group);
   lower_region(&p->l, REGION_SHARED);

@@ -214,6 +214,8 @@ void host_steps_backward(host *h);
 void host_set_chunk(host *h, part *p, ir chunk, ir new_group);
 ir host_chunk_in_order(host *h, ir index);
 void host_chunk_body(host *h, ir chunk);
+/* host_fetch.c: before the body of a chunk, with the instance and the number of the chunk that come next (h->at). */
+void host_fetch_next(host *h, part *p, ir chunk);
 void host_chunks_inside(host *h);
 /* Groups of chunks from the last, with functions for what is done once and for each chunk. */
 typedef void group_function(host *h, ir group, ir first, ir chunks);

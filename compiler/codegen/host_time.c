@@ -30,13 +30,6 @@ typedef struct fetch_data {
   bool write;
 } fetch_data;
 
-static void fetch_line(lower *l, ir address, bool write) {
-  emitter *e = l->e;
-  ir hints[] = {address, LLVMConstInt(e->i32, write, 0), LLVMConstInt(e->i32, 3, 0),
-                LLVMConstInt(e->i32, 1, 0)};
-  call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
-}
-
 static void fetch_point(lower *l, const place_in_loops *at, void *data) {
   const fetch_data *d = data;
   int64_t stride = 0;
@@ -45,11 +38,11 @@ static void fetch_point(lower *l, const place_in_loops *at, void *data) {
   int bytes = number_is_narrow(d->row->stored) ? 2 : l->m->f64 ? 8 : 4;
   ir address = view_address(l, d->row, at, d->axes);
   for (int n = 0; n < at->lanes; n += CACHE_LINE / bytes)
-    fetch_line(l, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write);
+    fetch_line(l->e, element(l->e, view_type(l->e, d->row), address, integer(l->e, n)), d->write, 3);
 }
 
 /* Rows in lanes, or in the tile; what has both is a matrix, which would push others out. */
-static void fetch_row(host *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
+static void fetch_tensor(host *h, part *p, const tile_place *place, view tensor, ir t, ir stride,
                       bool write) {
   axis_set axes = host_axes_of_place(place);
   if (!place->time || !tensor.base) return;
@@ -71,10 +64,10 @@ static void fetch_ahead(host *h, part *p, ir t) {
   if (h->m.lane_axis < 0) return;
   ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
   for (int i = 0; i < p->program->arguments.count; i++) {
-    fetch_row(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i], false);
+    fetch_tensor(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i], false);
   }
   for (int i = 0; i < p->program->results.count; i++) {
-    fetch_row(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead,
+    fetch_tensor(h, p, &p->program->results.items[i].place, p->result_memory[i], ahead,
               p->result_time_stride[i], true);
   }
 }
@@ -454,6 +447,8 @@ void host_chunks_inside(host *h) {
     gpu_next_chunk(h, &h->main, chunks.index, chunk, host_chunk_in_order(h, next), more);
   }
   host_set_chunk(h, &h->main, chunk, NULL);
+  ir last = int_sub(e, count, integer(e, 1));
+  host_fetch_next(h, &h->main, host_chunk_in_order(h, int_min(e, int_add(e, chunks.index, integer(e, 1)), last)));
   host_chunk_body(h, chunk);
   loop_end(e, &chunks);
   if (e->gpu) close_again(h, &h->main, slots);

@@ -72,6 +72,13 @@ typedef struct kept_sums {
   ir slots[GPU_MOST_KEPT][4];
 } kept_sums;
 
+/* What products fetch while they run (host_fetch.c). */
+typedef struct fetch_list {
+  ir list;
+  int lines;       /* of an entry */
+  int64_t entries; /* for each block of a product */
+} fetch_list;
+
 typedef struct lower {
   emitter *e;
   const team *team; /* NULL on the host */
@@ -87,6 +94,7 @@ typedef struct lower {
   ir *buffers;            /* base addresses by buffer */
   ir *variables;          /* HELD_SCALAR, by value */
   ir rows;                /* chunk form: rows inside the sequence */
+  fetch_list fetch;       /* host, chunk form; NULL: nothing is fetched */
   ir part_first;          /* mapping.parts: the first entry of the part at hand */
   memory_since *since;    /* GPU, threads that share out nests; else NULL */
   ir *memo;               /* values at the point at hand */
@@ -142,6 +150,13 @@ typedef enum dot_start { START_ZERO, START_ADD, START_SUBTRACT } dot_start;
 
 /* dot.c */
 void lower_dot(lower *l, const plan_nest *nest);
+/* Blocks of a product that can fetch rows beside it, or 0. */
+int64_t dot_blocks(const lower *l, const plan_nest *nest);
+
+/* host_fetch.c: fetches the lines of the next entry. */
+void fetch_entry(emitter *e, const fetch_list *f);
+/* A line of memory for one of the caches, 3 the nearest. */
+void fetch_line(emitter *e, ir address, bool write, int nearness);
 /* dot_along.c: args are a and its stride of rows, b and its stride of columns, c and its stride of rows. */
 ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
                       LLVMTypeRef *type);

@@ -61,6 +61,7 @@ static ir_list surroundings(lower *l, region r) {
   list_one(a, &list, &l->outside.mask);
   bool run = r == REGION_SHARED || r == REGION_BODY;
   if (run) list_one(a, &list, &l->rows);
+  if (run && l->fetch.list) list_one(a, &list, &l->fetch.list);
   for (int i = 0; i < program->arguments.count; i++) {
     if (run || program->arguments.items[i].role == TILE_PARAM)
       list_view(a, &list, &l->arguments[i]);
