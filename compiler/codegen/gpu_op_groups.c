@@ -56,7 +56,7 @@ static void fill_shared(const group_kernel *k) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-enum { MOST_SUMS = GPU_GROUP_OP_SUMS };
+enum { MOST_SUMS = GPU_GROUP_OP_SUMS, MOST_OPERANDS = 8 };
 
 /* Of operand 0 or 1, for rows that run along k or for transposed ones. */
 static ir descriptor(const group_kernel *k, int operand, bool transposed) {
@@ -87,9 +87,9 @@ static ir constant(emitter *e, int64_t x) {
   return LLVMConstInt(e->i32, (unsigned long long)x, 1);
 }
 
-static void multiply(const group_kernel *k, gpu_op op, int form, ir *sums, int count) {
+/* What a product takes behind the sums; registers of a are there before the fence. */
+static int operands_of(const group_kernel *k, gpu_op op, int form, ir more[MOST_OPERANDS]) {
   emitter *e = k->e;
-  ir more[8];
   int n = 0;
   bool registers = begins(gpu_ops[op].name, "wgmma_registers");
   bool trans_a = form & GPU_FORM_TRANS_A, trans_b = form & GPU_FORM_TRANS_B;
@@ -100,18 +100,18 @@ static void multiply(const group_kernel *k, gpu_op op, int form, ir *sums, int c
   more[n++] = constant(e, form & GPU_FORM_MINUS ? -1 : 1);
   if (!registers) more[n++] = constant(e, trans_a);
   more[n++] = constant(e, trans_b);
-  call_with_sums(e, op, sums, count, more, n);
+  return n;
 }
 
 static void one_form(const group_kernel *k, gpu_op op, int form) {
   emitter *e = k->e;
   const char *letters = gpu_ops[op].result;
-  ir sums[MOST_SUMS];
-  int count = gpu_result_count(&gpu_ops[op]);
+  ir sums[MOST_SUMS], more[MOST_OPERANDS];
+  int count = gpu_result_count(&gpu_ops[op]), operands = operands_of(k, op, form, more);
   for (int i = 0; i < count; i++)
     sums[i] = load_word(k, e->real, own_word(k, k->in, GPU_GROUP_OP_SUMS_AT, integer(e, i)));
   call_with_sums(e, row_with("wgmma_fence", letters), sums, count, NULL, 0);
-  multiply(k, op, form, sums, count);
+  call_with_sums(e, op, sums, count, more, operands);
   gpu_call(e, GPU_WGMMA_COMMIT, NULL, 0);
   call_with_sums(e, row_with("wgmma_wait", letters), sums, count, NULL, 0);
   for (int i = 0; i < count; i++)

@@ -167,20 +167,38 @@ static void each_piece(simt_block *b, int thread, const simt_matrix *m, int firs
            epoch);
 }
 
-static simt_matrix operand_of(int thread, uint64_t descriptor, const char *name) {
+/* Eight rows begin where the pattern of their pieces does, since there is no base offset; the first number is in the first of
+ * them. What is read of a row lies in it: 16 numbers along k, or as many columns as there are. */
+static void check_form(int thread, const simt_matrix *m, int lines, int transposed, const char *name) {
+  uint32_t row = (uint32_t)(2 * m->width), inside = m->start % (8 * row);
+  uint32_t taken = 2 * (uint32_t)(transposed ? lines < m->width ? lines : m->width : DEPTH);
+  if (inside >= row || m->stride % (8 * row) != 0)
+    simt_fail_thread(thread, "multiplies by %s that begins %u bytes behind a pattern of %u, 8 rows after %u bytes",
+                     name, inside, 8 * row, m->stride);
+  if (inside + taken > row)
+    simt_fail_thread(thread, "multiplies by %s from byte %u to %u of rows of %u", name, inside,
+                     inside + taken, row);
+  if (transposed && lines > m->width && m->leading % (8 * row) != 0)
+    simt_fail_thread(thread, "multiplies by %s whose columns %u bytes apart begin no pattern of %u", name,
+                     m->leading, 8 * row);
+}
+
+static simt_matrix operand_of(int thread, uint64_t descriptor, int lines, int transposed,
+                              const char *name) {
   simt_matrix m = layout_descriptor(descriptor);
   if (!m.width || descriptor >> 49 & 7)
     simt_fail_thread(thread, "multiplies by %s of a form that is not known", name);
+  check_form(thread, &m, lines, transposed, name);
   return m;
 }
 
 static void check_operands(simt_block *b, int thread, const work_item *item) {
   const group_product *p = &item->product;
   int row = thread / SIMT_WARP % GROUP_WARPS * ROWS;
-  simt_matrix of_b = operand_of(thread, p->b, "b");
+  simt_matrix of_b = operand_of(thread, p->b, p->columns, p->trans_b, "b");
   each_piece(b, thread, &of_b, 0, p->columns, p->trans_b, item->epoch, shared_read_beside);
   if (p->a_registers) return;
-  simt_matrix of_a = operand_of(thread, p->a, "a");
+  simt_matrix of_a = operand_of(thread, p->a, GROUP_WARPS * ROWS, p->trans_a, "a");
   each_piece(b, thread, &of_a, row, ROWS, p->trans_a, item->epoch, shared_read_beside);
 }
 

@@ -88,6 +88,9 @@ enum {
   OVERWRITTEN,        /* an operand, before the wait */
   ONE_WARP_LESS,
   OTHER_OPERANDS,     /* in one warp */
+  BETWEEN_ROWS,       /* of a pattern of 8 */
+  OVER_A_ROW,
+  OTHER_STRIDE,
   FAULTS
 };
 
@@ -154,9 +157,13 @@ static void one_step(const trial *t, int thread, float *sums, int k) {
   float before[32];
   int tile_a = tile_of(ROWS, t->depth, t->width_a, t->trans_a);
   int tile_b = tile_of(t->columns, t->depth, t->width_b, t->trans_b);
-  int other = t->fault == OTHER_OPERANDS && thread / 32 == 2 ? 1024 : 0;
+  int other = t->fault == OTHER_OPERANDS && thread / 32 == 2 ? 1024
+              : t->fault == BETWEEN_ROWS                     ? 128
+              : t->fault == OVER_A_ROW                       ? 16
+                                                             : 0;
   uint64_t a = descriptor(start_of(other, tile_a, t->width_a, k, t->trans_a), tile_a, t->width_a);
   uint64_t b = descriptor(start_of(B_AT, tile_b, t->width_b, k, t->trans_b), tile_b, t->width_b);
+  if (t->fault == OTHER_STRIDE) b ^= UINT64_C(8) << 32;
   memcpy(before, sums, sizeof before);
   if (!t->registers) {
     multiply(t, sums, before, a, b);
@@ -285,6 +292,9 @@ static void test_faults(void **state) {
       [OVERWRITTEN] = "race: ",
       [ONE_WARP_LESS] = "other warps of its warpgroup",
       [OTHER_OPERANDS] = "other warps of its warpgroup",
+      [BETWEEN_ROWS] = "multiplies by a that begins 128 bytes behind a pattern of 1024",
+      [OVER_A_ROW] = "multiplies by a from byte 112 to 144 of rows of 128",
+      [OTHER_STRIDE] = "multiplies by b that begins 0 bytes behind a pattern of 1024, 8 rows after 1152 bytes",
   };
   static trial t;
   for (int fault = NO_FAULT + 1; fault < FAULTS; fault++) {
