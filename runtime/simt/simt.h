@@ -80,7 +80,8 @@ typedef struct simt_launch {
 } simt_launch;
 
 /* Writes a tensor map, of the executor's own form, with the arguments of cuTensorMapEncodeTiled and its numbers for them; 0, or
- * 1 for what the driver refuses, and for what is not known here: steps, interleaved layouts, NaNs outside. */
+ * 1 for what the driver refuses, and for what is not known here: steps, interleaved layouts, NaNs outside, boxes longer than the
+ * tensor. */
 int simt_tensor_map(void *map, int type, uint32_t axes, void *data, const uint64_t *sizes,
                     const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
                     int interleave, int swizzle, int promotion, int fill);

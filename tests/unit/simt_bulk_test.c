@@ -216,8 +216,12 @@ static void test_maps(void **state) {
   REFUSED_WITH(strides[0], 136, 128);
   REFUSED_WITH(strides[1], UINT64_C(1) << 40, (UINT64_C(1) << 40) - 16);
   REFUSED_WITH(strides[1], 0, 1280);
+  sizes[1] = 300;
   REFUSED_WITH(box[1], 257, 256);
+  sizes[1] = 10;
+  box[1] = 10;
   REFUSED_WITH(box[1], 0, 10);
+  REFUSED_WITH(sizes[1], 9, 10);
   REFUSED_WITH(box[0], 60, 64);
   REFUSED_WITH(steps[1], 2, 1);
 #undef REFUSED_WITH

@@ -17,7 +17,7 @@ enum {
   ROUNDS = 36,
   THREADS = GPU_GROUP_OP_THREADS,
   OUTPUT = GPU_FORMS * GPU_GROUP_OP_SUMS * THREADS,
-  TENSOR_WORDS = 16384,
+  TENSOR_WORDS = 32768,
   AXES = 5
 };
 
@@ -130,10 +130,10 @@ static void draw_box(const gpu_operation *o, trial *t, box *b, uint32_t round) {
   for (uint32_t i = 0; i < b->axes; i++) {
     b->steps[i] = 1;
     b->box[i] = 1 + below(&seed, i > 1 ? 2 : b->axes == 2 ? 32 : 6);
-    b->sizes[i] = 1 + below(&seed, i > 1 ? 2 : i == 1 ? 20 : 48);
+    if (i == 0) b->box[i] = (b->swizzle ? 16u << b->swizzle : 16 * (1 + below(&seed, 8))) / bytes;
+    b->sizes[i] = b->box[i] + below(&seed, i > 1 ? 2 : i == 1 ? 12 : 24);
     b->strides[i] = i ? b->strides[i - 1] * b->sizes[i] : (b->sizes[0] * bytes + 15) / 16 * 16 + 16 * below(&seed, 3);
   }
-  b->box[0] = (b->swizzle ? 16u << b->swizzle : 16 * (1 + below(&seed, 8))) / bytes;
   for (int i = 0; i < GPU_GROUP_OP_WORDS; i++) t->in[i] = below(&seed, 1 << 24);
   for (int i = 0; i < TENSOR_WORDS; i++) t->tensor[i] = below(&seed, 1 << 24) << 8 | below(&seed, 256);
   uint32_t *numbers = &t->in[GPU_GROUP_OP_NUMBERS_AT];
