@@ -108,12 +108,13 @@ static void one_form(const group_kernel *k, gpu_op op, int form) {
   const char *letters = gpu_ops[op].result;
   ir sums[MOST_SUMS], more[MOST_OPERANDS];
   int count = gpu_result_count(&gpu_ops[op]), operands = operands_of(k, op, form, more);
+  if (count > MOST_SUMS) ICE("codegen", "rec.%s has more sums than `in` and `out`", gpu_ops[op].name);
   for (int i = 0; i < count; i++)
     sums[i] = load_word(k, e->real, own_word(k, k->in, GPU_GROUP_OP_SUMS_AT, integer(e, i)));
-  call_with_sums(e, row_with("wgmma_fence", letters), sums, count, NULL, 0);
+  call_with_sums(e, row_with("wgmma_fence_n", letters), sums, count, NULL, 0);
   call_with_sums(e, op, sums, count, more, operands);
   gpu_call(e, GPU_WGMMA_COMMIT, NULL, 0);
-  call_with_sums(e, row_with("wgmma_wait", letters), sums, count, NULL, 0);
+  call_with_sums(e, row_with("wgmma_wait_n", letters), sums, count, NULL, 0);
   for (int i = 0; i < count; i++)
     LLVMBuildStore(e->b, sums[i], own_word(k, k->out, 0, integer(e, form * MOST_SUMS + i)));
 }
