@@ -295,6 +295,20 @@ static void add_address(table_builder *b, size_t offset, const char *symbol) {
   vec_push(b->arena, &b->addresses, (codegen_address){(int64_t)offset, symbol});
 }
 
+static int32_t put_maps(table_builder *b, const codegen_gpu_kernel *described) {
+  VEC(rec_table_map) maps = {0};
+  for (int i = 0; i < described->maps.count; i++) {
+    const codegen_gpu_map *m = &described->maps.items[i];
+    vec_push(b->arena, &maps,
+             (rec_table_map){.slot = m->slot,
+                             .columns = m->columns,
+                             .box = m->box,
+                             .steps = m->steps,
+                             .swizzle = m->swizzle});
+  }
+  return maps.count ? put(b, maps.items, sizeof *maps.items * (size_t)maps.count) : 0;
+}
+
 static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *described,
                                     bool simt, size_t row_at) {
   rec_table_gpu_kernel row = {.base = kernel_row(b, &described->base, (int32_t)row_at),
@@ -305,7 +319,10 @@ static rec_table_gpu_kernel gpu_row(table_builder *b, const codegen_gpu_kernel *
                               .ends = count_row(b, &described->ends),
                               .column_blocks = described->column_blocks,
                               .join_steps = described->base.kernel->join_steps,
-                              .maker_percent = described->base.kernel->maker_percent};
+                              .maker_percent = described->base.kernel->maker_percent,
+                              .map_count = described->maps.count,
+                              .maps_at = put_maps(b, described),
+                              .parameter_maps_at = described->maps_at};
   if (described->why_not) row.why_not_at = put_text(b, described->why_not);
   if (!described->symbol) return row;
   row.symbol_at = put_text(b, described->symbol);
@@ -329,6 +346,7 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
   if (!kernels->simt) return;
   add_address(b, offsetof(rec_table, simt_run), "simt_run");
   add_address(b, offsetof(rec_table, simt_sum), "rec_gpu_sum");
+  add_address(b, offsetof(rec_table, simt_map), "simt_tensor_map");
 }
 
 static int by_offset(const void *x, const void *y) {

@@ -141,6 +141,14 @@ link_object codegen_data(arena *a, const codegen_blob *blobs, int count);
 
 /* ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/support/gpu_frame.h) ---- */
 
+/* Rows of tokens that may be copied in bulk (sm_90a): tensor maps of the kernel's parameter. */
+typedef struct codegen_gpu_map {
+  int slot;
+  int columns;    /* side by side in memory; a step has a multiple of them */
+  int box, steps; /* columns and steps of a copy */
+  int swizzle;    /* bytes of a row in shared memory whose pieces trade places; 0: they do not */
+} codegen_gpu_map;
+
 typedef struct codegen_gpu_kernel {
   codegen_kernel base;    /* slots and flags; scratch: of one thread block; no symbols */
   const char *symbol;     /* NULL: not made, `why_not` tells why */
@@ -148,6 +156,10 @@ typedef struct codegen_gpu_kernel {
   int threads;            /* of a block */
   int shared_bytes;       /* dynamic shared memory of a block */
   int parameter_bytes;
+  VEC(codegen_gpu_map) maps; /* from byte maps_at of the parameter on */
+  int maps_at;
+  double bulk_gain;       /* what they save of a chunk, in multiply-adds (gpu_schedule.c) */
+  int bulk_rows, rows;    /* of a chunk: arguments whose rows may be copied in bulk, all whose rows are copied */
   int nests;              /* of a chunk: all threads meet between one and the next */
   int group_products, products; /* of a chunk: by warpgroups, all on tensor cores */
   double group_share;     /* what part of all products' multiply-adds warpgroups make */

@@ -232,7 +232,7 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
 
 /* The bytes of the parameter, and what stands behind its pointers. */
 typedef struct gpu_parameter {
-  _Alignas(8) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
+  _Alignas(rec_gpu_map) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
   simt_region regions[GPU_SLOTS_MAX + 4];
   int region_count;
@@ -343,6 +343,9 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
                          .ends_stride = ends_stride(c, r->cut)};
   int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
   x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
+  if (p->kernel->map_count)
+    x->size = round_up(x->size + (int64_t)sizeof(int64_t), (int64_t)_Alignof(rec_gpu_map)) +
+              (int64_t)sizeof(rec_gpu_map) * p->kernel->map_count;
   if (x->size != p->kernel->parameter_bytes)
     return rec_fail(REC_ERROR_INTERNAL, "%s_%s: a kernel of %d bytes of parameters, found %lld",
                     call_name(c), c->entry, p->kernel->parameter_bytes, (long long)x->size);
@@ -352,6 +355,7 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
     if (status != REC_OK) return status;
     memcpy(x->bytes + slots_at + (int64_t)sizeof placed * i, &placed, sizeof placed);
   }
+  gpu_fill_maps(c, p->device, p->kernel, x->bytes);
   uintptr_t past = (uintptr_t)r->free_memory % SCRATCH_ALIGNMENT;
   if (past) r->free_memory += SCRATCH_ALIGNMENT - past;
   frame.scratch = r->free_memory;

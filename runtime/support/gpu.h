@@ -33,6 +33,11 @@ typedef struct gpu_launch {
   int region_count;
 } gpu_launch;
 
+/* Fills a tensor map: the arguments are those of cuTensorMapEncodeTiled, 0 is done. */
+typedef int gpu_encode(void *map, int type, unsigned rank, void *data, const uint64_t *sizes,
+                       const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                       int swizzle, int promotion, int fill);
+
 typedef struct gpu_device {
   /* How many thread blocks the device runs at one time, about: no more are started, each takes several work items. */
   int64_t blocks;
@@ -43,6 +48,7 @@ typedef struct gpu_device {
   rec_status (*clear)(const call *call, void *at, int64_t bytes);
   rec_status (*copy)(const call *call, void *to, const void *from, int64_t bytes);
   int64_t multiprocessors; /* where there are fewer work items, time is cut into parts */
+  gpu_encode *encode;      /* NULL: no rows are copied in bulk */
 } gpu_device;
 
 /* The device of a kind, if the library holds code for it; else a message. */
@@ -52,6 +58,10 @@ rec_status gpu_cuda_device(const call *call, gpu_device *device);
 
 /* Bytes of workspace and `saved` on a device. */
 rec_status gpu_sizes(const call *call, const gpu_device *device, rec_sizes *sizes);
+
+/* Fills the maps of a kernel's parameter, whose slots are there, and says which it has filled. */
+void gpu_fill_maps(const call *call, const gpu_device *device, const rec_table_gpu_kernel *kernel,
+                   unsigned char *parameter);
 
 /* Runs a call whose arguments were checked: REC_KERNEL_FORWARD, _STEP or _BACKWARD. */
 rec_status gpu_run(const call *call, const gpu_device *device, int kind);

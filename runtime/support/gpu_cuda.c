@@ -312,5 +312,6 @@ rec_status gpu_cuda_device(const call *c, gpu_device *device) {
   device->blocks = (int64_t)CUDA_BLOCKS_EACH * module->multiprocessors;
   device->multiprocessors = module->multiprocessors;
   device->code = &c->table->gpu[module->room];
+  device->encode = d->tensor_map;
   return REC_OK;
 }

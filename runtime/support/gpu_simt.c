@@ -102,7 +102,9 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
     t.launch.seed = options->seed;
     t.launch.skipped_barrier = options->skipped_barrier;
     t.launch.skipped_wait = options->skipped_wait;
-    if (options->size >= sizeof *options) t.launch.skipped_fence = options->skipped_fence;
+    bool whole = options->size >= sizeof *options;
+    if (whole) t.launch.skipped_fence = options->skipped_fence;
+    if (whole) t.launch.skipped_expect = options->skipped_expect;
     t.counts = options->counts;
     options->launches++;
   }
@@ -127,12 +129,19 @@ static rec_status copy_on_host(const call *c, void *to, const void *from, int64_
   return REC_OK;
 }
 
+/* As a driver that has no tensor maps. */
+static bool refuses_maps(const call *c) {
+  const rec_simt_options *options = c->launch ? c->launch->stream : NULL;
+  return options && options->size >= sizeof *options && options->refuses_maps;
+}
+
 rec_status gpu_simt_device(const call *c, gpu_device *device) {
   int room = (int)smaller(larger(0, c->device_number), REC_GPU_ROOMS - 1);
   const rec_table_gpu *code = &c->table->gpu[room];
   *device = (gpu_device){.blocks = SIMT_BLOCKS,
                          .multiprocessors = SIMT_BLOCKS,
                          .code = code,
+                         .encode = refuses_maps(c) ? NULL : c->table->simt_map,
                          .launch = launch_on_host,
                          .clear = clear_on_host,
                          .copy = copy_on_host};

@@ -92,6 +92,14 @@ enum {
   REC_KERNEL_COUNT
 };
 
+/* Rows of tokens that may be copied in bulk (gpu_frame.h). */
+typedef struct rec_table_map {
+  int32_t slot;
+  int32_t columns;             /* side by side in memory; a step of the tensor has a multiple of them */
+  int32_t box, steps;          /* columns and steps of a copy */
+  int32_t swizzle, unused;     /* bytes of a row in shared memory whose pieces trade places; 0: they do not */
+} rec_table_map;
+
 /* The same for GPUs (gpu_frame.h). `scratch` is that of a thread block. */
 typedef struct rec_table_gpu_kernel {
   rec_table_kernel base;       /* no functions */
@@ -104,7 +112,8 @@ typedef struct rec_table_gpu_kernel {
   int32_t column_blocks;       /* PART, PART_BACK: more blocks of the lane axis, where there are parts */
   int32_t join_steps;          /* joins: what a part before costs, in steps of a block; */
   int32_t maker_percent;       /* what making it costs, of those steps */
-  int32_t unused;
+  int32_t map_count, maps_at;  /* rec_table_map[map_count] */
+  int32_t parameter_maps_at;   /* where maps[] begins in the parameter */
 } rec_table_gpu_kernel;
 
 /* The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
@@ -145,9 +154,12 @@ typedef struct rec_table {
   rec_table_count kept;        /* host: numbers that the forward keeps of a chunk beside it */
   rec_table_kernel kernels[REC_KERNEL_COUNT];
   rec_table_gpu gpu[REC_GPU_ROOMS];
-  /* The executor, and rec_gpu_sum for it; NULL: not in the library. */
+  /* The executor, rec_gpu_sum for it, its tensor maps; NULL: not in the library. */
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);
+  int (*simt_map)(void *map, int type, unsigned rank, void *data, const uint64_t *sizes,
+                  const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                  int swizzle, int promotion, int fill);
   const rec_gpu_images *gpu_images; /* NULL: none */
 } rec_table;
 

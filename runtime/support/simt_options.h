@@ -15,6 +15,8 @@ typedef struct rec_simt_options {
                  int64_t written);
   void *context;
   int64_t skipped_fence; /* as in simt_launch */
+  int64_t skipped_expect; /* as in simt_launch */
+  int64_t refuses_maps;   /* not 0: the device has no tensor maps, so that no rows are copied in bulk */
 } rec_simt_options;
 
 #endif

@@ -20,6 +20,7 @@
 #include "runtime/support/fail.c"
 #include "runtime/support/gpu.c"
 #include "runtime/support/gpu_cuda.c"
+#include "runtime/support/gpu_maps.c"
 #include "runtime/support/gpu_simt.c"
 #include "runtime/support/narrow.c"
 #include "runtime/support/pool.c"
