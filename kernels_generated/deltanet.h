@@ -11,7 +11,9 @@
  * the support code that fills it must agree.
  *
  * The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
- * codegen_kernel.slots has them.
+ * codegen_kernel.slots has them. Kernels that may have rows of tokens copied in bulk (sm_90a) have behind them an int64_t
+ * mapped and, from the next multiple of 128 on, rec_gpu_map maps[] as codegen_gpu_kernel.maps has them: bit i of `mapped` says
+ * that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
  *
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
@@ -41,6 +43,12 @@ typedef struct rec_gpu_slot {
   int64_t time_stride;
   int64_t copy_stride;      /* accumulated: numbers between copies */
 } rec_gpu_slot;
+
+/* A CUtensorMap of the tokens of a slot, numbers of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16), of four dimensions: columns,
+ * what there is of them in a step, steps, batch entries (packed: one). A box is so many columns of so many steps. */
+typedef struct rec_gpu_map {
+  _Alignas(128) unsigned char bytes[128];
+} rec_gpu_map;
 
 typedef struct rec_gpu_frame {
   int64_t entries;
@@ -286,8 +294,13 @@ typedef struct deltanet_forward_groups_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } deltanet_forward_groups_parameter;
-_Static_assert(sizeof(deltanet_forward_groups_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_forward_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_forward_groups_items(const deltanet_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -317,8 +330,12 @@ typedef struct deltanet_states_groups_parameter {
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } deltanet_states_groups_parameter;
-_Static_assert(sizeof(deltanet_states_groups_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_states_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_states_groups_items(const deltanet_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -354,8 +371,14 @@ typedef struct deltanet_backward_groups_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_rate;  /* [batch,time,H], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } deltanet_backward_groups_parameter;
-_Static_assert(sizeof(deltanet_backward_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_backward_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_backward_groups_items(const deltanet_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -385,8 +408,12 @@ typedef struct deltanet_part_groups_parameter {
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } deltanet_part_groups_parameter;
-_Static_assert(sizeof(deltanet_part_groups_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_part_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_part_groups_items(const deltanet_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -415,8 +442,13 @@ typedef struct deltanet_part_backward_groups_parameter {
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } deltanet_part_backward_groups_parameter;
-_Static_assert(sizeof(deltanet_part_backward_groups_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_part_backward_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_part_backward_groups_items(const deltanet_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);

@@ -62,9 +62,19 @@ static rec_gpu_slot slot(CUdeviceptr memory, int numbers) {
 static uint16_t q[ENTRIES][TIME][H][K], k[ENTRIES][TIME][H][K], v[ENTRIES][TIME][H][V],
     y[ENTRIES][TIME][H][V];
 
-/* `groups`: the form of sm_90a, whose parameter is the same. */
+/* Rows of whole chunks of such a tensor come in bulk then, as the header says of its maps. */
+static int fill_map(rec_gpu_map *map, rec_gpu_slot slot, int numbers) {
+  cuuint64_t sizes[] = {(cuuint64_t)numbers, H, TIME, ENTRIES};
+  cuuint64_t strides[] = {2 * (cuuint64_t)numbers, 2 * (cuuint64_t)slot.time_stride, 2 * (cuuint64_t)slot.batch_stride};
+  cuuint32_t box[] = {64, 1, 64, 1}, element_strides[] = {1, 1, 1, 1};
+  return cuTensorMapEncodeTiled((CUtensorMap *)(void *)map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, slot.data, sizes, strides, box,
+                                element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+/* `groups`: the form of sm_90a. The parameter of the other ends before the maps. */
 static void launch(CUfunction function, CUdeviceptr at_y, int groups) {
-  retnet_forward_parameter parameter = {
+  retnet_forward_groups_parameter parameter = {
       .frame = {.entries = ENTRIES, .time = TIME, .parts = 1, .part_steps = TIME},
       .H = H,
       .K = K,
@@ -73,11 +83,14 @@ static void launch(CUfunction function, CUdeviceptr at_y, int groups) {
       .k = slot(random_tensor(k[0][0][0], sizeof k / 2), K),
       .v = slot(random_tensor(v[0][0][0], sizeof v / 2), V),
       .y = slot(at_y, V)}; /* h0_S absent: from zero; hT_S absent: not wanted */
-  int64_t blocks = retnet_forward_items(&parameter),
-          scratch = retnet_forward_scratch_bytes(&parameter);
+  rec_gpu_slot tokens[] = {parameter.q, parameter.k, parameter.v};
+  for (int i = 0; groups && i < 3; i++)
+    parameter.mapped |= (int64_t)fill_map(&parameter.maps[i], tokens[i], i < 2 ? K : V) << i;
+  int64_t blocks = retnet_forward_groups_items(&parameter),
+          scratch = retnet_forward_scratch_bytes((const void *)&parameter);
   unsigned shared = groups ? RETNET_FORWARD_GROUPS_SHARED_BYTES : RETNET_FORWARD_SHARED_BYTES;
   unsigned threads = groups ? RETNET_FORWARD_GROUPS_THREADS : RETNET_FORWARD_THREADS;
-  if (groups) scratch = retnet_forward_groups_scratch_bytes((const void *)&parameter);
+  if (groups) scratch = retnet_forward_groups_scratch_bytes(&parameter);
   parameter.frame.blocks = blocks;
   if (scratch) {
     CUdeviceptr memory;

@@ -11,7 +11,9 @@
  * the support code that fills it must agree.
  *
  * The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
- * codegen_kernel.slots has them.
+ * codegen_kernel.slots has them. Kernels that may have rows of tokens copied in bulk (sm_90a) have behind them an int64_t
+ * mapped and, from the next multiple of 128 on, rec_gpu_map maps[] as codegen_gpu_kernel.maps has them: bit i of `mapped` says
+ * that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
  *
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
@@ -41,6 +43,12 @@ typedef struct rec_gpu_slot {
   int64_t time_stride;
   int64_t copy_stride;      /* accumulated: numbers between copies */
 } rec_gpu_slot;
+
+/* A CUtensorMap of the tokens of a slot, numbers of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16), of four dimensions: columns,
+ * what there is of them in a step, steps, batch entries (packed: one). A box is so many columns of so many steps. */
+typedef struct rec_gpu_map {
+  _Alignas(128) unsigned char bytes[128];
+} rec_gpu_map;
 
 typedef struct rec_gpu_frame {
   int64_t entries;
@@ -338,8 +346,13 @@ typedef struct ssd_forward_groups_parameter {
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } ssd_forward_groups_parameter;
-_Static_assert(sizeof(ssd_forward_groups_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(ssd_forward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_forward_groups_items(const ssd_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -372,8 +385,12 @@ typedef struct ssd_states_groups_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } ssd_states_groups_parameter;
-_Static_assert(sizeof(ssd_states_groups_parameter) == 360, "as the kernel reads it");
+_Static_assert(sizeof(ssd_states_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_states_groups_items(const ssd_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -416,8 +433,14 @@ typedef struct ssd_backward_groups_parameter {
   rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } ssd_backward_groups_parameter;
-_Static_assert(sizeof(ssd_backward_groups_parameter) == 680, "as the kernel reads it");
+_Static_assert(sizeof(ssd_backward_groups_parameter) == 1280, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_backward_groups_items(const ssd_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * ((parameter->R + 3) / 4);
@@ -475,8 +498,12 @@ typedef struct ssd_part_groups_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } ssd_part_groups_parameter;
-_Static_assert(sizeof(ssd_part_groups_parameter) == 360, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_groups_items(const ssd_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -507,8 +534,12 @@ typedef struct ssd_part_backward_groups_parameter {
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } ssd_part_backward_groups_parameter;
-_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 296, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_backward_groups_items(const ssd_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;

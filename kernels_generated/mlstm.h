@@ -11,7 +11,9 @@
  * the support code that fills it must agree.
  *
  * The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
- * codegen_kernel.slots has them.
+ * codegen_kernel.slots has them. Kernels that may have rows of tokens copied in bulk (sm_90a) have behind them an int64_t
+ * mapped and, from the next multiple of 128 on, rec_gpu_map maps[] as codegen_gpu_kernel.maps has them: bit i of `mapped` says
+ * that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
  *
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
@@ -41,6 +43,12 @@ typedef struct rec_gpu_slot {
   int64_t time_stride;
   int64_t copy_stride;      /* accumulated: numbers between copies */
 } rec_gpu_slot;
+
+/* A CUtensorMap of the tokens of a slot, numbers of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16), of four dimensions: columns,
+ * what there is of them in a step, steps, batch entries (packed: one). A box is so many columns of so many steps. */
+typedef struct rec_gpu_map {
+  _Alignas(128) unsigned char bytes[128];
+} rec_gpu_map;
 
 typedef struct rec_gpu_frame {
   int64_t entries;
@@ -236,8 +244,13 @@ typedef struct mlstm_forward_groups_parameter {
   rec_gpu_slot hT_C;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
   rec_gpu_slot hT_m;  /* [batch,H], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } mlstm_forward_groups_parameter;
-_Static_assert(sizeof(mlstm_forward_groups_parameter) == 512, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_forward_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_forward_groups_items(const mlstm_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -267,8 +280,12 @@ typedef struct mlstm_states_groups_parameter {
   rec_gpu_slot hT_C;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
   rec_gpu_slot hT_m;  /* [batch,H], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } mlstm_states_groups_parameter;
-_Static_assert(sizeof(mlstm_states_groups_parameter) == 448, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_states_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_states_groups_items(const mlstm_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -305,8 +322,14 @@ typedef struct mlstm_backward_groups_parameter {
   rec_gpu_slot d_h0_n;  /* [batch,H,K], f32: written */
   rec_gpu_slot d_h0_m;  /* [batch,H], f32: written */
   rec_gpu_slot d_hT_m;  /* [batch,H], f32 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } mlstm_backward_groups_parameter;
-_Static_assert(sizeof(mlstm_backward_groups_parameter) == 672, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_backward_groups_parameter) == 1280, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_backward_groups_items(const mlstm_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

@@ -11,7 +11,9 @@
  * the support code that fills it must agree.
  *
  * The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
- * codegen_kernel.slots has them.
+ * codegen_kernel.slots has them. Kernels that may have rows of tokens copied in bulk (sm_90a) have behind them an int64_t
+ * mapped and, from the next multiple of 128 on, rec_gpu_map maps[] as codegen_gpu_kernel.maps has them: bit i of `mapped` says
+ * that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
  *
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
@@ -41,6 +43,12 @@ typedef struct rec_gpu_slot {
   int64_t time_stride;
   int64_t copy_stride;      /* accumulated: numbers between copies */
 } rec_gpu_slot;
+
+/* A CUtensorMap of the tokens of a slot, numbers of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16), of four dimensions: columns,
+ * what there is of them in a step, steps, batch entries (packed: one). A box is so many columns of so many steps. */
+typedef struct rec_gpu_map {
+  _Alignas(128) unsigned char bytes[128];
+} rec_gpu_map;
 
 typedef struct rec_gpu_frame {
   int64_t entries;

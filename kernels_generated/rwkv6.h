@@ -11,7 +11,9 @@
  * the support code that fills it must agree.
  *
  * The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
- * codegen_kernel.slots has them.
+ * codegen_kernel.slots has them. Kernels that may have rows of tokens copied in bulk (sm_90a) have behind them an int64_t
+ * mapped and, from the next multiple of 128 on, rec_gpu_map maps[] as codegen_gpu_kernel.maps has them: bit i of `mapped` says
+ * that maps[i] is filled. What is not comes by copies of 16 bytes, as everywhere else.
  *
  * A thread block takes the work items block, block + grid, ..; an item is
  *   (entry * parts + part) * instances + instance
@@ -41,6 +43,12 @@ typedef struct rec_gpu_slot {
   int64_t time_stride;
   int64_t copy_stride;      /* accumulated: numbers between copies */
 } rec_gpu_slot;
+
+/* A CUtensorMap of the tokens of a slot, numbers of 16 bits (CU_TENSOR_MAP_DATA_TYPE_UINT16), of four dimensions: columns,
+ * what there is of them in a step, steps, batch entries (packed: one). A box is so many columns of so many steps. */
+typedef struct rec_gpu_map {
+  _Alignas(128) unsigned char bytes[128];
+} rec_gpu_map;
 
 typedef struct rec_gpu_frame {
   int64_t entries;
@@ -295,8 +303,14 @@ typedef struct rwkv6_forward_groups_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: r, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[3]: decay, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } rwkv6_forward_groups_parameter;
-_Static_assert(sizeof(rwkv6_forward_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_forward_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_forward_groups_items(const rwkv6_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -365,8 +379,15 @@ typedef struct rwkv6_backward_groups_parameter {
   rec_gpu_slot d_decay;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_bonus;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: r, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[3]: decay, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[4]: d_y, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[5];
 } rwkv6_backward_groups_parameter;
-_Static_assert(sizeof(rwkv6_backward_groups_parameter) == 544, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_backward_groups_parameter) == 1280, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_backward_groups_items(const rwkv6_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

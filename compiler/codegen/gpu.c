@@ -78,17 +78,23 @@ static void one_item(host *h, ir item) {
 
 /* ---- functions ---- */
 
-static int64_t parameter_bytes(const codegen_kernel *k) {
+static int64_t parameter_bytes(const codegen_kernel *k, const host *h) {
+  if (h->maps.count) return h->maps_at + (int64_t)sizeof(rec_gpu_map) * h->maps.count;
   return (int64_t)sizeof(rec_gpu_frame) + 8 * k->kernel->recurrence->body.axes.count +
          (int64_t)sizeof(rec_gpu_slot) * k->slots.count;
+}
+
+static void align_parameter(LLVMContextRef context, ir function, size_t bytes) {
+  unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
+  LLVMRemoveEnumAttributeAtIndex(function, 1, align);
+  LLVMAddAttributeAtIndex(function, 1, LLVMCreateEnumAttribute(context, align, bytes));
 }
 
 static void parameter_attributes(LLVMContextRef context, ir function, int64_t bytes) {
   LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(context), (uint64_t)bytes);
   unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
-  unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
   LLVMAddAttributeAtIndex(function, 1, LLVMCreateTypeAttribute(context, byval, type));
-  LLVMAddAttributeAtIndex(function, 1, LLVMCreateEnumAttribute(context, align, 8));
+  align_parameter(context, function, 8);
   LLVMAddAttributeAtIndex(function, 1,
                           LLVMCreateStringAttribute(context, "nvvm.grid_constant", 18, "", 0));
 }
@@ -126,6 +132,7 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_op
   h.e = e;
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
+  if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
   char room[] = {(char)('0' + k->base.kernel->room), 0};
   if (k->base.kernel->room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
   h.frame = LLVMGetParam(function, 0);
@@ -133,6 +140,7 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_op
   h.team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
   h.chip = gpu_call(e, GPU_SHARED, NULL, 0);
   h.team.sums = host_scratch_at(&h, h.chip, h.sums);
+  gpu_open_bulk(&h);
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
   ir scratch = host_field(&h, h.frame, offsetof(rec_gpu_frame, scratch), e->data);
@@ -162,6 +170,21 @@ static void count_products(const host *h, codegen_gpu_kernel *g) {
   g->group_share = all > 0 ? group / all : 0;
 }
 
+/* What is copied for a chunk, and what of it may come in bulk. */
+static void count_rows(const host *h, codegen_gpu_kernel *g) {
+  const part *parts[] = {&h->main, h->has_again ? &h->again : NULL};
+  g->maps.items = h->maps.items;
+  g->maps.count = h->maps.count;
+  g->maps_at = (int)h->maps_at;
+  g->bulk_gain = h->bulk_gain;
+  for (int i = 0; i < 2 && h->maps.count; i++) {
+    for (int n = 0; parts[i] && n < parts[i]->program->arguments.count; n++) {
+      g->rows += gpu_is_staged(parts[i], n);
+      g->bulk_rows += gpu_is_bulk(parts[i], n);
+    }
+  }
+}
+
 static int nests_of(const part *p) {
   int count = 0;
   for (int n = 0; p->p && n < p->p->nests.count; n++)
@@ -171,8 +194,9 @@ static int nests_of(const part *p) {
 
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
   codegen_gpu_kernel g = {.base = host_describe(a, k)};
-  g.parameter_bytes = (int)parameter_bytes(&g.base);
   host h = gpu_host(a, &g.base, k->symbol, options);
+  g.parameter_bytes = (int)parameter_bytes(&g.base, &h);
+  count_rows(&h, &g);
   g.threads = h.team.threads;
   g.shared_bytes = (int)(4 * h.on_chip);
   g.history_bytes = 4 * h.history;

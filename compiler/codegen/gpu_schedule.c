@@ -145,6 +145,7 @@ static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) 
   estimate x = {.outside = outside_of(&described)};
   double parts = (double)parts_of(k), work = cost_of_run(a, k->program) * k->program->chunk;
   double moved = READS * x.outside + kept_bytes(&described) / parts;
+  work -= described.bulk_gain;
   work -= spared_by_groups * described.group_share * cost_of_products(a, k->program);
   work += MULTIPLY_ADDS_OF_A_BYTE * moved + (double)MULTIPLY_ADDS_OF_A_NEST * described.nests;
   x.cost = work * parts / k->program->chunk;

@@ -6,7 +6,8 @@
  *   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
  *
  * Strides are known at run time: a kernel has both ways and looks once a chunk. Numbers of 16 bits that do not lie so are
- * loaded and stored one by one. What has no second half is copied, and waited for, at the start of its own chunk.
+ * loaded and stored one by one. What has no second half is copied, and waited for, at the start of its own chunk. Devices whose
+ * warpgroups multiply have a third way (gpu_bulk.c).
  */
 #include "gpu.h"
 #include "gpu_parts.h"
@@ -25,15 +26,14 @@ static const tile_place *place_of(const part *p, int argument) {
   return &p->program->arguments.items[argument];
 }
 
-/* Is the argument copied, rather than read where the forward kept it? */
-static bool is_staged(const part *p, int argument) {
+bool gpu_is_staged(const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
   bool saved = (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
   return place->time && !saved;
 }
 
-static bool is_ahead(const part *p, int argument) {
-  return is_staged(p, argument) && p->pads[argument].ahead.offset >= 0;
+bool gpu_is_ahead(const part *p, int argument) {
+  return gpu_is_staged(p, argument) && p->pads[argument].ahead.offset >= 0;
 }
 
 /* ---- places ---- */
@@ -49,7 +49,7 @@ static void place_part_ahead(host *h, part *p) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     pad *d = &p->pads[i];
     d->ahead = (location){-1, -1, false};
-    if (!is_staged(p, i) || !d->at.on_chip || (h->in_passes && p == &h->main)) continue;
+    if (!gpu_is_staged(p, i) || !d->at.on_chip || (h->in_passes && p == &h->main)) continue;
     if (gpu_chip_place(h, h->on_chip, words_of(h, p, i)) + words_of(h, p, i) <= h->chip_limit)
       d->ahead = gpu_take(h, words_of(h, p, i));
   }
@@ -57,6 +57,7 @@ static void place_part_ahead(host *h, part *p) {
 
 void gpu_place_ahead(host *h) {
   if (h->m.kind != MAP_BLOCK || h->k->program->form != TILE_CHUNK) return;
+  gpu_choose_bulk(h);
   int64_t begin = h->on_chip;
   place_part_ahead(h, &h->main);
   int64_t end = h->on_chip;
@@ -150,7 +151,8 @@ static view copy_of(host *h, const part *p, int argument, ir base) {
   view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
   copy.stride[p->program->time_axis] = integer(h->e, d->row);
   copy.swizzle = view_swizzle(copy.stored, d->row);
-  if (p->p->groups[argument] && copy.swizzle && h->m.groups)
+  bool group = p->p->groups[argument] && h->m.groups;
+  if (copy.swizzle && (group || gpu_is_bulk(p, argument)))
     view_in_tiles(&copy, d->row, p->program->chunk);
   for (int x = 0; x < place->axis_count; x++) {
     int axis = place->axes[x];
@@ -272,8 +274,7 @@ static void start_argument(host *h, part *p, int argument, ir base, ir chunk) {
 
 /* ---- chunks ---- */
 
-/* Where the chunk of this turn lies: halves take turns. */
-static ir base_at(host *h, const pad *d, ir turn) {
+ir gpu_rows_place(host *h, const pad *d, ir turn) {
   emitter *e = h->e;
   ir base = host_located(h, d->at);
   if (d->ahead.offset < 0) return base;
@@ -282,12 +283,24 @@ static ir base_at(host *h, const pad *d, ir turn) {
   return LLVMBuildSelect(e->b, second, host_located(h, d->ahead), base, "");
 }
 
+/* Are there rows, ahead or not, that may come in bulk? */
+static bool any_bulk(const part *p, bool ahead) {
+  for (int i = 0; i < p->program->arguments.count; i++)
+    if (gpu_is_bulk(p, i) && gpu_is_ahead(p, i) == ahead) return true;
+  return false;
+}
+
 static int start_arguments(host *h, part *p, ir turn, ir chunk, bool ahead) {
   int count = 0;
+  ir *bulk = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
   p->l.outside = h->at;
+  if (any_bulk(p, ahead)) gpu_start_bulk(h, p, ahead ? turn : NULL, chunk, bulk);
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (!is_staged(p, i) || is_ahead(p, i) != ahead) continue;
-    start_argument(h, p, i, base_at(h, &p->pads[i], turn), chunk);
+    if (!gpu_is_staged(p, i) || gpu_is_ahead(p, i) != ahead) continue;
+    emit_branch branch = {0};
+    if (bulk[i]) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, bulk[i], ""));
+    start_argument(h, p, i, gpu_rows_place(h, &p->pads[i], turn), chunk);
+    if (bulk[i]) branch_end(h->e, &branch);
     count++;
   }
   return count;
@@ -295,7 +308,7 @@ static int start_arguments(host *h, part *p, ir turn, ir chunk, bool ahead) {
 
 static bool any_ahead(const part *p) {
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (is_ahead(p, i)) return true;
+    if (gpu_is_ahead(p, i)) return true;
   }
   return false;
 }
@@ -304,6 +317,7 @@ static bool any_ahead(const part *p) {
 void gpu_open_chunks(host *h, part *p, ir first, ir any) {
   emitter *e = h->e;
   if (!any_ahead(p)) return;
+  if (h->maps.count) gpu_fence_groups(&p->l);
   lower_barrier(&p->l);
   emit_branch branch = branch_begin(e, any);
   start_arguments(h, p, integer(e, 0), first, true);
@@ -311,10 +325,12 @@ void gpu_open_chunks(host *h, part *p, ir first, ir any) {
   gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
 }
 
-/* What copies have written, products of warpgroups see as little as what threads have. */
-static void fence_rows(part *p) {
-  for (int i = 0; i < p->program->arguments.count; i++) {
-    if (!is_staged(p, i) || !p->p->groups[i] || !p->l.m->groups) continue;
+/* What copies have written, products of warpgroups see as little as what threads have; nor do copies in bulk that come to the
+ * same place. */
+static void fence_rows(const host *h, part *p) {
+  if (h->maps.count) gpu_fence_groups(&p->l);
+  for (int i = 0; i < p->program->arguments.count && !h->maps.count; i++) {
+    if (!gpu_is_staged(p, i) || !p->p->groups[i] || !p->l.m->groups) continue;
     gpu_fence_groups(&p->l);
     return;
   }
@@ -326,7 +342,8 @@ void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more) {
   emitter *e = h->e;
   bool ahead = any_ahead(p);
   if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
-  if (ahead) fence_rows(p);
+  if (ahead || h->maps.count) fence_rows(h, p);
+  if (any_bulk(p, true)) gpu_wait_bulk(h, turn);
   lower_barrier(&p->l);
   gpu_forget_accesses(&p->l, true);
   int own = start_arguments(h, p, turn, chunk, false);
@@ -339,10 +356,11 @@ void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more) {
   }
   if (own) {
     gpu_call(e, ahead ? GPU_CP_ASYNC_WAIT_1 : GPU_CP_ASYNC_WAIT_0, NULL, 0);
-    fence_rows(p);
+    fence_rows(h, p);
+    if (any_bulk(p, false)) gpu_wait_bulk(h, NULL);
     lower_barrier(&p->l);
   }
   for (int i = 0; i < p->program->arguments.count; i++) {
-    if (is_staged(p, i)) p->l.arguments[i] = copy_of(h, p, i, base_at(h, &p->pads[i], turn));
+    if (gpu_is_staged(p, i)) p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->pads[i], turn));
   }
 }

@@ -32,6 +32,7 @@ typedef struct part {
   location *buffer_at;                  /* GPU: by buffer */
   location *history_at;             /* by argument: states before each step of the chunk */
   pad *pads;                        /* by argument */
+  int *maps;                        /* GPU, by argument: number of host.maps, -1: none; NULL: of none */
   lower l;
   view *memory;    /* by argument: tensor in memory, without time */
   ir *time_stride; /* by argument */
@@ -76,6 +77,11 @@ typedef struct host {
   location *home_at;     /* by carried value: between passes, in the memory of a pass */
   location *pass_sums;   /* by result of the main program: where passes add up; offset -1: they do not */
   ir parts;
+  /* gpu_bulk.c */
+  VEC(codegen_gpu_map) maps;
+  int64_t maps_at;       /* byte of the parameter */
+  double bulk_gain;      /* of a chunk, in multiply-adds */
+  ir phases;             /* of the barriers for rows in bulk */
   /* inside a function */
   ir slots, sizes; /* of the frame */
   ir frame, batch, scratch, time, local; /* local: scratch of the instance */
@@ -196,7 +202,24 @@ void gpu_instance_in_passes(host *h);
 void gpu_pass_target(host *h, const part *p, int result, result_target *target);
 /* The row of a pass's own memory in that of all. */
 ir gpu_row_of_pass(host *h, int64_t rows, ir row);
+/* gpu_bulk.c: rows that come in bulk. */
+void gpu_choose_bulk(host *h);
+bool gpu_is_bulk(const part *p, int argument);
+/* At the start of a kernel. */
+void gpu_open_bulk(host *h);
+/* Starts what can come so, of a chunk of a part that has such rows. `turn`: of those with a double buffer, NULL: of those
+ * without. bulk[argument], i1: its rows do come so; NULL: never. Whatever was written there before was fenced, and there was a
+ * barrier. */
+void gpu_start_bulk(host *h, part *p, ir turn, ir chunk, ir *bulk);
+/* Until all has come that was started last for this turn. */
+void gpu_wait_bulk(host *h, ir turn);
 /* gpu_stage.c: rows of a chunk in shared memory. */
+/* Is the argument copied, rather than read where the forward kept it? */
+bool gpu_is_staged(const part *p, int argument);
+/* Has it a double buffer? */
+bool gpu_is_ahead(const part *p, int argument);
+/* Where the chunk of this turn lies: halves take turns. */
+ir gpu_rows_place(host *h, const pad *d, ir turn);
 /* Double buffers, where shared memory is left. */
 void gpu_place_ahead(host *h);
 /* i1: the rows of a tensor that this instance touches begin at multiples of 16 bytes. */

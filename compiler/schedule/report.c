@@ -391,9 +391,11 @@ static const char *resources_text(const reporter *r, const report_resources *x, 
   const char *groups = "";
   if (x->group_products)
     groups = arena_printf(r->a, ", %d of %d products by warpgroups", x->group_products, x->products);
-  return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s, %d launch%s%s", parts, x->threads,
+  const char *bulk = "";
+  if (x->bulk_rows) bulk = arena_printf(r->a, ", rows of %d of %d arguments in bulk", x->bulk_rows, x->rows);
+  return arena_printf(r->a, "%s; %d threads, %lld bytes on chip%s, %d launch%s%s%s", parts, x->threads,
                       (long long)x->shared_bytes, outside, x->launches,
-                      x->launches == 1 ? "" : "es", groups);
+                      x->launches == 1 ? "" : "es", groups, bulk);
 }
 
 /* The axes of the factors that a part of time leaves of states; complex ones count once. */

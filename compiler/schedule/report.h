@@ -14,6 +14,7 @@ typedef struct report_resources {
   int64_t shared_bytes, outside_bytes; /* of a block: on chip, in its scratch */
   int launches;                        /* at most */
   int products, group_products;        /* of a chunk, and those of them that warpgroups may make */
+  int rows, bulk_rows;                 /* copied for a chunk, and those that come in bulk; 0: none does */
 } report_resources;
 
 /* Lines for the GPU behind those: the kernels made for it, forward and backward. `kib`: for GPUs with so much shared memory

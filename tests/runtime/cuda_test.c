@@ -1,5 +1,5 @@
 // Calls on a GPU as the driver sees them (tests/cuda/driver.c, whose GPU is the executor): what a second call asks for, what
-// happens where memory is short, and calls captured into a graph, which runs them again on other numbers.
+// happens where memory is short, tensor maps, and calls captured into a graph, which runs them again on other numbers.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,19 +35,22 @@ static int open_driver(void) {
 }
 
 // The library stays a file: the driver looks into it for the code of kernels.
-static const rec_recurrence *compile_at(const char *name, rec_module **module) {
+static const rec_recurrence *compile_at(const char *name, const char *recurrence, const char *options,
+                                        rec_module **module) {
   char command[1024], path[128];
   snprintf(path, sizeof path, "%s/%s.so", folder, name);
-  snprintf(command, sizeof command,
-           "%s/bin/recc %s/stdlib/gla.rec --target sm_80,simt --ptxas none -O0 --form chunk -D H=2 "
-           "-D K=16 -D V=16 -o %s",
-           REC_BINARY_DIR, REC_SOURCE_DIR, path);
+  snprintf(command, sizeof command, "%s/bin/recc %s/stdlib/%s.rec --ptxas none -O0 %s -o %s", REC_BINARY_DIR,
+           REC_SOURCE_DIR, recurrence, options, path);
   *module = NULL;
-  if (!check(system(command) == 0 && rec_module_open(path, module) == REC_OK, "gla: %s",
+  if (!check(system(command) == 0 && rec_module_open(path, module) == REC_OK, "%s: %s", recurrence,
              rec_message()))
     return NULL;
-  return rec_module_find(*module, "gla");
+  return rec_module_find(*module, recurrence);
 }
+
+static const char plain[] = "--target sm_80,simt --form chunk -D H=2 -D K=16 -D V=16";
+// Rows of q, k, v come in bulk.
+static const char in_bulk[] = "--target sm_90a,simt --dtype bf16 --chunk 64 -D H=2 -D K=64 -D V=128";
 
 static void begin_log(void) {
   unlink(log_path);
@@ -110,9 +113,47 @@ static void check_shortage(const rec_recurrence *r) {
   problem_free(large);
 }
 
+// ---- tensor maps ----
+
+// A call with the driver's answers set by a variable; whether it ran.
+static bool run_with(const problem *inputs, const rec_recurrence *r, const char *variable, const char *value,
+                     problem **got) {
+  const rec_run_options backward = {.backward = true};
+  *got = problem_copy(inputs);
+  if (variable) setenv(variable, value, 1);
+  begin_log();
+  bool ran = problem_run(*got, r, "cuda", &backward);
+  if (variable) unsetenv(variable);
+  return ran;
+}
+
+// Rows come in bulk where the driver makes maps and a chunk is whole; else by copies of 16 bytes, to the same last bit.
+static void check_maps(const rec_recurrence *r) {
+  problem *inputs = problem_new(rec_recurrence_signature(r), 2, 70, 2), *mapped, *refused, *wrong;
+  problem_draw(inputs, 1, 0.5);
+  problem_retype(inputs, inputs->signature);
+  check(run_with(inputs, r, NULL, NULL, &mapped), "%s", rec_message());
+  check(logged("cuTensorMapEncodeTiled axes 4 swizzle 3") >= 6, "%d maps", logged("cuTensorMapEncodeTiled"));
+  check(run_with(inputs, r, "CUDA_FAIL", "cuTensorMapEncodeTiled", &refused), "without maps: %s", rec_message());
+  check(problem_equal(mapped, refused, true), "rows in bulk give other bits");
+  bool ran = run_with(inputs, r, "CUDA_SWIZZLE", "0", &wrong);
+  check(!ran || !problem_equal(mapped, wrong, true), "another swizzle changes nothing");
+  problem_free(inputs);
+  problem_free(mapped);
+  problem_free(refused);
+  problem_free(wrong);
+  inputs = problem_new(rec_recurrence_signature(r), 2, 63, 2);
+  problem_draw(inputs, 1, 0.5);
+  problem_retype(inputs, inputs->signature);
+  check(run_with(inputs, r, NULL, NULL, &mapped), "%s", rec_message());
+  check(logged("cuTensorMapEncodeTiled") == 0, "maps for less than a chunk");
+  problem_free(inputs);
+  problem_free(mapped);
+}
+
 // ---- graphs ----
 
-enum { TIME = 40, TABLES = 4, VARIABLES = 16 };
+enum { TIME = 70, TABLES = 4, VARIABLES = 16 };
 
 // Tensors of a call on the GPU.
 typedef struct placed {
@@ -150,8 +191,14 @@ static void fill(const rec_recurrence *r, const placed *p, uint64_t seed) {
   for (int i = 0; i < s->variable_count; i++) {
     for (int t = 0; t < TABLES; t++) {
       float *x = p->tables[t][i];
-      for (int64_t n = 0; x && n < p->numbers[i]; n++)
-        x[n] = is_read(&s->variables[i], t) ? -0.5f * (float)next_uniform(&seed) : 1e30f;
+      bool narrow = is_token(&s->variables[i]) && s->token_type != REC_F32;
+      for (int64_t n = 0; x && n < p->numbers[i]; n++) {
+        float number = is_read(&s->variables[i], t) ? -0.5f * (float)next_uniform(&seed) : 1e30f;
+        if (narrow)
+          rec_convert((uint16_t *)(void *)x + n, s->token_type, &number, REC_F32, 1);
+        else
+          x[n] = number;
+      }
     }
   }
 }
@@ -243,7 +290,7 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
       return;
     session.launch.stream = stream;
     check_graph(r, &p, &session, recompute ? "states made again" : "states saved");
-    if (recompute) {
+    if (recompute && unloaded) {
       session.recurrence = unloaded;  // NAME_sizes was not called: the module is loaded while captured
       check_graph(r, &p, &session, "nothing loaded before");
     }
@@ -253,21 +300,25 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
 }
 
 int main(void) {
-  rec_module *module = NULL, *other = NULL;
+  rec_module *module = NULL, *other = NULL, *third = NULL;
   cuda_context context;
   int pushed;
   if (!mkdtemp(folder) || !open_driver()) return checked();
   snprintf(log_path, sizeof log_path, "%s/calls", folder);
-  const rec_recurrence *r = compile_at("gla", &module), *unloaded = compile_at("again", &other);
-  if (r && unloaded && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
+  const rec_recurrence *r = compile_at("gla", "gla", plain, &module), *unloaded = compile_at("again", "gla", plain, &other),
+                       *bulk = compile_at("bulk", "simple_gla", in_bulk, &third);
+  if (r && unloaded && bulk && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
     check_memory(r);
     check_shortage(r);
+    check_maps(bulk);
     check_graphs(r, unloaded);
+    check_graphs(bulk, NULL);
     check_length(r);
     cuda_leave(driver, pushed);
   }
   rec_module_close(module);
   rec_module_close(other);
+  rec_module_close(third);
   char command[128];
   snprintf(command, sizeof command, "rm -rf %s", folder);
   check(system(command) == 0, "the folder stays");

@@ -5,7 +5,7 @@
 // Sectors of 32 bytes count once for every block: what a block reads again is on the chip. Printed beside them:
 // bytes as threads ask for them, and sectors that count once for the launch: what blocks that run side by side
 // read is in the second level cache. Behind the line, what the threads, warps and blocks execute for it: loads and
-// stores of shared and of global memory, asynchronous copies; mma, wgmma and other operations of warps (ldmatrix, shuffles);
+// stores of shared and of global memory, asynchronous copies, those in bulk; mma, wgmma and other operations of warps (ldmatrix, shuffles);
 // bytes of shared memory that ldmatrix and wgmma read; barriers. Of the last bytes, forward moves at most 1.5 times the least; backward, with what
 // it makes again, 2.2 times. Forward asks for at most 3 times the least: nothing that one chunk needs lies outside the
 // chip. Launches of a call are few and fixed. The same for kernels whose products warpgroups make (sm_90a), with wgmma in
@@ -48,7 +48,7 @@ static simt_counts minus(simt_counts x, const simt_counts *y) {
   x.read_bytes -= y->read_bytes, x.written_bytes -= y->written_bytes;
   x.block_read_bytes -= y->block_read_bytes, x.block_written_bytes -= y->block_written_bytes;
   x.launch_read_bytes -= y->launch_read_bytes, x.launch_written_bytes -= y->launch_written_bytes;
-  x.products -= y->products, x.group_products -= y->group_products;
+  x.bulk_copies -= y->bulk_copies, x.products -= y->products, x.group_products -= y->group_products;
   x.operand_bytes -= y->operand_bytes;
   x.barriers -= y->barriers, x.collectives -= y->collectives, x.copies -= y->copies;
   x.shared_accesses -= y->shared_accesses, x.global_accesses -= y->global_accesses;
@@ -95,8 +95,9 @@ static void print_row(const char *name, const char *what, const simt_counts *c, 
          once = (double)(c->launch_read_bytes + c->launch_written_bytes) / TIME;
   printf("%-16s %-20s %-4s %8d %9.0f %7.2f %10.0f %9.0f %3d |", name, what, device ? "90a" : "80", (int)least, block,
          block / (double)least, asked, once, (int)launches);
-  printf(" %8.1f %8.1f %6.1f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / TIME,
-         (double)c->global_accesses / TIME, (double)c->copies / TIME, (double)c->products / TIME,
+  printf(" %8.1f %8.1f %6.1f %6.2f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / TIME,
+         (double)c->global_accesses / TIME, (double)(c->copies - c->bulk_copies) / TIME,
+         (double)c->bulk_copies / TIME, (double)c->products / TIME,
          (double)c->group_products / TIME,
          (double)(c->collectives - c->products - c->group_products) / TIME,
          (double)c->operand_bytes / TIME, (double)c->barriers / TIME);
@@ -152,9 +153,9 @@ static void run_subject(const subject *s) {
 int main(int count, char **words) {
   by_tensor = count > 1 && strcmp(words[count - 1], "tensors") == 0;
   count -= by_tensor;
-  printf("%-16s %-20s %-4s %8s %9s %7s %10s %9s %3s | %8s %8s %6s %6s %6s %8s %8s %8s\n",
+  printf("%-16s %-20s %-4s %8s %9s %7s %10s %9s %3s | %8s %8s %6s %6s %6s %6s %8s %8s %8s\n",
          "bytes per token", "", "", "least", "of blocks", "ratio", "asked for", "once", "", "shared",
-         "global", "copies", "mma", "wgmma", "other", "operands", "barriers");
+         "global", "copies", "bulk", "mma", "wgmma", "other", "operands", "barriers");
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
     if (count < 2 || strstr(subjects[i].path, words[1])) run_subject(&subjects[i]);
   }
