@@ -126,7 +126,7 @@ static bool simplify(compilation *c) {
 
 /* Whether nothing of the host's code is printed. */
 static bool emits_gpu_alone(const compilation *c) {
-  static const char *const names[] = {"ptx", "simt", "gpu-hash", "gpu-header"};
+  static const char *const names[] = {"ptx", "simt", "gpu-functions", "gpu-hash", "gpu-header"};
   for (size_t i = 0; c->options->emit && i < sizeof names / sizeof *names; i++)
     if (strcmp(c->options->emit, names[i]) == 0) return true;
   return false;
@@ -353,7 +353,8 @@ static artifact_assembly *generate_gpu(compilation *c) {
   const kernel_list *kernels = kernels_of_all(c);
   const char *emit = c->options->emit;
   codegen_gpu_options options = gpu_options(c);
-  if (emit && strcmp(emit, "gpu-hash") == 0) options.targets = 0;
+  bool abstract = emit && (strcmp(emit, "gpu-hash") == 0 || strcmp(emit, "gpu-functions") == 0);
+  if (abstract) options.targets = 0;
   options.text = emits_gpu_alone(c);
   options.lines = c->options->lines ? c->files : NULL;
   artifact_assembly *cubins = begin_assembly(c);
@@ -530,10 +531,14 @@ static void dump_gpu_header(compilation *c, FILE *out) {
   fputs(artifact_gpu_header(c->memory, &c->library), out);
 }
 
-static void dump_functions(compilation *c, FILE *out) {
+static void dump_gpu_functions(compilation *c, FILE *out) {
   for (int i = 0; c->gpu_object && i < c->gpu_object->functions.count; i++)
     fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions,
             c->gpu_object->functions.items[i].symbol);
+}
+
+static void dump_functions(compilation *c, FILE *out) {
+  dump_gpu_functions(c, out);
   for (int i = 0; i < c->object->functions.count; i++)
     fprintf(out, "%6d %s\n", c->object->functions.items[i].instructions,
             c->object->functions.items[i].symbol);
@@ -631,12 +636,13 @@ static const emission emissions[] = {
     {"asm", LAYER_OBJECT, dump_assembly},
     {"ptx", LAYER_OBJECT, dump_images},
     {"simt", LAYER_OBJECT, dump_images},
+    {"gpu-functions", LAYER_OBJECT, dump_gpu_functions},
     {"gpu-hash", LAYER_OBJECT, dump_gpu_hash},
     {"gpu-header", LAYER_CONTENTS, dump_gpu_header},
 };
 const char compile_emit_list[] =
     "tokens, ast, types, graph, recurrence, tile, backward, report, equations, latex, header, "
-    "manifest, functions, llvm, asm, ptx, simt, gpu-hash, gpu-header";
+    "manifest, functions, llvm, asm, ptx, simt, gpu-functions, gpu-hash, gpu-header";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)
