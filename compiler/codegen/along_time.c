@@ -30,21 +30,52 @@ static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
   return from_end ? int_sub(l->e, integer(l->e, size - 1), i) : i;
 }
 
-void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
-  const along_time *n = data;
+/* The sum of a column, and what it has come to so far. */
+typedef struct prefix {
+  tile_id id;
+  place_in_loops at;
+  ir sum;
+  int lanes;
+} prefix;
+
+static void prefix_row(lower *l, const prefix *n, ir i) {
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
-  int t = v->index2, lanes = lanes_at(l, at, n->id);
-  int64_t size = known_size(l, t);
-  place_in_loops row = *at;
-  ir sum = stack_slot(e, real_type(e, lanes), "prefix");
-  store_real(e, real_number(e, 0, lanes), sum);
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
-  row.index[t] = row_of(l, loop.index, v->index & 2, size);
-  ir before = load_real(e, sum, lanes);
+  int t = v->index2;
+  place_in_loops row = n->at;
+  row.index[t] = row_of(l, i, v->index & 2, known_size(l, t));
+  ir before = load_real(e, n->sum, n->lanes);
   ir after = real_add(e, before, operand_at(l, &row, v->args[0]));
-  store_real(e, after, sum);
+  store_real(e, after, n->sum);
   lower_keep_value(l, &row, n->id, v->index & 1 ? before : after);
+}
+
+enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
+
+/* A thread of a GPU takes sixteen rows at a time: of a plain loop the assembler makes 64 at once, and what they load and where
+ * they store fills all registers. */
+static void prefix_by_groups(lower *l, const prefix *n, int64_t size) {
+  emitter *e = l->e;
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), ROWS_AT_ONCE, "rows");
+  emit_loop row = loop_begin(e, integer(e, 0), integer(e, ROWS_AT_ONCE), 1, "row");
+  prefix_row(l, n, int_add(e, loop.index, row.index));
+  loop_end_unrolled(e, &row);
+  loop_end_kept(e, &loop);
+}
+
+void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
+  const along_time *along = data;
+  emitter *e = l->e;
+  int lanes = lanes_at(l, at, along->id);
+  int64_t size = known_size(l, value(l, along->id)->index2);
+  prefix n = {along->id, *at, stack_slot(e, real_type(e, lanes), "prefix"), lanes};
+  store_real(e, real_number(e, 0, lanes), n.sum);
+  if (l->team && l->team->shares && size >= LONG_PREFIX && size % ROWS_AT_ONCE == 0) {
+    prefix_by_groups(l, &n, size);
+    return;
+  }
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
+  prefix_row(l, &n, loop.index);
   loop_end(e, &loop);
 }
 

@@ -120,16 +120,48 @@ static int64_t numbers_of_thread(const part *p) {
   return numbers;
 }
 
-/* Numbers that a thread holds between two nests of a step, at most, beside those. */
-static int64_t most_between_nests(const part *p) {
+static int64_t numbers_over(const host *h, const tile_program *program, axis_set axes) {
+  int64_t numbers = 1;
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    int64_t size = axis_in(axes, axis) ? plan_axis_size(&h->m, program, axis) : 1;
+    if (size != TILE_RUNTIME_SIZE) numbers *= size;
+  }
+  return numbers;
+}
+
+static bool is_carried(const plan *p, int argument) {
+  for (int c = 0; c < p->carried_count; c++)
+    if (p->carried[c].argument == argument) return true;
+  return false;
+}
+
+/* What a nest fills takes the place of what it empties. */
+static bool lives_into(int nest, int first, int last) { return first < nest && nest <= last; }
+
+/* Numbers that a thread has when it comes to a nest, beside its states: buffers, and what it has read and will read again,
+ * which LLVM reads once. */
+static int64_t numbers_before(const host *h, const part *p, int nest) {
+  const tile_program *program = p->p->program;
+  int64_t numbers = 0;
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    bool mine = is_placed_here(b) && !b->numbers.sizes && !is_of_prologue(p, b);
+    if (mine && lives_into(nest, b->first, b->last)) numbers += b->numbers.factor;
+  }
+  for (tile_id id = 0; id < program->values.count; id++) {
+    const tile_value *v = &program->values.items[id];
+    const plan_value *pv = &p->p->values[id];
+    if (v->op != TILE_ARGUMENT || is_carried(p->p, v->index)) continue;
+    if (lives_into(nest, pv->first_read, pv->last_read))
+      numbers += numbers_over(h, program, plan_tile_axes(&h->m, v->axes));
+  }
+  return numbers;
+}
+
+static int64_t most_between_nests(const host *h, const part *p) {
   int64_t most = 0;
   for (int n = 1; n < p->p->nests.count; n++) {
-    int64_t numbers = 0;
-    for (int i = 0; i < p->p->buffers.count; i++) {
-      const plan_buffer *b = &p->p->buffers.items[i];
-      bool mine = is_placed_here(b) && !b->numbers.sizes && !is_of_prologue(p, b);
-      if (mine && b->first < n && n <= b->last) numbers += b->numbers.factor;
-    }
+    int64_t numbers = numbers_before(h, p, n);
     if (numbers > most) most = numbers;
   }
   return most;
@@ -142,10 +174,11 @@ static int64_t numbers_of_states(const host *h) {
   return numbers;
 }
 
-/* Is a step alone too much for registers? */
+/* Is a step alone too much for registers? Backward reads more again, part of which ptxas does, too. */
 static bool is_long_step(const host *h) {
-  enum { MOST_ALIVE = 136 };
-  return numbers_of_states(h) + most_between_nests(&h->main) > MOST_ALIVE;
+  enum { MOST_ALIVE = 136, MOST_ALIVE_BACK = 190 };
+  int64_t numbers = numbers_of_states(h) + most_between_nests(h, &h->main);
+  return numbers > (h->has_again ? MOST_ALIVE_BACK : MOST_ALIVE);
 }
 
 /* More than registers hold beside what is computed with; backward computes with the states and their cotangents at once. */

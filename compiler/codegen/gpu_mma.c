@@ -236,6 +236,45 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
     *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
 }
 
+static bool is_outside(const mma_operand *o) {
+  return o->way == BY_ELEMENTS &&
+         LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
+}
+
+/* What a lane loads from outside in a turn along k, number by number. */
+static int64_t numbers_of_turn(const mma *p) {
+  enum { OF_ROWS = 8, OF_TILE = 4 };
+  return OF_ROWS * is_outside(&p->a) + OF_TILE * p->tiles * is_outside(&p->b);
+}
+
+/* Turns that are made at once; 0: the assembler sees to it. It would make up to 64, and all that they load lies in registers. */
+static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
+  enum { MANY = 128, AT_ONCE = 64 };
+  int64_t numbers = numbers_of_turn(p), first, last;
+  int64_t all = numbers * (size_of(l, p->factors->dot->k) / p->depth);
+  if (all < MANY) return 0;
+  int64_t turns = numbers < AT_ONCE ? AT_ONCE / numbers : 1;
+  bool even = int_known(begin, &first) && int_known(end, &last) &&
+              (last - first) % (turns * p->depth) == 0;
+  return even ? turns : 1;
+}
+
+static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end) {
+  emitter *e = l->e;
+  int64_t turns = turns_at_once(l, p, begin, end);
+  if (!turns) {
+    emit_loop loop = loop_begin(e, begin, end, p->depth, "k");
+    multiply(l, p, at, loop.index);
+    loop_end(e, &loop);
+    return;
+  }
+  emit_loop loop = loop_begin(e, begin, end, turns * p->depth, "turns");
+  emit_loop turn = loop_begin(e, integer(e, 0), integer(e, turns * p->depth), p->depth, "turn");
+  multiply(l, p, at, int_add(e, loop.index, turn.index));
+  loop_end_unrolled(e, &turn);
+  loop_end_kept(e, &loop);
+}
+
 static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
   ir begin, end;
@@ -254,9 +293,7 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
     return;
   }
   range_of(l, p, &begin, &end);
-  emit_loop loop = loop_begin(e, begin, end, p->depth, "k");
-  multiply(l, p, at, loop.index);
-  loop_end(e, &loop);
+  along_k(l, p, at, begin, end);
 }
 
 /* Calls for each number of the result that this lane holds, or each pair side by side: `slots` are theirs. */

@@ -79,6 +79,7 @@ typedef struct plan_value {
   int start;  /* that begins it: another one for a sum to which a product is added */
   int buffer; /* -1: none */
   int uses;
+  int first_read, last_read; /* ARGUMENT: nests that read it */
   bool inlined;    /* GPU: cheap, computed at each use although it is no leaf and no index map (plan_inline.c) */
   bool zero_above; /* 0 where s > t */
   tile_id into;    /* DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE */

@@ -209,8 +209,14 @@ static void note_life(plan *p, int buffer, int nest) {
   if (nest > b->last) b->last = nest;
 }
 
+static void note_read(plan_value *argument, int nest) {
+  if (argument->last_read < 0) argument->first_read = nest;
+  argument->last_read = nest;
+}
+
 static void live_operand(planner *q, tile_id id, int nest) {
   const tile_value *v = value(q, id);
+  if (v->op == TILE_ARGUMENT) note_read(&q->p->values[id], nest);
   if (plan_at_hand(q->p, id)) {
     for (int k = 0; k < tile_arity(v->op); k++) live_operand(q, v->args[k], nest);
     return;
@@ -221,6 +227,7 @@ static void live_operand(planner *q, tile_id id, int nest) {
 void plan_find_lives(planner *q) {
   plan *p = q->p;
   int end = p->nests.count;
+  for (int i = 0; i < q->program->values.count; i++) p->values[i].last_read = -1;
   for (int n = 0; n < end; n++) {
     const plan_nest *nest = &p->nests.items[n];
     for (int i = 0; i < nest->values.count; i++) {
