@@ -252,9 +252,8 @@ static void run_subject(const subject *s) {
   run_in_parts(s);
   check_threads(s);
   if (s->device_number < 2) return;
-  run_in_bulk(s, false, 0);
-  run_in_bulk(s, true, 0);
-  run_in_bulk(s, false, 2);
+  for (uint64_t way = 0; way < 3; way++)
+    if (s->full || (s->seed + (uint64_t)bulk) % 3 == way) run_in_bulk(s, way == 1, way == 2 ? 2 : 0);
   bulk++;
 }
 
