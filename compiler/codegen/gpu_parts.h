@@ -36,6 +36,10 @@ ir team_all(lower *l, tile_op op, ir x);
 bool gpu_scan(lower *l, const plan_nest *nest);
 void gpu_segment_adjoint(lower *l, const plan_nest *nest);
 
+/* gpu_segment.c: sums between pairs of steps. */
+void gpu_make_levels(lower *l, const plan_nest *nest);
+bool gpu_adjoint_by_levels(lower *l, const plan_nest *nest);
+
 /* gpu_kept.c: registers for a state; its numbers from memory (NULL: zeros), factor * the numbers + left, as products see
  * them, and to memory. */
 void gpu_kept_open(lower *l, int carried);

@@ -206,6 +206,7 @@ static void adjoint_together(lower *l, tile_id id, const shared_column *c) {
 void gpu_segment_adjoint(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   const tile_value *v = value(l, id);
+  if (gpu_adjoint_by_levels(l, nest)) return;
   loop_axes points = lower_by_rank(l, nest->axes & ~axis_bit(v->index3));
   int lanes = lanes_of(l, &points, known_size(l, v->index2));
   lower_forget(l);

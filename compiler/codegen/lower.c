@@ -729,8 +729,11 @@ void lower_nest(lower *l, const plan_nest *nest) {
     case NEST_PACK: lower_pack(l, nest); break;
     case NEST_DOT: l->team ? gpu_dot(l, nest) : lower_dot(l, nest); break;
     case NEST_SOLVE: l->team ? gpu_solve(l, nest) : lower_solve(l, nest); break;
-    case NEST_PREFIX:
-    case NEST_SEGMENT: lower_scan(l, nest); break;
+    case NEST_PREFIX: lower_scan(l, nest); break;
+    case NEST_SEGMENT:
+      gpu_levels_of(l->m, l->p->program, nest->values.items[0]) ? gpu_make_levels(l, nest)
+                                                                : lower_scan(l, nest);
+      break;
     case NEST_SEGMENT_ADJOINT:
       if (l->team) {
         gpu_segment_adjoint(l, nest);

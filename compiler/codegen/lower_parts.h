@@ -39,6 +39,9 @@ ir lower_value_at(lower *l, const place_in_loops *at, tile_id id);
 void lower_forget(lower *l);
 void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 
+/* gpu_segment.c: a SEGMENT that has levels. */
+ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
+
 /* lower.c */
 /* Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller. */
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);

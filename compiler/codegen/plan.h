@@ -182,6 +182,8 @@ tile_id plan_product_of(const tile_program *program, tile_id operand);
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
 /* gpu_mma.c: tiles of 8 columns of the product's result that a warp has if each has as many; 0: registers do not hold them. */
 int gpu_kept_tiles(const mapping *m, const tile_program *program, const plan_dot *dot);
+/* gpu_segment.c: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
+int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
 /* plan_groups.c: what products of warpgroups may read. */
 void plan_mark_groups(arena *a, const mapping *m, plan *p);
 /* gpu_wgmma.c: whether a product may be made by warpgroups, for all that its sizes say. */

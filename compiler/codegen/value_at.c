@@ -206,7 +206,8 @@ ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
   ir x;
   if (pv->held == HELD_BUFFER) {
     view v = lower_buffer(l, pv->buffer);
-    x = view_load(l, &v, at, value(l, id)->axes);
+    bool levels = gpu_levels_of(l->m, l->p->program, id) > 0;
+    x = levels ? gpu_segment_at(l, at, id) : view_load(l, &v, at, value(l, id)->axes);
   } else if (pv->held == HELD_SCALAR) {
     emitter as = variable_type(l, pv);
     x = as_real(l->e, load_real(&as, l->variables[id], pv->lane ? l->m->lanes : 0));
