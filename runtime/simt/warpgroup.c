@@ -306,6 +306,14 @@ static void finish_work(simt_block *b, group_work *w, int warp) {
   w->committed = 0;
 }
 
+/* Sums that are there lie with others until a wait hands them out; those that nobody asks for are forgotten. */
+static void hand_out(group_work *w, int at) {
+  enum { MOST_LEFT = 16 };
+  if (w->count) return;
+  if (at >= 0) w->sums[at] = w->sums[--w->sums_count];
+  if (w->sums_count > MOST_LEFT) w->sums_count = 0;
+}
+
 static void run_wait(void *const *lanes) {
   simt_block *b = simt_current;
   int first = b->running / SIMT_WARP * SIMT_WARP;
@@ -319,7 +327,7 @@ static void run_wait(void *const *lanes) {
     memcpy(q->d, at >= 0 && !w->count ? w->sums[at].x[lane] : q->c,
            (size_t)p->columns / 2 * sizeof(float));
   }
-  if (!w->count) w->sums_count = 0;
+  hand_out(w, at);
   w->fenced = false;
   note_done(w, 2);
 }

@@ -71,7 +71,7 @@ static void test_sums_cover_each_element_once(void **state) {
 typedef struct trial {
   int columns, width_a, width_b, trans_a, trans_b, depth; /* depth: of several products, one behind the other */
   int scale;
-  bool f16, registers;
+  bool f16, registers, twice; /* twice: another product of the same operands is under way, and added in the end */
   uint16_t a[ROWS][64], b[MOST_COLUMNS][64]; /* lines of k */
   float c[ROWS][MOST_COLUMNS], d[ROWS][MOST_COLUMNS];
   int fault; /* what the kernel does wrong */
@@ -200,8 +200,11 @@ static void kernel_product(const void *parameters) {
     fence(t, after, sums);
     memcpy(sums, after, sizeof sums);
   }
+  float others[32] = {0};
+  if (t->twice) fence(t, after, others);
   for (int k = 0; k < t->depth; k += DEPTH) {
     one_step(t, thread, sums, k);
+    if (t->twice) one_step(t, thread, others, k);
     if (t->fault == TOUCHED_SUMS) sums[1] = 0;
   }
   if (t->fault != NO_COMMIT) simt_wgmma_commit();
@@ -213,9 +216,11 @@ static void kernel_product(const void *parameters) {
   if (t->fault != NO_WAIT) {
     wait(t, after, sums);
     memcpy(sums, after, sizeof sums);
+    if (t->twice) wait(t, after, others);
   }
   for (int i = 0; i < t->columns / 2; i++) {
     simt_element at = layout_group_c(thread / 32, thread % 32, i);
+    if (t->twice) sums[i] += after[i];
     t->d[at.row][at.column] = sums[i];
   }
 }
@@ -253,7 +258,7 @@ static void expect_product(trial *t) {
     for (int column = 0; column < t->columns; column++) {
       float sum = t->c[row][column]; /* whole numbers: no order of the sum rounds */
       for (int k = 0; k < t->depth; k++)
-        sum += (float)t->scale * rec_widen(t->a[row][k], stored) * rec_widen(t->b[column][k], stored);
+        sum += (float)((t->twice ? 2 : 1) * t->scale) * rec_widen(t->a[row][k], stored) * rec_widen(t->b[column][k], stored);
       if (t->d[row][column] != sum)
         fail_msg("%d columns, rows of %d%s and %d%s: at %d, %d found %g, expected %g", t->columns,
                  t->width_a, t->trans_a ? " transposed" : "", t->width_b,
@@ -272,6 +277,7 @@ static void test_products(void **state) {
         t.trans_a = bits >> 1 & 1;
         t.trans_b = bits >> 2 & 1;
         t.registers = bits >> 3 & 1;
+        t.twice = width == 16;
         t.scale = columns == 16 ? -1 : 1;
         t.f16 = width == 32;
         expect_product(&t);
