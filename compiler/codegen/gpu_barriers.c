@@ -43,6 +43,7 @@ static void note_nest(const lower *l, const plan_nest *nest, bool *reads, bool *
     note_write(l, nest->values.items[i], writes);
   }
   for (int k = 0; nest->two && k < 2; k++) note_reads(l, value(l, nest->other)->args[k], reads);
+  if (nest->two && nest->scaled != NO_TILE) note_reads(l, nest->scaled, reads);
   for (int i = 0; i < nest->results.count; i++)
     note_reads(l, l->p->program->results.items[nest->results.items[i]].value, reads);
   if (nest->kind == NEST_PACK) {

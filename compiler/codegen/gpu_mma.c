@@ -10,6 +10,8 @@
  */
 #include "gpu_mma.h"
 
+#include <string.h>
+
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 4 };
 
 static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
@@ -313,6 +315,26 @@ static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const 
   gpu_last_sum(l, p->nest, p->operands, at, x);
 }
 
+/* The first of two products becomes something before the second is added. */
+static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+  emitter *e = l->e;
+  ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
+  x = lower_between_products(l, at, p->nest, x);
+  if (at->lanes) gpu_set_pair(e, slots, x);
+  if (!at->lanes) store_real(e, x, slots[0]);
+}
+
+/* What becomes of the first of two products is added to the second's sums. */
+static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+  emitter *e = l->e;
+  const ir *others = &p->others[0][0] + (slots - &p->sums[0][0]);
+  ir x = at->lanes ? gpu_pair_of(e, others) : load_real(e, others[0], 0);
+  ir sum = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
+  sum = real_add(e, sum, lower_between_products(l, at, p->nest, x));
+  if (at->lanes) gpu_set_pair(e, slots, sum);
+  if (!at->lanes) store_real(e, sum, slots[0]);
+}
+
 /* Neighbours in a row belong to one lane. Rows of results end where the sequence does, so time is in no vector. */
 static bool in_pairs(lower *l, const mma *p) {
   int j = p->factors->dot->j;
@@ -347,7 +369,7 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
   }
 }
 
-static void take_factors(lower *l, mma *p, const gpu_factors *f) {
+void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
   p->factors = f;
   p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i};
   p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
@@ -369,6 +391,30 @@ ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
   return int_div(e, index, integer(e, all.rows));
 }
 
+static void open_sums(lower *l, ir slots[][4], int tiles) {
+  emitter *e = l->e;
+  for (int i = 0; i < 4 * tiles; i++) {
+    slots[i / 4][i % 4] = stack_slot(e, e->real, "sum");
+    store_real(e, real_number(e, 0, 0), slots[i / 4][i % 4]);
+  }
+}
+
+/* By warpgroups together; else one after the other in the same sums. */
+static void both_products(lower *l, mma *p, place_in_loops *at) {
+  bool apart = p->nest->scaled != NO_TILE;
+  if (gpu_are_groups(l, p)) {
+    if (apart) open_sums(l, p->others, p->tiles);
+    gpu_group_multiply_both(l, p, at);
+    if (apart) each_sum(l, p, at, add_scaled);
+    return;
+  }
+  gpu_mma_take(l, p, &p->operands->other);
+  summed_loops(l, p, at, p->factors->summed);
+  gpu_mma_take(l, p, &p->operands->first);
+  if (apart) each_sum(l, p, at, scale_sums);
+  summed_loops(l, p, at, p->factors->summed);
+}
+
 static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks,
                       const loop_axes *around) {
   emitter *e = l->e;
@@ -383,20 +429,11 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
   ir four = integer(e, GPU_GROUP_WARPS);
   p->group_row = int_mul(e, int_div(e, i, four), integer(e, GPU_GROUP_WARPS * TILE_ROWS));
   p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
-  for (int tile = 0; tile < p->tiles; tile++) {
-    for (int r = 0; r < 4; r++) {
-      const kept_sums *kept = p->operands->kept;
-      p->sums[tile][r] = kept ? kept->slots[tile][r] : stack_slot(e, e->real, "sum");
-      if (!kept) store_real(e, real_number(e, 0, 0), p->sums[tile][r]);
-    }
-  }
+  const kept_sums *kept = p->operands->kept;
+  if (kept) memcpy(p->sums, kept->slots, sizeof kept->slots);
+  if (!kept) open_sums(l, p->sums, p->tiles);
   if (p->operands->add) each_sum(l, p, &at, start_sums);
-  if (p->nest->two) {
-    take_factors(l, p, &p->operands->other);
-    summed_loops(l, p, &at, p->factors->summed);
-    take_factors(l, p, &p->operands->first);
-  }
-  summed_loops(l, p, &at, p->factors->summed);
+  p->nest->two ? both_products(l, p, &at) : summed_loops(l, p, &at, p->factors->summed);
   each_sum(l, p, &at, finish_sums);
 }
 
@@ -438,7 +475,7 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   const plan_dot *dot = &nest->dot;
   mma p = {.nest = nest, .type = l->m->dtype, .operands = operands};
   p.depth = number_is_narrow(p.type) ? 16 : 8;
-  take_factors(l, &p, &operands->first);
+  gpu_mma_take(l, &p, &operands->first);
   loop_axes around = lower_by_rank(l, operands->around);
   int64_t rows = blocks_up(size_of(l, dot->i), TILE_ROWS), outer = rows;
   for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);

@@ -28,13 +28,19 @@ typedef struct mma {
   ir group, pair;             /* lane / 4, lane % 4 */
   ir lane;
   ir sums[GPU_MOST_KEPT][4];
+  ir others[GPU_MOST_KEPT][4]; /* of the first of two products, if something becomes of them before they are added */
 } mma;
 
+/* gpu_mma.c: these factors are at hand. */
+void gpu_mma_take(lower *l, mma *p, const gpu_factors *factors);
 /* gpu_mma.c: the registers of `a` for one instruction. */
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]);
 
 /* gpu_wgmma.c: the factors at hand are such that warpgroups multiply them; then a product over all of k. */
 bool gpu_is_group(lower *l, const mma *p);
-void gpu_group_multiply(lower *l, const mma *p, const place_in_loops *at);
+void gpu_group_multiply(lower *l, mma *p, const place_in_loops *at);
+/* Both products of a nest are such; then both, waited for once. */
+bool gpu_are_groups(lower *l, mma *p);
+void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at);
 
 #endif

@@ -1,6 +1,7 @@
 /* Products by warpgroups (sm_90a): four warps make 64 rows of the result together, beside what their threads do.
  *
  *   %12 [t,P] = dot %10 %11 over s, 64 rows   ->   fence; for s by 16: sums = wgmma sums, %10 at s, %11 at s; commit; wait
+ *   r * dot %1 %2 + dot %3 %4                 ->   fence; both, each with sums of its own; commit; wait; sums = r * others + sums
  *
  * Operands are read from shared memory once for all four warps, where mma has each warp load its own by ldmatrix. They lie in
  * tiles of 64 columns (view.width): rows of 128 bytes, or of 64 or 32 if they have no more columns, whose pieces of 16 bytes
@@ -123,22 +124,76 @@ static void one_step(lower *l, const mma *p, const place_in_loops *at, int64_t k
   call_with_sums(l, p, f16 ? GPU_WGMMA_N8_F16 : GPU_WGMMA_N8_BF16, sums, more, 5);
 }
 
-void gpu_group_multiply(lower *l, const mma *p, const place_in_loops *at) {
-  emitter *e = l->e;
-  bool transposed;
-  bool in_registers = !is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed);
-  int64_t depth = known_size(l, p->factors->dot->k);
-  registers_of_a a = {0};
+/* A product over all of k between fence and commit. */
+typedef struct group_product {
   ir sums[MOST_SUMS];
-  for (int64_t k = 0; in_registers && k < depth; k += DEPTH)
-    gpu_mma_a(l, p, at, integer(e, k), a.parts[k / DEPTH]);
-  for (int i = 0; i < 4 * p->tiles; i++) sums[i] = load_real(e, p->sums[i / 4][i % 4], 0);
-  call_with_sums(l, p, GPU_WGMMA_FENCE_N8, sums, NULL, 0);
+  registers_of_a a;
+  bool in_registers; /* a is */
+} group_product;
+
+static group_product open_product(lower *l, const mma *p, const place_in_loops *at) {
+  bool transposed;
+  group_product g = {.in_registers = !is_in_tiles(l, p, &p->a, GROUP_ROWS, &transposed)};
+  int64_t depth = known_size(l, p->factors->dot->k);
+  for (int64_t k = 0; g.in_registers && k < depth; k += DEPTH)
+    gpu_mma_a(l, p, at, integer(l->e, k), g.a.parts[k / DEPTH]);
+  return g;
+}
+
+static void all_steps(lower *l, const mma *p, const place_in_loops *at, const group_product *g, ir *sums) {
+  int64_t depth = known_size(l, p->factors->dot->k);
   for (int64_t k = 0; k < depth; k += DEPTH)
-    one_step(l, p, at, k, in_registers ? a.parts[k / DEPTH] : NULL, sums);
-  gpu_call(e, GPU_WGMMA_COMMIT, NULL, 0);
-  call_with_sums(l, p, GPU_WGMMA_WAIT_N8, sums, NULL, 0);
-  for (int i = 0; i < 4 * p->tiles; i++) store_real(e, sums[i], p->sums[i / 4][i % 4]);
+    one_step(l, p, at, k, g->in_registers ? g->a.parts[k / DEPTH] : NULL, sums);
+}
+
+static void load_sums(lower *l, const mma *p, ir *sums) {
+  for (int i = 0; i < 4 * p->tiles; i++) sums[i] = load_real(l->e, p->sums[i / 4][i % 4], 0);
+}
+
+static void store_sums(lower *l, const mma *p, const ir *sums, ir slots[][4]) {
+  for (int i = 0; i < 4 * p->tiles; i++) store_real(l->e, sums[i], slots[i / 4][i % 4]);
+}
+
+void gpu_group_multiply(lower *l, mma *p, const place_in_loops *at) {
+  group_product g = open_product(l, p, at);
+  load_sums(l, p, g.sums);
+  call_with_sums(l, p, GPU_WGMMA_FENCE_N8, g.sums, NULL, 0);
+  all_steps(l, p, at, &g, g.sums);
+  gpu_call(l->e, GPU_WGMMA_COMMIT, NULL, 0);
+  call_with_sums(l, p, GPU_WGMMA_WAIT_N8, g.sums, NULL, 0);
+  store_sums(l, p, g.sums, p->sums);
+}
+
+bool gpu_are_groups(lower *l, mma *p) {
+  bool both = p->nest->two && !p->operands->other.summed && !p->operands->first.summed;
+  for (int i = 1; i >= 0; i--) {
+    gpu_mma_take(l, p, i ? &p->operands->other : &p->operands->first);
+    both = both && gpu_is_group(l, p);
+  }
+  return both;
+}
+
+/* They are under way together. One that is multiplied by something before they are added has sums of its own. */
+void gpu_group_multiply_both(lower *l, mma *p, const place_in_loops *at) {
+  bool apart = p->nest->scaled != NO_TILE;
+  gpu_mma_take(l, p, &p->operands->other);
+  group_product other = open_product(l, p, at);
+  gpu_mma_take(l, p, &p->operands->first);
+  group_product first = open_product(l, p, at);
+  load_sums(l, p, first.sums);
+  for (int i = 0; apart && i < 4 * p->tiles; i++) other.sums[i] = real_number(l->e, 0, 0);
+  call_with_sums(l, p, GPU_WGMMA_FENCE_N8, first.sums, NULL, 0);
+  if (apart) call_with_sums(l, p, GPU_WGMMA_FENCE_N8, other.sums, NULL, 0);
+  gpu_mma_take(l, p, &p->operands->other);
+  all_steps(l, p, at, &other, apart ? other.sums : first.sums);
+  gpu_mma_take(l, p, &p->operands->first);
+  all_steps(l, p, at, &first, first.sums);
+  gpu_call(l->e, GPU_WGMMA_COMMIT, NULL, 0);
+  call_with_sums(l, p, GPU_WGMMA_WAIT_N8, first.sums, NULL, 0);
+  store_sums(l, p, first.sums, p->sums);
+  if (!apart) return;
+  call_with_sums(l, p, GPU_WGMMA_WAIT_N8, other.sums, NULL, 0);
+  store_sums(l, p, other.sums, p->others);
 }
 
 /* ---- who writes operands --------------------------------------------------------------------- */

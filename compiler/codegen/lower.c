@@ -371,6 +371,14 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
   lower_forget(l);
 }
 
+ir lower_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x) {
+  lower_forget(l);
+  l->memo[nest->other] = x;
+  ir scaled = lower_value_at(l, at, nest->scaled);
+  lower_forget(l);
+  return scaled;
+}
+
 void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x) {
   lower_forget(l);
   read_states_first(l, at, nest);

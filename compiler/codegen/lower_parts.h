@@ -47,6 +47,8 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);
 /* GPU: what is behind the product in its nest, at a place where the product is x. */
 void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
+/* What the first of two products, x, is multiplied to. */
+ir lower_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
 /* What an argument is at a place, which is not in memory; argument -1: nothing is known. */
 typedef struct known_argument {
   int argument;

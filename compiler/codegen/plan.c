@@ -709,7 +709,7 @@ static void sort_nests(planner *q) {
 plan *plan_program(arena *a, const mapping *m, const tile_program *program,
                    const carried_list *carried) {
   planner q = {.a = a, .m = m, .carried = carried};
-  q.program = copy_program(a, m, program);
+  q.program = plan_move_factors(a, m, copy_program(a, m, program));
   tile_program *widened = m->kind == MAP_LANES && !m->f64 ? plan_widen(&q, q.program) : NULL;
   if (widened) q.program = widened;
   q.p = ARENA_NEW(a, plan);

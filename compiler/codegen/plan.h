@@ -119,6 +119,7 @@ typedef struct plan_nest {
   bool two; /* GPU, DOT: the sum of this product and another, which is made first */
   tile_id other;
   plan_dot other_dot;
+  tile_id scaled; /* `two`: what the other is multiplied to before this one is added; NO_TILE */
   tile_id packed; /* PACK: the value, and its copy */
   int pack;
 } plan_nest;

@@ -7,6 +7,9 @@
  *   dot [t,V] %109
  *   dot [t,V] %116, added to %109            ->   dot [t,V] %109 and %116, %119
  *   points [t,V] %119 = %scale * their sum
+ *   dot [t,P] %34
+ *   points [t,P] %36 = %34 * %decay              dot [t,P] %34, * %decay, and %30
+ *   dot [t,P] %30, added to %36            ->
  *
  * Sums of a product lie in registers: a warp starts them with what the product is added to, and goes on with them where
  * nothing else needs the product. It is never stored then, and no barrier stands between.
@@ -147,6 +150,15 @@ static void join_before(planner *q, int n, int product) {
 
 /* ---- two products ---- */
 
+/* Rows and columns are the same, and what the first one reads is still there. */
+static bool is_two(const planner *q, int first, int n) {
+  const plan_nest *nest = &q->p->nests.items[n], *other = &q->p->nests.items[first];
+  tile_id x = other->values.items[0], sum = q->p->values[nest->values.items[0]].into;
+  bool same = other->dot.i == nest->dot.i && other->dot.j == nest->dot.j && other->region == nest->region;
+  same = same && q->p->values[x].tile == q->p->values[sum].tile && q->p->values[x].into == NO_TILE;
+  return same && gpu_is_mma(q->m, q->program, &other->dot) && !loses_state(q, first, n);
+}
+
 /* The nest of the product to which nest n adds its own, and which nobody else reads; -1: there is none. */
 static int first_of_two(const planner *q, int n) {
   const plan *p = q->p;
@@ -163,18 +175,37 @@ static int first_of_two(const planner *q, int n) {
   const plan_nest *start = &p->nests.items[p->values[sum].start]; /* makes nothing: x is there */
   if (start->kind != NEST_POINTS || start->values.count != 1 || start->results.count) return -1;
   int m = xv->nest;
-  const plan_nest *first = &p->nests.items[m];
-  if (m >= n || !is_product(q, m) || first->values.items[0] != x) return -1;
-  bool same = first->dot.i == nest->dot.i && first->dot.j == nest->dot.j;
-  same = same && xv->tile == p->values[sum].tile && first->region == nest->region;
-  bool mma = xv->into == NO_TILE && gpu_is_mma(q->m, q->program, &first->dot);
-  return same && mma && !loses_state(q, m, n) ? m : -1;
+  if (m >= n || !is_product(q, m) || p->nests.items[m].values.items[0] != x) return -1;
+  return is_two(q, m, n) ? m : -1;
 }
 
-static void join_two(planner *q, int first, int n) {
+/* The same, if the first one is multiplied by something before: `scaled` is what comes of it. */
+static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &nest->dot)) return -1;
+  tile_id made = nest->values.items[0], sum = p->values[made].into;
+  if (sum == NO_TILE || p->values[sum].dot != made || value(q, sum)->op != TILE_ADD) return -1;
+  *scaled = value(q, sum)->args[value(q, sum)->args[0] == made];
+  if (value(q, *scaled)->op != TILE_MUL || p->values[*scaled].uses != 1) return -1;
+  const plan_nest *start = &p->nests.items[p->values[sum].start];
+  if (start->kind != NEST_POINTS || start->results.count) return -1;
+  for (int i = 0; i < start->values.count; i++)
+    if (start->values.items[i] != sum && start->values.items[i] != *scaled) return -1;
+  for (int k = 0; k < 2; k++) {
+    tile_id x = value(q, *scaled)->args[k];
+    int m = p->values[x].nest;
+    if (value(q, x)->op != TILE_DOT || p->values[x].uses != 1 || m < 0 || m >= n) continue;
+    if (is_product(q, m) && p->nests.items[m].values.items[0] == x && is_two(q, m, n)) return m;
+  }
+  return -1;
+}
+
+static void join_two(planner *q, int first, int n, tile_id scaled) {
   plan *p = q->p;
   plan_nest *nest = &p->nests.items[n];
   nest->two = true;
+  nest->scaled = scaled;
   nest->other = p->nests.items[first].values.items[0];
   nest->other_dot = p->nests.items[first].dot;
   tile_id sum = p->values[nest->values.items[0]].into;
@@ -186,6 +217,11 @@ static void join_two(planner *q, int first, int n) {
   p->values[sum].start = n;
   remove_nest(q, start > first ? start : first);
   remove_nest(q, start > first ? first : start);
+  if (scaled == NO_TILE) return;
+  plan_value *pv = &p->values[scaled];
+  pv->inlined = true;
+  pv->held = HELD_INLINE;
+  pv->buffer = pv->nest = pv->start = -1;
 }
 
 /* ---- after ---- */
@@ -265,13 +301,20 @@ static void join_after(planner *q, int n, int points) {
 
 void plan_join_nests(planner *q) {
   for (int n = 0; n < q->p->nests.count; n++) {
+    tile_id scaled;
+    int first = first_of_scaled(q, n, &scaled);
+    if (first < 0) continue;
+    join_two(q, first, n, scaled);
+    n -= 2;
+  }
+  for (int n = 0; n < q->p->nests.count; n++) {
     int product = starts(q, n);
     if (product >= 0) join_before(q, n--, product);
   }
   for (int n = 0; n < q->p->nests.count; n++) {
     int first = first_of_two(q, n);
     if (first < 0) continue;
-    join_two(q, first, n);
+    join_two(q, first, n, NO_TILE);
     n -= 2;
   }
   for (int n = 0; n < q->p->nests.count; n++) {

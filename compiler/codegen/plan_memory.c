@@ -238,6 +238,7 @@ void plan_find_lives(planner *q) {
         live_operand(q, value(q, id)->args[k], n);
     }
     for (int k = 0; nest->two && k < 2; k++) live_operand(q, value(q, nest->other)->args[k], n);
+    if (nest->two && nest->scaled != NO_TILE) live_operand(q, nest->scaled, n);
     for (int i = 0; i < nest->results.count; i++) {
       live_operand(q, q->program->results.items[nest->results.items[i]].value, n);
     }

@@ -55,6 +55,7 @@ static void read_nest(narrowing *n, const plan_nest *nest) {
   }
   for (int i = 0; i < nest->results.count; i++)
     widen_below(n, n->p->program->results.items[nest->results.items[i]].value);
+  if (nest->two && nest->scaled != NO_TILE) widen_below(n, nest->scaled);
   if (nest->kind == NEST_PACK) widen_below(n, nest->packed);
   if (nest->kind == NEST_SOLVE) widen_buffer(n, nest->dot.pack_a);
 }

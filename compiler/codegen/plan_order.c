@@ -105,6 +105,45 @@ static void find_order(ordering *o) {
   }
 }
 
+static bool *is_before(const ordering *o, int a, int b) {
+  return &o->before[(size_t)a * (size_t)o->count + (size_t)b];
+}
+
+static bool leads_to(const ordering *o, int from, int to) {
+  if (*is_before(o, from, to)) return true;
+  for (int next = 0; next < o->count; next++)
+    if (*is_before(o, from, next) && leads_to(o, next, to)) return true;
+  return false;
+}
+
+/* The product to which the product of a nest may be added while it is in registers, times something perhaps; NO_TILE. */
+static tile_id added_to(const ordering *o, const plan_nest *nest) {
+  const planner *q = o->q;
+  if (nest->kind != NEST_DOT) return NO_TILE;
+  tile_id made = nest->values.items[0], sum = q->p->values[made].into;
+  if (sum == NO_TILE || value(q, sum)->op != TILE_ADD) return NO_TILE;
+  tile_id x = value(q, sum)->args[value(q, sum)->args[0] == made];
+  for (int k = 0; value(q, x)->op == TILE_MUL && k < 2; k++)
+    if (value(q, value(q, x)->args[k])->op == TILE_DOT) x = value(q, x)->args[k];
+  return value(q, x)->op == TILE_DOT && plan_is_blocked_dot(q, x) ? x : NO_TILE;
+}
+
+/* Two such products are made together (plan_join.c): a state that the first reads is not overwritten before the second. */
+static void keep_pairs(ordering *o) {
+  const plan *p = o->q->p;
+  int states = p->buffers.count + o->q->program->values.count;
+  for (int n = 0; n < o->count; n++) {
+    tile_id x = added_to(o, &p->nests.items[o->first + n]);
+    int first = x == NO_TILE ? -1 : p->values[x].nest - o->first;
+    for (int r = states; first >= 0 && first < o->count && r < o->resources; r++) {
+      for (int w = 0; w < o->count && access_of(o, first, r)->reads; w++) {
+        if (w == first || w == n || !access_of(o, w, r)->writes || leads_to(o, w, n)) continue;
+        *is_before(o, n, w) = true;
+      }
+    }
+  }
+}
+
 /* ---- what is alive ---- */
 
 static int64_t most_alive(const ordering *o, const int *order) {
@@ -163,12 +202,18 @@ static bool is_last(const ordering *o, int nest) {
   return true;
 }
 
-static void draw_order(ordering *o) {
-  shuffle(o);
+static void go_through(ordering *o) {
   o->filled = 0;
   memset(o->done, 0, (size_t)o->count);
   for (int i = 0; i < o->count; i++)
     if (is_last(o, o->places[i])) visit(o, o->places[i]);
+}
+
+static bool is_order(const ordering *o, const int *order) {
+  for (int i = 0; i < o->count; i++)
+    for (int k = i + 1; k < o->count; k++)
+      if (*is_before(o, order[k], order[i])) return false;
+  return true;
 }
 
 /* ---- the plan in that order ---- */
@@ -224,10 +269,16 @@ void plan_order_nests(planner *q) {
   bool *found = ARENA_ARRAY(q->a, bool, o.resources + 1);
   for (int i = 0; i < o.count; i++) note_nest(&o, i, found);
   find_order(&o);
+  keep_pairs(&o);
   for (int i = 0; i < o.count; i++) o.best[i] = o.places[i] = i;
+  if (!is_order(&o, o.best)) {
+    go_through(&o);
+    memcpy(o.best, o.order, (size_t)o.count * sizeof *o.best);
+  }
   int64_t least = most_alive(&o, o.best);
   for (int n = 0; n < DRAWS; n++) {
-    draw_order(&o);
+    shuffle(&o);
+    go_through(&o);
     int64_t alive = most_alive(&o, o.order);
     if (alive >= least) continue;
     least = alive;

@@ -34,6 +34,9 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis);
 /* plan_inline.c: values that are cheaper to compute again than to keep. */
 void plan_inline_cheap(planner *q);
 
+/* plan_factors.c: factors of whole rows leave the operands of products. */
+tile_program *plan_move_factors(arena *a, const mapping *m, tile_program *program);
+
 /* plan_order.c: the order of nests in which least is alive at one time. */
 void plan_order_nests(planner *q);
 
