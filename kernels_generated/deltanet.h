@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- deltanet_forward ---- */
 
 #define DELTANET_FORWARD_SYMBOL "rec_kernel_deltanet_forward_gpu"
-enum { DELTANET_FORWARD_THREADS = 256, DELTANET_FORWARD_SHARED_BYTES = 34304, DELTANET_FORWARD_CHUNK = 128 };
+enum { DELTANET_FORWARD_THREADS = 256, DELTANET_FORWARD_SHARED_BYTES = 32768, DELTANET_FORWARD_CHUNK = 128 };
 typedef struct deltanet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -183,7 +183,7 @@ static inline int64_t deltanet_states_ends_numbers(const deltanet_states_paramet
 /* ---- deltanet_backward ---- */
 
 #define DELTANET_BACKWARD_SYMBOL "rec_kernel_deltanet_backward_gpu"
-enum { DELTANET_BACKWARD_THREADS = 256, DELTANET_BACKWARD_SHARED_BYTES = 62976, DELTANET_BACKWARD_CHUNK = 128 };
+enum { DELTANET_BACKWARD_THREADS = 256, DELTANET_BACKWARD_SHARED_BYTES = 61184, DELTANET_BACKWARD_CHUNK = 128 };
 typedef struct deltanet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -281,7 +281,7 @@ static inline int64_t deltanet_part_backward_ends_numbers(const deltanet_part_ba
 /* ---- deltanet_forward_groups ---- */
 
 #define DELTANET_FORWARD_GROUPS_SYMBOL "rec_kernel_deltanet_forward_groups_gpu"
-enum { DELTANET_FORWARD_GROUPS_THREADS = 256, DELTANET_FORWARD_GROUPS_SHARED_BYTES = 133248, DELTANET_FORWARD_GROUPS_CHUNK = 128 };
+enum { DELTANET_FORWARD_GROUPS_THREADS = 256, DELTANET_FORWARD_GROUPS_SHARED_BYTES = 116864, DELTANET_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct deltanet_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -319,7 +319,7 @@ static inline int64_t deltanet_forward_groups_ends_numbers(const deltanet_forwar
 /* ---- deltanet_states_groups ---- */
 
 #define DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_deltanet_states_groups_gpu"
-enum { DELTANET_STATES_GROUPS_THREADS = 256, DELTANET_STATES_GROUPS_SHARED_BYTES = 107648, DELTANET_STATES_GROUPS_CHUNK = 128 };
+enum { DELTANET_STATES_GROUPS_THREADS = 256, DELTANET_STATES_GROUPS_SHARED_BYTES = 100480, DELTANET_STATES_GROUPS_CHUNK = 128 };
 typedef struct deltanet_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -354,7 +354,7 @@ static inline int64_t deltanet_states_groups_ends_numbers(const deltanet_states_
 /* ---- deltanet_backward_groups ---- */
 
 #define DELTANET_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltanet_backward_groups_gpu"
-enum { DELTANET_BACKWARD_GROUPS_THREADS = 256, DELTANET_BACKWARD_GROUPS_SHARED_BYTES = 232448, DELTANET_BACKWARD_GROUPS_CHUNK = 128 };
+enum { DELTANET_BACKWARD_GROUPS_THREADS = 256, DELTANET_BACKWARD_GROUPS_SHARED_BYTES = 224640, DELTANET_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct deltanet_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -397,7 +397,7 @@ static inline int64_t deltanet_backward_groups_ends_numbers(const deltanet_backw
 /* ---- deltanet_part_groups ---- */
 
 #define DELTANET_PART_GROUPS_SYMBOL "rec_kernel_deltanet_states_groups_gpu"
-enum { DELTANET_PART_GROUPS_THREADS = 256, DELTANET_PART_GROUPS_SHARED_BYTES = 107648, DELTANET_PART_GROUPS_CHUNK = 128 };
+enum { DELTANET_PART_GROUPS_THREADS = 256, DELTANET_PART_GROUPS_SHARED_BYTES = 100480, DELTANET_PART_GROUPS_CHUNK = 128 };
 typedef struct deltanet_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -432,7 +432,7 @@ static inline int64_t deltanet_part_groups_ends_numbers(const deltanet_part_grou
 /* ---- deltanet_part_backward_groups ---- */
 
 #define DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltanet_part_backward_groups_gpu"
-enum { DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 158720 };
+enum { DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 143360 };
 typedef struct deltanet_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

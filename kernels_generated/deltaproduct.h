@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- deltaproduct_forward ---- */
 
 #define DELTAPRODUCT_FORWARD_SYMBOL "rec_kernel_deltaproduct_forward_gpu"
-enum { DELTAPRODUCT_FORWARD_THREADS = 256, DELTAPRODUCT_FORWARD_SHARED_BYTES = 68480, DELTAPRODUCT_FORWARD_CHUNK = 128 };
+enum { DELTAPRODUCT_FORWARD_THREADS = 256, DELTAPRODUCT_FORWARD_SHARED_BYTES = 65792, DELTAPRODUCT_FORWARD_CHUNK = 128 };
 typedef struct deltaproduct_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -195,7 +195,7 @@ static inline int64_t deltaproduct_states_ends_numbers(const deltaproduct_states
 /* ---- deltaproduct_backward ---- */
 
 #define DELTAPRODUCT_BACKWARD_SYMBOL "rec_kernel_deltaproduct_backward_gpu"
-enum { DELTAPRODUCT_BACKWARD_THREADS = 256, DELTAPRODUCT_BACKWARD_SHARED_BYTES = 100864, DELTAPRODUCT_BACKWARD_CHUNK = 128 };
+enum { DELTAPRODUCT_BACKWARD_THREADS = 256, DELTAPRODUCT_BACKWARD_SHARED_BYTES = 99712, DELTAPRODUCT_BACKWARD_CHUNK = 128 };
 typedef struct deltaproduct_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -228,7 +228,7 @@ static inline int64_t deltaproduct_backward_items(const deltaproduct_backward_pa
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t deltaproduct_backward_scratch_bytes(const deltaproduct_backward_parameter *parameter) {
   (void)parameter;
-  return 155712;
+  return 163904;
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_backward_ends_numbers(const deltaproduct_backward_parameter *parameter) {
@@ -284,7 +284,7 @@ static inline int64_t deltaproduct_part_ends_numbers(const deltaproduct_part_par
 /* ---- deltaproduct_part_backward ---- */
 
 #define DELTAPRODUCT_PART_BACKWARD_SYMBOL "rec_kernel_deltaproduct_part_backward_gpu"
-enum { DELTAPRODUCT_PART_BACKWARD_THREADS = 256, DELTAPRODUCT_PART_BACKWARD_SHARED_BYTES = 69632 };
+enum { DELTAPRODUCT_PART_BACKWARD_THREADS = 256, DELTAPRODUCT_PART_BACKWARD_SHARED_BYTES = 74112 };
 typedef struct deltaproduct_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -318,7 +318,7 @@ static inline int64_t deltaproduct_part_backward_ends_numbers(const deltaproduct
 /* ---- deltaproduct_forward_groups ---- */
 
 #define DELTAPRODUCT_FORWARD_GROUPS_SYMBOL "rec_kernel_deltaproduct_forward_groups_gpu"
-enum { DELTAPRODUCT_FORWARD_GROUPS_THREADS = 256, DELTAPRODUCT_FORWARD_GROUPS_SHARED_BYTES = 69888, DELTAPRODUCT_FORWARD_GROUPS_CHUNK = 128 };
+enum { DELTAPRODUCT_FORWARD_GROUPS_THREADS = 256, DELTAPRODUCT_FORWARD_GROUPS_SHARED_BYTES = 66816, DELTAPRODUCT_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct deltaproduct_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -390,7 +390,7 @@ static inline int64_t deltaproduct_states_groups_ends_numbers(const deltaproduct
 /* ---- deltaproduct_backward_groups ---- */
 
 #define DELTAPRODUCT_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltaproduct_backward_groups_gpu"
-enum { DELTAPRODUCT_BACKWARD_GROUPS_THREADS = 256, DELTAPRODUCT_BACKWARD_GROUPS_SHARED_BYTES = 134144, DELTAPRODUCT_BACKWARD_GROUPS_CHUNK = 128 };
+enum { DELTAPRODUCT_BACKWARD_GROUPS_THREADS = 256, DELTAPRODUCT_BACKWARD_GROUPS_SHARED_BYTES = 143360, DELTAPRODUCT_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct deltaproduct_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -479,7 +479,7 @@ static inline int64_t deltaproduct_part_groups_ends_numbers(const deltaproduct_p
 /* ---- deltaproduct_part_backward_groups ---- */
 
 #define DELTAPRODUCT_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltaproduct_part_backward_groups_gpu"
-enum { DELTAPRODUCT_PART_BACKWARD_GROUPS_THREADS = 256, DELTAPRODUCT_PART_BACKWARD_GROUPS_SHARED_BYTES = 71680 };
+enum { DELTAPRODUCT_PART_BACKWARD_GROUPS_THREADS = 256, DELTAPRODUCT_PART_BACKWARD_GROUPS_SHARED_BYTES = 76800 };
 typedef struct deltaproduct_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -183,7 +183,7 @@ static inline int64_t gla_states_ends_numbers(const gla_states_parameter *parame
 /* ---- gla_backward ---- */
 
 #define GLA_BACKWARD_SYMBOL "rec_kernel_gla_backward_gpu"
-enum { GLA_BACKWARD_THREADS = 256, GLA_BACKWARD_SHARED_BYTES = 100608, GLA_BACKWARD_CHUNK = 128 };
+enum { GLA_BACKWARD_THREADS = 256, GLA_BACKWARD_SHARED_BYTES = 100864, GLA_BACKWARD_CHUNK = 128 };
 typedef struct gla_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -355,7 +355,7 @@ static inline int64_t gla_states_groups_ends_numbers(const gla_states_groups_par
 /* ---- gla_backward_groups ---- */
 
 #define GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_backward_groups_gpu"
-enum { GLA_BACKWARD_GROUPS_THREADS = 256, GLA_BACKWARD_GROUPS_SHARED_BYTES = 232448, GLA_BACKWARD_GROUPS_CHUNK = 128 };
+enum { GLA_BACKWARD_GROUPS_THREADS = 256, GLA_BACKWARD_GROUPS_SHARED_BYTES = 226304, GLA_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct gla_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

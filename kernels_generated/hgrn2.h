@@ -183,7 +183,7 @@ static inline int64_t hgrn2_states_ends_numbers(const hgrn2_states_parameter *pa
 /* ---- hgrn2_backward ---- */
 
 #define HGRN2_BACKWARD_SYMBOL "rec_kernel_hgrn2_backward_gpu"
-enum { HGRN2_BACKWARD_THREADS = 256, HGRN2_BACKWARD_SHARED_BYTES = 99456, HGRN2_BACKWARD_CHUNK = 128 };
+enum { HGRN2_BACKWARD_THREADS = 256, HGRN2_BACKWARD_SHARED_BYTES = 100224, HGRN2_BACKWARD_CHUNK = 128 };
 typedef struct hgrn2_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -209,7 +209,7 @@ static inline int64_t hgrn2_backward_items(const hgrn2_backward_parameter *param
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t hgrn2_backward_scratch_bytes(const hgrn2_backward_parameter *parameter) {
   (void)parameter;
-  return 147520;
+  return 143424;
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_backward_ends_numbers(const hgrn2_backward_parameter *parameter) {

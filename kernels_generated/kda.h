@@ -192,7 +192,7 @@ static inline int64_t kda_states_ends_numbers(const kda_states_parameter *parame
 /* ---- kda_backward ---- */
 
 #define KDA_BACKWARD_SYMBOL "rec_kernel_kda_backward_gpu"
-enum { KDA_BACKWARD_THREADS = 256, KDA_BACKWARD_SHARED_BYTES = 101120, KDA_BACKWARD_CHUNK = 128 };
+enum { KDA_BACKWARD_THREADS = 256, KDA_BACKWARD_SHARED_BYTES = 100736, KDA_BACKWARD_CHUNK = 128 };
 typedef struct kda_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -224,7 +224,7 @@ static inline int64_t kda_backward_items(const kda_backward_parameter *parameter
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t kda_backward_scratch_bytes(const kda_backward_parameter *parameter) {
   (void)parameter;
-  return 188480;
+  return 180288;
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_backward_ends_numbers(const kda_backward_parameter *parameter) {
@@ -279,7 +279,7 @@ static inline int64_t kda_part_ends_numbers(const kda_part_parameter *parameter)
 /* ---- kda_part_backward ---- */
 
 #define KDA_PART_BACKWARD_SYMBOL "rec_kernel_kda_part_backward_gpu"
-enum { KDA_PART_BACKWARD_THREADS = 256, KDA_PART_BACKWARD_SHARED_BYTES = 66560 };
+enum { KDA_PART_BACKWARD_THREADS = 256, KDA_PART_BACKWARD_SHARED_BYTES = 64512 };
 typedef struct kda_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -382,7 +382,7 @@ static inline int64_t kda_states_groups_ends_numbers(const kda_states_groups_par
 /* ---- kda_backward_groups ---- */
 
 #define KDA_BACKWARD_GROUPS_SYMBOL "rec_kernel_kda_backward_groups_gpu"
-enum { KDA_BACKWARD_GROUPS_THREADS = 256, KDA_BACKWARD_GROUPS_SHARED_BYTES = 160768, KDA_BACKWARD_GROUPS_CHUNK = 128 };
+enum { KDA_BACKWARD_GROUPS_THREADS = 256, KDA_BACKWARD_GROUPS_SHARED_BYTES = 154624, KDA_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct kda_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -469,7 +469,7 @@ static inline int64_t kda_part_groups_ends_numbers(const kda_part_groups_paramet
 /* ---- kda_part_backward_groups ---- */
 
 #define KDA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_kda_part_backward_groups_gpu"
-enum { KDA_PART_BACKWARD_GROUPS_THREADS = 256, KDA_PART_BACKWARD_GROUPS_SHARED_BYTES = 68608 };
+enum { KDA_PART_BACKWARD_GROUPS_THREADS = 256, KDA_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
 typedef struct kda_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

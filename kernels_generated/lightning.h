@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- lightning_forward ---- */
 
 #define LIGHTNING_FORWARD_SYMBOL "rec_kernel_lightning_forward_gpu"
-enum { LIGHTNING_FORWARD_THREADS = 256, LIGHTNING_FORWARD_SHARED_BYTES = 23424, LIGHTNING_FORWARD_CHUNK = 128 };
+enum { LIGHTNING_FORWARD_THREADS = 256, LIGHTNING_FORWARD_SHARED_BYTES = 22784, LIGHTNING_FORWARD_CHUNK = 128 };
 typedef struct lightning_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -186,7 +186,7 @@ static inline int64_t lightning_states_ends_numbers(const lightning_states_param
 /* ---- lightning_backward ---- */
 
 #define LIGHTNING_BACKWARD_SYMBOL "rec_kernel_lightning_backward_gpu"
-enum { LIGHTNING_BACKWARD_THREADS = 256, LIGHTNING_BACKWARD_SHARED_BYTES = 47872, LIGHTNING_BACKWARD_CHUNK = 128 };
+enum { LIGHTNING_BACKWARD_THREADS = 256, LIGHTNING_BACKWARD_SHARED_BYTES = 47360, LIGHTNING_BACKWARD_CHUNK = 128 };
 typedef struct lightning_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -300,7 +300,7 @@ static inline int64_t lightning_part_backward_ends_numbers(const lightning_part_
 /* ---- lightning_forward_groups ---- */
 
 #define LIGHTNING_FORWARD_GROUPS_SYMBOL "rec_kernel_lightning_forward_groups_gpu"
-enum { LIGHTNING_FORWARD_GROUPS_THREADS = 256, LIGHTNING_FORWARD_GROUPS_SHARED_BYTES = 82944, LIGHTNING_FORWARD_GROUPS_CHUNK = 128 };
+enum { LIGHTNING_FORWARD_GROUPS_THREADS = 256, LIGHTNING_FORWARD_GROUPS_SHARED_BYTES = 68608, LIGHTNING_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct lightning_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -375,7 +375,7 @@ static inline int64_t lightning_states_groups_ends_numbers(const lightning_state
 /* ---- lightning_backward_groups ---- */
 
 #define LIGHTNING_BACKWARD_GROUPS_SYMBOL "rec_kernel_lightning_backward_groups_gpu"
-enum { LIGHTNING_BACKWARD_GROUPS_THREADS = 256, LIGHTNING_BACKWARD_GROUPS_SHARED_BYTES = 149504, LIGHTNING_BACKWARD_GROUPS_CHUNK = 128 };
+enum { LIGHTNING_BACKWARD_GROUPS_THREADS = 256, LIGHTNING_BACKWARD_GROUPS_SHARED_BYTES = 157696, LIGHTNING_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct lightning_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -344,7 +344,7 @@ static inline int64_t linear_attention_states_groups_ends_numbers(const linear_a
 /* ---- linear_attention_backward_groups ---- */
 
 #define LINEAR_ATTENTION_BACKWARD_GROUPS_SYMBOL "rec_kernel_linear_attention_backward_groups_gpu"
-enum { LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 123904, LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
+enum { LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 132096, LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct linear_attention_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -685,7 +685,7 @@ static inline int64_t normalized_linear_attention_states_groups_ends_numbers(con
 /* ---- normalized_linear_attention_backward_groups ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_backward_groups_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 158720, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 150528, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct normalized_linear_attention_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- ssd_forward ---- */
 
 #define SSD_FORWARD_SYMBOL "rec_kernel_ssd_forward_gpu"
-enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 52096, SSD_FORWARD_CHUNK = 128 };
+enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 39552, SSD_FORWARD_CHUNK = 128 };
 typedef struct ssd_forward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -329,7 +329,7 @@ static inline int64_t ssd_part_backward_ends_numbers(const ssd_part_backward_par
 /* ---- ssd_forward_groups ---- */
 
 #define SSD_FORWARD_GROUPS_SYMBOL "rec_kernel_ssd_forward_groups_gpu"
-enum { SSD_FORWARD_GROUPS_THREADS = 256, SSD_FORWARD_GROUPS_SHARED_BYTES = 150528, SSD_FORWARD_GROUPS_CHUNK = 128 };
+enum { SSD_FORWARD_GROUPS_THREADS = 256, SSD_FORWARD_GROUPS_SHARED_BYTES = 111616, SSD_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct ssd_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -409,7 +409,7 @@ static inline int64_t ssd_states_groups_ends_numbers(const ssd_states_groups_par
 /* ---- ssd_backward_groups ---- */
 
 #define SSD_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_backward_groups_gpu"
-enum { SSD_BACKWARD_GROUPS_THREADS = 256, SSD_BACKWARD_GROUPS_SHARED_BYTES = 224640, SSD_BACKWARD_GROUPS_CHUNK = 128 };
+enum { SSD_BACKWARD_GROUPS_THREADS = 256, SSD_BACKWARD_GROUPS_SHARED_BYTES = 232448, SSD_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct ssd_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;

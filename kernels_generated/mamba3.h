@@ -214,7 +214,7 @@ static inline int64_t mamba3_states_ends_numbers(const mamba3_states_parameter *
 /* ---- mamba3_backward ---- */
 
 #define MAMBA3_BACKWARD_SYMBOL "rec_kernel_mamba3_backward_gpu"
-enum { MAMBA3_BACKWARD_THREADS = 256, MAMBA3_BACKWARD_SHARED_BYTES = 101376, MAMBA3_BACKWARD_CHUNK = 128 };
+enum { MAMBA3_BACKWARD_THREADS = 256, MAMBA3_BACKWARD_SHARED_BYTES = 100736, MAMBA3_BACKWARD_CHUNK = 128 };
 typedef struct mamba3_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -398,7 +398,7 @@ static inline int64_t mamba3_states_groups_ends_numbers(const mamba3_states_grou
 /* ---- mamba3_backward_groups ---- */
 
 #define MAMBA3_BACKWARD_GROUPS_SYMBOL "rec_kernel_mamba3_backward_groups_gpu"
-enum { MAMBA3_BACKWARD_GROUPS_THREADS = 256, MAMBA3_BACKWARD_GROUPS_SHARED_BYTES = 181248, MAMBA3_BACKWARD_GROUPS_CHUNK = 128 };
+enum { MAMBA3_BACKWARD_GROUPS_THREADS = 256, MAMBA3_BACKWARD_GROUPS_SHARED_BYTES = 180224, MAMBA3_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct mamba3_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- mlstm_forward ---- */
 
 #define MLSTM_FORWARD_SYMBOL "rec_kernel_mlstm_forward_gpu"
-enum { MLSTM_FORWARD_THREADS = 256, MLSTM_FORWARD_SHARED_BYTES = 63360, MLSTM_FORWARD_CHUNK = 128 };
+enum { MLSTM_FORWARD_THREADS = 256, MLSTM_FORWARD_SHARED_BYTES = 46848, MLSTM_FORWARD_CHUNK = 128 };
 typedef struct mlstm_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -188,7 +188,7 @@ static inline int64_t mlstm_states_scratch_bytes(const mlstm_states_parameter *p
 /* ---- mlstm_backward ---- */
 
 #define MLSTM_BACKWARD_SYMBOL "rec_kernel_mlstm_backward_gpu"
-enum { MLSTM_BACKWARD_THREADS = 256, MLSTM_BACKWARD_SHARED_BYTES = 98688, MLSTM_BACKWARD_CHUNK = 128 };
+enum { MLSTM_BACKWARD_THREADS = 256, MLSTM_BACKWARD_SHARED_BYTES = 86912, MLSTM_BACKWARD_CHUNK = 128 };
 typedef struct mlstm_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -226,7 +226,7 @@ static inline int64_t mlstm_backward_scratch_bytes(const mlstm_backward_paramete
 /* ---- mlstm_forward_groups ---- */
 
 #define MLSTM_FORWARD_GROUPS_SYMBOL "rec_kernel_mlstm_forward_groups_gpu"
-enum { MLSTM_FORWARD_GROUPS_THREADS = 256, MLSTM_FORWARD_GROUPS_SHARED_BYTES = 151808, MLSTM_FORWARD_GROUPS_CHUNK = 128 };
+enum { MLSTM_FORWARD_GROUPS_THREADS = 256, MLSTM_FORWARD_GROUPS_SHARED_BYTES = 109824, MLSTM_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct mlstm_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -299,7 +299,7 @@ static inline int64_t mlstm_states_groups_scratch_bytes(const mlstm_states_group
 /* ---- mlstm_backward_groups ---- */
 
 #define MLSTM_BACKWARD_GROUPS_SYMBOL "rec_kernel_mlstm_backward_groups_gpu"
-enum { MLSTM_BACKWARD_GROUPS_THREADS = 256, MLSTM_BACKWARD_GROUPS_SHARED_BYTES = 220160, MLSTM_BACKWARD_GROUPS_CHUNK = 128 };
+enum { MLSTM_BACKWARD_GROUPS_THREADS = 256, MLSTM_BACKWARD_GROUPS_SHARED_BYTES = 196608, MLSTM_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct mlstm_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

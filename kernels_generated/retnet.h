@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- retnet_forward ---- */
 
 #define RETNET_FORWARD_SYMBOL "rec_kernel_retnet_forward_gpu"
-enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 23424, RETNET_FORWARD_CHUNK = 128 };
+enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 22784, RETNET_FORWARD_CHUNK = 128 };
 typedef struct retnet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -180,7 +180,7 @@ static inline int64_t retnet_states_ends_numbers(const retnet_states_parameter *
 /* ---- retnet_backward ---- */
 
 #define RETNET_BACKWARD_SYMBOL "rec_kernel_retnet_backward_gpu"
-enum { RETNET_BACKWARD_THREADS = 256, RETNET_BACKWARD_SHARED_BYTES = 47872, RETNET_BACKWARD_CHUNK = 128 };
+enum { RETNET_BACKWARD_THREADS = 256, RETNET_BACKWARD_SHARED_BYTES = 47360, RETNET_BACKWARD_CHUNK = 128 };
 typedef struct retnet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -273,7 +273,7 @@ static inline int64_t retnet_part_backward_ends_numbers(const retnet_part_backwa
 /* ---- retnet_forward_groups ---- */
 
 #define RETNET_FORWARD_GROUPS_SYMBOL "rec_kernel_retnet_forward_groups_gpu"
-enum { RETNET_FORWARD_GROUPS_THREADS = 256, RETNET_FORWARD_GROUPS_SHARED_BYTES = 82944, RETNET_FORWARD_GROUPS_CHUNK = 128 };
+enum { RETNET_FORWARD_GROUPS_THREADS = 256, RETNET_FORWARD_GROUPS_SHARED_BYTES = 68608, RETNET_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct retnet_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -344,7 +344,7 @@ static inline int64_t retnet_states_groups_ends_numbers(const retnet_states_grou
 /* ---- retnet_backward_groups ---- */
 
 #define RETNET_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_backward_groups_gpu"
-enum { RETNET_BACKWARD_GROUPS_THREADS = 256, RETNET_BACKWARD_GROUPS_SHARED_BYTES = 149504, RETNET_BACKWARD_GROUPS_CHUNK = 128 };
+enum { RETNET_BACKWARD_GROUPS_THREADS = 256, RETNET_BACKWARD_GROUPS_SHARED_BYTES = 157696, RETNET_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct retnet_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- simple_gla_forward ---- */
 
 #define SIMPLE_GLA_FORWARD_SYMBOL "rec_kernel_simple_gla_forward_gpu"
-enum { SIMPLE_GLA_FORWARD_THREADS = 256, SIMPLE_GLA_FORWARD_SHARED_BYTES = 39552, SIMPLE_GLA_FORWARD_CHUNK = 128 };
+enum { SIMPLE_GLA_FORWARD_THREADS = 256, SIMPLE_GLA_FORWARD_SHARED_BYTES = 23040, SIMPLE_GLA_FORWARD_CHUNK = 128 };
 typedef struct simple_gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -152,7 +152,7 @@ static inline int64_t simple_gla_step_scratch_bytes(const simple_gla_step_parame
 /* ---- simple_gla_states ---- */
 
 #define SIMPLE_GLA_STATES_SYMBOL "rec_kernel_simple_gla_states_gpu"
-enum { SIMPLE_GLA_STATES_THREADS = 256, SIMPLE_GLA_STATES_SHARED_BYTES = 21120, SIMPLE_GLA_STATES_CHUNK = 128 };
+enum { SIMPLE_GLA_STATES_THREADS = 256, SIMPLE_GLA_STATES_SHARED_BYTES = 10880, SIMPLE_GLA_STATES_CHUNK = 128 };
 typedef struct simple_gla_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -183,7 +183,7 @@ static inline int64_t simple_gla_states_ends_numbers(const simple_gla_states_par
 /* ---- simple_gla_backward ---- */
 
 #define SIMPLE_GLA_BACKWARD_SYMBOL "rec_kernel_simple_gla_backward_gpu"
-enum { SIMPLE_GLA_BACKWARD_THREADS = 256, SIMPLE_GLA_BACKWARD_SHARED_BYTES = 80768, SIMPLE_GLA_BACKWARD_CHUNK = 128 };
+enum { SIMPLE_GLA_BACKWARD_THREADS = 256, SIMPLE_GLA_BACKWARD_SHARED_BYTES = 47616, SIMPLE_GLA_BACKWARD_CHUNK = 128 };
 typedef struct simple_gla_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -209,7 +209,7 @@ static inline int64_t simple_gla_backward_items(const simple_gla_backward_parame
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t simple_gla_backward_scratch_bytes(const simple_gla_backward_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 131136;
 }
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_backward_ends_numbers(const simple_gla_backward_parameter *parameter) {
@@ -220,7 +220,7 @@ static inline int64_t simple_gla_backward_ends_numbers(const simple_gla_backward
 /* ---- simple_gla_part ---- */
 
 #define SIMPLE_GLA_PART_SYMBOL "rec_kernel_simple_gla_states_gpu"
-enum { SIMPLE_GLA_PART_THREADS = 256, SIMPLE_GLA_PART_SHARED_BYTES = 21120, SIMPLE_GLA_PART_CHUNK = 128 };
+enum { SIMPLE_GLA_PART_THREADS = 256, SIMPLE_GLA_PART_SHARED_BYTES = 10880, SIMPLE_GLA_PART_CHUNK = 128 };
 typedef struct simple_gla_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -251,7 +251,7 @@ static inline int64_t simple_gla_part_ends_numbers(const simple_gla_part_paramet
 /* ---- simple_gla_part_backward ---- */
 
 #define SIMPLE_GLA_PART_BACKWARD_SYMBOL "rec_kernel_simple_gla_part_backward_gpu"
-enum { SIMPLE_GLA_PART_BACKWARD_THREADS = 256, SIMPLE_GLA_PART_BACKWARD_SHARED_BYTES = 41472 };
+enum { SIMPLE_GLA_PART_BACKWARD_THREADS = 256, SIMPLE_GLA_PART_BACKWARD_SHARED_BYTES = 29184 };
 typedef struct simple_gla_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -280,7 +280,7 @@ static inline int64_t simple_gla_part_backward_ends_numbers(const simple_gla_par
 /* ---- simple_gla_forward_groups ---- */
 
 #define SIMPLE_GLA_FORWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_forward_groups_gpu"
-enum { SIMPLE_GLA_FORWARD_GROUPS_THREADS = 256, SIMPLE_GLA_FORWARD_GROUPS_SHARED_BYTES = 83072, SIMPLE_GLA_FORWARD_GROUPS_CHUNK = 128 };
+enum { SIMPLE_GLA_FORWARD_GROUPS_THREADS = 256, SIMPLE_GLA_FORWARD_GROUPS_SHARED_BYTES = 68736, SIMPLE_GLA_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct simple_gla_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -353,7 +353,7 @@ static inline int64_t simple_gla_states_groups_ends_numbers(const simple_gla_sta
 /* ---- simple_gla_backward_groups ---- */
 
 #define SIMPLE_GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_backward_groups_gpu"
-enum { SIMPLE_GLA_BACKWARD_GROUPS_THREADS = 256, SIMPLE_GLA_BACKWARD_GROUPS_SHARED_BYTES = 167936, SIMPLE_GLA_BACKWARD_GROUPS_CHUNK = 128 };
+enum { SIMPLE_GLA_BACKWARD_GROUPS_THREADS = 256, SIMPLE_GLA_BACKWARD_GROUPS_SHARED_BYTES = 144384, SIMPLE_GLA_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct simple_gla_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
