@@ -9,6 +9,7 @@
 //   1 - max(0.5, sigmoid(x))        ->  min(0.5, sigmoid(-x))      so do min, clamp and where
 //   1 - 2 * sigmoid(x)              ->  tanh(-x / 2)
 //   1 / (1 + exp(-x)), f / (f + i)  ->  sigmoid(x), sigmoid(log f - log i)    f and i gates
+//   x - max(x, z), x - min(x, z)    ->  min(0, x - z), max(0, x - z)
 //
 // Operands are looked at by what they are, not by how they were written: a let in between changes
 // nothing. Constants are folded. Nothing is rewritten to a value with other axes.
@@ -247,6 +248,18 @@ static value_id simplify_add(builder *b, const typed_value *v) {
   return factor_sum(b, v);
 }
 
+// x - max(x, z) is 0 where x is the larger, and not what rounding leaves of x and of a maximum that a scan has made otherwise:
+// what decays by its exponential would drift by that in every step. At the kink the gradient goes where it went.
+static value_id below_extreme(builder *b, value_id x, value_id extreme) {
+  typed_value of = *value_at(b, extreme);
+  if ((of.op != VALUE_MAX && of.op != VALUE_MIN) || of.args[0] == of.args[1]) return NO_VALUE;
+  value_id zero = make_number(b, 0);
+  value_op other = of.op == VALUE_MAX ? VALUE_MIN : VALUE_MAX;
+  if (of.args[0] == x) return make_binary(b, other, zero, make_binary(b, VALUE_SUB, x, of.args[1]));
+  if (of.args[1] == x) return make_binary(b, other, make_binary(b, VALUE_SUB, x, of.args[0]), zero);
+  return NO_VALUE;
+}
+
 static value_id simplify_sub(builder *b, const typed_value *v) {
   value_id x = v->args[0], y = v->args[1];
   if (is_the_number(b, y, 0)) return unless_shape_differs(b, v, x);
@@ -257,7 +270,10 @@ static value_id simplify_sub(builder *b, const typed_value *v) {
     value_id rest = one_minus(b, x);
     if (rest != NO_VALUE) return negate(b, rest);
   }
-  return factor_sum(b, v);
+  value_id below = below_extreme(b, x, y);
+  if (below != NO_VALUE) return below;
+  value_id above = below_extreme(b, y, x);
+  return above != NO_VALUE ? negate(b, above) : factor_sum(b, v);
 }
 
 static value_id simplify_mul(builder *b, const typed_value *v) {
