@@ -50,19 +50,25 @@ static ir numbers_of(host *h, const tile_place *place) {
   return numbers;
 }
 
-/* The rows of a state in the matrix of a part, from the column `first` on. */
-static view matrix_view(host *h, const tile_place *state, ir number, ir first) {
+ir gpu_columns_offset(host *h, const tile_place *state) {
   emitter *e = h->e;
   const tile_program *ends = gpu_ends_of(h->k);
-  ir offset = int_add(e, gpu_ends_offset(h, number), first);
+  ir offset = integer(e, 0);
   for (int i = 0; i < ends->results.count; i++)
     offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
-    if (place->tensor == state->tensor && place->component == state->component) break;
+    if (state && place->tensor == state->tensor && place->component == state->component) break;
     if (gpu_is_column(h->k, place)) offset = int_add(e, offset, numbers_of(h, place));
   }
-  view v = {.base = element(e, e->real, host_field(h, h->frame, offsetof(rec_gpu_frame, ends), e->data), offset)};
+  return offset;
+}
+
+/* The rows of a state in the matrix of a part, from the column `first` on. */
+static view matrix_view(host *h, const tile_place *state, ir number, ir first) {
+  emitter *e = h->e;
+  ir offset = int_add(e, gpu_columns_offset(h, state), first);
+  view v = {.base = gpu_end_at(h, number, offset)};
   ir stride = integer(e, row_numbers(h->k));
   for (int x = state->axis_count - 1; x >= 0; x--) {
     int axis = state->axes[x];

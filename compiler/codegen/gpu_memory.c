@@ -280,6 +280,7 @@ void gpu_place_sums(host *h) {
     return;
   }
   int64_t numbers = most_sums(h, &h->main);
+  if (gpu_guard_sums(h) > numbers) numbers = gpu_guard_sums(h);
   if (h->has_again && most_sums(h, &h->again) > numbers) numbers = most_sums(h, &h->again);
   h->sums = h->on_chip;
   h->on_chip += up(numbers);

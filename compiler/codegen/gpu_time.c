@@ -91,6 +91,8 @@ void gpu_cut_part(host *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->parts, integer(e, 1));
+  if (h->described->joins) gpu_open_ends(h);
+  if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_parts_grow(h, whole), "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
   ir before = int_mul(e, h->part, steps);
@@ -123,7 +125,9 @@ codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
     axis_set axes = host_axes_of_place(&ends->results.items[i].place);
     codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});
   }
+  if (!ends) return numbers;
   gpu_columns_numbers(a, k, &numbers);
+  gpu_guard_numbers(a, k, &numbers);
   return numbers;
 }
 
@@ -148,19 +152,24 @@ static const tile_place *place_of(const host *h, const tile_place *state, bool t
   ICE("codegen", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
 }
 
-ir gpu_ends_offset(host *h, ir number) {
-  ir all = int_add(h->e, int_mul(h->e, h->batch, h->parts), number);
-  return int_mul(h->e, all, gpu_frame_number(h, offsetof(rec_gpu_frame, ends_stride)));
+void gpu_open_ends(host *h) {
+  emitter *e = h->e;
+  ir first = int_mul(e, h->batch, h->parts), base = host_field(h, h->frame, offsetof(rec_gpu_frame, ends), e->data);
+  h->ends_stride = gpu_frame_number(h, offsetof(rec_gpu_frame, ends_stride));
+  h->ends = element(e, e->real, base, int_mul(e, first, h->ends_stride));
+}
+
+ir gpu_end_at(host *h, ir number, ir offset) {
+  return element(h->e, h->e->real, h->ends, int_add(h->e, int_mul(h->e, number, h->ends_stride), offset));
 }
 
 static view ends_view(host *h, const tile_place *place, ir number) {
   emitter *e = h->e;
   const tile_program *ends = gpu_ends_of(h->k);
-  ir offset = gpu_ends_offset(h, number);
+  ir offset = integer(e, 0);
   for (int i = 0; &ends->results.items[i].place != place; i++)
     offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
-  ir base = host_field(h, h->frame, offsetof(rec_gpu_frame, ends), e->data);
-  view v = {.base = element(e, e->real, base, offset)};
+  view v = {.base = gpu_end_at(h, number, offset)};
   ir stride = integer(e, 1);
   for (int x = place->axis_count - 1; x >= 0; x--) {
     v.stride[place->axes[x]] = stride;
@@ -180,6 +189,7 @@ void gpu_begin_factors(host *h, part *p) {
 void gpu_end_part(host *h, part *p) {
   emitter *e = h->e;
   emit_branch wanted = branch_begin(e, gpu_keeps_parts(h));
+  gpu_open_ends(h);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
     const tile_place *place = place_of(h, state, state->transfer, state->component);
@@ -192,6 +202,7 @@ void gpu_end_part(host *h, part *p) {
     branch_end(e, &branch);
     if (h->of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
   }
+  gpu_guard_part(h, p);
   branch_end(e, &wanted);
 }
 
@@ -253,9 +264,12 @@ static void join_kept(lower *l, const joined *j, const kept_sums *kept) {
   loop_end(l->e, &loop);
 }
 
+/* A single number is at hand for all threads: the one that stores it reads it. */
 static void join_point(lower *l, const place_in_loops *at, void *data) {
   const joined *j = data;
   emitter *e = l->e;
+  emit_branch own = {0};
+  if (l->only) own = branch_begin(e, l->only);
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
   ir slots[2];
   for (int k = 0; k < j->count; k++) {
@@ -267,6 +281,7 @@ static void join_point(lower *l, const place_in_loops *at, void *data) {
   loop_end(e, &loop);
   for (int k = 0; k < j->count; k++)
     view_store(l, j->state[k], at, j->axes, load_real(e, slots[k], lanes));
+  if (l->only) branch_end(e, &own);
 }
 
 static const view *carried_view(const part *p, const tile_place *state, int component) {
@@ -279,8 +294,7 @@ static const view *carried_view(const part *p, const tile_place *state, int comp
 
 static view aligned_view(host *h, part *p, const tile_place *place, ir number) {
   view v = ends_view(h, place, number);
-  ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, ends_stride));
-  ir rest = LLVMBuildAnd(h->e->b, stride, integer(h->e, 3), "");
+  ir rest = LLVMBuildAnd(h->e->b, h->ends_stride, integer(h->e, 3), "");
   if (!h->team.shares) return v;
   v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, host_axes_of_place(place)),
                            int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)), "");
@@ -293,7 +307,7 @@ view gpu_end_view(host *h, part *p, const tile_place *state, ir number) {
 
 static void join_state(host *h, part *p, const tile_place *state) {
   joined j = {.h = h, .count = host_is_complex(h, state) ? 2 : 1, .back = p->backward};
-  j.stride = gpu_frame_number(h, offsetof(rec_gpu_frame, ends_stride));
+  j.stride = h->ends_stride;
   j.axes = host_axes_of_place(state);
   for (int k = 0; k < j.count; k++) {
     const tile_place *factor = place_of(h, state, true, k);

@@ -63,7 +63,8 @@ ir host_split_instance(host *h, ir instance) {
   }
   for (int i = h->k->grid_count - 1; i >= 0; i--) {
     int axis = h->k->grid_axes[i];
-    h->at.index[axis] = int_split(e, &instance, h->axis_size[axis]);
+    bool rest = i == 0 && e->gpu; /* a division is many instructions */
+    h->at.index[axis] = rest ? instance : int_split(e, &instance, h->axis_size[axis]);
   }
   return block;
 }

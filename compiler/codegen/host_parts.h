@@ -68,6 +68,8 @@ typedef struct host {
   ir of_matrix;          /* i1: the block has columns of a matrix; NULL: none has */
   ir first_column;
   ir lane_end;           /* of the lane axis, or of the columns */
+  ir parts_kept;         /* number of parts that something is kept of */
+  ir ends, ends_stride;  /* what is kept of parts of this entry, where it is made or joined */
   ir warms_up;           /* i1: the part begins a chunk earlier */
   location columns_at;   /* states before a part, while it is joined */
   /* gpu_passes.c */
@@ -179,20 +181,30 @@ ir gpu_frame_number(host *h, size_t offset);
 ir gpu_keeps_parts(host *h);
 /* The program that makes what is kept: of the kernel itself, or `ends`; NULL: time is not cut. */
 const tile_program *gpu_ends_of(const kernel *k);
-/* Where in frame.ends a part of this entry begins, how many numbers a result takes there, and what is kept of a state. */
-ir gpu_ends_offset(host *h, ir number);
+/* What is kept of the parts of this entry; the address in it of a number of a part; how many numbers a result takes there, and
+ * what is kept of a state. */
+void gpu_open_ends(host *h);
+ir gpu_end_at(host *h, ir number, ir offset);
 ir gpu_end_numbers(host *h, const tile_place *place);
 view gpu_end_view(host *h, part *p, const tile_place *state, ir number);
 /* gpu_columns.c: states that mix their entries, and the blocks behind those of KERNEL_PART that make their matrix. */
 bool gpu_is_column(const kernel *k, const tile_place *state);
 int gpu_column_blocks(const kernel *k);
 void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
+/* Where in what is kept of a part the rows of a state's matrix begin; NULL: what is behind all of them. */
+ir gpu_columns_offset(host *h, const tile_place *state);
 ir gpu_first_of_lanes(host *h);
 void gpu_begin_column(host *h, part *p, const tile_place *state, const view *to);
 void gpu_end_column(host *h, part *p, const tile_place *state, const view *from);
 void gpu_place_columns(host *h);
 /* states = matrix of the part * states + what is kept of them. */
 void gpu_join_columns(host *h, part *p, ir number);
+/* gpu_guard.c: parts that must not be joined. Behind what else is kept, whether a part is one; makers say it at their end. */
+void gpu_guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
+void gpu_guard_part(host *h, part *p);
+/* i1: one of the parts of the instance is; `whole`: there is but one, and nothing is kept. Numbers of host.sums that this needs. */
+ir gpu_parts_grow(host *h, ir whole);
+int64_t gpu_guard_sums(const host *h);
 /* gpu_passes.c: an instance whose chunks are computed in passes. */
 bool gpu_has_passes(const kernel *k);
 int64_t gpu_most_passes(const kernel *k);

@@ -128,9 +128,6 @@ value_id recurrence_decay_log(arena *arena, typed_body *body, value_id decay);
 // pass the ends by its rounding.
 void recurrence_bounds(arena *arena, const recurrence *recurrence, value_id value, double *low,
                        double *high);
-// Whether it is between 0 and 1 whatever the inputs are, by more than intervals: mixtures of such
-// values, parts of a whole.
-bool recurrence_is_fraction(arena *arena, const recurrence *recurrence, value_id value);
 
 // ---- the reference interpreter: one step after another -----------------------------------------
 

@@ -207,32 +207,6 @@ static void carry_kernel(scheduler *s) {
 
 /* ---- parts of time on a GPU ---- */
 
-/* Bounds are rounded outward. */
-static bool is_within(const scheduler *s, value_id value, double least, double most) {
-  static const double little = 1e-9;
-  double low, high;
-  if (value == NO_VALUE) return false;
-  recurrence_bounds(s->a, s->r, value, &low, &high);
-  return low >= least - little && high <= most + little;
-}
-
-/* Of states, by tensor: the decay is known to be at most 1. */
-static const bool *decays(const scheduler *s) {
-  const typed_body *body = &s->r->body;
-  bool *bounded = ARENA_ARRAY(s->a, bool, body->tensors.count);
-  for (int i = 0, state = 0; i < body->tensors.count; i++) {
-    if (body->tensors.items[i].kind != TENSOR_STATE) continue;
-    const state_structure *x = &s->r->states.items[state++];
-    if (x->decay == NO_VALUE) continue;
-    const typed_value *decay = &body->values.items[x->decay];
-    value_id radius = decay->op == VALUE_POLAR ? decay->args[0] : x->decay;
-    bounded[i] = is_within(s, radius, -1, 1) ||
-                 (!body->tensors.items[i].complex &&
-                  (is_within(s, x->log_decay, -INFINITY, 0) || recurrence_is_fraction(s->a, s->r, radius)));
-  }
-  return bounded;
-}
-
 /* The lane axis, or axes of known size that a block of threads may have a part of. */
 static axis_set column_axes(const scheduler *s, const kernel *part) {
   axis_set axes = part->cut;
@@ -280,7 +254,7 @@ static void part_kernel(scheduler *s, const tile_program *program, bool back, ke
   tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
   int axis = -1;
   const tile_program *made =
-      tile_transfer(s->a, program, states, decays(s), column_axes(s, &part), &axis, why);
+      tile_transfer(s->a, program, states, column_axes(s, &part), &axis, why);
   if (!made) return;
   part.program = checked(s, tile_finish(s->a, tile_simplify(s->a, made)));
   part.recompute = NULL;

@@ -81,57 +81,6 @@ bool tile_may_overflow(const tile_program *p, tile_id id) {
   return !over_steps && !not_positive(p, p->values.items[id].args[0], 0);
 }
 
-// An exponent that is not above 0: as not_positive, but of sums over steps every summand has to be known.
-static bool decays(const tile_program *p, tile_id id, int depth) {
-  const tile_value *v = &p->values.items[id];
-  if (depth > DEEPEST) return false;
-  switch (v->op) {
-    case TILE_PREFIX:
-    case TILE_SEGMENT:
-    case TILE_SUM:
-    case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_SLICE:
-    case TILE_RENAME: return decays(p, v->args[0], depth + 1);
-    case TILE_ADD: return decays(p, v->args[0], depth + 1) && decays(p, v->args[1], depth + 1);
-    case TILE_SELECT: return decays(p, v->args[1], depth + 1) && decays(p, v->args[2], depth + 1);
-    case TILE_MUL:
-      for (int k = 0; k < 2; k++) {
-        if (decays(p, v->args[k], depth + 1) && sign_of(p, v->args[1 - k], depth + 1)) return true;
-      }
-      return false;
-    default: return not_positive(p, id, depth);
-  }
-}
-
-static bool is_fraction(const tile_program *p, tile_id id, int depth) {
-  const tile_value *v = &p->values.items[id];
-  if (depth > DEEPEST) return false;
-  switch (v->op) {
-    case TILE_NUMBER: return v->number >= -1 && v->number <= 1;
-    case TILE_SIGMOID:
-    case TILE_TANH:
-    case TILE_SIN:
-    case TILE_COS:
-    case TILE_SIGN:
-    case TILE_VALID: return true;
-    case TILE_EXP:
-    case TILE_EXP2: return decays(p, v->args[0], depth + 1);
-    case TILE_NEG:
-    case TILE_STOP:
-    case TILE_EXPAND: return is_fraction(p, v->args[0], depth + 1);
-    case TILE_MUL:
-    case TILE_MIN:
-    case TILE_MAX:
-      return is_fraction(p, v->args[0], depth + 1) && is_fraction(p, v->args[1], depth + 1);
-    case TILE_SELECT:
-      return is_fraction(p, v->args[1], depth + 1) && is_fraction(p, v->args[2], depth + 1);
-    default: return false;
-  }
-}
-
-bool tile_is_fraction(const tile_program *p, tile_id id) { return is_fraction(p, id, 0); }
-
 bool tile_is_positive(const tile_program *p, tile_id id) { return sign_of(p, id, 0) == POSITIVE; }
 
 bool tile_padding_is_1(const tile_program *p, tile_id id) {

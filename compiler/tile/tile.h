@@ -180,8 +180,6 @@ bool tile_is_number(const tile_program *program, tile_id x, double number);
 bool tile_is_positive(const tile_program *program, tile_id x);
 /* May the exponential y be infinite? Not if its exponent is known to be at most 0, or is a sum over steps. */
 bool tile_may_overflow(const tile_program *program, tile_id y);
-/* Not above 1 and not below -1 whatever the inputs are, as far as a glance tells. */
-bool tile_is_fraction(const tile_program *program, tile_id x);
 bool tile_padding_is_1(const tile_program *program, tile_id x);
 /* Sets `grid` of a forward program: the body's axes that no operation consumes. */
 void tile_find_grid(tile_program *program);
@@ -219,10 +217,9 @@ tile_program *tile_restrict(arena *a, const tile_program *program, unsigned role
  * f * (state before it) + e, entry by entry. The factor of a complex state is complex, and conjugate for cotangents.
  * States that mix their entries have no factor (tile_find_columns): the program makes of them the matrix that has its place, too,
  * if all of them have independent columns along *column_axis, one of `column_axes`; -1: there are no such states.
- * NULL where there is neither, or where a factor may be above 1: a glance tells (tile_is_fraction), or `bounded`, by tensor. *why
- * then says so. */
-tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, const bool *bounded,
-                            axis_set column_axes, int *column_axis, const char **why);
+ * NULL where there is neither: *why then says so. */
+tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes,
+                            int *column_axis, const char **why);
 /* columns.c: along which of `axes` the next of these states (by tensor), or their cotangents, are columns that one matrix maps,
  * the same for all, plus what is 0 without the tokens and parameters that have the axis. `read`: the role of the state before. */
 bool tile_find_columns(arena *a, const tile_program *program, tile_role read, const bool *states,

@@ -18,7 +18,6 @@ typedef struct share {
 typedef struct transfer {
   arena *arena;
   tile_program *program;
-  const bool *bounded;
   share *shares;     // by value, of the state at hand
   axis_set axes;     // of that state
   int values;        // of the program, without those of factors
@@ -263,17 +262,6 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
   }
 }
 
-static bool is_bounded(transfer *x, const pair *state, const tile_id factor[2]) {
-  if (x->bounded[x->program->results.items[state->result[0]].place.tensor]) return true;
-  for (int k = 0; k < 2; k++) {
-    if (factor[k] == NO_TILE || tile_is_fraction(x->program, factor[k])) continue;
-    x->why = arena_printf(x->arena, "what is left of %s may be more than there was, and overflow",
-                          name_of(&x->program->results.items[state->result[0]].place));
-    return false;
-  }
-  return true;
-}
-
 // Nothing but tokens, parameters and what goes on from run to run.
 static const char *what_else_it_reads(const tile_program *p, tile_role read) {
   for (int i = 0; i < p->arguments.count; i++) {
@@ -307,23 +295,19 @@ static bool has_columns(transfer *x, tile_role read, const bool *mixed, axis_set
   return !any || tile_find_columns(x->arena, x->program, read, mixed, axes, axis);
 }
 
-// Whether there is a factor, or nothing but that entries depend on others is in its way.
-static bool made_factor(transfer *x, const pair *state, tile_role read, bool *mixed) {
+// *mixed: there is none, for entries depend on others.
+static void make_factor(transfer *x, const pair *state, tile_role read, bool *mixed) {
   tile_id factor[2] = {NO_TILE, NO_TILE};
   find_shares(x, state, x->values);
   *mixed = !find_factor(x, state, factor);
-  if (*mixed) return true;
-  if (!is_bounded(x, state, factor)) return false;
-  add_factor(x, state, read, factor);
-  return true;
+  if (!*mixed) add_factor(x, state, read, factor);
 }
 
 tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states,
-                            const bool *bounded, axis_set column_axes, int *column_axis,
-                            const char **why) {
+                            axis_set column_axes, int *column_axis, const char **why) {
   tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
   tile_program *p = tile_restrict(a, program, 1u << states);
-  transfer x = {.arena = a, .program = p, .bounded = bounded};
+  transfer x = {.arena = a, .program = p};
   *why = what_else_it_reads(p, read);
   if (*why) return NULL;
   int results = p->results.count;
@@ -337,10 +321,7 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
     const tile_place *place = &p->results.items[i].place;
     if (place->component || place->lag >= 0) continue;
     pair state = find_pair(p, place->tensor, read, results);
-    if (!made_factor(&x, &state, read, &mixed[place->tensor])) {
-      *why = x.why;
-      return NULL;
-    }
+    make_factor(&x, &state, read, &mixed[place->tensor]);
   }
   *column_axis = -1;
   if (has_columns(&x, read, mixed, column_axes, column_axis)) return p;

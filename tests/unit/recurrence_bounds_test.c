@@ -80,44 +80,6 @@ static const struct {
     {"stop_gradient(n)", -3, 1},
 };
 
-// The same inputs: between 0 and 1 by more than intervals, or not known to be.
-static const struct {
-  const char *expression;
-  bool fraction;
-} fractions[] = {
-    {"g + (1 - g) * sigmoid(x)", true},
-    {"sigmoid(x) * (1 - g) + 0.5 * g", true},
-    {"1 - g * sigmoid(x)", true},
-    {"p * q^2 / (1 + p * sum[K](q^2))", true},
-    {"1 - p * q^2 / (0.5 + sum[K](q^2) * p)", true},
-    {"p + (1 - p) * sigmoid(x)", false},
-    {"g + (1 - g) * x", false},
-    {"g + (1 - 0.5 * g) * sigmoid(x)", false},
-    {"p * n / (1 + p * sum[K](n * q / q))", false},
-    {"p * q^2 / sum[K](q^2)", false},
-    {"p * q^2 / (n + p * sum[K](q^2))", false},
-    {"p * p * q^2 / (1 + p * sum[K](q^2))", false},
-};
-
-static void fractions_are_known(void **state) {
-  (void)state;
-  for (size_t i = 0; i < sizeof fractions / sizeof *fractions; i++) {
-    fixture s = fixture_open();
-    recurrence *r = fixture_analyse(
-        &s, arena_printf(s.memory,
-                         "recurrence r(K = 4) { input x, g in [0, 1], p in [0.5, 2], n in [-3, 1] "
-                         "param q[K] in [1, 2] output y[K] let f = %s y = f + x * g * p * n * q }",
-                         fractions[i].expression));
-    bool fraction = false;
-    for (int id = 0; id < r->body.values.count; id++) {
-      const typed_value *v = &r->body.values.items[id];
-      if (v->name && strcmp(v->name, "f") == 0) fraction = recurrence_is_fraction(s.memory, r, id);
-    }
-    if (fraction != fractions[i].fraction) fail_msg("%s", fractions[i].expression);
-    fixture_close(&s);
-  }
-}
-
 static void formulas_have_these_ranges(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
@@ -182,7 +144,6 @@ static void random_values_lie_within(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(formulas_have_these_ranges),
-      cmocka_unit_test(fractions_are_known),
       cmocka_unit_test(random_values_lie_within),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
