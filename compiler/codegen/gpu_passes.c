@@ -192,6 +192,12 @@ static void chunk_back(host *h, ir first, ir number, ir turn) {
   h->slots = slots;
 }
 
+void gpu_clear_passes(host *h) {
+  emit_loop loop = begin_passes(h);
+  host_clear_sums(h, &h->main);
+  loop_end(h->e, &loop);
+}
+
 /* ---- the instance ---- */
 
 static void count_entries(host *h) {

@@ -241,7 +241,7 @@ static double cost_of_join(const kernel *k) {
 }
 
 /* What the runtime needs to know to choose how many parts there are. */
-static void weigh_parts(recurrence_kernels *kernels, const double *costs) {
+static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *costs) {
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
     kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_PART_BACK : KERNEL_PART;
@@ -250,7 +250,9 @@ static void weigh_parts(recurrence_kernels *kernels, const double *costs) {
     k->join_steps = (int)ceil(cost_of_join(k) / own);
     for (int m = 0; m < kernels->kernels.count; m++) {
       const kernel *other = &kernels->kernels.items[m];
-      if (other->kind == maker) k->maker_percent = (int)ceil(100 * block_cost(other, costs[m]) / own);
+      if (other->kind != maker) continue;
+      double again = other->recompute ? block_cost(k, cost_of_run(a, other->recompute)) : 0;
+      k->maker_percent = (int)ceil(100 * (block_cost(other, costs[m]) + again) / (own + again));
     }
   }
 }
@@ -267,7 +269,7 @@ static void fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options o
     *k = fitted(a, k, options, &costs[i]);
     if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += costs[i];
   }
-  weigh_parts(kernels, costs);
+  weigh_parts(a, kernels, costs);
 }
 
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,

@@ -87,6 +87,18 @@ void gpu_end_warm_up(host *h, part *p, ir turn) {
   branch_end(e, &branch);
 }
 
+/* Where cotangents of earlier steps are needed: so many steps more, or parts that lie so much later. */
+static ir begin_behind(host *h, ir steps, ir *before) {
+  emitter *e = h->e;
+  ir more = integer(e, h->k->chunk);
+  if (gpu_makes_parts(h->k)) {
+    *before = int_add(e, *before, more);
+    return steps;
+  }
+  h->own_groups = int_div(e, int_add(e, steps, integer(e, h->k->chunk - 1)), more);
+  return int_add(e, steps, more);
+}
+
 void gpu_cut_part(host *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
@@ -98,11 +110,12 @@ void gpu_cut_part(host *h) {
   ir before = int_mul(e, h->part, steps);
   h->end_part = int_sub(e, all, integer(e, 1));
   int_split(e, &h->end_part, steps);
+  if (h->k->behind) steps = begin_behind(h, steps, &before);
   h->entry_step = int_add(e, h->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
   if (gpu_makes_parts(h->k)) skip_last(h);
   if (gpu_warms_up(h->k)) begin_earlier(h);
-  if (!h->described->joins) return;
+  if (!h->described->joins && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));
   h->saved_first = int_add(e, h->saved_first, int_mul(e, chunks, stride));
@@ -110,6 +123,23 @@ void gpu_cut_part(host *h) {
 
 ir gpu_is_last_part(host *h, const part *p) {
   return int_compare(h->e, LLVMIntEQ, h->part, p->backward ? integer(h->e, 0) : h->end_part);
+}
+
+void gpu_begin_group(host *h, ir group) {
+  bool behind = h->k->behind && h->k->kind == KERNEL_BACKWARD;
+  h->quiet = behind ? int_compare(h->e, LLVMIntSGE, group, h->own_groups) : NULL;
+}
+
+/* What the steps behind would have added to gradients belongs to others. */
+void gpu_end_group(host *h) {
+  if (!h->quiet) return;
+  emit_branch branch = branch_begin(h->e, h->quiet);
+  if (h->in_passes) {
+    gpu_clear_passes(h);
+  } else {
+    host_clear_sums(h, &h->main);
+  }
+  branch_end(h->e, &branch);
 }
 
 /* ---- what is kept of a part: results of the program that makes it, one behind the other ---- */
@@ -342,6 +372,7 @@ void gpu_join_parts(host *h, part *p) {
   emit_branch branch = branch_begin(e, other);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
+    if (place->lag >= 0 && p->backward) continue;
     if (place->lag >= 0) {
       view before = gpu_end_view(h, p, place, int_sub(e, h->part, integer(e, 1)));
       host_copy_state(h, p, place, &before, &p->l.carried[c]);

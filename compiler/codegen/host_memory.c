@@ -299,8 +299,7 @@ static void place_around(host *h, part *p) {
 
 void host_plan(host *h) {
   h->in_passes = gpu_has_passes(h->k);
-  bool reads = h->k->kind == KERNEL_BACKWARD && host_reads_states(h->k->program);
-  h->has_again = reads && h->k->recompute;
+  h->has_again = host_reads_saved(h->k) && h->k->recompute;
   if (h->has_again && h->k->program->form == TILE_CHUNK) {
     gpu_plan_chunks(h);
     gpu_place_columns(h);

@@ -68,6 +68,7 @@ typedef struct host {
   ir of_matrix;          /* i1: the block has columns of a matrix; NULL: none has */
   ir first_column;
   ir lane_end;           /* of the lane axis, or of the columns */
+  ir own_groups, quiet;  /* of the part, before those behind it; i1: this one is behind, and has no results */
   ir parts_kept;         /* number of parts that something is kept of */
   ir ends, ends_stride;  /* what is kept of parts of this entry, where it is made or joined */
   ir warms_up;           /* i1: the part begins a chunk earlier */
@@ -106,6 +107,8 @@ int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag)
 axis_set host_grid_of(const kernel *k);
 axis_set host_axes_of_place(const tile_place *place);
 bool host_reads_states(const tile_program *program);
+/* Backward: the states before, or what was kept of them. */
+bool host_reads_saved(const kernel *k);
 int64_t host_parts_of_lag(const typed_lag *lag);
 /* Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if there are fewer. */
 const tile_place *host_kept_value(const kernel *k, int number);
@@ -176,6 +179,9 @@ ir gpu_is_last_part(host *h, const part *p);
 bool gpu_warms_up(const kernel *k);
 /* In the loop over chunks, before chunk number `turn`: behind the one that a part begins with to know earlier steps. */
 void gpu_end_warm_up(host *h, part *p, ir turn);
+/* Backward, around a group of chunks: it may be behind the part's own (kernel.behind), and is quiet then. */
+void gpu_begin_group(host *h, ir group);
+void gpu_end_group(host *h);
 ir gpu_frame_number(host *h, size_t offset);
 /* i1: there is memory for what is kept of parts. Without, the same function makes the states before chunks (STATES). */
 ir gpu_keeps_parts(host *h);
@@ -210,6 +216,8 @@ bool gpu_has_passes(const kernel *k);
 int64_t gpu_most_passes(const kernel *k);
 void gpu_place_passes(host *h);
 void gpu_instance_in_passes(host *h);
+/* Sums from chunk to chunk begin again, in all passes. */
+void gpu_clear_passes(host *h);
 /* Sums over passes, of a result to which several add. */
 void gpu_pass_target(host *h, const part *p, int result, result_target *target);
 /* The row of a pass's own memory in that of all. */

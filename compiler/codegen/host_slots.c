@@ -12,7 +12,7 @@ bool host_in_memory(const kernel *k, const tile_place *place) {
     case TILE_STASH:
     case TILE_KEEP: return false;
     case TILE_STATE:
-    case TILE_NEXT_STATE: return k->kind != KERNEL_BACKWARD;
+    case TILE_NEXT_STATE: return k->kind != KERNEL_BACKWARD && k->kind != KERNEL_PART_BACK;
     case TILE_D_NEXT_STATE:
     case TILE_D_STATE: return k->kind != KERNEL_PART_BACK;
     default: return true;
@@ -142,10 +142,15 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
   return total;
 }
 
+bool host_reads_saved(const kernel *k) {
+  bool back = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK;
+  return back && host_reads_states(k->program);
+}
+
 codegen_kernel host_describe(arena *a, const kernel *k) {
   codegen_kernel d = {.kernel = k, .chunk = k->chunk, .kept = kept_numbers(a, k)};
   add_slots(a, &d, k->program);
-  bool again = k->kind == KERNEL_BACKWARD && host_reads_states(k->program);
+  bool again = host_reads_saved(k);
   if (again && k->recompute) add_slots(a, &d, k->recompute);
   bool states = has_states(k->recurrence);
   d.reads_saved = again && states;

@@ -301,7 +301,9 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
       axis_set axes = tile_place_axes(p->program, place);
       target->tensor.aligned = gpu_aligned(h, p, &target->tensor, axes);
     }
-    target->limit = int_choose(e, target->active, rows, integer(e, 0));
+    ir wanted = target->active;
+    if (h->quiet) wanted = LLVMBuildAnd(e->b, wanted, LLVMBuildNot(e->b, h->quiet, ""), "");
+    target->limit = int_choose(e, wanted, rows, integer(e, 0));
     if (h->team.shares) target->at.aligned = gpu_aligned(h, p, &target->at, tile_place_axes(p->program, place));
   }
 }
@@ -415,12 +417,14 @@ void host_groups_back(host *h, group_function *again, chunk_function *back) {
   ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   ir slots = h->slots;
+  gpu_begin_group(h, group);
   again(h, group, first, chunks);
   ir last = int_sub(e, chunks, integer(e, 1));
   emit_loop turns = loop_begin(e, integer(e, 0), chunks, 1, "back");
   back(h, first, int_sub(e, last, turns.index), turns.index);
   loop_end(e, &turns);
   h->slots = slots;
+  gpu_end_group(h);
   loop_end(e, &loop);
   if (!h->in_passes) host_open_instance(h, &h->main);
 }

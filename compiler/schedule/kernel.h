@@ -58,6 +58,8 @@ typedef struct kernel {
   int columns, column_axis;      /* states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
                                     instance. PART, PART_BACK run that many columns of the identity, too; kernels with `ends`
                                     multiply. 0: there are none */
+  bool behind;                   /* cotangents of earlier steps: a part of BACKWARD begins with the `chunk` steps behind its own, for
+                                    no results; the parts of PART_BACK begin and end so many steps later */
   int join_steps, maker_percent; /* GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
                                     percent of the steps themselves (gpu_schedule.c) */
   axis_set cut;                  /* grid axes that may be cut, instances or not */

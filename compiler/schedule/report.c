@@ -441,11 +441,14 @@ static void put_parts(const reporter *r, bool back) {
     return;
   }
   double cost = cost_of_run(r->a, k->program);
+  const tile_program *again = back ? kernel_of(r, KERNEL_PART_BACK)->recompute : NULL;
+  double more = again ? cost_of_run(r->a, again) : 0;
   if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
+  if (again && !steps_again(k->program)) cost += more;
   fprintf(r->out,
           "of time where blocks are few, joined%s: %s; one launch and %.0f %% of the work more, a join takes %d step%s\n",
           back ? " with what forward saved" : "", matrix_text(r, k),
-          100 * columns_made(k) * cost_of_run(r->a, k->ends) / cost, k->join_steps,
+          100 * (columns_made(k) * cost_of_run(r->a, k->ends) + more) / cost, k->join_steps,
           k->join_steps == 1 ? "" : "s");
 }
 

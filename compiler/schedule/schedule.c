@@ -248,8 +248,22 @@ static int64_t column_numbers(const kernel *part, int axis) {
 /* More columns than this cost more than a state's own. */
 enum { MOST_COLUMNS = 256 };
 
+static bool reads_states(const tile_program *program) {
+  for (int i = 0; i < program->arguments.count; i++)
+    if (program->arguments.items[i].role == TILE_STATE) return true;
+  return false;
+}
+
+/* Backward: the states before each run, from those that are saved before every few. */
+static const tile_program *states_again(scheduler *s, const tile_program *forward, const kernel *part) {
+  if (forward->form == TILE_CHUNK && part->chunk == forward->chunk) return NULL;
+  const tile_program *states = tile_restrict(s->a, forward, 1u << TILE_NEXT_STATE);
+  return checked(s, tile_finish(s->a, tile_simplify(s->a, states)));
+}
+
 /* The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with. */
-static void part_kernel(scheduler *s, const tile_program *program, bool back, kernel part) {
+static void part_kernel(scheduler *s, const tile_program *forward, bool back, kernel part) {
+  const tile_program *program = back ? tile_backward(s->a, forward) : forward;
   const char **why = &s->out->whole[back];
   tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
   int axis = -1;
@@ -257,7 +271,7 @@ static void part_kernel(scheduler *s, const tile_program *program, bool back, ke
       tile_transfer(s->a, program, states, column_axes(s, &part), &axis, why);
   if (!made) return;
   part.program = checked(s, tile_finish(s->a, tile_simplify(s->a, made)));
-  part.recompute = NULL;
+  part.recompute = reads_states(part.program) ? states_again(s, forward, &part) : NULL;
   if (axis >= 0) {
     int64_t columns = column_numbers(&part, axis);
     *why = "a column of the states has too many entries";
@@ -267,9 +281,13 @@ static void part_kernel(scheduler *s, const tile_program *program, bool back, ke
   }
   kernel *kernels = s->out->kernels.items, *joins = kernels;
   while (joins->kind != (back ? KERNEL_BACKWARD : KERNEL_FORWARD)) joins++;
+  part.behind = back && s->r->body.lags.count > 0;
+  *why = "earlier steps are states, too";
+  if (part.behind && !joins->recompute) return;
   for (int i = 0; i < s->out->kernels.count; i++) {
     if (strcmp(kernels[i].symbol, joins->symbol) != 0) continue;
     kernels[i].ends = part.program;
+    kernels[i].behind = part.behind;
     kernels[i].columns = part.columns;
     kernels[i].column_axis = part.column_axis;
   }
@@ -296,7 +314,7 @@ static void part_kernels(scheduler *s, const tile_program *forward, kernel back)
   part.cut = forward->grid;
   if (!s->options.gpu || !s->r->states.count) return;
   part_kernel(s, forward, false, part);
-  part_kernel(s, tile_backward(s->a, forward), true, back);
+  part_kernel(s, forward, true, back);
 }
 
 /* ---- step form ---- */

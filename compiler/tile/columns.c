@@ -34,6 +34,7 @@ static column_kind of_argument(const finder *x, const tile_value *v) {
   bool axis = axis_in(tile_place_axes(x->p, place), x->axis);
   if (place->role == x->read && place->lag < 0)
     return axis && place->tensor >= 0 && x->states[place->tensor] ? LINEAR : OTHER;
+  if (place->role == TILE_STATE || place->role == TILE_STASH) return axis ? OTHER : SAME;
   return axis ? VANISHES : SAME;
 }
 

@@ -172,17 +172,46 @@ static void find_shares(transfer *x, const pair *state, int values) {
 }
 
 // Earlier steps are known where a part begins a chunk before its own steps: tokens make them, and a chunk has them all.
-static bool knows_earlier_steps(transfer *x, tile_role states) {
+static bool knows_earlier_steps(transfer *x) {
   tile_program *p = x->program;
   for (int i = 0; i < p->arguments.count && i < 63; i++)
     if (p->arguments.items[i].lag >= 0) x->lags |= bit_of(i);
   for (int i = 0; i < p->results.count; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->lag < 0) continue;
-    if (p->form != TILE_CHUNK || states != TILE_NEXT_STATE || place->slot >= p->chunk) return false;
+    if (p->form != TILE_CHUNK || place->slot >= p->chunk) return false;
     if (x->states[p->results.items[i].value] & ~x->lags) return false;
   }
   return true;
+}
+
+// Backward, a chunk makes cotangents of earlier steps of its own: where a part begins a chunk behind its own steps, it needs none
+// from others. Other cotangents must not be made of them.
+static bool makes_earlier_steps(const transfer *x) {
+  const tile_program *p = x->program;
+  uint64_t lags = 0;
+  bool any = false;
+  for (int i = 0; i < p->arguments.count; i++)
+    if (p->arguments.items[i].lag >= 0 && p->arguments.items[i].role == TILE_D_NEXT_STATE)
+      lags |= bit_of(i);
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    any = any || place->lag >= 0;
+    if (place->lag >= 0 && place->slot >= p->chunk) return false;
+    if (x->states[p->results.items[i].value] & lags) return false;
+  }
+  return !any || p->form == TILE_CHUNK;
+}
+
+static tile_program *without_earlier_steps(arena *a, const tile_program *program, tile_role states) {
+  tile_program p = *program;
+  p.results.items = ARENA_ARRAY(a, tile_result, program->results.count);
+  p.results.count = 0;
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *r = &program->results.items[i];
+    if (r->place.lag < 0) p.results.items[p.results.count++] = *r;
+  }
+  return tile_restrict(a, &p, 1u << states);
 }
 
 static bool enters_alone(const transfer *x, const pair *state) {
@@ -262,13 +291,10 @@ static void add_factor(transfer *x, const pair *state, tile_role read, const til
   }
 }
 
-// Nothing but tokens, parameters and what goes on from run to run.
-static const char *what_else_it_reads(const tile_program *p, tile_role read) {
+// Tokens, parameters, backward the states before, which forward has saved, and what goes on from run to run: alone.
+static const char *who_else_has_it(const tile_program *p, tile_role read) {
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
-    bool state = place->role == TILE_STATE || place->role == TILE_STASH;
-    if (state && place->role != read)
-      return arena_printf(p->arena, "what is read depends on %s itself", name_of(place));
     if (place->role == read && place->partial)
       return arena_printf(p->arena, "several instances have %s", name_of(place));
   }
@@ -308,15 +334,17 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
   tile_program *p = tile_restrict(a, program, 1u << states);
   transfer x = {.arena = a, .program = p};
-  *why = what_else_it_reads(p, read);
+  find_states(&x, read);
+  *why = "earlier steps are states, too";
+  if (states == TILE_NEXT_STATE ? !knows_earlier_steps(&x) : !makes_earlier_steps(&x)) return NULL;
+  if (states == TILE_D_STATE) x.program = p = without_earlier_steps(a, p, states);
+  *why = who_else_has_it(p, read);
   if (*why) return NULL;
   int results = p->results.count;
   x.values = p->values.count;
   x.shares = ARENA_ARRAY(a, share, x.values);
   bool *mixed = ARENA_ARRAY(a, bool, tensors_of(p));
   find_states(&x, read);
-  *why = "earlier steps are states, too";
-  if (!knows_earlier_steps(&x, states)) return NULL;
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->component || place->lag >= 0) continue;

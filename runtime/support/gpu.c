@@ -115,7 +115,7 @@ static int64_t time_of_parts(const gpu_pass *whole, const gpu_pass *maker, int64
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
   if (parts == 1) return 100 * steps;
   int64_t turns = (maker->items * parts + room - 1) / room;
-  return 100 * steps + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps;
+  return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps;
 }
 
 /* 1: parts do not pay. */
@@ -444,6 +444,7 @@ static rec_status run_parts(const call *c, const gpu_device *device, kernel_run 
   if (run.cut.maker) {
     kernel_run maker = {
         .kernel = run.cut.maker, .saved_only = true, .cut = run.cut, .ends = workspace};
+    if (run.cut.maker->base.reads_saved) maker.saved = run.saved;
     run.ends = workspace;
     workspace += ends_bytes(c, &run.cut);
     status = run_kernel(c, device, &maker, workspace);

@@ -122,15 +122,13 @@ static void test_none(void **state) {
   (void)state;
   expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"),
               TILE_NEXT_STATE, "entries of S depend on others");
-  expect_none(CHANNELS("  h = 0.5 * h[t-1] + x\n  y = tanh(h)\n"), TILE_D_STATE,
-              "what is read depends on h itself");
   expect_none(CHANNELS("  h = tanh(h[t-1]) + x\n  y = h\n"), TILE_NEXT_STATE,
               "entries of h depend on others");
   expect_none(CHANNELS("  h = 0.5 * h[t-1] + x[t-1]\n  y = h\n"), TILE_NEXT_STATE,
               "earlier steps are states, too");
 }
 
-// Earlier steps: tokens make them, in chunks that hold enough of them, forward.
+// Earlier steps: tokens make them, in chunks that hold enough of them; a chunk makes their cotangents.
 static void test_earlier_steps(void **state) {
   (void)state;
   const char *text = CHANNELS("  h = 0.5 * h[t-1] + x[t-1] * x\n  y = h\n");
@@ -139,13 +137,38 @@ static void test_earlier_steps(void **state) {
   assert_string_equal(factors_of(&x), "h[]");
   fixture_close(&x.f);
   x = transfer_of(text, 16, TILE_D_STATE);
+  assert_non_null(x.program);
+  assert_string_equal(factors_of(&x), "h[]");
+  for (int i = 0; i < x.program->results.count; i++)
+    assert_true(x.program->results.items[i].place.lag < 0);
+  fixture_close(&x.f);
+  x = transfer_of(text, 0, TILE_D_STATE);
   assert_null(x.program);
+  assert_string_equal(x.why, "earlier steps are states, too");
   fixture_close(&x.f);
   x = transfer_of(CHANNELS("  h = 0.5 * h[t-1] + x\n  let r = 2 * h\n  y = r + r[t-1]\n"), 16,
                   TILE_NEXT_STATE);
   assert_null(x.program);
   assert_string_equal(x.why, "earlier steps are states, too");
   fixture_close(&x.f);
+}
+
+static bool reads_state(const tile_program *p) {
+  for (int i = 0; i < p->arguments.count; i++)
+    if (p->arguments.items[i].role == TILE_STATE) return true;
+  return false;
+}
+
+// Backward, states before are known: cotangents may be made of them, but not the matrix of all columns.
+static void test_states_before(void **state) {
+  (void)state;
+  const char *text = CHANNELS("  h = 0.5 * h[t-1] + x\n  y = tanh(h)\n");
+  expect_factors(text, "h[]");
+  found x = transfer_of(text, 0, TILE_D_STATE);
+  assert_true(reads_state(x.program));
+  fixture_close(&x.f);
+  expect_none(MATRIX("  let e = v + sum[K](k * tanh(S[t-1]))\n  S = S[t-1] + k * e\n"), TILE_D_STATE,
+              "entries of S depend on others");
 }
 
 // The factor of a step is the gate times the factor so far.
@@ -176,6 +199,7 @@ int main(void) {
       cmocka_unit_test(test_columns),
       cmocka_unit_test(test_none),
       cmocka_unit_test(test_earlier_steps),
+      cmocka_unit_test(test_states_before),
       cmocka_unit_test(test_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
