@@ -15,6 +15,14 @@ typedef struct share {
   bool mixed;  // it is not linear in them, or has other entries of them
 } share;
 
+// Why there is no factor of a state, the worst last.
+typedef enum obstacle {
+  NO_OBSTACLE,
+  OTHER_STATES,   // it is made of them, too
+  OTHER_ENTRIES,  // of its own
+  NOT_LINEAR
+} obstacle;
+
 typedef struct transfer {
   arena *arena;
   tile_program *program;
@@ -23,7 +31,8 @@ typedef struct transfer {
   int values;        // of the program, without those of factors
   uint64_t *states;  // by value: the arguments that enter it, the last bit for all from 63 on
   uint64_t lags;     // those that are earlier steps
-  const char *why;
+  obstacle own, worst;  // of the state at hand, of all
+  const char *why;      // for the worst
 } transfer;
 
 static const char *name_of(const tile_place *place) {
@@ -113,16 +122,40 @@ static share made_share(transfer *x, const tile_value *v, const share *const *ar
   }
 }
 
+// The operation is one on each entry by itself, or not linear.
+static bool keeps_points(tile_op op) {
+  return tile_elementwise(op) || op == TILE_MAX_OVER || op == TILE_MIN_OVER;
+}
+
+static bool is_bent(tile_op op) {
+  switch (op) {
+    case TILE_NEG:
+    case TILE_ADD:
+    case TILE_SUB:
+    case TILE_MUL:
+    case TILE_DIV:
+    case TILE_SELECT:
+    case TILE_STOP: return false;
+    default: return keeps_points(op);
+  }
+}
+
 static share share_of(transfer *x, tile_id id) {
   tile_value v = x->program->values.items[id];  // a copy: values are appended
   const share *args[3] = {0};
-  bool any = false;
+  bool any = false, mixed = false;
   for (int k = 0; k < tile_arity(v.op); k++) {
     args[k] = &x->shares[v.args[k]];
     any = any || has_share(args[k]);
-    if (args[k]->mixed) return mixture;
+    mixed = mixed || args[k]->mixed;
   }
-  return any ? made_share(x, &v, args) : nothing;
+  if (mixed) {
+    if (is_bent(v.op)) x->own = NOT_LINEAR;
+    return mixture;
+  }
+  share made = any ? made_share(x, &v, args) : nothing;
+  if (made.mixed && keeps_points(v.op)) x->own = NOT_LINEAR;
+  return made;
 }
 
 static uint64_t bit_of(int argument) { return (uint64_t)1 << (argument < 63 ? argument : 63); }
@@ -232,6 +265,18 @@ static bool has_other_axes(const transfer *x, tile_id id) {
   return id != NO_TILE && (x->program->values.items[id].axes & ~x->axes);
 }
 
+// Of several states, the worst is told; columns may help against the others.
+static void say_why(transfer *x, obstacle why, const tile_place *place) {
+  static const char *const texts[] = {
+      [OTHER_STATES] = "%s is made of other states",
+      [OTHER_ENTRIES] = "entries of %s are made of others, and not alike in columns",
+      [NOT_LINEAR] = "%s is not linear in itself",
+  };
+  if (why <= x->worst) return;
+  x->worst = why;
+  x->why = arena_printf(x->arena, texts[why], name_of(place));
+}
+
 // The factor (re, im) of a state; false: there is none.
 static bool find_factor(transfer *x, const pair *state, tile_id factor[2]) {
   tile_program *p = x->program;
@@ -240,8 +285,9 @@ static bool find_factor(transfer *x, const pair *state, tile_id factor[2]) {
   const share *re = &x->shares[p->results.items[state->result[0]].value];
   const share *im = complex ? &x->shares[p->results.items[state->result[1]].value] : &nothing;
   bool others = has_other_axes(x, re->of[0]) || has_other_axes(x, im->of[0]);
-  if (re->mixed || im->mixed || others || !enters_alone(x, state)) {
-    x->why = arena_printf(x->arena, "entries of %s depend on others", name_of(place));
+  bool mixed = re->mixed || im->mixed;
+  if (mixed || others || !enters_alone(x, state)) {
+    say_why(x, mixed ? x->own : others ? OTHER_ENTRIES : OTHER_STATES, place);
     return false;
   }
   factor[0] = re->of[0];
@@ -249,7 +295,7 @@ static bool find_factor(transfer *x, const pair *state, tile_id factor[2]) {
   if (!complex) return true;
   tile_id minus = combined(p, TILE_SUB, NO_TILE, re->of[1]);
   if (im->of[1] == factor[0] && minus == factor[1]) return true;
-  x->why = arena_printf(x->arena, "the parts of %s mix as no complex number does", name_of(place));
+  say_why(x, OTHER_ENTRIES, place);
   return false;
 }
 
@@ -324,6 +370,7 @@ static bool has_columns(transfer *x, tile_role read, const bool *mixed, axis_set
 // *mixed: there is none, for entries depend on others.
 static void make_factor(transfer *x, const pair *state, tile_role read, bool *mixed) {
   tile_id factor[2] = {NO_TILE, NO_TILE};
+  x->own = OTHER_ENTRIES;
   find_shares(x, state, x->values);
   *mixed = !find_factor(x, state, factor);
   if (!*mixed) add_factor(x, state, read, factor);

@@ -5,8 +5,9 @@
  *   backward:       STATES without `saved`, BACKWARD, the sum
  *
  * Where states decay entry by entry, or a matrix maps their columns, and there are fewer work items than multiprocessors, time is cut
- * into as many parts as end first: another kernel, PART before FORWARD, PART_BACK before BACKWARD, makes what each part is begun with. Not without `saved`, and not where FORWARD has
- * a sum: that would be one launch more.
+ * into as many parts as end first: another kernel, PART before FORWARD, PART_BACK before BACKWARD, makes what each part is begun
+ * with. Not where FORWARD has a sum, which would be a third launch, and not without `saved`: parts of states, states, parts of
+ * cotangents, gradients and their sums would be five launches where three are promised.
  *
  * Everything depends on sizes alone; nothing waits for the device.
  */

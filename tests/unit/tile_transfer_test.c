@@ -111,19 +111,19 @@ static void test_columns(void **state) {
   expect_columns(MATRIX("  let e = sum[K](a * S[t-1])\n  S = sigmoid(g) * S[t-1] + k * e + a * tanh(v)\n"),
                  "V");
   expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = S[t-1] + k * e + a\n"), TILE_NEXT_STATE,
-              "entries of S depend on others");
+              "entries of S are made of others, and not alike in columns");
   expect_none(MATRIX("  let e = sigmoid(v) - sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"),
-              TILE_NEXT_STATE, "entries of S depend on others");
+              TILE_NEXT_STATE, "entries of S are made of others, and not alike in columns");
   expect_none(MATRIX("  let e = v * sum[K](k * S[t-1])\n  S = S[t-1] + k * e\n"), TILE_NEXT_STATE,
-              "entries of S depend on others");
+              "entries of S are made of others, and not alike in columns");
 }
 
 static void test_none(void **state) {
   (void)state;
   expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"),
-              TILE_NEXT_STATE, "entries of S depend on others");
+              TILE_NEXT_STATE, "entries of S are made of others, and not alike in columns");
   expect_none(CHANNELS("  h = tanh(h[t-1]) + x\n  y = h\n"), TILE_NEXT_STATE,
-              "entries of h depend on others");
+              "h is not linear in itself");
   expect_none(CHANNELS("  h = 0.5 * h[t-1] + x[t-1]\n  y = h\n"), TILE_NEXT_STATE,
               "earlier steps are states, too");
 }
@@ -168,7 +168,7 @@ static void test_states_before(void **state) {
   assert_true(reads_state(x.program));
   fixture_close(&x.f);
   expect_none(MATRIX("  let e = v + sum[K](k * tanh(S[t-1]))\n  S = S[t-1] + k * e\n"), TILE_D_STATE,
-              "entries of S depend on others");
+              "entries of S are made of others, and not alike in columns");
 }
 
 // The factor of a step is the gate times the factor so far.
