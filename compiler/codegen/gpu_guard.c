@@ -83,10 +83,10 @@ static void add_up(host *h, ir sums, ir x) {
   branch_end(e, &branch);
   gpu_call(e, GPU_BARRIER, NULL, 0);
   branch = branch_begin(e, int_compare(e, LLVMIntEQ, thread, integer(e, 0)));
-  x = load_real(e, sums, 0);
-  for (int i = 1; i < h->team.threads / GPU_WARP_LANES; i++)
-    x = real_add(e, x, load_real(e, element(e, e->real, sums, integer(e, i)), 0));
-  store_real(e, x, sums);
+  emit_loop loop = loop_begin(e, integer(e, 1), integer(e, h->team.threads / GPU_WARP_LANES), 1, "warp");
+  ir more = load_real(e, element(e, e->real, sums, loop.index), 0);
+  store_real(e, real_add(e, load_real(e, sums, 0), more), sums);
+  loop_end_kept(e, &loop);
   branch_end(e, &branch);
   gpu_call(e, GPU_BARRIER, NULL, 0);
 }

@@ -350,6 +350,8 @@ static void join_state(host *h, part *p, const tile_place *state) {
   const kept_sums *kept = host_kept_of(p, j.state[0]);
   if (kept) {
     join_kept(&p->l, &j, kept);
+  } else if (j.count == 2) {
+    lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
   } else {
     lower_copies(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
   }

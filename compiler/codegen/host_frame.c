@@ -477,6 +477,22 @@ static ir begins_with(host *h, const tile_place *place) {
   return LLVMBuildOr(e->b, whole, int_compare(e, LLVMIntEQ, h->part, integer(e, 0)), "");
 }
 
+/* Blocks of threads copy by a function, which asks whether there is something: one call. */
+static void load_or_clear(host *h, part *p, int c, view *memory, ir there) {
+  emitter *e = h->e;
+  const tile_place *place = &p->carried.items[c].place;
+  if (h->team.shares && !host_kept_of(p, &p->l.carried[c])) {
+    memory->present = there;
+    host_copy_state(h, p, place, memory, &p->l.carried[c]);
+    return;
+  }
+  emit_branch branch = branch_begin(e, there);
+  host_copy_state(h, p, place, memory, &p->l.carried[c]);
+  branch_else(e, &branch);
+  host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+  branch_end(e, &branch);
+}
+
 void host_load_states(host *h, part *p) {
   emitter *e = h->e;
   if (gpu_makes_parts(h->k)) gpu_begin_factors(h, p);
@@ -493,11 +509,7 @@ void host_load_states(host *h, part *p) {
     ir there =
         LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), is_first(h, place->partial), "");
     if (gpu_makes_parts(h->k)) there = LLVMBuildAnd(e->b, there, begins_with(h, place), "");
-    emit_branch branch = branch_begin(e, there);
-    host_copy_state(h, p, place, &memory, &p->l.carried[c]);
-    branch_else(e, &branch);
-    host_copy_state(h, p, place, NULL, &p->l.carried[c]);
-    branch_end(e, &branch);
+    load_or_clear(h, p, c, &memory, there);
     if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
   if (h->described->joins) gpu_join_parts(h, p);

@@ -276,6 +276,7 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
   ir rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
   if (e->gpu) rows = LLVMBuildTrunc(e->b, rows, e->i32, "");
   l->rows = rows;
+  ir stored = h->quiet ? int_choose(e, h->quiet, LLVMConstNull(LLVMTypeOf(rows)), rows) : rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     bool saved = (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
@@ -301,9 +302,7 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
       axis_set axes = tile_place_axes(p->program, place);
       target->tensor.aligned = gpu_aligned(h, p, &target->tensor, axes);
     }
-    ir wanted = target->active;
-    if (h->quiet) wanted = LLVMBuildAnd(e->b, wanted, LLVMBuildNot(e->b, h->quiet, ""), "");
-    target->limit = int_choose(e, wanted, rows, integer(e, 0));
+    target->limit = int_choose(e, target->active, stored, integer(e, 0));
     if (h->team.shares) target->at.aligned = gpu_aligned(h, p, &target->at, tile_place_axes(p->program, place));
   }
 }
