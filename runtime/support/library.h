@@ -114,7 +114,7 @@ typedef struct rec_table_gpu_kernel {
   int32_t maker_percent;       /* what making it costs, of those steps */
   int32_t map_count, maps_at;  /* rec_table_map[map_count] */
   int32_t parameter_maps_at;   /* where maps[] begins in the parameter */
-  int32_t behind;              /* so many steps of its own that a part begins with */
+  int32_t behind, unused;      /* so many steps behind its own that a part begins with */
 } rec_table_gpu_kernel;
 
 /* The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups
