@@ -118,7 +118,7 @@ static inline int64_t deltanet_forward_scratch_bytes(const deltanet_forward_para
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_forward_ends_numbers(const deltanet_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_step ---- */
@@ -177,7 +177,7 @@ static inline int64_t deltanet_states_scratch_bytes(const deltanet_states_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_states_ends_numbers(const deltanet_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_backward ---- */
@@ -214,7 +214,7 @@ static inline int64_t deltanet_backward_scratch_bytes(const deltanet_backward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_backward_ends_numbers(const deltanet_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_part ---- */
@@ -245,7 +245,7 @@ static inline int64_t deltanet_part_scratch_bytes(const deltanet_part_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_part_ends_numbers(const deltanet_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_part_backward ---- */
@@ -275,7 +275,7 @@ static inline int64_t deltanet_part_backward_scratch_bytes(const deltanet_part_b
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_part_backward_ends_numbers(const deltanet_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_forward_groups ---- */
@@ -313,7 +313,7 @@ static inline int64_t deltanet_forward_groups_scratch_bytes(const deltanet_forwa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_forward_groups_ends_numbers(const deltanet_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_states_groups ---- */
@@ -348,7 +348,7 @@ static inline int64_t deltanet_states_groups_scratch_bytes(const deltanet_states
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_states_groups_ends_numbers(const deltanet_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_backward_groups ---- */
@@ -391,7 +391,7 @@ static inline int64_t deltanet_backward_groups_scratch_bytes(const deltanet_back
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_backward_groups_ends_numbers(const deltanet_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_part_groups ---- */
@@ -426,7 +426,7 @@ static inline int64_t deltanet_part_groups_scratch_bytes(const deltanet_part_gro
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_part_groups_ends_numbers(const deltanet_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltanet_part_backward_groups ---- */
@@ -461,7 +461,7 @@ static inline int64_t deltanet_part_backward_groups_scratch_bytes(const deltanet
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltanet_part_backward_groups_ends_numbers(const deltanet_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 #endif

@@ -122,7 +122,7 @@ static inline int64_t deltaproduct_forward_scratch_bytes(const deltaproduct_forw
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_forward_ends_numbers(const deltaproduct_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltaproduct_step ---- */
@@ -189,7 +189,7 @@ static inline int64_t deltaproduct_states_scratch_bytes(const deltaproduct_state
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_states_ends_numbers(const deltaproduct_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltaproduct_backward ---- */
@@ -233,7 +233,7 @@ static inline int64_t deltaproduct_backward_scratch_bytes(const deltaproduct_bac
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_backward_ends_numbers(const deltaproduct_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t deltaproduct_backward_copies_d_A_log(const deltaproduct_backward_parameter *parameter) {
@@ -278,7 +278,7 @@ static inline int64_t deltaproduct_part_scratch_bytes(const deltaproduct_part_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_part_ends_numbers(const deltaproduct_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltaproduct_part_backward ---- */
@@ -312,7 +312,7 @@ static inline int64_t deltaproduct_part_backward_scratch_bytes(const deltaproduc
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_part_backward_ends_numbers(const deltaproduct_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltaproduct_forward_groups ---- */
@@ -349,7 +349,7 @@ static inline int64_t deltaproduct_forward_groups_scratch_bytes(const deltaprodu
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_forward_groups_ends_numbers(const deltaproduct_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltaproduct_states_groups ---- */
@@ -384,7 +384,7 @@ static inline int64_t deltaproduct_states_groups_scratch_bytes(const deltaproduc
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_states_groups_ends_numbers(const deltaproduct_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltaproduct_backward_groups ---- */
@@ -428,7 +428,7 @@ static inline int64_t deltaproduct_backward_groups_scratch_bytes(const deltaprod
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_backward_groups_ends_numbers(const deltaproduct_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t deltaproduct_backward_groups_copies_d_A_log(const deltaproduct_backward_groups_parameter *parameter) {
@@ -473,7 +473,7 @@ static inline int64_t deltaproduct_part_groups_scratch_bytes(const deltaproduct_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_part_groups_ends_numbers(const deltaproduct_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- deltaproduct_part_backward_groups ---- */
@@ -507,7 +507,7 @@ static inline int64_t deltaproduct_part_backward_groups_scratch_bytes(const delt
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t deltaproduct_part_backward_groups_ends_numbers(const deltaproduct_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 #endif

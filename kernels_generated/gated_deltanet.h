@@ -121,7 +121,7 @@ static inline int64_t gated_deltanet_forward_scratch_bytes(const gated_deltanet_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_forward_ends_numbers(const gated_deltanet_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gated_deltanet_step ---- */
@@ -186,7 +186,7 @@ static inline int64_t gated_deltanet_states_scratch_bytes(const gated_deltanet_s
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_states_ends_numbers(const gated_deltanet_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gated_deltanet_backward ---- */
@@ -229,7 +229,7 @@ static inline int64_t gated_deltanet_backward_scratch_bytes(const gated_deltanet
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_backward_ends_numbers(const gated_deltanet_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t gated_deltanet_backward_copies_d_A_log(const gated_deltanet_backward_parameter *parameter) {
@@ -273,7 +273,7 @@ static inline int64_t gated_deltanet_part_scratch_bytes(const gated_deltanet_par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_ends_numbers(const gated_deltanet_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gated_deltanet_part_backward ---- */
@@ -306,7 +306,7 @@ static inline int64_t gated_deltanet_part_backward_scratch_bytes(const gated_del
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_backward_ends_numbers(const gated_deltanet_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gated_deltanet_forward_groups ---- */
@@ -347,7 +347,7 @@ static inline int64_t gated_deltanet_forward_groups_scratch_bytes(const gated_de
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_forward_groups_ends_numbers(const gated_deltanet_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gated_deltanet_states_groups ---- */
@@ -385,7 +385,7 @@ static inline int64_t gated_deltanet_states_groups_scratch_bytes(const gated_del
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_states_groups_ends_numbers(const gated_deltanet_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gated_deltanet_backward_groups ---- */
@@ -434,7 +434,7 @@ static inline int64_t gated_deltanet_backward_groups_scratch_bytes(const gated_d
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_backward_groups_ends_numbers(const gated_deltanet_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t gated_deltanet_backward_groups_copies_d_A_log(const gated_deltanet_backward_groups_parameter *parameter) {
@@ -482,7 +482,7 @@ static inline int64_t gated_deltanet_part_groups_scratch_bytes(const gated_delta
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_groups_ends_numbers(const gated_deltanet_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gated_deltanet_part_backward_groups ---- */
@@ -520,7 +520,7 @@ static inline int64_t gated_deltanet_part_backward_groups_scratch_bytes(const ga
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_backward_groups_ends_numbers(const gated_deltanet_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 #endif

@@ -119,7 +119,7 @@ static inline int64_t gateloop_forward_scratch_bytes(const gateloop_forward_para
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_forward_ends_numbers(const gateloop_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_step ---- */
@@ -180,7 +180,7 @@ static inline int64_t gateloop_states_scratch_bytes(const gateloop_states_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_states_ends_numbers(const gateloop_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_backward ---- */
@@ -219,7 +219,7 @@ static inline int64_t gateloop_backward_scratch_bytes(const gateloop_backward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_backward_ends_numbers(const gateloop_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_part ---- */
@@ -251,7 +251,7 @@ static inline int64_t gateloop_part_scratch_bytes(const gateloop_part_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_part_ends_numbers(const gateloop_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_part_backward ---- */
@@ -281,7 +281,7 @@ static inline int64_t gateloop_part_backward_scratch_bytes(const gateloop_part_b
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_part_backward_ends_numbers(const gateloop_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_forward_groups ---- */
@@ -315,7 +315,7 @@ static inline int64_t gateloop_forward_groups_scratch_bytes(const gateloop_forwa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_forward_groups_ends_numbers(const gateloop_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_states_groups ---- */
@@ -347,7 +347,7 @@ static inline int64_t gateloop_states_groups_scratch_bytes(const gateloop_states
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_states_groups_ends_numbers(const gateloop_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_backward_groups ---- */
@@ -386,7 +386,7 @@ static inline int64_t gateloop_backward_groups_scratch_bytes(const gateloop_back
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_backward_groups_ends_numbers(const gateloop_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_part_groups ---- */
@@ -418,7 +418,7 @@ static inline int64_t gateloop_part_groups_scratch_bytes(const gateloop_part_gro
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_part_groups_ends_numbers(const gateloop_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- gateloop_part_backward_groups ---- */
@@ -448,7 +448,7 @@ static inline int64_t gateloop_part_backward_groups_scratch_bytes(const gateloop
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gateloop_part_backward_groups_ends_numbers(const gateloop_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K;
+  return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 #endif

@@ -118,7 +118,7 @@ static inline int64_t gla_forward_scratch_bytes(const gla_forward_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_forward_ends_numbers(const gla_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_step ---- */
@@ -177,7 +177,7 @@ static inline int64_t gla_states_scratch_bytes(const gla_states_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_states_ends_numbers(const gla_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_backward ---- */
@@ -214,7 +214,7 @@ static inline int64_t gla_backward_scratch_bytes(const gla_backward_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_backward_ends_numbers(const gla_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_part ---- */
@@ -245,7 +245,7 @@ static inline int64_t gla_part_scratch_bytes(const gla_part_parameter *parameter
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_part_ends_numbers(const gla_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_part_backward ---- */
@@ -274,7 +274,7 @@ static inline int64_t gla_part_backward_scratch_bytes(const gla_part_backward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_part_backward_ends_numbers(const gla_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_forward_groups ---- */
@@ -313,7 +313,7 @@ static inline int64_t gla_forward_groups_scratch_bytes(const gla_forward_groups_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_forward_groups_ends_numbers(const gla_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_states_groups ---- */
@@ -349,7 +349,7 @@ static inline int64_t gla_states_groups_scratch_bytes(const gla_states_groups_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_states_groups_ends_numbers(const gla_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_backward_groups ---- */
@@ -393,7 +393,7 @@ static inline int64_t gla_backward_groups_scratch_bytes(const gla_backward_group
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_backward_groups_ends_numbers(const gla_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_part_groups ---- */
@@ -429,7 +429,7 @@ static inline int64_t gla_part_groups_scratch_bytes(const gla_part_groups_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_part_groups_ends_numbers(const gla_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- gla_part_backward_groups ---- */
@@ -463,7 +463,7 @@ static inline int64_t gla_part_backward_groups_scratch_bytes(const gla_part_back
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t gla_part_backward_groups_ends_numbers(const gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 #endif

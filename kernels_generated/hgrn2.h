@@ -118,7 +118,7 @@ static inline int64_t hgrn2_forward_scratch_bytes(const hgrn2_forward_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_forward_ends_numbers(const hgrn2_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- hgrn2_step ---- */
@@ -177,7 +177,7 @@ static inline int64_t hgrn2_states_scratch_bytes(const hgrn2_states_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_states_ends_numbers(const hgrn2_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- hgrn2_backward ---- */
@@ -214,7 +214,7 @@ static inline int64_t hgrn2_backward_scratch_bytes(const hgrn2_backward_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_backward_ends_numbers(const hgrn2_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 /* Copies of d_bound for rec_gpu_sum to add up. */
 static inline int64_t hgrn2_backward_copies_d_bound(const hgrn2_backward_parameter *parameter) {
@@ -250,7 +250,7 @@ static inline int64_t hgrn2_part_scratch_bytes(const hgrn2_part_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_part_ends_numbers(const hgrn2_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- hgrn2_part_backward ---- */
@@ -280,7 +280,7 @@ static inline int64_t hgrn2_part_backward_scratch_bytes(const hgrn2_part_backwar
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_part_backward_ends_numbers(const hgrn2_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- hgrn2_forward_groups ---- */
@@ -313,7 +313,7 @@ static inline int64_t hgrn2_forward_groups_scratch_bytes(const hgrn2_forward_gro
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_forward_groups_ends_numbers(const hgrn2_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- hgrn2_states_groups ---- */
@@ -344,7 +344,7 @@ static inline int64_t hgrn2_states_groups_scratch_bytes(const hgrn2_states_group
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_states_groups_ends_numbers(const hgrn2_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- hgrn2_backward_groups ---- */
@@ -381,7 +381,7 @@ static inline int64_t hgrn2_backward_groups_scratch_bytes(const hgrn2_backward_g
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_backward_groups_ends_numbers(const hgrn2_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 /* Copies of d_bound for rec_gpu_sum to add up. */
 static inline int64_t hgrn2_backward_groups_copies_d_bound(const hgrn2_backward_groups_parameter *parameter) {
@@ -417,7 +417,7 @@ static inline int64_t hgrn2_part_groups_scratch_bytes(const hgrn2_part_groups_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_part_groups_ends_numbers(const hgrn2_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- hgrn2_part_backward_groups ---- */
@@ -447,7 +447,7 @@ static inline int64_t hgrn2_part_backward_groups_scratch_bytes(const hgrn2_part_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t hgrn2_part_backward_groups_ends_numbers(const hgrn2_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 #endif

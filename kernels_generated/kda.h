@@ -121,7 +121,7 @@ static inline int64_t kda_forward_scratch_bytes(const kda_forward_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_forward_ends_numbers(const kda_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- kda_step ---- */
@@ -186,7 +186,7 @@ static inline int64_t kda_states_scratch_bytes(const kda_states_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_states_ends_numbers(const kda_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- kda_backward ---- */
@@ -229,7 +229,7 @@ static inline int64_t kda_backward_scratch_bytes(const kda_backward_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_backward_ends_numbers(const kda_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t kda_backward_copies_d_A_log(const kda_backward_parameter *parameter) {
@@ -273,7 +273,7 @@ static inline int64_t kda_part_scratch_bytes(const kda_part_parameter *parameter
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_part_ends_numbers(const kda_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- kda_part_backward ---- */
@@ -306,7 +306,7 @@ static inline int64_t kda_part_backward_scratch_bytes(const kda_part_backward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_part_backward_ends_numbers(const kda_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- kda_forward_groups ---- */
@@ -342,7 +342,7 @@ static inline int64_t kda_forward_groups_scratch_bytes(const kda_forward_groups_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_forward_groups_ends_numbers(const kda_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- kda_states_groups ---- */
@@ -376,7 +376,7 @@ static inline int64_t kda_states_groups_scratch_bytes(const kda_states_groups_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_states_groups_ends_numbers(const kda_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- kda_backward_groups ---- */
@@ -419,7 +419,7 @@ static inline int64_t kda_backward_groups_scratch_bytes(const kda_backward_group
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_backward_groups_ends_numbers(const kda_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 /* Copies of d_A_log for rec_gpu_sum to add up. */
 static inline int64_t kda_backward_groups_copies_d_A_log(const kda_backward_groups_parameter *parameter) {
@@ -463,7 +463,7 @@ static inline int64_t kda_part_groups_scratch_bytes(const kda_part_groups_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_part_groups_ends_numbers(const kda_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- kda_part_backward_groups ---- */
@@ -496,7 +496,7 @@ static inline int64_t kda_part_backward_groups_scratch_bytes(const kda_part_back
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t kda_part_backward_groups_ends_numbers(const kda_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 #endif

@@ -119,7 +119,7 @@ static inline int64_t lightning_forward_scratch_bytes(const lightning_forward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_forward_ends_numbers(const lightning_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 
 /* ---- lightning_step ---- */
@@ -180,7 +180,7 @@ static inline int64_t lightning_states_scratch_bytes(const lightning_states_para
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_states_ends_numbers(const lightning_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 
 /* ---- lightning_backward ---- */
@@ -217,7 +217,7 @@ static inline int64_t lightning_backward_scratch_bytes(const lightning_backward_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_backward_ends_numbers(const lightning_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 /* Copies of d_q for rec_gpu_sum to add up. */
 static inline int64_t lightning_backward_copies_d_q(const lightning_backward_parameter *parameter) {
@@ -264,7 +264,7 @@ static inline int64_t lightning_part_scratch_bytes(const lightning_part_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_part_ends_numbers(const lightning_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 
 /* ---- lightning_part_backward ---- */
@@ -294,7 +294,7 @@ static inline int64_t lightning_part_backward_scratch_bytes(const lightning_part
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_part_backward_ends_numbers(const lightning_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 
 /* ---- lightning_forward_groups ---- */
@@ -333,7 +333,7 @@ static inline int64_t lightning_forward_groups_scratch_bytes(const lightning_for
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_forward_groups_ends_numbers(const lightning_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 
 /* ---- lightning_states_groups ---- */
@@ -369,7 +369,7 @@ static inline int64_t lightning_states_groups_scratch_bytes(const lightning_stat
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_states_groups_ends_numbers(const lightning_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 
 /* ---- lightning_backward_groups ---- */
@@ -412,7 +412,7 @@ static inline int64_t lightning_backward_groups_scratch_bytes(const lightning_ba
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_backward_groups_ends_numbers(const lightning_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 /* Copies of d_q for rec_gpu_sum to add up. */
 static inline int64_t lightning_backward_groups_copies_d_q(const lightning_backward_groups_parameter *parameter) {
@@ -463,7 +463,7 @@ static inline int64_t lightning_part_groups_scratch_bytes(const lightning_part_g
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_part_groups_ends_numbers(const lightning_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 
 /* ---- lightning_part_backward_groups ---- */
@@ -497,7 +497,7 @@ static inline int64_t lightning_part_backward_groups_scratch_bytes(const lightni
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lightning_part_backward_groups_ends_numbers(const lightning_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
 }
 
 #endif

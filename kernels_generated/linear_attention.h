@@ -117,7 +117,7 @@ static inline int64_t linear_attention_forward_scratch_bytes(const linear_attent
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_forward_ends_numbers(const linear_attention_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_step ---- */
@@ -174,7 +174,7 @@ static inline int64_t linear_attention_states_scratch_bytes(const linear_attenti
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_states_ends_numbers(const linear_attention_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_backward ---- */
@@ -209,7 +209,7 @@ static inline int64_t linear_attention_backward_scratch_bytes(const linear_atten
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_backward_ends_numbers(const linear_attention_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_part ---- */
@@ -239,7 +239,7 @@ static inline int64_t linear_attention_part_scratch_bytes(const linear_attention
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_part_ends_numbers(const linear_attention_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_part_backward ---- */
@@ -267,7 +267,7 @@ static inline int64_t linear_attention_part_backward_scratch_bytes(const linear_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_part_backward_ends_numbers(const linear_attention_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_forward_groups ---- */
@@ -304,7 +304,7 @@ static inline int64_t linear_attention_forward_groups_scratch_bytes(const linear
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_forward_groups_ends_numbers(const linear_attention_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_states_groups ---- */
@@ -338,7 +338,7 @@ static inline int64_t linear_attention_states_groups_scratch_bytes(const linear_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_states_groups_ends_numbers(const linear_attention_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_backward_groups ---- */
@@ -379,7 +379,7 @@ static inline int64_t linear_attention_backward_groups_scratch_bytes(const linea
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_backward_groups_ends_numbers(const linear_attention_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_part_groups ---- */
@@ -413,7 +413,7 @@ static inline int64_t linear_attention_part_groups_scratch_bytes(const linear_at
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_part_groups_ends_numbers(const linear_attention_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- linear_attention_part_backward_groups ---- */
@@ -445,7 +445,7 @@ static inline int64_t linear_attention_part_backward_groups_scratch_bytes(const 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t linear_attention_part_backward_groups_ends_numbers(const linear_attention_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
 }
 
 /* ---- normalized_linear_attention_forward ---- */
@@ -479,7 +479,7 @@ static inline int64_t normalized_linear_attention_forward_scratch_bytes(const no
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_forward_ends_numbers(const normalized_linear_attention_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
 }
 
 /* ---- normalized_linear_attention_step ---- */
@@ -540,7 +540,7 @@ static inline int64_t normalized_linear_attention_states_scratch_bytes(const nor
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_states_ends_numbers(const normalized_linear_attention_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
 }
 
 /* ---- normalized_linear_attention_backward ---- */
@@ -574,6 +574,11 @@ static inline int64_t normalized_linear_attention_backward_scratch_bytes(const n
   (void)parameter;
   return 133184;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_backward_ends_numbers(const normalized_linear_attention_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
+}
 
 /* ---- normalized_linear_attention_part ---- */
 
@@ -604,7 +609,37 @@ static inline int64_t normalized_linear_attention_part_scratch_bytes(const norma
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_ends_numbers(const normalized_linear_attention_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
+}
+
+/* ---- normalized_linear_attention_part_backward ---- */
+
+#define NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_SYMBOL "rec_kernel_normalized_linear_attention_part_backward_gpu"
+enum { NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_SHARED_BYTES = 46208, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_CHUNK = 128 };
+typedef struct normalized_linear_attention_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} normalized_linear_attention_part_backward_parameter;
+_Static_assert(sizeof(normalized_linear_attention_part_backward_parameter) == 256, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t normalized_linear_attention_part_backward_items(const normalized_linear_attention_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t normalized_linear_attention_part_backward_scratch_bytes(const normalized_linear_attention_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 133184;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_part_backward_ends_numbers(const normalized_linear_attention_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
 }
 
 /* ---- normalized_linear_attention_forward_groups ---- */
@@ -643,7 +678,7 @@ static inline int64_t normalized_linear_attention_forward_groups_scratch_bytes(c
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_forward_groups_ends_numbers(const normalized_linear_attention_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
 }
 
 /* ---- normalized_linear_attention_states_groups ---- */
@@ -679,7 +714,7 @@ static inline int64_t normalized_linear_attention_states_groups_scratch_bytes(co
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_states_groups_ends_numbers(const normalized_linear_attention_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
 }
 
 /* ---- normalized_linear_attention_backward_groups ---- */
@@ -719,6 +754,11 @@ static inline int64_t normalized_linear_attention_backward_groups_scratch_bytes(
   (void)parameter;
   return 33344;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_backward_groups_ends_numbers(const normalized_linear_attention_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
+}
 
 /* ---- normalized_linear_attention_part_groups ---- */
 
@@ -753,7 +793,43 @@ static inline int64_t normalized_linear_attention_part_groups_scratch_bytes(cons
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_groups_ends_numbers(const normalized_linear_attention_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
+}
+
+/* ---- normalized_linear_attention_part_backward_groups ---- */
+
+#define NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_part_backward_groups_gpu"
+enum { NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SHARED_BYTES = 117760, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct normalized_linear_attention_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
+} normalized_linear_attention_part_backward_groups_parameter;
+_Static_assert(sizeof(normalized_linear_attention_part_backward_groups_parameter) == 896, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t normalized_linear_attention_part_backward_groups_items(const normalized_linear_attention_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t normalized_linear_attention_part_backward_groups_scratch_bytes(const normalized_linear_attention_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 33344;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t normalized_linear_attention_part_backward_groups_ends_numbers(const normalized_linear_attention_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
 }
 
 #endif

@@ -90,7 +90,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- longhorn_forward ---- */
 
 #define LONGHORN_FORWARD_SYMBOL "rec_kernel_longhorn_forward_gpu"
-enum { LONGHORN_FORWARD_THREADS = 128, LONGHORN_FORWARD_SHARED_BYTES = 0, LONGHORN_FORWARD_CHUNK = 8 };
+enum { LONGHORN_FORWARD_THREADS = 128, LONGHORN_FORWARD_SHARED_BYTES = 128, LONGHORN_FORWARD_CHUNK = 8 };
 typedef struct longhorn_forward_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -118,13 +118,13 @@ static inline int64_t longhorn_forward_scratch_bytes(const longhorn_forward_para
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t longhorn_forward_ends_numbers(const longhorn_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- longhorn_step ---- */
 
 #define LONGHORN_STEP_SYMBOL "rec_kernel_longhorn_forward_gpu"
-enum { LONGHORN_STEP_THREADS = 128, LONGHORN_STEP_SHARED_BYTES = 0 };
+enum { LONGHORN_STEP_THREADS = 128, LONGHORN_STEP_SHARED_BYTES = 128 };
 typedef struct longhorn_step_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -152,13 +152,13 @@ static inline int64_t longhorn_step_scratch_bytes(const longhorn_step_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t longhorn_step_ends_numbers(const longhorn_step_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- longhorn_states ---- */
 
 #define LONGHORN_STATES_SYMBOL "rec_kernel_longhorn_forward_gpu"
-enum { LONGHORN_STATES_THREADS = 128, LONGHORN_STATES_SHARED_BYTES = 0, LONGHORN_STATES_CHUNK = 8 };
+enum { LONGHORN_STATES_THREADS = 128, LONGHORN_STATES_SHARED_BYTES = 128, LONGHORN_STATES_CHUNK = 8 };
 typedef struct longhorn_states_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -186,7 +186,7 @@ static inline int64_t longhorn_states_scratch_bytes(const longhorn_states_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t longhorn_states_ends_numbers(const longhorn_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- longhorn_backward ---- */
@@ -226,7 +226,7 @@ static inline int64_t longhorn_backward_scratch_bytes(const longhorn_backward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t longhorn_backward_ends_numbers(const longhorn_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 /* Copies of d_k for rec_gpu_sum to add up. */
 static inline int64_t longhorn_backward_copies_d_k(const longhorn_backward_parameter *parameter) {
@@ -252,7 +252,7 @@ static inline int64_t longhorn_backward_copies_d_D(const longhorn_backward_param
 /* ---- longhorn_part ---- */
 
 #define LONGHORN_PART_SYMBOL "rec_kernel_longhorn_part_gpu"
-enum { LONGHORN_PART_THREADS = 128, LONGHORN_PART_SHARED_BYTES = 0, LONGHORN_PART_CHUNK = 8 };
+enum { LONGHORN_PART_THREADS = 128, LONGHORN_PART_SHARED_BYTES = 128, LONGHORN_PART_CHUNK = 8 };
 typedef struct longhorn_part_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -277,13 +277,13 @@ static inline int64_t longhorn_part_scratch_bytes(const longhorn_part_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t longhorn_part_ends_numbers(const longhorn_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- longhorn_part_backward ---- */
 
 #define LONGHORN_PART_BACKWARD_SYMBOL "rec_kernel_longhorn_part_backward_gpu"
-enum { LONGHORN_PART_BACKWARD_THREADS = 128, LONGHORN_PART_BACKWARD_SHARED_BYTES = 0 };
+enum { LONGHORN_PART_BACKWARD_THREADS = 128, LONGHORN_PART_BACKWARD_SHARED_BYTES = 128 };
 typedef struct longhorn_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -307,7 +307,7 @@ static inline int64_t longhorn_part_backward_scratch_bytes(const longhorn_part_b
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t longhorn_part_backward_ends_numbers(const longhorn_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 #endif

@@ -123,7 +123,7 @@ static inline int64_t lru_forward_scratch_bytes(const lru_forward_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lru_forward_ends_numbers(const lru_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->N;
+  return 0 + 4 * parameter->N + 4;
 }
 
 /* ---- lru_step ---- */
@@ -190,7 +190,7 @@ static inline int64_t lru_states_scratch_bytes(const lru_states_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lru_states_ends_numbers(const lru_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->N;
+  return 0 + 4 * parameter->N + 4;
 }
 
 /* ---- lru_backward ---- */
@@ -237,7 +237,7 @@ static inline int64_t lru_backward_scratch_bytes(const lru_backward_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lru_backward_ends_numbers(const lru_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->N;
+  return 0 + 4 * parameter->N + 4;
 }
 /* Copies of d_nu_log for rec_gpu_sum to add up. */
 static inline int64_t lru_backward_copies_d_nu_log(const lru_backward_parameter *parameter) {
@@ -311,7 +311,7 @@ static inline int64_t lru_part_scratch_bytes(const lru_part_parameter *parameter
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lru_part_ends_numbers(const lru_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->N;
+  return 0 + 4 * parameter->N + 4;
 }
 
 /* ---- lru_part_backward ---- */
@@ -342,7 +342,7 @@ static inline int64_t lru_part_backward_scratch_bytes(const lru_part_backward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lru_part_backward_ends_numbers(const lru_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->N;
+  return 0 + 4 * parameter->N + 4;
 }
 
 /* ---- lru_backward_large ---- */
@@ -389,7 +389,7 @@ static inline int64_t lru_backward_large_scratch_bytes(const lru_backward_large_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t lru_backward_large_ends_numbers(const lru_backward_large_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->N;
+  return 0 + 4 * parameter->N + 4;
 }
 /* Copies of d_nu_log for rec_gpu_sum to add up. */
 static inline int64_t lru_backward_large_copies_d_nu_log(const lru_backward_large_parameter *parameter) {

@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- selective_scan_forward ---- */
 
 #define SELECTIVE_SCAN_FORWARD_SYMBOL "rec_kernel_selective_scan_forward_gpu"
-enum { SELECTIVE_SCAN_FORWARD_THREADS = 128, SELECTIVE_SCAN_FORWARD_SHARED_BYTES = 0, SELECTIVE_SCAN_FORWARD_CHUNK = 8 };
+enum { SELECTIVE_SCAN_FORWARD_THREADS = 128, SELECTIVE_SCAN_FORWARD_SHARED_BYTES = 128, SELECTIVE_SCAN_FORWARD_CHUNK = 8 };
 typedef struct selective_scan_forward_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -120,13 +120,13 @@ static inline int64_t selective_scan_forward_scratch_bytes(const selective_scan_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t selective_scan_forward_ends_numbers(const selective_scan_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- selective_scan_step ---- */
 
 #define SELECTIVE_SCAN_STEP_SYMBOL "rec_kernel_selective_scan_forward_gpu"
-enum { SELECTIVE_SCAN_STEP_THREADS = 128, SELECTIVE_SCAN_STEP_SHARED_BYTES = 0 };
+enum { SELECTIVE_SCAN_STEP_THREADS = 128, SELECTIVE_SCAN_STEP_SHARED_BYTES = 128 };
 typedef struct selective_scan_step_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -155,13 +155,13 @@ static inline int64_t selective_scan_step_scratch_bytes(const selective_scan_ste
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t selective_scan_step_ends_numbers(const selective_scan_step_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- selective_scan_states ---- */
 
 #define SELECTIVE_SCAN_STATES_SYMBOL "rec_kernel_selective_scan_forward_gpu"
-enum { SELECTIVE_SCAN_STATES_THREADS = 128, SELECTIVE_SCAN_STATES_SHARED_BYTES = 0, SELECTIVE_SCAN_STATES_CHUNK = 8 };
+enum { SELECTIVE_SCAN_STATES_THREADS = 128, SELECTIVE_SCAN_STATES_SHARED_BYTES = 128, SELECTIVE_SCAN_STATES_CHUNK = 8 };
 typedef struct selective_scan_states_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -190,7 +190,7 @@ static inline int64_t selective_scan_states_scratch_bytes(const selective_scan_s
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t selective_scan_states_ends_numbers(const selective_scan_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- selective_scan_backward ---- */
@@ -232,7 +232,7 @@ static inline int64_t selective_scan_backward_scratch_bytes(const selective_scan
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t selective_scan_backward_ends_numbers(const selective_scan_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
 static inline int64_t selective_scan_backward_copies_d_B(const selective_scan_backward_parameter *parameter) {
@@ -263,7 +263,7 @@ static inline int64_t selective_scan_backward_copies_d_D(const selective_scan_ba
 /* ---- selective_scan_part ---- */
 
 #define SELECTIVE_SCAN_PART_SYMBOL "rec_kernel_selective_scan_part_gpu"
-enum { SELECTIVE_SCAN_PART_THREADS = 128, SELECTIVE_SCAN_PART_SHARED_BYTES = 0, SELECTIVE_SCAN_PART_CHUNK = 8 };
+enum { SELECTIVE_SCAN_PART_THREADS = 128, SELECTIVE_SCAN_PART_SHARED_BYTES = 128, SELECTIVE_SCAN_PART_CHUNK = 8 };
 typedef struct selective_scan_part_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -289,13 +289,13 @@ static inline int64_t selective_scan_part_scratch_bytes(const selective_scan_par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t selective_scan_part_ends_numbers(const selective_scan_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- selective_scan_part_backward ---- */
 
 #define SELECTIVE_SCAN_PART_BACKWARD_SYMBOL "rec_kernel_selective_scan_part_backward_gpu"
-enum { SELECTIVE_SCAN_PART_BACKWARD_THREADS = 128, SELECTIVE_SCAN_PART_BACKWARD_SHARED_BYTES = 0 };
+enum { SELECTIVE_SCAN_PART_BACKWARD_THREADS = 128, SELECTIVE_SCAN_PART_BACKWARD_SHARED_BYTES = 128 };
 typedef struct selective_scan_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -319,7 +319,7 @@ static inline int64_t selective_scan_part_backward_scratch_bytes(const selective
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t selective_scan_part_backward_ends_numbers(const selective_scan_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 
 /* ---- selective_scan_backward_large ---- */
@@ -361,7 +361,7 @@ static inline int64_t selective_scan_backward_large_scratch_bytes(const selectiv
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t selective_scan_backward_large_ends_numbers(const selective_scan_backward_large_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->E * parameter->N;
+  return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
 static inline int64_t selective_scan_backward_large_copies_d_B(const selective_scan_backward_large_parameter *parameter) {

@@ -122,7 +122,7 @@ static inline int64_t ssd_forward_scratch_bytes(const ssd_forward_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_forward_ends_numbers(const ssd_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_step ---- */
@@ -188,7 +188,7 @@ static inline int64_t ssd_states_scratch_bytes(const ssd_states_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_states_ends_numbers(const ssd_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_backward ---- */
@@ -232,7 +232,7 @@ static inline int64_t ssd_backward_scratch_bytes(const ssd_backward_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_backward_ends_numbers(const ssd_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
 static inline int64_t ssd_backward_copies_d_B(const ssd_backward_parameter *parameter) {
@@ -291,7 +291,7 @@ static inline int64_t ssd_part_scratch_bytes(const ssd_part_parameter *parameter
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_part_ends_numbers(const ssd_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_part_backward ---- */
@@ -323,7 +323,7 @@ static inline int64_t ssd_part_backward_scratch_bytes(const ssd_part_backward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_ends_numbers(const ssd_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_forward_groups ---- */
@@ -365,7 +365,7 @@ static inline int64_t ssd_forward_groups_scratch_bytes(const ssd_forward_groups_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_forward_groups_ends_numbers(const ssd_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_states_groups ---- */
@@ -403,7 +403,7 @@ static inline int64_t ssd_states_groups_scratch_bytes(const ssd_states_groups_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_states_groups_ends_numbers(const ssd_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_backward_groups ---- */
@@ -453,7 +453,7 @@ static inline int64_t ssd_backward_groups_scratch_bytes(const ssd_backward_group
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_backward_groups_ends_numbers(const ssd_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
 static inline int64_t ssd_backward_groups_copies_d_B(const ssd_backward_groups_parameter *parameter) {
@@ -516,7 +516,7 @@ static inline int64_t ssd_part_groups_scratch_bytes(const ssd_part_groups_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_part_groups_ends_numbers(const ssd_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
 /* ---- ssd_part_backward_groups ---- */
@@ -552,7 +552,7 @@ static inline int64_t ssd_part_backward_groups_scratch_bytes(const ssd_part_back
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_groups_ends_numbers(const ssd_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 1 * parameter->G * parameter->R;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
 
 #endif

@@ -129,7 +129,7 @@ static inline int64_t mamba3_forward_scratch_bytes(const mamba3_forward_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mamba3_forward_ends_numbers(const mamba3_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
 }
 
 /* ---- mamba3_step ---- */
@@ -208,7 +208,7 @@ static inline int64_t mamba3_states_scratch_bytes(const mamba3_states_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mamba3_states_ends_numbers(const mamba3_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
 }
 
 /* ---- mamba3_backward ---- */
@@ -260,6 +260,11 @@ static inline int64_t mamba3_backward_scratch_bytes(const mamba3_backward_parame
   (void)parameter;
   return 370752;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_backward_ends_numbers(const mamba3_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 2 * parameter->H * parameter->N + 4 * parameter->H;
+}
 /* Copies of d_dt_bias for rec_gpu_sum to add up. */
 static inline int64_t mamba3_backward_copies_d_dt_bias(const mamba3_backward_parameter *parameter) {
   (void)parameter;
@@ -308,7 +313,40 @@ static inline int64_t mamba3_part_scratch_bytes(const mamba3_part_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mamba3_part_ends_numbers(const mamba3_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
+}
+
+/* ---- mamba3_part_backward ---- */
+
+#define MAMBA3_PART_BACKWARD_SYMBOL "rec_kernel_mamba3_part_backward_gpu"
+enum { MAMBA3_PART_BACKWARD_THREADS = 256, MAMBA3_PART_BACKWARD_SHARED_BYTES = 66816 };
+typedef struct mamba3_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 64 */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H], bf16 */
+  rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
+} mamba3_part_backward_parameter;
+_Static_assert(sizeof(mamba3_part_backward_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mamba3_part_backward_items(const mamba3_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mamba3_part_backward_scratch_bytes(const mamba3_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_part_backward_ends_numbers(const mamba3_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 2 * parameter->H * parameter->N + 4 * parameter->H;
 }
 
 /* ---- mamba3_forward_groups ---- */
@@ -352,7 +390,7 @@ static inline int64_t mamba3_forward_groups_scratch_bytes(const mamba3_forward_g
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mamba3_forward_groups_ends_numbers(const mamba3_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
 }
 
 /* ---- mamba3_states_groups ---- */
@@ -392,7 +430,7 @@ static inline int64_t mamba3_states_groups_scratch_bytes(const mamba3_states_gro
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mamba3_states_groups_ends_numbers(const mamba3_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
 }
 
 /* ---- mamba3_backward_groups ---- */
@@ -444,6 +482,11 @@ static inline int64_t mamba3_backward_groups_scratch_bytes(const mamba3_backward
   (void)parameter;
   return 268352;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_backward_groups_ends_numbers(const mamba3_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 2 * parameter->H * parameter->N + 4 * parameter->H;
+}
 /* Copies of d_dt_bias for rec_gpu_sum to add up. */
 static inline int64_t mamba3_backward_groups_copies_d_dt_bias(const mamba3_backward_groups_parameter *parameter) {
   (void)parameter;
@@ -492,7 +535,40 @@ static inline int64_t mamba3_part_groups_scratch_bytes(const mamba3_part_groups_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mamba3_part_groups_ends_numbers(const mamba3_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
+}
+
+/* ---- mamba3_part_backward_groups ---- */
+
+#define MAMBA3_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_mamba3_part_backward_groups_gpu"
+enum { MAMBA3_PART_BACKWARD_GROUPS_THREADS = 256, MAMBA3_PART_BACKWARD_GROUPS_SHARED_BYTES = 69632 };
+typedef struct mamba3_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 64 */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot decay;  /* [batch,time,H], bf16 */
+  rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
+} mamba3_part_backward_groups_parameter;
+_Static_assert(sizeof(mamba3_part_backward_groups_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mamba3_part_backward_groups_items(const mamba3_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mamba3_part_backward_groups_scratch_bytes(const mamba3_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t mamba3_part_backward_groups_ends_numbers(const mamba3_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 2 * parameter->H * parameter->P * parameter->N + 2 * parameter->H * parameter->N + 4 * parameter->H;
 }
 
 #endif

@@ -90,7 +90,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- mingru_forward ---- */
 
 #define MINGRU_FORWARD_SYMBOL "rec_kernel_mingru_forward_gpu"
-enum { MINGRU_FORWARD_THREADS = 128, MINGRU_FORWARD_SHARED_BYTES = 0, MINGRU_FORWARD_CHUNK = 8 };
+enum { MINGRU_FORWARD_THREADS = 128, MINGRU_FORWARD_SHARED_BYTES = 128, MINGRU_FORWARD_CHUNK = 8 };
 typedef struct mingru_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -113,13 +113,13 @@ static inline int64_t mingru_forward_scratch_bytes(const mingru_forward_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mingru_forward_ends_numbers(const mingru_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- mingru_step ---- */
 
 #define MINGRU_STEP_SYMBOL "rec_kernel_mingru_forward_gpu"
-enum { MINGRU_STEP_THREADS = 128, MINGRU_STEP_SHARED_BYTES = 0 };
+enum { MINGRU_STEP_THREADS = 128, MINGRU_STEP_SHARED_BYTES = 128 };
 typedef struct mingru_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -142,13 +142,13 @@ static inline int64_t mingru_step_scratch_bytes(const mingru_step_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mingru_step_ends_numbers(const mingru_step_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- mingru_states ---- */
 
 #define MINGRU_STATES_SYMBOL "rec_kernel_mingru_forward_gpu"
-enum { MINGRU_STATES_THREADS = 128, MINGRU_STATES_SHARED_BYTES = 0, MINGRU_STATES_CHUNK = 8 };
+enum { MINGRU_STATES_THREADS = 128, MINGRU_STATES_SHARED_BYTES = 128, MINGRU_STATES_CHUNK = 8 };
 typedef struct mingru_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -171,13 +171,13 @@ static inline int64_t mingru_states_scratch_bytes(const mingru_states_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mingru_states_ends_numbers(const mingru_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- mingru_backward ---- */
 
 #define MINGRU_BACKWARD_SYMBOL "rec_kernel_mingru_backward_gpu"
-enum { MINGRU_BACKWARD_THREADS = 128, MINGRU_BACKWARD_SHARED_BYTES = 12288, MINGRU_BACKWARD_CHUNK = 8 };
+enum { MINGRU_BACKWARD_THREADS = 128, MINGRU_BACKWARD_SHARED_BYTES = 12416, MINGRU_BACKWARD_CHUNK = 8 };
 typedef struct mingru_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -202,13 +202,13 @@ static inline int64_t mingru_backward_scratch_bytes(const mingru_backward_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mingru_backward_ends_numbers(const mingru_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- mingru_part ---- */
 
 #define MINGRU_PART_SYMBOL "rec_kernel_mingru_part_gpu"
-enum { MINGRU_PART_THREADS = 128, MINGRU_PART_SHARED_BYTES = 0, MINGRU_PART_CHUNK = 8 };
+enum { MINGRU_PART_THREADS = 128, MINGRU_PART_SHARED_BYTES = 128, MINGRU_PART_CHUNK = 8 };
 typedef struct mingru_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -230,13 +230,13 @@ static inline int64_t mingru_part_scratch_bytes(const mingru_part_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mingru_part_ends_numbers(const mingru_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- mingru_part_backward ---- */
 
 #define MINGRU_PART_BACKWARD_SYMBOL "rec_kernel_mingru_part_backward_gpu"
-enum { MINGRU_PART_BACKWARD_THREADS = 128, MINGRU_PART_BACKWARD_SHARED_BYTES = 0 };
+enum { MINGRU_PART_BACKWARD_THREADS = 128, MINGRU_PART_BACKWARD_SHARED_BYTES = 128 };
 typedef struct mingru_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -256,7 +256,7 @@ static inline int64_t mingru_part_backward_scratch_bytes(const mingru_part_backw
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t mingru_part_backward_ends_numbers(const mingru_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 #endif

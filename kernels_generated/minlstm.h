@@ -90,7 +90,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- minlstm_forward ---- */
 
 #define MINLSTM_FORWARD_SYMBOL "rec_kernel_minlstm_forward_gpu"
-enum { MINLSTM_FORWARD_THREADS = 128, MINLSTM_FORWARD_SHARED_BYTES = 0, MINLSTM_FORWARD_CHUNK = 8 };
+enum { MINLSTM_FORWARD_THREADS = 128, MINLSTM_FORWARD_SHARED_BYTES = 128, MINLSTM_FORWARD_CHUNK = 8 };
 typedef struct minlstm_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -114,13 +114,13 @@ static inline int64_t minlstm_forward_scratch_bytes(const minlstm_forward_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t minlstm_forward_ends_numbers(const minlstm_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- minlstm_step ---- */
 
 #define MINLSTM_STEP_SYMBOL "rec_kernel_minlstm_forward_gpu"
-enum { MINLSTM_STEP_THREADS = 128, MINLSTM_STEP_SHARED_BYTES = 0 };
+enum { MINLSTM_STEP_THREADS = 128, MINLSTM_STEP_SHARED_BYTES = 128 };
 typedef struct minlstm_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -144,13 +144,13 @@ static inline int64_t minlstm_step_scratch_bytes(const minlstm_step_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t minlstm_step_ends_numbers(const minlstm_step_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- minlstm_states ---- */
 
 #define MINLSTM_STATES_SYMBOL "rec_kernel_minlstm_forward_gpu"
-enum { MINLSTM_STATES_THREADS = 128, MINLSTM_STATES_SHARED_BYTES = 0, MINLSTM_STATES_CHUNK = 8 };
+enum { MINLSTM_STATES_THREADS = 128, MINLSTM_STATES_SHARED_BYTES = 128, MINLSTM_STATES_CHUNK = 8 };
 typedef struct minlstm_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -174,13 +174,13 @@ static inline int64_t minlstm_states_scratch_bytes(const minlstm_states_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t minlstm_states_ends_numbers(const minlstm_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- minlstm_backward ---- */
 
 #define MINLSTM_BACKWARD_SYMBOL "rec_kernel_minlstm_backward_gpu"
-enum { MINLSTM_BACKWARD_THREADS = 128, MINLSTM_BACKWARD_SHARED_BYTES = 12288, MINLSTM_BACKWARD_CHUNK = 8 };
+enum { MINLSTM_BACKWARD_THREADS = 128, MINLSTM_BACKWARD_SHARED_BYTES = 12416, MINLSTM_BACKWARD_CHUNK = 8 };
 typedef struct minlstm_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -207,13 +207,13 @@ static inline int64_t minlstm_backward_scratch_bytes(const minlstm_backward_para
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t minlstm_backward_ends_numbers(const minlstm_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- minlstm_part ---- */
 
 #define MINLSTM_PART_SYMBOL "rec_kernel_minlstm_part_gpu"
-enum { MINLSTM_PART_THREADS = 128, MINLSTM_PART_SHARED_BYTES = 0, MINLSTM_PART_CHUNK = 8 };
+enum { MINLSTM_PART_THREADS = 128, MINLSTM_PART_SHARED_BYTES = 128, MINLSTM_PART_CHUNK = 8 };
 typedef struct minlstm_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -236,13 +236,13 @@ static inline int64_t minlstm_part_scratch_bytes(const minlstm_part_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t minlstm_part_ends_numbers(const minlstm_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- minlstm_part_backward ---- */
 
 #define MINLSTM_PART_BACKWARD_SYMBOL "rec_kernel_minlstm_part_backward_gpu"
-enum { MINLSTM_PART_BACKWARD_THREADS = 128, MINLSTM_PART_BACKWARD_SHARED_BYTES = 0 };
+enum { MINLSTM_PART_BACKWARD_THREADS = 128, MINLSTM_PART_BACKWARD_SHARED_BYTES = 128 };
 typedef struct minlstm_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -263,7 +263,7 @@ static inline int64_t minlstm_part_backward_scratch_bytes(const minlstm_part_bac
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t minlstm_part_backward_ends_numbers(const minlstm_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 #endif

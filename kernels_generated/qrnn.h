@@ -90,7 +90,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- qrnn_forward ---- */
 
 #define QRNN_FORWARD_SYMBOL "rec_kernel_qrnn_forward_gpu"
-enum { QRNN_FORWARD_THREADS = 128, QRNN_FORWARD_SHARED_BYTES = 0, QRNN_FORWARD_CHUNK = 8 };
+enum { QRNN_FORWARD_THREADS = 128, QRNN_FORWARD_SHARED_BYTES = 128, QRNN_FORWARD_CHUNK = 8 };
 typedef struct qrnn_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -114,13 +114,13 @@ static inline int64_t qrnn_forward_scratch_bytes(const qrnn_forward_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t qrnn_forward_ends_numbers(const qrnn_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- qrnn_step ---- */
 
 #define QRNN_STEP_SYMBOL "rec_kernel_qrnn_forward_gpu"
-enum { QRNN_STEP_THREADS = 128, QRNN_STEP_SHARED_BYTES = 0 };
+enum { QRNN_STEP_THREADS = 128, QRNN_STEP_SHARED_BYTES = 128 };
 typedef struct qrnn_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -144,13 +144,13 @@ static inline int64_t qrnn_step_scratch_bytes(const qrnn_step_parameter *paramet
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t qrnn_step_ends_numbers(const qrnn_step_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- qrnn_states ---- */
 
 #define QRNN_STATES_SYMBOL "rec_kernel_qrnn_forward_gpu"
-enum { QRNN_STATES_THREADS = 128, QRNN_STATES_SHARED_BYTES = 0, QRNN_STATES_CHUNK = 8 };
+enum { QRNN_STATES_THREADS = 128, QRNN_STATES_SHARED_BYTES = 128, QRNN_STATES_CHUNK = 8 };
 typedef struct qrnn_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -174,13 +174,13 @@ static inline int64_t qrnn_states_scratch_bytes(const qrnn_states_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t qrnn_states_ends_numbers(const qrnn_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- qrnn_backward ---- */
 
 #define QRNN_BACKWARD_SYMBOL "rec_kernel_qrnn_backward_gpu"
-enum { QRNN_BACKWARD_THREADS = 128, QRNN_BACKWARD_SHARED_BYTES = 20480, QRNN_BACKWARD_CHUNK = 8 };
+enum { QRNN_BACKWARD_THREADS = 128, QRNN_BACKWARD_SHARED_BYTES = 20608, QRNN_BACKWARD_CHUNK = 8 };
 typedef struct qrnn_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -207,13 +207,13 @@ static inline int64_t qrnn_backward_scratch_bytes(const qrnn_backward_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t qrnn_backward_ends_numbers(const qrnn_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- qrnn_part ---- */
 
 #define QRNN_PART_SYMBOL "rec_kernel_qrnn_part_gpu"
-enum { QRNN_PART_THREADS = 128, QRNN_PART_SHARED_BYTES = 0, QRNN_PART_CHUNK = 8 };
+enum { QRNN_PART_THREADS = 128, QRNN_PART_SHARED_BYTES = 128, QRNN_PART_CHUNK = 8 };
 typedef struct qrnn_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -235,13 +235,13 @@ static inline int64_t qrnn_part_scratch_bytes(const qrnn_part_parameter *paramet
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t qrnn_part_ends_numbers(const qrnn_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- qrnn_part_backward ---- */
 
 #define QRNN_PART_BACKWARD_SYMBOL "rec_kernel_qrnn_part_backward_gpu"
-enum { QRNN_PART_BACKWARD_THREADS = 128, QRNN_PART_BACKWARD_SHARED_BYTES = 0 };
+enum { QRNN_PART_BACKWARD_THREADS = 128, QRNN_PART_BACKWARD_SHARED_BYTES = 128 };
 typedef struct qrnn_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -262,7 +262,7 @@ static inline int64_t qrnn_part_backward_scratch_bytes(const qrnn_part_backward_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t qrnn_part_backward_ends_numbers(const qrnn_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 #endif

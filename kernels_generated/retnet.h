@@ -117,7 +117,7 @@ static inline int64_t retnet_forward_scratch_bytes(const retnet_forward_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_forward_ends_numbers(const retnet_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_step ---- */
@@ -174,7 +174,7 @@ static inline int64_t retnet_states_scratch_bytes(const retnet_states_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_states_ends_numbers(const retnet_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_backward ---- */
@@ -209,7 +209,7 @@ static inline int64_t retnet_backward_scratch_bytes(const retnet_backward_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_backward_ends_numbers(const retnet_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_part ---- */
@@ -239,7 +239,7 @@ static inline int64_t retnet_part_scratch_bytes(const retnet_part_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_part_ends_numbers(const retnet_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_part_backward ---- */
@@ -267,7 +267,7 @@ static inline int64_t retnet_part_backward_scratch_bytes(const retnet_part_backw
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_part_backward_ends_numbers(const retnet_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_forward_groups ---- */
@@ -304,7 +304,7 @@ static inline int64_t retnet_forward_groups_scratch_bytes(const retnet_forward_g
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_forward_groups_ends_numbers(const retnet_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_states_groups ---- */
@@ -338,7 +338,7 @@ static inline int64_t retnet_states_groups_scratch_bytes(const retnet_states_gro
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_states_groups_ends_numbers(const retnet_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_backward_groups ---- */
@@ -379,7 +379,7 @@ static inline int64_t retnet_backward_groups_scratch_bytes(const retnet_backward
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_backward_groups_ends_numbers(const retnet_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_part_groups ---- */
@@ -413,7 +413,7 @@ static inline int64_t retnet_part_groups_scratch_bytes(const retnet_part_groups_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_part_groups_ends_numbers(const retnet_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- retnet_part_backward_groups ---- */
@@ -445,7 +445,7 @@ static inline int64_t retnet_part_backward_groups_scratch_bytes(const retnet_par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t retnet_part_backward_groups_ends_numbers(const retnet_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 #endif

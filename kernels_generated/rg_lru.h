@@ -90,7 +90,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- rg_lru_forward ---- */
 
 #define RG_LRU_FORWARD_SYMBOL "rec_kernel_rg_lru_forward_gpu"
-enum { RG_LRU_FORWARD_THREADS = 128, RG_LRU_FORWARD_SHARED_BYTES = 0, RG_LRU_FORWARD_CHUNK = 8 };
+enum { RG_LRU_FORWARD_THREADS = 128, RG_LRU_FORWARD_SHARED_BYTES = 128, RG_LRU_FORWARD_CHUNK = 8 };
 typedef struct rg_lru_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -115,13 +115,13 @@ static inline int64_t rg_lru_forward_scratch_bytes(const rg_lru_forward_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rg_lru_forward_ends_numbers(const rg_lru_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- rg_lru_step ---- */
 
 #define RG_LRU_STEP_SYMBOL "rec_kernel_rg_lru_forward_gpu"
-enum { RG_LRU_STEP_THREADS = 128, RG_LRU_STEP_SHARED_BYTES = 0 };
+enum { RG_LRU_STEP_THREADS = 128, RG_LRU_STEP_SHARED_BYTES = 128 };
 typedef struct rg_lru_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -146,13 +146,13 @@ static inline int64_t rg_lru_step_scratch_bytes(const rg_lru_step_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rg_lru_step_ends_numbers(const rg_lru_step_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- rg_lru_states ---- */
 
 #define RG_LRU_STATES_SYMBOL "rec_kernel_rg_lru_forward_gpu"
-enum { RG_LRU_STATES_THREADS = 128, RG_LRU_STATES_SHARED_BYTES = 0, RG_LRU_STATES_CHUNK = 8 };
+enum { RG_LRU_STATES_THREADS = 128, RG_LRU_STATES_SHARED_BYTES = 128, RG_LRU_STATES_CHUNK = 8 };
 typedef struct rg_lru_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -177,13 +177,13 @@ static inline int64_t rg_lru_states_scratch_bytes(const rg_lru_states_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rg_lru_states_ends_numbers(const rg_lru_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- rg_lru_backward ---- */
 
 #define RG_LRU_BACKWARD_SYMBOL "rec_kernel_rg_lru_backward_gpu"
-enum { RG_LRU_BACKWARD_THREADS = 128, RG_LRU_BACKWARD_SHARED_BYTES = 24576, RG_LRU_BACKWARD_CHUNK = 8 };
+enum { RG_LRU_BACKWARD_THREADS = 128, RG_LRU_BACKWARD_SHARED_BYTES = 24704, RG_LRU_BACKWARD_CHUNK = 8 };
 typedef struct rg_lru_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -212,7 +212,7 @@ static inline int64_t rg_lru_backward_scratch_bytes(const rg_lru_backward_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rg_lru_backward_ends_numbers(const rg_lru_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 /* Copies of d_a_param for rec_gpu_sum to add up. */
 static inline int64_t rg_lru_backward_copies_d_a_param(const rg_lru_backward_parameter *parameter) {
@@ -223,7 +223,7 @@ static inline int64_t rg_lru_backward_copies_d_a_param(const rg_lru_backward_par
 /* ---- rg_lru_part ---- */
 
 #define RG_LRU_PART_SYMBOL "rec_kernel_rg_lru_part_gpu"
-enum { RG_LRU_PART_THREADS = 128, RG_LRU_PART_SHARED_BYTES = 0, RG_LRU_PART_CHUNK = 8 };
+enum { RG_LRU_PART_THREADS = 128, RG_LRU_PART_SHARED_BYTES = 128, RG_LRU_PART_CHUNK = 8 };
 typedef struct rg_lru_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -247,13 +247,13 @@ static inline int64_t rg_lru_part_scratch_bytes(const rg_lru_part_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rg_lru_part_ends_numbers(const rg_lru_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 /* ---- rg_lru_part_backward ---- */
 
 #define RG_LRU_PART_BACKWARD_SYMBOL "rec_kernel_rg_lru_part_backward_gpu"
-enum { RG_LRU_PART_BACKWARD_THREADS = 128, RG_LRU_PART_BACKWARD_SHARED_BYTES = 0 };
+enum { RG_LRU_PART_BACKWARD_THREADS = 128, RG_LRU_PART_BACKWARD_SHARED_BYTES = 128 };
 typedef struct rg_lru_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -274,7 +274,7 @@ static inline int64_t rg_lru_part_backward_scratch_bytes(const rg_lru_part_backw
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rg_lru_part_backward_ends_numbers(const rg_lru_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 2 * parameter->D;
+  return 0 + 3 * parameter->D;
 }
 
 #endif

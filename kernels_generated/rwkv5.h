@@ -119,7 +119,7 @@ static inline int64_t rwkv5_forward_scratch_bytes(const rwkv5_forward_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_forward_ends_numbers(const rwkv5_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv5_step ---- */
@@ -179,7 +179,7 @@ static inline int64_t rwkv5_states_scratch_bytes(const rwkv5_states_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_states_ends_numbers(const rwkv5_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv5_backward ---- */
@@ -218,7 +218,7 @@ static inline int64_t rwkv5_backward_scratch_bytes(const rwkv5_backward_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_backward_ends_numbers(const rwkv5_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 /* Copies of d_time_decay for rec_gpu_sum to add up. */
 static inline int64_t rwkv5_backward_copies_d_time_decay(const rwkv5_backward_parameter *parameter) {
@@ -259,7 +259,7 @@ static inline int64_t rwkv5_part_scratch_bytes(const rwkv5_part_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_part_ends_numbers(const rwkv5_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv5_part_backward ---- */
@@ -288,7 +288,7 @@ static inline int64_t rwkv5_part_backward_scratch_bytes(const rwkv5_part_backwar
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_part_backward_ends_numbers(const rwkv5_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv5_forward_groups ---- */
@@ -322,7 +322,7 @@ static inline int64_t rwkv5_forward_groups_scratch_bytes(const rwkv5_forward_gro
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_forward_groups_ends_numbers(const rwkv5_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv5_states_groups ---- */
@@ -353,7 +353,7 @@ static inline int64_t rwkv5_states_groups_scratch_bytes(const rwkv5_states_group
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_states_groups_ends_numbers(const rwkv5_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv5_backward_groups ---- */
@@ -392,7 +392,7 @@ static inline int64_t rwkv5_backward_groups_scratch_bytes(const rwkv5_backward_g
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_backward_groups_ends_numbers(const rwkv5_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 /* Copies of d_time_decay for rec_gpu_sum to add up. */
 static inline int64_t rwkv5_backward_groups_copies_d_time_decay(const rwkv5_backward_groups_parameter *parameter) {
@@ -433,7 +433,7 @@ static inline int64_t rwkv5_part_groups_scratch_bytes(const rwkv5_part_groups_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_part_groups_ends_numbers(const rwkv5_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv5_part_backward_groups ---- */
@@ -462,7 +462,7 @@ static inline int64_t rwkv5_part_backward_groups_scratch_bytes(const rwkv5_part_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv5_part_backward_groups_ends_numbers(const rwkv5_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 #endif

@@ -119,7 +119,7 @@ static inline int64_t rwkv6_forward_scratch_bytes(const rwkv6_forward_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_forward_ends_numbers(const rwkv6_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv6_step ---- */
@@ -179,7 +179,7 @@ static inline int64_t rwkv6_states_scratch_bytes(const rwkv6_states_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_states_ends_numbers(const rwkv6_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv6_backward ---- */
@@ -218,7 +218,7 @@ static inline int64_t rwkv6_backward_scratch_bytes(const rwkv6_backward_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_backward_ends_numbers(const rwkv6_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 /* Copies of d_bonus for rec_gpu_sum to add up. */
 static inline int64_t rwkv6_backward_copies_d_bonus(const rwkv6_backward_parameter *parameter) {
@@ -254,7 +254,7 @@ static inline int64_t rwkv6_part_scratch_bytes(const rwkv6_part_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_part_ends_numbers(const rwkv6_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv6_part_backward ---- */
@@ -283,7 +283,7 @@ static inline int64_t rwkv6_part_backward_scratch_bytes(const rwkv6_part_backwar
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_part_backward_ends_numbers(const rwkv6_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv6_forward_groups ---- */
@@ -323,7 +323,7 @@ static inline int64_t rwkv6_forward_groups_scratch_bytes(const rwkv6_forward_gro
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_forward_groups_ends_numbers(const rwkv6_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv6_states_groups ---- */
@@ -354,7 +354,7 @@ static inline int64_t rwkv6_states_groups_scratch_bytes(const rwkv6_states_group
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_states_groups_ends_numbers(const rwkv6_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv6_backward_groups ---- */
@@ -400,7 +400,7 @@ static inline int64_t rwkv6_backward_groups_scratch_bytes(const rwkv6_backward_g
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_backward_groups_ends_numbers(const rwkv6_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 /* Copies of d_bonus for rec_gpu_sum to add up. */
 static inline int64_t rwkv6_backward_groups_copies_d_bonus(const rwkv6_backward_groups_parameter *parameter) {
@@ -436,7 +436,7 @@ static inline int64_t rwkv6_part_groups_scratch_bytes(const rwkv6_part_groups_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_part_groups_ends_numbers(const rwkv6_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 /* ---- rwkv6_part_backward_groups ---- */
@@ -465,7 +465,7 @@ static inline int64_t rwkv6_part_backward_groups_scratch_bytes(const rwkv6_part_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv6_part_backward_groups_ends_numbers(const rwkv6_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
 }
 
 #endif

@@ -120,7 +120,7 @@ static inline int64_t rwkv7_forward_scratch_bytes(const rwkv7_forward_parameter 
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_forward_ends_numbers(const rwkv7_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_step ---- */
@@ -183,7 +183,7 @@ static inline int64_t rwkv7_states_scratch_bytes(const rwkv7_states_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_states_ends_numbers(const rwkv7_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_backward ---- */
@@ -224,7 +224,7 @@ static inline int64_t rwkv7_backward_scratch_bytes(const rwkv7_backward_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_backward_ends_numbers(const rwkv7_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_part ---- */
@@ -257,7 +257,7 @@ static inline int64_t rwkv7_part_scratch_bytes(const rwkv7_part_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_part_ends_numbers(const rwkv7_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_part_backward ---- */
@@ -288,7 +288,7 @@ static inline int64_t rwkv7_part_backward_scratch_bytes(const rwkv7_part_backwar
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_part_backward_ends_numbers(const rwkv7_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_forward_groups ---- */
@@ -323,7 +323,7 @@ static inline int64_t rwkv7_forward_groups_scratch_bytes(const rwkv7_forward_gro
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_forward_groups_ends_numbers(const rwkv7_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_states_groups ---- */
@@ -356,7 +356,7 @@ static inline int64_t rwkv7_states_groups_scratch_bytes(const rwkv7_states_group
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_states_groups_ends_numbers(const rwkv7_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_backward_groups ---- */
@@ -397,7 +397,7 @@ static inline int64_t rwkv7_backward_groups_scratch_bytes(const rwkv7_backward_g
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_backward_groups_ends_numbers(const rwkv7_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_part_groups ---- */
@@ -430,7 +430,7 @@ static inline int64_t rwkv7_part_groups_scratch_bytes(const rwkv7_part_groups_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_part_groups_ends_numbers(const rwkv7_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 /* ---- rwkv7_part_backward_groups ---- */
@@ -461,7 +461,7 @@ static inline int64_t rwkv7_part_backward_groups_scratch_bytes(const rwkv7_part_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t rwkv7_part_backward_groups_ends_numbers(const rwkv7_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
 }
 
 #endif

@@ -91,7 +91,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- s4d_forward ---- */
 
 #define S4D_FORWARD_SYMBOL "rec_kernel_s4d_forward_gpu"
-enum { S4D_FORWARD_THREADS = 128, S4D_FORWARD_SHARED_BYTES = 98304, S4D_FORWARD_CHUNK = 8 };
+enum { S4D_FORWARD_THREADS = 128, S4D_FORWARD_SHARED_BYTES = 98432, S4D_FORWARD_CHUNK = 8 };
 typedef struct s4d_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -120,13 +120,13 @@ static inline int64_t s4d_forward_scratch_bytes(const s4d_forward_parameter *par
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_forward_ends_numbers(const s4d_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_step ---- */
 
 #define S4D_STEP_SYMBOL "rec_kernel_s4d_forward_gpu"
-enum { S4D_STEP_THREADS = 128, S4D_STEP_SHARED_BYTES = 98304 };
+enum { S4D_STEP_THREADS = 128, S4D_STEP_SHARED_BYTES = 98432 };
 typedef struct s4d_step_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -155,13 +155,13 @@ static inline int64_t s4d_step_scratch_bytes(const s4d_step_parameter *parameter
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_step_ends_numbers(const s4d_step_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_states ---- */
 
 #define S4D_STATES_SYMBOL "rec_kernel_s4d_forward_gpu"
-enum { S4D_STATES_THREADS = 128, S4D_STATES_SHARED_BYTES = 98304, S4D_STATES_CHUNK = 8 };
+enum { S4D_STATES_THREADS = 128, S4D_STATES_SHARED_BYTES = 98432, S4D_STATES_CHUNK = 8 };
 typedef struct s4d_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -190,13 +190,13 @@ static inline int64_t s4d_states_scratch_bytes(const s4d_states_parameter *param
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_states_ends_numbers(const s4d_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_backward ---- */
 
 #define S4D_BACKWARD_SYMBOL "rec_kernel_s4d_backward_gpu"
-enum { S4D_BACKWARD_THREADS = 128, S4D_BACKWARD_SHARED_BYTES = 98816, S4D_BACKWARD_CHUNK = 8 };
+enum { S4D_BACKWARD_THREADS = 128, S4D_BACKWARD_SHARED_BYTES = 98944, S4D_BACKWARD_CHUNK = 8 };
 typedef struct s4d_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -231,7 +231,7 @@ static inline int64_t s4d_backward_scratch_bytes(const s4d_backward_parameter *p
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_backward_ends_numbers(const s4d_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 /* Copies of d_log_dt for rec_gpu_sum to add up. */
 static inline int64_t s4d_backward_copies_d_log_dt(const s4d_backward_parameter *parameter) {
@@ -262,7 +262,7 @@ static inline int64_t s4d_backward_copies_d_D(const s4d_backward_parameter *para
 /* ---- s4d_part ---- */
 
 #define S4D_PART_SYMBOL "rec_kernel_s4d_part_gpu"
-enum { S4D_PART_THREADS = 128, S4D_PART_SHARED_BYTES = 98304, S4D_PART_CHUNK = 8 };
+enum { S4D_PART_THREADS = 128, S4D_PART_SHARED_BYTES = 98432, S4D_PART_CHUNK = 8 };
 typedef struct s4d_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -288,13 +288,13 @@ static inline int64_t s4d_part_scratch_bytes(const s4d_part_parameter *parameter
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_part_ends_numbers(const s4d_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_part_backward ---- */
 
 #define S4D_PART_BACKWARD_SYMBOL "rec_kernel_s4d_part_backward_gpu"
-enum { S4D_PART_BACKWARD_THREADS = 128, S4D_PART_BACKWARD_SHARED_BYTES = 98304 };
+enum { S4D_PART_BACKWARD_THREADS = 128, S4D_PART_BACKWARD_SHARED_BYTES = 98432 };
 typedef struct s4d_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -319,13 +319,13 @@ static inline int64_t s4d_part_backward_scratch_bytes(const s4d_part_backward_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_part_backward_ends_numbers(const s4d_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_forward_large ---- */
 
 #define S4D_FORWARD_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
-enum { S4D_FORWARD_LARGE_THREADS = 128, S4D_FORWARD_LARGE_SHARED_BYTES = 180224, S4D_FORWARD_LARGE_CHUNK = 8 };
+enum { S4D_FORWARD_LARGE_THREADS = 128, S4D_FORWARD_LARGE_SHARED_BYTES = 180352, S4D_FORWARD_LARGE_CHUNK = 8 };
 typedef struct s4d_forward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -354,13 +354,13 @@ static inline int64_t s4d_forward_large_scratch_bytes(const s4d_forward_large_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_forward_large_ends_numbers(const s4d_forward_large_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_step_large ---- */
 
 #define S4D_STEP_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
-enum { S4D_STEP_LARGE_THREADS = 128, S4D_STEP_LARGE_SHARED_BYTES = 180224 };
+enum { S4D_STEP_LARGE_THREADS = 128, S4D_STEP_LARGE_SHARED_BYTES = 180352 };
 typedef struct s4d_step_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -389,13 +389,13 @@ static inline int64_t s4d_step_large_scratch_bytes(const s4d_step_large_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_step_large_ends_numbers(const s4d_step_large_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_states_large ---- */
 
 #define S4D_STATES_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
-enum { S4D_STATES_LARGE_THREADS = 128, S4D_STATES_LARGE_SHARED_BYTES = 180224, S4D_STATES_LARGE_CHUNK = 8 };
+enum { S4D_STATES_LARGE_THREADS = 128, S4D_STATES_LARGE_SHARED_BYTES = 180352, S4D_STATES_LARGE_CHUNK = 8 };
 typedef struct s4d_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -424,13 +424,13 @@ static inline int64_t s4d_states_large_scratch_bytes(const s4d_states_large_para
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_states_large_ends_numbers(const s4d_states_large_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_backward_large ---- */
 
 #define S4D_BACKWARD_LARGE_SYMBOL "rec_kernel_s4d_backward_large_gpu"
-enum { S4D_BACKWARD_LARGE_THREADS = 128, S4D_BACKWARD_LARGE_SHARED_BYTES = 229888, S4D_BACKWARD_LARGE_CHUNK = 8 };
+enum { S4D_BACKWARD_LARGE_THREADS = 128, S4D_BACKWARD_LARGE_SHARED_BYTES = 230016, S4D_BACKWARD_LARGE_CHUNK = 8 };
 typedef struct s4d_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -465,7 +465,7 @@ static inline int64_t s4d_backward_large_scratch_bytes(const s4d_backward_large_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_backward_large_ends_numbers(const s4d_backward_large_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 /* Copies of d_log_dt for rec_gpu_sum to add up. */
 static inline int64_t s4d_backward_large_copies_d_log_dt(const s4d_backward_large_parameter *parameter) {
@@ -496,7 +496,7 @@ static inline int64_t s4d_backward_large_copies_d_D(const s4d_backward_large_par
 /* ---- s4d_part_large ---- */
 
 #define S4D_PART_LARGE_SYMBOL "rec_kernel_s4d_part_large_gpu"
-enum { S4D_PART_LARGE_THREADS = 128, S4D_PART_LARGE_SHARED_BYTES = 229376, S4D_PART_LARGE_CHUNK = 8 };
+enum { S4D_PART_LARGE_THREADS = 128, S4D_PART_LARGE_SHARED_BYTES = 229504, S4D_PART_LARGE_CHUNK = 8 };
 typedef struct s4d_part_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -522,13 +522,13 @@ static inline int64_t s4d_part_large_scratch_bytes(const s4d_part_large_paramete
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_part_large_ends_numbers(const s4d_part_large_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 /* ---- s4d_part_backward_large ---- */
 
 #define S4D_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s4d_part_backward_large_gpu"
-enum { S4D_PART_BACKWARD_LARGE_THREADS = 128, S4D_PART_BACKWARD_LARGE_SHARED_BYTES = 147456 };
+enum { S4D_PART_BACKWARD_LARGE_THREADS = 128, S4D_PART_BACKWARD_LARGE_SHARED_BYTES = 147584 };
 typedef struct s4d_part_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -553,7 +553,7 @@ static inline int64_t s4d_part_backward_large_scratch_bytes(const s4d_part_backw
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t s4d_part_backward_large_ends_numbers(const s4d_part_backward_large_parameter *parameter) {
   (void)parameter;
-  return 0 + 4 * parameter->H * parameter->N;
+  return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
 }
 
 #endif

@@ -119,6 +119,11 @@ static inline int64_t s5_forward_scratch_bytes(const s5_forward_parameter *param
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_forward_ends_numbers(const s5_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
+}
 
 /* ---- s5_step ---- */
 
@@ -155,7 +160,7 @@ static inline int64_t s5_step_scratch_bytes(const s5_step_parameter *parameter) 
 /* ---- s5_states ---- */
 
 #define S5_STATES_SYMBOL "rec_kernel_s5_states_gpu"
-enum { S5_STATES_THREADS = 256, S5_STATES_SHARED_BYTES = 31232, S5_STATES_CHUNK = 128 };
+enum { S5_STATES_THREADS = 256, S5_STATES_SHARED_BYTES = 29440, S5_STATES_CHUNK = 128 };
 typedef struct s5_states_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -179,6 +184,11 @@ static inline int64_t s5_states_items(const s5_states_parameter *parameter) {
 static inline int64_t s5_states_scratch_bytes(const s5_states_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_states_ends_numbers(const s5_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
 }
 
 /* ---- s5_backward ---- */
@@ -219,6 +229,11 @@ static inline int64_t s5_backward_scratch_bytes(const s5_backward_parameter *par
   (void)parameter;
   return 22592;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_backward_ends_numbers(const s5_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
+}
 /* Copies of d_Lambda_re for rec_gpu_sum to add up. */
 static inline int64_t s5_backward_copies_d_Lambda_re(const s5_backward_parameter *parameter) {
   (void)parameter;
@@ -248,6 +263,72 @@ static inline int64_t s5_backward_copies_d_C(const s5_backward_parameter *parame
 static inline int64_t s5_backward_copies_d_D(const s5_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- s5_part ---- */
+
+#define S5_PART_SYMBOL "rec_kernel_s5_states_gpu"
+enum { S5_PART_THREADS = 256, S5_PART_SHARED_BYTES = 29440, S5_PART_CHUNK = 128 };
+typedef struct s5_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t P;  /* 32 */
+  int64_t W;  /* 64 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot Lambda_re;  /* [P], f32 */
+  rec_gpu_slot Lambda_im;  /* [P], f32 */
+  rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot B;  /* [P,H,Z], f32 */
+  rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
+} s5_part_parameter;
+_Static_assert(sizeof(s5_part_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s5_part_items(const s5_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s5_part_scratch_bytes(const s5_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_part_ends_numbers(const s5_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
+}
+
+/* ---- s5_part_backward ---- */
+
+#define S5_PART_BACKWARD_SYMBOL "rec_kernel_s5_part_backward_gpu"
+enum { S5_PART_BACKWARD_THREADS = 256, S5_PART_BACKWARD_SHARED_BYTES = 16256 };
+typedef struct s5_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t P;  /* 32 */
+  int64_t W;  /* 64 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot Lambda_re;  /* [P], f32 */
+  rec_gpu_slot Lambda_im;  /* [P], f32 */
+  rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot C;  /* [W,P,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
+} s5_part_backward_parameter;
+_Static_assert(sizeof(s5_part_backward_parameter) == 296, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s5_part_backward_items(const s5_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s5_part_backward_scratch_bytes(const s5_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_part_backward_ends_numbers(const s5_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
 }
 
 /* ---- s5_forward_large ---- */
@@ -281,11 +362,16 @@ static inline int64_t s5_forward_large_scratch_bytes(const s5_forward_large_para
   (void)parameter;
   return 0;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_forward_large_ends_numbers(const s5_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
+}
 
 /* ---- s5_states_large ---- */
 
 #define S5_STATES_LARGE_SYMBOL "rec_kernel_s5_states_large_gpu"
-enum { S5_STATES_LARGE_THREADS = 256, S5_STATES_LARGE_SHARED_BYTES = 49792, S5_STATES_LARGE_CHUNK = 128 };
+enum { S5_STATES_LARGE_THREADS = 256, S5_STATES_LARGE_SHARED_BYTES = 50048, S5_STATES_LARGE_CHUNK = 128 };
 typedef struct s5_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -309,6 +395,11 @@ static inline int64_t s5_states_large_items(const s5_states_large_parameter *par
 static inline int64_t s5_states_large_scratch_bytes(const s5_states_large_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_states_large_ends_numbers(const s5_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
 }
 
 /* ---- s5_backward_large ---- */
@@ -349,6 +440,11 @@ static inline int64_t s5_backward_large_scratch_bytes(const s5_backward_large_pa
   (void)parameter;
   return 1088;
 }
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_backward_large_ends_numbers(const s5_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
+}
 /* Copies of d_Lambda_re for rec_gpu_sum to add up. */
 static inline int64_t s5_backward_large_copies_d_Lambda_re(const s5_backward_large_parameter *parameter) {
   (void)parameter;
@@ -378,6 +474,72 @@ static inline int64_t s5_backward_large_copies_d_C(const s5_backward_large_param
 static inline int64_t s5_backward_large_copies_d_D(const s5_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- s5_part_large ---- */
+
+#define S5_PART_LARGE_SYMBOL "rec_kernel_s5_states_large_gpu"
+enum { S5_PART_LARGE_THREADS = 256, S5_PART_LARGE_SHARED_BYTES = 50048, S5_PART_LARGE_CHUNK = 128 };
+typedef struct s5_part_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t P;  /* 32 */
+  int64_t W;  /* 64 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot Lambda_re;  /* [P], f32 */
+  rec_gpu_slot Lambda_im;  /* [P], f32 */
+  rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot B;  /* [P,H,Z], f32 */
+  rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
+} s5_part_large_parameter;
+_Static_assert(sizeof(s5_part_large_parameter) == 360, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s5_part_large_items(const s5_part_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s5_part_large_scratch_bytes(const s5_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_part_large_ends_numbers(const s5_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
+}
+
+/* ---- s5_part_backward_large ---- */
+
+#define S5_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s5_part_backward_large_gpu"
+enum { S5_PART_BACKWARD_LARGE_THREADS = 256, S5_PART_BACKWARD_LARGE_SHARED_BYTES = 30848 };
+typedef struct s5_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t P;  /* 32 */
+  int64_t W;  /* 64 */
+  int64_t Z;  /* 2 */
+  rec_gpu_slot Lambda_re;  /* [P], f32 */
+  rec_gpu_slot Lambda_im;  /* [P], f32 */
+  rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot C;  /* [W,P,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
+} s5_part_backward_large_parameter;
+_Static_assert(sizeof(s5_part_backward_large_parameter) == 296, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t s5_part_backward_large_items(const s5_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t s5_part_backward_large_scratch_bytes(const s5_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* frame.ends_stride, if frame.parts > 1. */
+static inline int64_t s5_part_backward_large_ends_numbers(const s5_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->P + 4;
 }
 
 #endif

@@ -118,7 +118,7 @@ static inline int64_t simple_gla_forward_scratch_bytes(const simple_gla_forward_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_forward_ends_numbers(const simple_gla_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_step ---- */
@@ -177,7 +177,7 @@ static inline int64_t simple_gla_states_scratch_bytes(const simple_gla_states_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_states_ends_numbers(const simple_gla_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_backward ---- */
@@ -214,7 +214,7 @@ static inline int64_t simple_gla_backward_scratch_bytes(const simple_gla_backwar
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_backward_ends_numbers(const simple_gla_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_part ---- */
@@ -245,7 +245,7 @@ static inline int64_t simple_gla_part_scratch_bytes(const simple_gla_part_parame
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_part_ends_numbers(const simple_gla_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_part_backward ---- */
@@ -274,7 +274,7 @@ static inline int64_t simple_gla_part_backward_scratch_bytes(const simple_gla_pa
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_part_backward_ends_numbers(const simple_gla_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_forward_groups ---- */
@@ -312,7 +312,7 @@ static inline int64_t simple_gla_forward_groups_scratch_bytes(const simple_gla_f
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_forward_groups_ends_numbers(const simple_gla_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_states_groups ---- */
@@ -347,7 +347,7 @@ static inline int64_t simple_gla_states_groups_scratch_bytes(const simple_gla_st
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_states_groups_ends_numbers(const simple_gla_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_backward_groups ---- */
@@ -390,7 +390,7 @@ static inline int64_t simple_gla_backward_groups_scratch_bytes(const simple_gla_
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_backward_groups_ends_numbers(const simple_gla_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_part_groups ---- */
@@ -425,7 +425,7 @@ static inline int64_t simple_gla_part_groups_scratch_bytes(const simple_gla_part
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_part_groups_ends_numbers(const simple_gla_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- simple_gla_part_backward_groups ---- */
@@ -458,7 +458,7 @@ static inline int64_t simple_gla_part_backward_groups_scratch_bytes(const simple
 /* frame.ends_stride, if frame.parts > 1. */
 static inline int64_t simple_gla_part_backward_groups_ends_numbers(const simple_gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 #endif
