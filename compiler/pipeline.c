@@ -372,10 +372,15 @@ static void finish_gpu(compilation *c, artifact_assembly *cubins) {
 }
 
 static bool generate(compilation *c) {
-  artifact_assembly *cubins = gpu_targets(c) ? generate_gpu(c) : NULL;
-  if (emits_gpu_alone(c)) return true;
-  c->object = codegen_compile(c->memory, c->contents, code_options(c));
-  if (c->gpu_object) finish_gpu(c, cubins);
+  if (emits_gpu_alone(c)) return generate_gpu(c), true;
+  if (!gpu_targets(c)) {
+    c->object = codegen_compile(c->memory, c->contents, code_options(c));
+    return c->failure == NULL;
+  }
+  codegen_job *host = codegen_begin(c->memory, c->contents, code_options(c));
+  artifact_assembly *cubins = generate_gpu(c);
+  c->object = codegen_end(host);
+  finish_gpu(c, cubins);
   return c->failure == NULL;
 }
 

@@ -40,6 +40,15 @@ void arena_free(arena *a) {
   free(a);
 }
 
+// The block in use stays in use.
+void arena_adopt(arena *a, arena *from) {
+  block **end = &a->current;
+  while (*end) end = &(*end)->previous;
+  *end = from->current;
+  a->total += from->total;
+  free(from);
+}
+
 // Blocks double up to a limit, so that small arenas stay small and large ones need few system
 // calls.
 static block *add_block(arena *a, size_t at_least) {

@@ -11,6 +11,9 @@ typedef struct arena arena;
 arena *arena_new(void);
 void arena_free(arena *a);  // NULL is allowed
 
+// What `from` holds lives as long as what `a` holds; `from` ends.
+void arena_adopt(arena *a, arena *from);
+
 // Zeroed memory, aligned for every type. Never NULL: running out of memory ends the process with a
 // message. A size of 0 gives a pointer that is valid and distinct from NULL.
 void *arena_alloc(arena *a, size_t size);

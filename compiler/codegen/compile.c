@@ -264,3 +264,39 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
   }
   return object;
 }
+
+/* ---- beside the code for GPUs ---- */
+
+struct codegen_job {
+  arena *a, *memory; /* `memory`: the thread's own, until it ends */
+  codegen_input input;
+  codegen_options options;
+  codegen_object *object;
+  pthread_t thread;
+  bool started;
+};
+
+static void *run_job(void *argument) {
+  codegen_job *job = argument;
+  job->object = codegen_compile(job->memory, job->input, job->options);
+  return NULL;
+}
+
+codegen_job *codegen_begin(arena *a, codegen_input input, codegen_options options) {
+  codegen_job *job = ARENA_NEW(a, codegen_job);
+  *job = (codegen_job){.a = a, .memory = arena_new(), .input = input, .options = options};
+  llvm_prepare();
+  nvptx_prepare();
+  job->started = pthread_create(&job->thread, NULL, run_job, job) == 0;
+  return job;
+}
+
+codegen_object *codegen_end(codegen_job *job) {
+  if (job->started) {
+    pthread_join(job->thread, NULL);
+  } else {
+    run_job(job);
+  }
+  arena_adopt(job->a, job->memory);
+  return job->object;
+}

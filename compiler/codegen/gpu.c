@@ -247,8 +247,9 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
 }
 
 /* `with_bodies`: of PTX, which is made when the first target needs it. */
-static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, codegen_gpu_target target,
+static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number,
                        codegen_gpu_options options, codegen_gpu_object *object) {
+  codegen_gpu_target target = object->images.items[number].target;
   codegen_gpu_image image = {.target = target,
                              .room = codegen_gpu_room(target),
                              .shared_bytes = most_shared_bytes(object, target)};
@@ -258,16 +259,18 @@ static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, codeg
   } else {
     image.object = simt_object(a, m, options.text ? &image.text : NULL);
   }
-  vec_push(a, &object->images, image);
-  if (options.made) options.made(options.context, object->images.count - 1, &image);
+  object->images.items[number] = image;
+  if (options.made) options.made(options.context, number, &image);
 }
 
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
                      codegen_gpu_object *object) {
   llvm_module with_bodies = {.module = NULL};
-  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
-    if (options.targets >> target & 1) make_image(a, m, &with_bodies, target, options, object);
-  }
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
+    if (options.targets >> target & 1)
+      vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
+  /* the last ones take the assembler longest */
+  for (int i = object->images.count - 1; i >= 0; i--) make_image(a, m, &with_bodies, i, options, object);
   if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
 }
 

@@ -43,7 +43,9 @@ static void diagnose(LLVMDiagnosticInfoRef info, void *unused) {
   ICE("codegen", "LLVM: %s", LLVMGetDiagInfoDescription(info));
 }
 
-static void initialise_once(void) {
+pthread_rwlock_t llvm_switches = PTHREAD_RWLOCK_INITIALIZER;
+
+void llvm_prepare(void) {
   static bool done;
   if (done) return;
   done = true;
@@ -55,7 +57,7 @@ static void initialise_once(void) {
 }
 
 llvm_module llvm_module_new(const char *name, int level) {
-  initialise_once();
+  llvm_prepare();
   static const char triple[] = "x86_64-unknown-linux-gnu";
   llvm_module m = {.lines = NULL};
   m.context = LLVMContextCreate();
@@ -151,7 +153,10 @@ void llvm_optimise(llvm_module *m, int level) {
 static LLVMMemoryBufferRef emit(llvm_module *m, LLVMCodeGenFileType type) {
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, type, &message, &buffer)) {
+  pthread_rwlock_rdlock(&llvm_switches);
+  bool failed = LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, type, &message, &buffer);
+  pthread_rwlock_unlock(&llvm_switches);
+  if (failed) {
     ICE("codegen", "LLVM: %s", message);
   }
   return buffer;

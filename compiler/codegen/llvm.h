@@ -4,6 +4,7 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
+#include <pthread.h>
 
 #include "target.h"
 
@@ -24,6 +25,13 @@ typedef struct llvm_module {
   LLVMTargetMachineRef machine;
   struct lines *lines; /* lines.h; NULL: no line information */
 } llvm_module;
+
+/* LLVM's switches are for all machines: code is emitted by who holds them, for reading where they stay as they are. */
+extern pthread_rwlock_t llvm_switches;
+
+/* What all threads share, before the second of them begins; also for GPUs. */
+void llvm_prepare(void);
+void nvptx_prepare(void);
 
 llvm_module llvm_module_new(const char *name, int level);
 void llvm_module_free(llvm_module *m);

@@ -66,17 +66,20 @@ static void keep_room(const llvm_module *m, codegen_gpu_target target) {
 static const char triple[] = "nvptx64-nvidia-cuda";
 
 /* Addresses of shared memory have 32 bits: half the registers of 64. */
-static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
+void nvptx_prepare(void) {
   static const char *const options[] = {"recc", "-nvptx-short-ptr"};
   static bool done;
-  if (!done) {
-    LLVMParseCommandLineOptions(2, options, NULL);
-    LLVMInitializeNVPTXTargetInfo();
-    LLVMInitializeNVPTXTarget();
-    LLVMInitializeNVPTXTargetMC();
-    LLVMInitializeNVPTXAsmPrinter();
-    done = true;
-  }
+  if (done) return;
+  done = true;
+  LLVMParseCommandLineOptions(2, options, NULL);
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+}
+
+static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
+  nvptx_prepare();
   LLVMTargetRef found;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(triple, &found, &message)) ICE("codegen", "%s", message);
@@ -381,10 +384,12 @@ static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
 static void emit_without_pointers(const llvm_module *m, LLVMMemoryBufferRef *buffer) {
   static const char *const off[] = {"recc", "-disable-lsr"}, *const on[] = {"recc", "-disable-lsr=false"};
   char *message = NULL;
+  pthread_rwlock_wrlock(&llvm_switches);
   LLVMParseCommandLineOptions(2, off, NULL);
   if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMAssemblyFile, &message, buffer))
     ICE("codegen", "LLVM: %s", message);
   LLVMParseCommandLineOptions(2, on, NULL);
+  pthread_rwlock_unlock(&llvm_switches);
 }
 
 llvm_module nvptx_bodies(const llvm_module *m) {

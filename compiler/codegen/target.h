@@ -136,6 +136,11 @@ codegen_kernel codegen_describe(arena *a, const kernel *kernel, codegen_options 
 
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options);
 
+/* The same beside what the caller does meanwhile, such as the code for GPUs. The end waits for it. */
+typedef struct codegen_job codegen_job;
+codegen_job *codegen_begin(arena *a, codegen_input input, codegen_options options);
+codegen_object *codegen_end(codegen_job *job);
+
 /* Constant data that is known later than kernels and tables: an object of its own. */
 link_object codegen_data(arena *a, const codegen_blob *blobs, int count);
 

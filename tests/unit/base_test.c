@@ -30,6 +30,18 @@ static void arena_memory_is_zeroed_and_aligned(void **state) {
   arena_free(a);
 }
 
+static void an_arena_takes_over_another(void **state) {
+  (void)state;
+  arena *a = arena_new(), *empty = arena_new(), *other = arena_new();
+  char *text = arena_strdup(other, "its own");
+  arena_adopt(a, other);
+  char *more = arena_strdup(a, "more");
+  arena_adopt(a, empty);
+  assert_string_equal(text, "its own");
+  assert_string_equal(more, "more");
+  arena_free(a);
+}
+
 static void equal_names_are_one_pointer(void **state) {
   (void)state;
   arena *a = arena_new();
@@ -142,6 +154,7 @@ static void support_object_is_embedded(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(arena_memory_is_zeroed_and_aligned),
+      cmocka_unit_test(an_arena_takes_over_another),
       cmocka_unit_test(equal_names_are_one_pointer),
       cmocka_unit_test(arrays_keep_their_elements),
       cmocka_unit_test(columns_count_characters),
