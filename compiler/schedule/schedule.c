@@ -412,12 +412,39 @@ static bool channels_in_lanes(const scheduler *s, const tile_program *forward, a
   return lane >= 0 && has_own_products(forward, lane);
 }
 
+static axis_set instances_of(const kernel *k) {
+  axis_set axes = 0;
+  for (int i = 0; i < k->grid_count; i++) axes |= axis_bit(k->grid_axes[i]);
+  return k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
+}
+
+/* Do the steps save states as chunks read them? In steps lanes lie side by side; in chunks, of the axes of a tile, the last one
+ * that nothing sums and that is no short one (codegen/host_memory.c: rank_of_body_axis). */
+static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *chunks) {
+  enum { SHORT = 8 };
+  axis_set low = ~chunks->program->grid;
+  int64_t lanes = size_of(s, steps->lane_axis);
+  for (int i = 0; i < s->r->body.tensors.count; i++) {
+    const typed_tensor *t = &s->r->body.tensors.items[i];
+    if (t->kind != TENSOR_STATE) continue;
+    axis_set tile = t->axis_set & ~instances_of(chunks), lane = axis_bit(steps->lane_axis) & t->axis_set;
+    if ((t->axis_set & ~instances_of(steps)) != tile) return false;
+    if (lane && tile != lane && lanes > 0 && lanes < SHORT) return false;
+    for (int axis = 0; lane && axis < s->r->body.axes.count; axis++) {
+      bool summed = axis_in(low, axis), lane_summed = axis_in(low, steps->lane_axis);
+      bool before = summed == lane_summed ? axis < steps->lane_axis : summed;
+      if (axis_in(tile, axis) && axis != steps->lane_axis && !before) return false;
+    }
+  }
+  return true;
+}
+
 /* Forward in single steps beside a backward in chunks: the states that it saves are the same. A loop over lanes of the state is
  * all that a step is then; chunks of keys that decay one by one take many small products and exponentials. */
 static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise,
-                          const tile_program *chunks) {
+                          const kernel *chunkwise, const tile_program *chunks) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
-  if (stepwise->lane_axis < 0) return false;
+  if (stepwise->lane_axis < 0 || !saves_alike(s, stepwise, chunkwise)) return false;
   static const double clearly = 0.95;
   s->out->fused_step = cost_of_fused_step(s->a, step);
   return s->out->fused_step < clearly * cost_of_run(s->a, chunks);
@@ -440,7 +467,7 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   kernel k = {.chunk = s->out->chunk, .program = checked(s, finished), .cut = forward->grid};
   map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
-  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, forward);
+  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, forward);
   if (s->out->steps_forward) {
     add_steps(s, stepwise);
   } else {

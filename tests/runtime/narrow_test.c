@@ -28,7 +28,7 @@ static const program programs[] = {
     {PROGRAM("delta_product"), 2, 2e-5}, {PROGRAM("gru"), 2, 2e-5},
     {PROGRAM("lru"), 21, 2e-5},          {PROGRAM("mlstm"), 3, 2e-5},
     {PROGRAM("momentum"), 2, 2e-5},      {PROGRAM("rwkv7"), 2, 2e-5},
-    {PROGRAM("two_taps"), 35, 2e-5},
+    {PROGRAM("two_taps"), 35, 2e-5},     {PROGRAM("heads_in_lanes"), 3, 2e-5},
 };
 
 static const int64_t lengths[] = {0, 1, 17, 300};

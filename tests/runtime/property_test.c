@@ -70,6 +70,7 @@ static const program programs[] = {
     {PROGRAM("momentum"), {"--dtype", "f64"}, 2, false},
     {PROGRAM("rwkv7"), {"--chunk", "16"}, 2, false},
     {PROGRAM("two_taps"), {"--dtype", "f64"}, 2, false},
+    {PROGRAM("heads_in_lanes"), {"--dtype", "f64"}, 2, false},
     {NULL, resets, {"--chunk", "16"}, 2, false},
     {NULL, resets, {"--dtype", "f64"}, 1, false},
     {NULL, key_resets, {"--chunk", "16"}, 2, false},
