@@ -52,15 +52,13 @@ static void prefix_row(lower *l, const prefix *n, ir i) {
 
 enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
 
-/* A thread of a GPU takes sixteen rows at a time: of a plain loop the assembler makes 64 at once, and what they load and where
- * they store fills all registers. */
+/* A thread of a GPU takes sixteen rows at a time. */
 static void prefix_by_groups(lower *l, const prefix *n, int64_t size) {
   emitter *e = l->e;
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), ROWS_AT_ONCE, "rows");
-  emit_loop row = loop_begin(e, integer(e, 0), integer(e, ROWS_AT_ONCE), 1, "row");
-  prefix_row(l, n, int_add(e, loop.index, row.index));
-  loop_end_unrolled(e, &row);
-  loop_end_kept(e, &loop);
+  group_names names = {"rows", "row"};
+  emit_groups g = groups_begin(e, integer(e, 0), integer(e, size), 1, ROWS_AT_ONCE, names);
+  prefix_row(l, n, g.index);
+  groups_end(e, &g);
 }
 
 void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {

@@ -496,6 +496,18 @@ void loop_end_kept(emitter *e, emit_loop *loop) {
   advise_loop(e, close_loop(e, loop), (const char *[]){keep_rolled, gpu_kept_loop}, 2);
 }
 
+emit_groups groups_begin(emitter *e, ir begin, ir end, int64_t step, int64_t turns, group_names names) {
+  emit_groups g = {.groups = loop_begin(e, begin, end, turns * step, names.group)};
+  g.turns = loop_begin(e, integer(e, 0), integer(e, turns * step), step, names.turn);
+  g.index = int_add(e, g.groups.index, g.turns.index);
+  return g;
+}
+
+void groups_end(emitter *e, emit_groups *g) {
+  loop_end_unrolled(e, &g->turns);
+  loop_end_kept(e, &g->groups);
+}
+
 emit_branch branch_begin(emitter *e, ir condition) {
   emit_branch branch = {.other = new_block(e, ""), .join = new_block(e, "")};
   LLVMBasicBlockRef taken = new_block(e, "");

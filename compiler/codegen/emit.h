@@ -106,6 +106,17 @@ void loop_end_unrolled(emitter *e, emit_loop *loop);
 /* The same, and GPU: the assembler does not unroll it. */
 void loop_end_kept(emitter *e, emit_loop *loop);
 extern const char gpu_kept_loop[];
+/* GPU: so many turns at once, unrolled, in a loop that stays one: of a plain loop the assembler makes 64 turns at once, and all
+ * that they load lies in registers. Turns and step divide the way. */
+typedef struct emit_groups {
+  emit_loop groups, turns;
+  ir index;
+} emit_groups;
+typedef struct group_names {
+  const char *group, *turn;
+} group_names;
+emit_groups groups_begin(emitter *e, ir begin, ir end, int64_t step, int64_t turns, group_names names);
+void groups_end(emitter *e, emit_groups *g);
 /* A loop that goes on by a step known at run time. */
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name);
 

@@ -270,11 +270,9 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
     loop_end(e, &loop);
     return;
   }
-  emit_loop loop = loop_begin(e, begin, end, turns * p->depth, "turns");
-  emit_loop turn = loop_begin(e, integer(e, 0), integer(e, turns * p->depth), p->depth, "turn");
-  multiply(l, p, at, int_add(e, loop.index, turn.index));
-  loop_end_unrolled(e, &turn);
-  loop_end_kept(e, &loop);
+  emit_groups g = groups_begin(e, begin, end, p->depth, turns, (group_names){"turns", "turn"});
+  multiply(l, p, at, g.index);
+  groups_end(e, &g);
 }
 
 static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {

@@ -154,10 +154,7 @@ static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) 
 
 /* Chunks whose states are made again a group at a time (host_groups_back). */
 static bool may_have_passes(const kernel *k) {
-  if (k->program->form != TILE_CHUNK || !k->recompute) return false;
-  for (int i = 0; i < k->program->arguments.count; i++)
-    if (k->program->arguments.items[i].role == TILE_STATE) return true;
-  return false;
+  return k->program->form == TILE_CHUNK && k->recompute && tile_takes(k->program, 1u << TILE_STATE);
 }
 
 static int64_t size_of(const kernel *k, int axis) { return k->program->axes.items[axis].size; }

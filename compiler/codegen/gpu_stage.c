@@ -28,8 +28,7 @@ static const tile_place *place_of(const part *p, int argument) {
 
 bool gpu_is_staged(const part *p, int argument) {
   const tile_place *place = place_of(p, argument);
-  bool saved = (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
-  return place->time && !saved;
+  return place->time && !host_is_saved(p, place);
 }
 
 bool gpu_is_ahead(const part *p, int argument) {

@@ -80,7 +80,7 @@ static fetched_list list_of(host *h, part *p, ir chunk) {
   ir begin = int_mul(h->e, chunk, integer(h->e, p->program->chunk));
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    if ((place->role == TILE_STATE && p->backward) || place->role == TILE_STASH) {
+    if (host_is_saved(p, place)) {
       add_saved(h, p, &list, place, chunk);
     } else {
       add_rows(h, p, &list, place, p->memory[i], p->time_stride[i], p->memory[i].present, begin);

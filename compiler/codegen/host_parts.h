@@ -107,6 +107,8 @@ int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag)
 axis_set host_grid_of(const kernel *k);
 axis_set host_axes_of_place(const tile_place *place);
 bool host_reads_states(const tile_program *program);
+/* Chunk form: of a chunk, is it where forward has kept it? */
+bool host_is_saved(const part *p, const tile_place *place);
 /* Backward: the states before, or what was kept of them. */
 bool host_reads_saved(const kernel *k);
 int64_t host_parts_of_lag(const typed_lag *lag);

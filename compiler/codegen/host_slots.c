@@ -76,11 +76,11 @@ static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) 
 }
 
 bool host_reads_states(const tile_program *program) {
-  for (int i = 0; i < program->arguments.count; i++) {
-    tile_role role = program->arguments.items[i].role;
-    if (role == TILE_STATE || role == TILE_STASH) return true;
-  }
-  return false;
+  return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH);
+}
+
+bool host_is_saved(const part *p, const tile_place *place) {
+  return (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
 }
 
 static bool has_states(const recurrence *r) {

@@ -279,7 +279,7 @@ void host_set_chunk(host *h, part *p, ir chunk, ir new_group) {
   ir stored = h->quiet ? int_choose(e, h->quiet, LLVMConstNull(LLVMTypeOf(rows)), rows) : rows;
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
-    bool saved = (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
+    bool saved = host_is_saved(p, place);
     if (place->time && !saved && !e->gpu) set_rows(h, p, i, begin, rows, new_group);
     if (!saved) continue;
     l->arguments[i] = host_saved_view(h, place, chunk);

@@ -454,19 +454,17 @@ static void reduced_loops(lower *l, const place_in_loops *at, void *data) {
 
 enum { TURNS_AT_ONCE = 4, LONG_SUM = 32 };
 
-/* A thread of a GPU sums four numbers at a time. Of a plain loop the assembler makes 64 turns at once, and all that they load
- * lies in registers. */
+/* A thread of a GPU sums four numbers at a time. */
 static void turns_at_once(lower *l, place_in_loops *at, void *data) {
   emitter *e = l->e;
   const points *n = data;
   int axis = n->reduced.axes[0];
-  emit_loop loop = loop_begin(e, integer(e, 0), l->axis_size[axis], TURNS_AT_ONCE, "turns");
-  emit_loop turn = loop_begin(e, integer(e, 0), integer(e, TURNS_AT_ONCE), 1, "turn");
-  at->index[axis] = int_add(e, loop.index, turn.index);
+  group_names names = {"turns", "turn"};
+  emit_groups g = groups_begin(e, integer(e, 0), l->axis_size[axis], 1, TURNS_AT_ONCE, names);
+  at->index[axis] = g.index;
   reduced_loops(l, at, data);
   at->index[axis] = NULL;
-  loop_end_unrolled(e, &turn);
-  loop_end_kept(e, &loop);
+  groups_end(e, &g);
 }
 
 static void loops_of_sum(lower *l, place_in_loops *at, points *n) {

@@ -164,12 +164,7 @@ static const char *explained(const reporter *r) {
 
 /* Does the backward read what the steps of a chunk make again? */
 static bool steps_again(const tile_program *backward) {
-  if (backward->form != TILE_STEP) return false;
-  for (int i = 0; i < backward->arguments.count; i++) {
-    tile_role role = backward->arguments.items[i].role;
-    if (role == TILE_STATE || role == TILE_STASH) return true;
-  }
-  return false;
+  return backward->form == TILE_STEP && tile_takes(backward, 1u << TILE_STATE | 1u << TILE_STASH);
 }
 
 static const char *backward_operations(const reporter *r, const tile_program *backward,

@@ -248,12 +248,6 @@ static int64_t column_numbers(const kernel *part, int axis) {
 /* More columns than this cost more than a state's own. */
 enum { MOST_COLUMNS = 256 };
 
-static bool reads_states(const tile_program *program) {
-  for (int i = 0; i < program->arguments.count; i++)
-    if (program->arguments.items[i].role == TILE_STATE) return true;
-  return false;
-}
-
 /* Backward: the states before each run, from those that are saved before every few. */
 static const tile_program *states_again(scheduler *s, const tile_program *forward, const kernel *part) {
   if (forward->form == TILE_CHUNK && part->chunk == forward->chunk) return NULL;
@@ -271,7 +265,7 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
       tile_transfer(s->a, program, states, column_axes(s, &part), &axis, why);
   if (!made) return;
   part.program = checked(s, tile_finish(s->a, tile_simplify(s->a, made)));
-  part.recompute = reads_states(part.program) ? states_again(s, forward, &part) : NULL;
+  part.recompute = tile_takes(part.program, 1u << TILE_STATE) ? states_again(s, forward, &part) : NULL;
   if (axis >= 0) {
     int64_t columns = column_numbers(&part, axis);
     *why = "a column of the states has too many entries";

@@ -61,3 +61,9 @@ tile_program *tile_restrict(arena *a, const tile_program *program, unsigned role
 tile_program *tile_drop_unused(arena *a, const tile_program *program) {
   return keep(a, program, ~0u, true);
 }
+
+bool tile_takes(const tile_program *program, unsigned roles) {
+  for (int i = 0; i < program->arguments.count; i++)
+    if (roles >> program->arguments.items[i].role & 1) return true;
+  return false;
+}

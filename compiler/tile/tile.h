@@ -211,6 +211,8 @@ tile_program *tile_simplify(arena *a, const tile_program *program);
 tile_program *tile_finish(arena *a, const tile_program *program);
 /* Keeps only the results whose role is in the set of bits (1 << role), and what they need, arguments too. */
 tile_program *tile_restrict(arena *a, const tile_program *program, unsigned roles);
+// Has it an argument of one of these roles (bits)?
+bool tile_takes(const tile_program *program, unsigned roles);
 
 /* The program that yields states (`states` TILE_NEXT_STATE), or cotangents of states (TILE_D_STATE), alone, and beside each
  * what it leaves of the one before: run over a part of time from 0 and 1 it yields e and f, and the state after the part is
