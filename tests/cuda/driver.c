@@ -6,7 +6,7 @@
 //
 //   CUDA_CAPABILITY   of the device, 90 if not set         CUDA_DEVICES   how many there are, 1
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
-//   CUDA_CUBINS       0: machine code is refused
+//   CUDA_CUBINS       0: machine code is refused            CUDA_HANG      a kernel that never ends: rec_op_barrier
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library, or in one whose file is gone
 //   CUDA_MEMORY       bytes there are, 64 MiB            CUDA_SWIZZLE   of every tensor map, whatever was asked for
 //
@@ -434,6 +434,8 @@ EXPORT int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsi
   const loaded_kernel *k = function;
   int result = called("cuLaunchKernel", " %s grid %u block %u stream %p", k->name, grid_x, block_x, stream);
   if (result) return result;
+  const char *hangs = getenv("CUDA_HANG");
+  while (hangs && strcmp(hangs, k->name) == 0) pause();
   if (shared_bytes > (unsigned)number_of("CUDA_SHARED", MOST_SHARED)) return INVALID_VALUE;
   if (!current || grid_x == 0 || grid_y * grid_z * block_y * block_z != 1 || extra) return INVALID_VALUE;
   node n = {.run = run_launch,

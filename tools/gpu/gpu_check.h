@@ -37,9 +37,10 @@ double compare_group_operation(const gpu *g, const gpu_operation *o, cuda_functi
 
 /* Each returns how many failed. */
 int check_device(const gpu *g);
-int check_ops(const gpu *g);
+int check_ops(const gpu *g, int count, char **names); /* no names: all */
 int check_library(const char *path);
-int measure_machine(const gpu *g);
+int measure_machine(const gpu *g, bool print);
 int measure_shapes(const gpu *g, const char *folder, const char *shapes);
+void print_op_names(void);
 
 #endif

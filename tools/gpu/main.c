@@ -1,4 +1,4 @@
-/* The command: rec-gpu-check device | ops | check LIBRARY.. | machine | speed FOLDER SHAPES | ptx | cases */
+/* The command: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | speed FOLDER SHAPES | ptx | cases | names */
 #include <string.h>
 #include <time.h>
 
@@ -91,20 +91,21 @@ static int check_libraries(int count, char **paths) {
 
 int main(int count, char **words) {
   static const char usage[] =
-      "usage: rec-gpu-check device | ops | check LIBRARY.. | machine | speed FOLDER SHAPES\n";
+      "usage: rec-gpu-check device | ops [NAME ..] | check LIBRARY.. | machine | speed FOLDER SHAPES\n";
   const char *what = count > 1 ? words[1] : "";
   gpu g;
   if (strcmp(what, "ptx") == 0 && count == 3) return print_ptx(words[2]);
   if (strcmp(what, "cases") == 0) return print_cases();
+  if (strcmp(what, "names") == 0) return print_op_names(), 0;
   bool known = !strcmp(what, "device") || !strcmp(what, "ops") || !strcmp(what, "machine") ||
                (!strcmp(what, "check") && count > 2) || (!strcmp(what, "speed") && count == 4);
   if (!known) return fputs(usage, stderr), 2;
   if (!gpu_open(&g)) return 2;
   setvbuf(stdout, NULL, _IOLBF, 0);
   int failed = what[0] == 'd'   ? check_device(&g)
-               : what[0] == 'o' ? check_ops(&g)
+               : what[0] == 'o' ? check_ops(&g, count - 2, words + 2)
                : what[0] == 'c' ? check_libraries(count - 2, words + 2)
-               : what[0] == 'm' ? measure_machine(&g)
+               : what[0] == 'm' ? measure_machine(&g, true)
                                 : measure_shapes(&g, words[2], words[3]);
   return failed ? 1 : 0;
 }

@@ -68,7 +68,7 @@ static bool call_machine(void *data) {
       "cuLaunchKernel");
 }
 
-int measure_machine(const gpu *g) {
+int measure_machine(const gpu *g, bool print) {
   enum { COPY_BYTES = 1 << 29, MMA_ROUNDS = 4096 };
   const char *ptx = (const char *)embedded_find(embedded_gpu_check, "machine")->data;
   machine_kernel copy = {.g = g, .blocks = (unsigned)(8 * g->multiprocessors)}, mma = copy;
@@ -89,7 +89,7 @@ int measure_machine(const gpu *g) {
   }
   if (to) g->driver->release(to);
   if (from) g->driver->release(from);
-  if (good)
+  if (good && print)
     printf("{\"kind\": \"machine\", \"gigabytes_a_second\": %.1f, \"mma_sync_teraflops\": %.1f}\n",
            bandwidth / 1e9, 2 * products / 1e12);
   return !good;
@@ -295,7 +295,7 @@ int measure_shapes(const gpu *g, const char *folder, const char *shapes) {
     fprintf(stderr, "rec-gpu-check: cannot read %s\n", shapes);
     return 1;
   }
-  measure_machine(g); /* without it no fractions are printed */
+  measure_machine(g, false); /* without it no fractions are printed */
   while (fgets(line, sizeof line, file)) {
     shape s;
     if (read_shape(line, &s)) failed += measure_shape(g, folder, &s);
