@@ -15,7 +15,11 @@ static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == 
 
 bool gpu_is_column(const kernel *k, const tile_place *state) {
   if (!k->columns || state->transfer || state->lag >= 0) return false;
-  return !kernel_has_factor(gpu_ends_of(k), state->tensor);
+  const tile_program *ends = gpu_ends_of(k);
+  bool joined = false;
+  for (int i = 0; i < ends->results.count; i++)
+    joined = joined || plan_same_state(&ends->results.items[i].place, state);
+  return joined && !kernel_has_factor(ends, state->tensor);
 }
 
 int gpu_column_blocks(const kernel *k) {

@@ -378,7 +378,7 @@ void gpu_join_parts(host *h, part *p) {
     if (place->lag >= 0) {
       view before = gpu_end_view(h, p, place, int_sub(e, h->part, integer(e, 1)));
       host_copy_state(h, p, place, &before, &p->l.carried[c]);
-    } else if (place->component == 0 && !gpu_is_column(h->k, place)) {
+    } else if (place->component == 0 && kernel_has_factor(h->k->ends, place->tensor)) {
       join_state(h, p, place);
     }
   }

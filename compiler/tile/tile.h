@@ -219,7 +219,7 @@ bool tile_takes(const tile_program *program, unsigned roles);
  * f * (state before it) + e, entry by entry. The factor of a complex state is complex, and conjugate for cotangents.
  * States that mix their entries have no factor (tile_find_columns): the program makes of them the matrix that has its place, too,
  * if all of them have independent columns along *column_axis, one of `column_axes`; -1: there are no such states.
- * Of cotangents of earlier steps nothing is left where a chunk makes its own.
+ * Of cotangents of earlier steps nothing is left where a chunk makes its own; those that nothing is made of are left out.
  * NULL where there is neither: *why then says so. */
 tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes,
                             int *column_axis, const char **why);

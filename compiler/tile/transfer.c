@@ -247,6 +247,29 @@ static tile_program *without_earlier_steps(arena *a, const tile_program *program
   return tile_restrict(a, &p, 1u << states);
 }
 
+static bool reads_state(const tile_program *p, tile_role read, int tensor) {
+  for (int i = 0; i < p->arguments.count; i++) {
+    const tile_place *place = &p->arguments.items[i];
+    if (place->role == read && place->lag < 0 && place->tensor == tensor) return true;
+  }
+  return false;
+}
+
+// Cotangents that no result of the whole program is made of need not come from part to part: that of a maximum behind
+// stop_gradient is one. (Forward, backward wants all states before each chunk.)
+static tile_program *without_unread(arena *a, tile_program *p, const tile_program *whole) {
+  const tile_program *all = tile_restrict(a, whole, ~0u);
+  tile_program some = *p;
+  some.results.items = ARENA_ARRAY(a, tile_result, p->results.count);
+  some.results.count = 0;
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_result *r = &p->results.items[i];
+    if (r->place.lag >= 0 || reads_state(all, TILE_D_NEXT_STATE, r->place.tensor))
+      some.results.items[some.results.count++] = *r;
+  }
+  return some.results.count ? tile_restrict(a, &some, 1u << TILE_D_STATE) : p;
+}
+
 static bool enters_alone(const transfer *x, const pair *state) {
   uint64_t own = x->lags;
   for (int k = 0; k < 2; k++) {
@@ -384,7 +407,10 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   find_states(&x, read);
   *why = "earlier steps are states, too";
   if (states == TILE_NEXT_STATE ? !knows_earlier_steps(&x) : !makes_earlier_steps(&x)) return NULL;
-  if (states == TILE_D_STATE) x.program = p = without_earlier_steps(a, p, states);
+  if (states == TILE_D_STATE) {
+    p = without_earlier_steps(a, p, states);
+    x.program = p = without_unread(a, p, program);
+  }
   *why = who_else_has_it(p, read);
   if (*why) return NULL;
   int results = p->results.count;
