@@ -229,6 +229,7 @@ void gpu_place(host *h) {
   place_part(h, &h->main);
   if (h->has_again) place_part(h, &h->again);
   gpu_place_ahead(h);
+  gpu_place_steps(h);
 }
 
 /* What the prologue makes is read in every run. */

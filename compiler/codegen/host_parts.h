@@ -33,6 +33,7 @@ typedef struct part {
   location *history_at;             /* by argument: states before each step of the chunk */
   pad *pads;                        /* by argument */
   int *maps;                        /* GPU, by argument: number of host.maps, -1: none; NULL: of none */
+  ir *rows, first_step;             /* gpu_steps.c: rows of the chunk at hand by argument (NULL: not ahead), its first step */
   lower l;
   view *memory;    /* by argument: tensor in memory, without time */
   ir *time_stride; /* by argument */
@@ -251,6 +252,15 @@ void gpu_open_chunks(host *h, part *p, ir first, ir any);
 /* In the loop, for its iteration number `turn`: this chunk's rows are there; those of `next`, if there is `more`, are
  * being copied. */
 void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more);
+
+/* gpu_steps.c: threads by themselves, whose tokens come a chunk ahead. */
+void gpu_place_steps(host *h);
+bool gpu_steps_ahead(host *h);
+/* As gpu_open_chunks and gpu_next_chunk. */
+void gpu_open_steps(host *h, ir first, ir any);
+void gpu_next_steps(host *h, ir turn, ir chunk, ir next, ir more);
+/* The row of step `t`, if it has come so. */
+bool gpu_row_of_step(host *h, const part *p, int argument, ir t, view *row);
 
 /* host_time.c */
 ir host_chunk_count(host *h);

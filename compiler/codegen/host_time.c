@@ -10,6 +10,7 @@ static void set_step(host *h, part *p, ir t) {
   lower *l = &p->l;
   for (int i = 0; i < p->program->arguments.count; i++) {
     if (p->program->arguments.items[i].time && p->memory[i].base) {
+      if (gpu_row_of_step(h, p, i, t, &l->arguments[i])) continue;
       l->arguments[i] = host_at_time(h, p->memory[i], t, p->time_stride[i]);
     }
   }
@@ -89,14 +90,21 @@ ir host_chunk_count(host *h) {
 void host_steps_forward(host *h) {
   emitter *e = h->e;
   part *p = &h->main;
-  if (!h->described->writes_saved) {
+  bool ahead = gpu_steps_ahead(h);
+  if (!h->described->writes_saved && !ahead) {
     emit_loop loop = loop_begin(e, integer(e, 0), h->time, 1, "time");
     one_step(h, p, loop.index);
     loop_end(e, &loop);
     return;
   }
-  emit_loop chunks = loop_begin(e, integer(e, 0), host_chunk_count(h), 1, "chunk");
-  host_save_states(h, p, chunks.index);
+  ir count = host_chunk_count(h);
+  if (ahead) gpu_open_steps(h, integer(e, 0), int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
+  if (ahead) {
+    ir next = int_add(e, chunks.index, integer(e, 1));
+    gpu_next_steps(h, chunks.index, chunks.index, next, int_compare(e, LLVMIntSLT, next, count));
+  }
+  if (h->described->writes_saved) host_save_states(h, p, chunks.index);
   ir begin = int_mul(e, chunks.index, integer(e, h->k->chunk));
   ir end = int_min(e, int_add(e, begin, integer(e, h->k->chunk)), h->time);
   emit_loop loop = loop_begin(e, begin, end, 1, "time");
@@ -169,9 +177,14 @@ static void load_saved(host *h, part *p, ir chunk) {
 
 void host_steps_backward(host *h) {
   emitter *e = h->e;
-  ir count = host_chunk_count(h);
+  ir count = host_chunk_count(h), last = int_sub(e, count, integer(e, 1));
+  bool ahead = gpu_steps_ahead(h);
+  if (ahead) gpu_open_steps(h, last, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
   emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
-  ir chunk = int_sub(e, int_sub(e, count, integer(e, 1)), chunks.index);
+  ir chunk = int_sub(e, last, chunks.index);
+  if (ahead)
+    gpu_next_steps(h, chunks.index, chunk, int_sub(e, chunk, integer(e, 1)),
+                   int_compare(e, LLVMIntSGT, chunk, integer(e, 0)));
   ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
   ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
   if (h->has_again) {

@@ -11,7 +11,8 @@
 // backward, with what it makes again, 2.2 times. Forward asks for at most 3 times the least: nothing that one chunk needs
 // lies outside the chip. Mamba-2's decays and gates are applied in registers: its threads access shared memory less than 1250
 // times a token. Launches of a call are few and fixed. The same for kernels whose products warpgroups make (sm_90a), with
-// wgmma in each. 30 s of processor time.
+// wgmma in each. Where a thread has a channel to itself, tokens of the next steps come ahead: a step reads none of them from
+// global memory when it needs it, and what all channels read is read once for the block. 30 s of processor time.
 //
 //   traffic_test [gla] [tensors]    what lies where, too: bytes of every tensor in a run of 384 tokens with its
 // states
@@ -143,6 +144,30 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   problem_free(p);
 }
 
+// Mamba-1, a thread for each channel: of a token it loads x, dt, two parameters, and stores y; rows of B and C (32 loads more)
+// come once for 128 channels. In 32 bits tokens come by asynchronous copies alone, and a thread loads what is no token.
+static void run_channels(const char *type) {
+  enum { CHANNELS = 256 };
+  const char *const words[] = {"--target", "simt", "-O0", "--dtype", type, "-D", "E=256", "-D", "N=16", NULL};
+  rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/mamba1.rec", words);
+  if (!check(module, "mamba1 does not compile")) return;
+  const rec_recurrence *r = rec_module_find(module, "selective_scan");
+  problem *p = problem_new(rec_recurrence_signature(r), 1, 0, 2);
+  int64_t in = token_bytes(p, REC_INPUT), out = token_bytes(p, REC_OUTPUT), launches;
+  bool narrow = strcmp(type, "f32") != 0;
+  device = 0;
+  simt_counts forward = run(r, (rec_run_options){0}, &launches);
+  print_row("selective_scan", narrow ? "forward" : "forward, f32", &forward, in + out, launches);
+  double accesses = (double)forward.global_accesses / TIME / CHANNELS, copies = (double)forward.copies / TIME / CHANNELS;
+  check(accesses <= (narrow ? 5.5 : 3.25), "mamba1 %s: a channel accesses global memory %.2f times a token", type, accesses);
+  check(narrow ? copies == 0 : copies >= 2 && copies <= 2.5, "mamba1 %s: %.2f asynchronous copies for a channel and token", type,
+        copies);
+  int64_t moved = forward.launch_read_bytes + forward.launch_written_bytes;
+  check((double)moved <= 1.5 * (double)(in + out) * TIME, "mamba1 %s: forward moves %d bytes a token", type, (int)(moved / TIME));
+  problem_free(p);
+  rec_module_close(module);
+}
+
 static void run_subject(const subject *s) {
   const char *words[24] = {"--target", "simt,sm_90a", "-O0", "--dtype", "bf16"};
   int count = 5;
@@ -165,5 +190,6 @@ int main(int count, char **words) {
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
     if (count < 2 || strstr(subjects[i].path, words[1])) run_subject(&subjects[i]);
   }
+  if (count < 2 || strstr("mamba1", words[1])) run_channels("bf16"), run_channels("f32");
   return checked();
 }
