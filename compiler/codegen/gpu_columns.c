@@ -17,8 +17,10 @@ bool gpu_is_column(const kernel *k, const tile_place *state) {
   if (!k->columns || state->transfer || state->lag >= 0) return false;
   const tile_program *ends = gpu_ends_of(k);
   bool joined = false;
-  for (int i = 0; i < ends->results.count; i++)
-    joined = joined || plan_same_state(&ends->results.items[i].place, state);
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    joined = joined || (plan_same_state(place, state) && !place->relative);
+  }
   return joined && !kernel_has_factor(ends, state->tensor);
 }
 

@@ -116,12 +116,13 @@ int64_t gpu_guard_sums(const host *h) {
 typedef struct guard {
   const view *state;
   axis_set axes;
+  bool sums;       /* of logarithms: -inf is one */
   ir limit, count; /* of numbers beyond it, of this thread */
 } guard;
 
 static void count_beyond(const guard *g, emitter *e, ir x) {
   int lanes = ir_lanes(x);
-  ir size = expr_apply(e, TILE_ABS, &x);
+  ir size = g->sums ? x : expr_apply(e, TILE_ABS, &x);
   ir beyond = real_compare(e, LLVMRealUGT, size, spread(e, g->limit, lanes));
   ir ones = choose(e, beyond, real_number(e, 1, lanes), real_number(e, 0, lanes));
   ir more = lanes ? sum_of_lanes(e, ones) : ones;
@@ -149,7 +150,8 @@ static ir count_of_thread(host *h, part *p) {
     const kept_sums *kept = host_kept_of(p, g.state);
     ir most = real_number(e, largest_operator, 0), finite = real_number(e, FLT_MAX, 0);
     if (place->lag >= 0) continue;
-    g.limit = place->transfer ? most
+    g.sums = place->transfer && place->relative;
+    g.limit = place->transfer ? g.sums ? finite : most
               : h->of_matrix  ? choose(e, h->of_matrix, most, finite)
                               : finite;
     if (kept) {

@@ -222,7 +222,7 @@ static double state_numbers(const kernel *k) {
   double all = 0;
   for (int i = 0; i < k->ends->results.count; i++) {
     const tile_place *place = &k->ends->results.items[i].place;
-    double numbers = place->transfer ? 0 : 1;
+    double numbers = place->transfer ? 0 : place->relative ? 2 : 1; /* with its exponentials */
     for (int x = 0; x < place->axis_count; x++) numbers *= entries_of(k, place->axes[x]);
     all += numbers;
   }

@@ -83,6 +83,7 @@ void gpu_end_warm_up(host *h, part *p, ir turn) {
     host_copy_state(h, p, place, NULL, &p->l.carried[c]);
     gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
+  gpu_begin_maxima(h, p);
   host_show_states(h, p);
   branch_end(e, &branch);
 }
@@ -212,7 +213,8 @@ static view ends_view(host *h, const tile_place *place, ir number) {
 void gpu_begin_factors(host *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    if (place->transfer) host_fill_state(h, p, place, place->component ? 0 : 1, &p->l.carried[c]);
+    int one = place->component || place->relative ? 0 : 1; /* of a logarithm it is 0 */
+    if (place->transfer) host_fill_state(h, p, place, one, &p->l.carried[c]);
   }
 }
 
@@ -332,7 +334,7 @@ static view aligned_view(host *h, part *p, const tile_place *place, ir number) {
 }
 
 view gpu_end_view(host *h, part *p, const tile_place *state, ir number) {
-  return aligned_view(h, p, place_of(h, state, false, state->component), number);
+  return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
 }
 
 static void join_state(host *h, part *p, const tile_place *state) {
@@ -357,12 +359,23 @@ static void join_state(host *h, part *p, const tile_place *state) {
   }
 }
 
-static void join_columns(host *h, part *p) {
+/* What all states take from a part together. */
+static void join_together(host *h, part *p, void join(host *, part *, ir)) {
   joined j = {.h = h, .back = p->backward};
   p->l.outside = h->at;
   emit_loop loop = each_part_before(&j);
-  gpu_join_columns(h, p, number_in_order(&j, loop.index));
+  join(h, p, number_in_order(&j, loop.index));
   loop_end(h->e, &loop);
+}
+
+/* Has it a factor of its own? */
+static bool joins_alone(const host *h, const tile_place *state) {
+  const tile_program *ends = h->k->ends;
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (place->transfer && !place->relative && place->tensor == state->tensor) return true;
+  }
+  return false;
 }
 
 /* Parts behind the last one that has steps have nothing to begin. */
@@ -378,10 +391,11 @@ void gpu_join_parts(host *h, part *p) {
     if (place->lag >= 0) {
       view before = gpu_end_view(h, p, place, int_sub(e, h->part, integer(e, 1)));
       host_copy_state(h, p, place, &before, &p->l.carried[c]);
-    } else if (place->component == 0 && kernel_has_factor(h->k->ends, place->tensor)) {
+    } else if (place->component == 0 && joins_alone(h, place)) {
       join_state(h, p, place);
     }
   }
-  if (h->k->columns) join_columns(h, p);
+  if (h->k->columns) join_together(h, p, gpu_join_columns);
+  if (gpu_joins_relatives(h->k)) join_together(h, p, gpu_join_relatives);
   branch_end(e, &branch);
 }

@@ -493,6 +493,13 @@ static void load_or_clear(host *h, part *p, int c, view *memory, ir there) {
   branch_end(e, &branch);
 }
 
+/* Of a part alone; the states before chunks are made of those before the first step. */
+static void begin_maxima(host *h, part *p) {
+  emit_branch alone = branch_begin(h->e, gpu_keeps_parts(h));
+  gpu_begin_maxima(h, p);
+  branch_end(h->e, &alone);
+}
+
 void host_load_states(host *h, part *p) {
   emitter *e = h->e;
   if (gpu_makes_parts(h->k)) gpu_begin_factors(h, p);
@@ -512,6 +519,7 @@ void host_load_states(host *h, part *p) {
     load_or_clear(h, p, c, &memory, there);
     if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
   }
+  if (gpu_makes_parts(h->k)) begin_maxima(h, p);
   if (h->described->joins) gpu_join_parts(h, p);
   host_show_states(h, p);
 }

@@ -196,6 +196,10 @@ void gpu_open_ends(host *h);
 ir gpu_end_at(host *h, ir number, ir offset);
 ir gpu_end_numbers(host *h, const tile_place *place);
 view gpu_end_view(host *h, part *p, const tile_place *state, ir number);
+/* gpu_relative.c: running maxima, and states relative to them: as a part begins with none; as they are behind part `number`. */
+void gpu_begin_maxima(host *h, part *p);
+bool gpu_joins_relatives(const kernel *k);
+void gpu_join_relatives(host *h, part *p, ir number);
 /* gpu_columns.c: states that mix their entries, and the blocks behind those of KERNEL_PART that make their matrix. */
 bool gpu_is_column(const kernel *k, const tile_place *state);
 int gpu_column_blocks(const kernel *k);

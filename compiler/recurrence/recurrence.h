@@ -123,6 +123,17 @@ bool recurrence_affine(arena *arena, recurrence *recurrence, value_id value, val
 // has none.
 value_id recurrence_decay_log(arena *arena, typed_body *body, value_id decay);
 
+// Of a state that is held relative to e^m, m a running maximum, and of m itself (relative.c). With M and S^ that a stretch of steps
+// makes of no maximum and of 0:  m' = max(F + m, M),  S' = exp(D + F + m - m') S + exp(M - m') S^.
+typedef struct recurrence_relative {
+  int state, maximum;  // by tensor; m itself has its own number for both
+  int sum;  // the state of the copy that adds up F (of m) or D (of the others) from 0; -1: it is 0
+} recurrence_relative;
+typedef VEC(recurrence_relative) recurrence_relatives;
+
+// A copy that has these sums as states behind its tensors; NULL: no state is a maximum that other states leave alone.
+recurrence *recurrence_with_sums(arena *memory, const recurrence *from, recurrence_relatives *found);
+
 // Between which numbers a value lies as far as promises, gates and constants tell, rounded outward;
 // infinities where nothing is known, and for complex values. What is computed with few digits may
 // pass the ends by its rounding.

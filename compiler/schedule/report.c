@@ -399,7 +399,7 @@ static const char *factors_text(const reporter *r, const tile_program *part) {
   for (int i = 0; i < part->results.count; i++) {
     const tile_place *place = &part->results.items[i].place;
     axis_set axes = 0;
-    if (!place->transfer || place->component) continue;
+    if (!place->transfer || place->component || place->relative) continue;
     for (int x = 0; x < place->axis_count; x++) axes |= axis_bit(place->axes[x]);
     text = arena_printf(r->a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
                         r->body->tensors.items[place->tensor].complex ? "complex " : "",
@@ -408,12 +408,26 @@ static const char *factors_text(const reporter *r, const tile_program *part) {
   return text;
 }
 
+/* "C relative to m, m as a maximum". */
+static const char *relatives_text(const reporter *r, const tile_program *part, const char *text) {
+  for (int i = 0; i < part->results.count; i++) {
+    const tile_place *place = &part->results.items[i].place;
+    if (place->transfer || !place->relative) continue;
+    const char *how = "as a maximum";
+    if (place->relative - 1 != place->tensor)
+      how = arena_printf(r->a, "relative to %s", r->body->tensors.items[place->relative - 1].name);
+    text = arena_printf(r->a, "%s%s%s %s", text, *text ? ", " : "", place->name, how);
+  }
+  return text;
+}
+
 /* States that a matrix maps. */
 static const char *matrix_text(const reporter *r, const kernel *k) {
-  const char *text = factors_text(r, k->ends);
+  const char *text = relatives_text(r, k->ends, factors_text(r, k->ends));
   for (int i = 0; k->columns && i < k->ends->results.count; i++) {
     const tile_place *place = &k->ends->results.items[i].place;
-    if (place->transfer || place->component || place->lag >= 0 || kernel_has_factor(k->ends, place->tensor)) continue;
+    if (place->transfer || place->component || place->relative || place->lag >= 0) continue;
+    if (kernel_has_factor(k->ends, place->tensor)) continue;
     text = arena_printf(r->a, "%s%s%s", text, *text ? ", " : "", place->name);
     if (r->body->tensors.items[place->tensor].complex) text = arena_printf(r->a, "%s, both parts", text);
   }

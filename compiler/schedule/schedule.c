@@ -15,6 +15,7 @@
 
 #include "../base/ice.h"
 #include "cost.h"
+#include "relative.h"
 #include "save.h"
 
 typedef struct scheduler {
@@ -234,6 +235,7 @@ static int64_t column_numbers(const kernel *part, int axis) {
     const tile_place *place = &part->program->results.items[i].place;
     int64_t numbers = 1;
     if (place->lag >= 0 || kernel_has_factor(part->program, place->tensor)) continue;
+    if (place->relative) continue;
     for (int x = 0; x < place->axis_count; x++) {
       int64_t size = part->program->axes.items[place->axes[x]].size;
       if (axis_in(cut, place->axes[x])) continue;
@@ -257,7 +259,7 @@ static const tile_program *states_again(scheduler *s, const tile_program *forwar
 
 /* The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with. */
 static void part_kernel(scheduler *s, const tile_program *forward, bool back, kernel part) {
-  const tile_program *program = back ? tile_backward(s->a, forward) : forward;
+  const tile_program *program = back ? tile_backward(s->a, forward) : schedule_relative(s->a, s->r, forward);
   const char **why = &s->out->whole[back];
   tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
   int axis = -1;

@@ -75,6 +75,8 @@ typedef struct tile_place {
   int axes[TYPED_MAX_AXES];
   bool time;              /* one per step: in chunk form the value also has axis t */
   bool transfer;          /* not the state (or its cotangent), but what a part of time leaves of it (tile_transfer) */
+  int relative;           /* of a program that makes parts of time: 1 + the running maximum m (a tensor) that the state is held
+                             relative to, m itself too; 0: none. With `transfer`: a sum of logarithms (recurrence_relative) */
   axis_set partial;       /* TILE_D_NEXT_STATE, TILE_D_STATE: grid axes of run-time size that the state lacks and over
                              which its cotangent is partial, from run to run; the first run's is in entry 0 alone */
   const char *name;       /* for people: the source's name; `x.lag` for a lag buffer; NULL if it has none */
@@ -219,6 +221,7 @@ bool tile_takes(const tile_program *program, unsigned roles);
  * f * (state before it) + e, entry by entry. The factor of a complex state is complex, and conjugate for cotangents.
  * States that mix their entries have no factor (tile_find_columns): the program makes of them the matrix that has its place, too,
  * if all of them have independent columns along *column_axis, one of `column_axes`; -1: there are no such states.
+ * States that are marked as relative are left as they are.
  * Of cotangents of earlier steps nothing is left where a chunk makes its own; those that nothing is made of are left out.
  * NULL where there is neither: *why then says so. */
 tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states, axis_set column_axes,

@@ -420,7 +420,7 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   find_states(&x, read);
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
-    if (place->component || place->lag >= 0) continue;
+    if (place->component || place->lag >= 0 || place->relative) continue;
     pair state = find_pair(p, place->tensor, read, results);
     make_factor(&x, &state, read, &mixed[place->tensor]);
   }

@@ -1,5 +1,6 @@
-// Parts of time of states that could grow: where what a part leaves of the states before it overflows in f32, and the states
-// themselves are 0 meanwhile, the executor's results are the interpreter's. (About 5 seconds.)
+// Parts of time: the executor's results are the interpreter's. (About 15 seconds.)
+//   states that could grow:  what a part leaves of those before it overflows in f32, and they themselves are 0 meanwhile
+//   running maxima:          states relative to them; parts of nothing but tiny tokens, tokens that rise by 500, and jumps
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +58,95 @@ static void make_grow(problem *p) {
   }
 }
 
+// A maximum of all heads for a matrix and its norm; one of channels, read before it is written; two of them, of different axes,
+// where a state decays faster than its maximum, resets are choices, and a state beside them knows none.
+static const char relative[] =
+    "recurrence heads(H, K = 5, V = 3) {\n"
+    "  input q[H,K], k[H,K], x[H,V], z[H], g[H]\n"
+    "  state C[H,K,V], n[H,K], m[H]\n"
+    "  output y[H,V]\n"
+    "  let f = log_sigmoid(4 + g)\n"
+    "  m = stop_gradient(max(f + m[t-1], z))\n"
+    "  C = exp(f + m[t-1] - m) * C[t-1] + exp(z - m) * k * x\n"
+    "  n = exp(f + m[t-1] - m) * n[t-1] + exp(z - m) * k\n"
+    "  y = sum[K](q * C) / max(abs(sum[K](q * n)), exp(-m))\n"
+    "}\n"
+    "recurrence channels(D) {\n"
+    "  input z[D], x[D]\n"
+    "  param speed[D], bonus[D]\n"
+    "  state a[D], b[D], m[D]\n"
+    "  output y[D]\n"
+    "  let now = bonus + z\n"
+    "  let p = max(m[t-1], now)\n"
+    "  y = (exp(m[t-1] - p) * a[t-1] + exp(now - p) * x) / (exp(m[t-1] - p) * b[t-1] + exp(now - p) + 1e-37)\n"
+    "  m = max(m[t-1] - 0.01 * exp(speed), z)\n"
+    "  a = exp(m[t-1] - 0.01 * exp(speed) - m) * a[t-1] + exp(z - m) * x\n"
+    "  b = exp(m[t-1] - 0.01 * exp(speed) - m) * b[t-1] + exp(z - m)\n"
+    "}\n"
+    "recurrence both(H, K = 5, V = 3) {\n"
+    "  input q[H,K], k[H,K], x[H,V], z[H], g[H], boundary[H]\n"
+    "  state C[H,K,V], n[H,K], S[H,K,V], m[H], top[H,K]\n"
+    "  output y[H,V]\n"
+    "  let f = where(boundary > 1, -1e4, log_sigmoid(3 + g))\n"
+    "  let slow = log_sigmoid(5 + k)\n"
+    "  m = max(z, m[t-1] + f)\n"
+    "  top = max(slow + top[t-1], k + 0.5 * z)\n"
+    "  C = exp(f - 0.02 * softplus(g) + m[t-1] - m) * C[t-1] + (exp(z - m) * k - 0.5 * exp(z - 1 - m)) * x\n"
+    "  n = n[t-1] * exp(slow + (top[t-1] - top)) + exp(k + 0.5 * z - top)\n"
+    "  S = sigmoid(2 + g) * S[t-1] + k[t-1] * x\n"
+    "  y = sum[K](q * (C + S)) / (1 + sum[K](n * softplus(q)))\n"
+    "}\n";
+
+// What a maximum is of: parts without anything that counts, a slow rise by 500, a jump.
+static void make_extreme(problem *p) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    if (!is_token(v) || !p->value[i] || !is_named(v, "z")) continue;
+    int64_t all = problem_numbers(p, i), row = all / p->time / p->batch;
+    for (int64_t n = 0; n < all; n++) {
+      int64_t step = n / row % p->time;
+      double *z = &p->value[i][n];
+      if (step < TIME / 2) *z = -1e4;
+      if (step >= TIME / 2) *z += 2 * (double)(step - TIME / 2);
+      if (step == TIME - 20) *z = 580;
+    }
+  }
+}
+
+static void run_both(const problem *inputs, const rec_recurrence *r, const char *form, const char *what) {
+  const char *name = inputs->signature->name;
+  char where[256];
+  problem *exact = problem_copy(inputs), *whole = problem_copy(inputs), *got = problem_copy(inputs);
+  rec_run_options options = {.backward = true}, parts = {.backward = true, .time_parts = PARTS};
+  bool ran = problem_run(exact, r, "reference", &options) && problem_run(whole, r, "simt", &options) &&
+             problem_run(got, r, "simt", &parts);
+  if (check(ran, "%s %s: %s", name, form, rec_message())) {
+    double loop = problem_compare(exact, whole, true, 1e-4, where, sizeof where);
+    double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
+    check(error <= 2e-5 + 2 * loop, "%s %s, %s: error %.2e at %s, %.2e in one part", name, form, what, error,
+          where, loop);
+    check(!problem_equal(whole, got, true), "%s %s, %s: parts give the bits of one", name, form, what);
+  }
+  problem_free(exact);
+  problem_free(whole);
+  problem_free(got);
+}
+
+typedef enum tokens { PLAIN, PACKED, EXTREME } tokens;
+
+static void run_relative(rec_module *module, const char *name, const char *form, tokens kind) {
+  static const char *const kinds[] = {"plain", "packed", "extreme"};
+  static const int32_t lengths[] = {0, 1, 300, 64, 0, 155};
+  const rec_recurrence *r = rec_module_find(module, name);
+  problem *inputs = kind == PACKED ? problem_packed(rec_recurrence_signature(r), lengths, 6, 3)
+                                   : problem_new(rec_recurrence_signature(r), 1, TIME, 3);
+  problem_draw(inputs, 4 + (uint64_t)kind, 0.7);
+  if (kind == EXTREME) make_extreme(inputs);
+  problem_retype(inputs, inputs->signature);
+  run_both(inputs, r, form, kinds[kind]);
+  problem_free(inputs);
+}
+
 static void run_one(rec_module *module, const char *name, const char *form, uint64_t seed) {
   const rec_recurrence *r = rec_module_find(module, name);
   problem *inputs = problem_new(rec_recurrence_signature(r), 1, TIME, 3);
@@ -88,6 +178,17 @@ int main(void) {
     run_one(module, "entries", forms[i], 1);
     run_one(module, "turning", forms[i], 2);
     run_one(module, "delta", forms[i], 3);
+    rec_module_close(module);
+  }
+  for (int i = 0; i < 2; i++) {
+    const char *const words[] = {"--target", "simt", "-O0", "--form", forms[i], NULL};
+    rec_module *module = compile_text(relative, words);
+    if (!check(module, "does not compile")) continue;
+    for (tokens kind = PLAIN; kind <= EXTREME; kind++) {
+      if (kind != PACKED || i) run_relative(module, "heads", forms[i], kind);
+      if (kind != PLAIN || i) run_relative(module, "channels", forms[i], kind);
+      if (i) run_relative(module, "both", forms[i], kind); /* its single steps wait for k[t-1] */
+    }
     rec_module_close(module);
   }
   return checked();
