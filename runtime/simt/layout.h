@@ -65,8 +65,8 @@ static inline simt_element layout_group_a(int warp, int lane, int element) {
 
 /* "Swizzling modes" of tensor copies and of matrices in shared memory: in spans of 128, 64 or 32 bytes, pieces of 16 bytes trade
  * places by which 128 bytes they lie in. The address, from the start of shared memory, of what no swizzle has at `at`. */
-static inline uint32_t layout_swizzle(uint32_t at, uint32_t span) {
-  return at ^ (at >> 7 & (span / 16 - 1)) << 4;
+static inline uint32_t layout_swizzle(uint32_t at, uint32_t bytes) {
+  return at ^ (at >> 7 & (bytes / 16 - 1)) << 4;
 }
 
 /* "Matrix Descriptor Format" and "Shared Memory Matrix Layout": how an operand lies in shared memory. */
