@@ -128,26 +128,26 @@ static exponent of_choice(finder *f, const typed_value *v) {
   return made;
 }
 
-// min(0, x - z) is x - max(x, z), as simplify.c writes it.
-static exponent of_minimum(finder *f, value_id id) {
-  builder *b = &f->builder;
-  typed_value top = *value_at(b, f->next);
-  exponent none = {0}, maximum = {.fits = true, .after = 1};
-  for (int k = 0; k < 2 && top.op == VALUE_MAX; k++) {
-    value_id zero = make_number(b, 0);
-    value_id over = make_binary(b, VALUE_SUB, top.args[k], top.args[1 - k]);
-    if (make_binary(b, VALUE_MIN, zero, over) == id || make_binary(b, VALUE_MIN, over, zero) == id)
-      return sum_of(f, &f->exponents[top.args[k]], &maximum, true);
+// x - m for an operand x of m = max(x, z), as simplify.c has rewritten it.
+static bool is_below(finder *f, value_id id, exponent *found) {
+  value_id m = f->from->body.tensors.items[f->maximum].assigned;
+  typed_value top = *value_at(&f->builder, f->next);
+  exponent maximum = {.fits = true, .after = 1};
+  for (int k = 0; k < 2 && top.op == VALUE_MAX && top.args[k] < id; k++) {
+    if (make_binary(&f->builder, VALUE_SUB, top.args[k], m) != id) continue;
+    *found = sum_of(f, &f->exponents[top.args[k]], &maximum, true);
+    return true;
   }
-  return none;
+  return false;
 }
 
 static exponent exponent_of(finder *f, value_id id) {
   typed_value v = *value_at(&f->builder, id);
-  exponent none = {0}, zero = {.fits = true};
+  exponent none = {0}, zero = {.fits = true}, below;
   if (v.op == VALUE_PREVIOUS && v.index == f->maximum) return (exponent){.fits = true, .before = 1};
   if (unstopped(f, id) == f->next) return (exponent){.fits = true, .after = 1};
   if (!f->depends[id]) return of_value(f, id);
+  if (is_below(f, id, &below)) return below;
   switch (v.op) {
     case VALUE_STOP_GRADIENT: return f->exponents[v.args[0]];
     case VALUE_NEG: return sum_of(f, &zero, &f->exponents[v.args[0]], true);
@@ -155,7 +155,6 @@ static exponent exponent_of(finder *f, value_id id) {
     case VALUE_SUB:
       return sum_of(f, &f->exponents[v.args[0]], &f->exponents[v.args[1]], v.op == VALUE_SUB);
     case VALUE_WHERE: return of_choice(f, &v);
-    case VALUE_MIN: return of_minimum(f, id);
     default: return none;
   }
 }

@@ -10,6 +10,7 @@
 //   1 - 2 * sigmoid(x)              ->  tanh(-x / 2)
 //   1 / (1 + exp(-x)), f / (f + i)  ->  sigmoid(x), sigmoid(log f - log i)    f and i gates
 //   x - max(x, z), x - min(x, z)    ->  min(0, x - z), max(0, x - z)
+//   x - stop(max(x, z))             ->  where(x >= z, x - stop(x), x - stop(z))
 //
 // Operands are looked at by what they are, not by how they were written: a let in between changes
 // nothing. Constants are folded. Nothing is rewritten to a value with other axes.
@@ -248,15 +249,33 @@ static value_id simplify_add(builder *b, const typed_value *v) {
   return factor_sum(b, v);
 }
 
+static value_id stopped(builder *b, value_id x) {
+  return is(b, x, VALUE_NUMBER) ? x : make_unary(b, VALUE_STOP_GRADIENT, x);
+}
+
+// The same where no gradient flows through the extreme: all of it through x.
+static value_id below_stopped(builder *b, value_id x, value_id other, value_op extreme) {
+  value_op chosen = extreme == VALUE_MAX ? VALUE_GREATER_EQUAL : VALUE_LESS_EQUAL;
+  value_id none = make_binary(b, VALUE_SUB, x, stopped(b, x));
+  value_id rest = make_binary(b, VALUE_SUB, x, stopped(b, other));
+  return make_where(b, make_binary(b, chosen, x, other), none, rest);
+}
+
 // x - max(x, z) is 0 where x is the larger, and not what rounding leaves of x and of a maximum that a scan has made otherwise:
 // what decays by its exponential would drift by that in every step. At the kink the gradient goes where it went.
 static value_id below_extreme(builder *b, value_id x, value_id extreme) {
   typed_value of = *value_at(b, extreme);
+  bool stops = of.op == VALUE_STOP_GRADIENT;
+  if (stops) of = *value_at(b, of.args[0]);
   if ((of.op != VALUE_MAX && of.op != VALUE_MIN) || of.args[0] == of.args[1]) return NO_VALUE;
   value_id zero = make_number(b, 0);
   value_op other = of.op == VALUE_MAX ? VALUE_MIN : VALUE_MAX;
-  if (of.args[0] == x) return make_binary(b, other, zero, make_binary(b, VALUE_SUB, x, of.args[1]));
-  if (of.args[1] == x) return make_binary(b, other, make_binary(b, VALUE_SUB, x, of.args[0]), zero);
+  for (int k = 0; k < 2; k++) {
+    if (of.args[k] != x) continue;
+    if (stops) return below_stopped(b, x, of.args[1 - k], of.op);
+    value_id over = make_binary(b, VALUE_SUB, x, of.args[1 - k]);
+    return make_binary(b, other, k ? over : zero, k ? zero : over);
+  }
   return NO_VALUE;
 }
 

@@ -121,6 +121,18 @@ static const drifting drifts[] = {
      "  y = a\n"
      "}\n",
      false, 2e-5},
+    // The same where no gradient flows through it.
+    {"recurrence stopped(H) {\n"
+     "  input i[H], v[H]\n"
+     "  param w[H]\n"
+     "  state m[H], a[H]\n"
+     "  output y[H]\n"
+     "  let one = 1 + 0 * i\n"
+     "  m = stop_gradient(max(m[t-1] - exp(w - 4), 500 - 2000 * one[t-1]))\n"
+     "  a = exp(m[t-1] - exp(w - 4) - m) * a[t-1] + v\n"
+     "  y = a\n"
+     "}\n",
+     true, 2e-5},
 };
 
 static void check_drift(const drifting *d, const char *form) {
