@@ -246,6 +246,18 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
   return most;
 }
 
+/* LLVM makes the same of a kernel for sm_100a and for sm_120. NULL: they have different kernels, or that text is not there. */
+static const char *text_of_twin(const codegen_gpu_object *object, codegen_gpu_target target) {
+  if (target != GPU_SM_100A) return NULL;
+  for (int i = 0; i < object->kernels.count; i++) {
+    kernel_room room = object->kernels.items[i].base.kernel->room;
+    if (codegen_gpu_has_room(GPU_SM_100A, room) != codegen_gpu_has_room(GPU_SM_120, room)) return NULL;
+  }
+  for (int i = 0; i < object->images.count; i++)
+    if (object->images.items[i].target == GPU_SM_120) return object->images.items[i].text;
+  return NULL;
+}
+
 /* `with_bodies`: of PTX, which is made when the first target needs it. */
 static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number,
                        codegen_gpu_options options, codegen_gpu_object *object) {
@@ -254,8 +266,9 @@ static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int n
                              .room = codegen_gpu_room(target),
                              .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
-    if (!with_bodies->module) *with_bodies = nvptx_bodies(m);
-    image.text = nvptx_emit(a, with_bodies, target);
+    const char *twin = text_of_twin(object, target);
+    if (!twin && !with_bodies->module) *with_bodies = nvptx_bodies(m);
+    image.text = twin ? nvptx_text_for(a, twin, target) : nvptx_emit(a, with_bodies, target);
   } else {
     image.object = simt_object(a, m, options.text ? &image.text : NULL);
   }
@@ -269,8 +282,11 @@ void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
     if (options.targets >> target & 1)
       vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
-  /* the last ones take the assembler longest */
-  for (int i = object->images.count - 1; i >= 0; i--) make_image(a, m, &with_bodies, i, options, object);
+  /* the one that takes the assembler longest, then those that share a text, then the shortest */
+  for (int turn = 0; turn < 2; turn++) {
+    for (int i = object->images.count - 1; i >= 0; i--)
+      if ((object->images.items[i].target == GPU_SM_90A) == !turn) make_image(a, m, &with_bodies, i, options, object);
+  }
   if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
 }
 

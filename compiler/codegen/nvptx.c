@@ -8,6 +8,7 @@
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../base/ice.h"
@@ -421,6 +422,20 @@ const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_tar
   LLVMDisposeModule(copy.module);
   LLVMDisposeTargetMachine(copy.machine);
   return text;
+}
+
+/* The text begins with .version and .target, a line each. */
+const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target) {
+  const char *rest = strstr(text, "\n.address_size");
+  int version = atoi(rows[target].features + strlen("+ptx"));
+  if (!rest) ICE("codegen", "PTX without .address_size");
+  const char *head = arena_printf(a, ".version %d.%d\n.target %s", version / 10, version % 10, rows[target].name);
+  size_t before = (size_t)(strstr(text, ".version") - text), length = strlen(head);
+  char *own = arena_alloc(a, before + length + strlen(rest) + 1);
+  memcpy(own, text, before);
+  memcpy(own + before, head, length);
+  strcpy(own + before + length, rest);
+  return own;
 }
 
 const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
