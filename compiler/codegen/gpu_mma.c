@@ -54,7 +54,8 @@ static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in
                     ir k) {
   emitter *e = l->e;
   int depth = p->factors->dot->k;
-  bool whole_lines = size_of(l, o->line) % TILE_ROWS == 0,
+  int tile = o->line == p->factors->dot->j ? p->tiles * TILE_COLUMNS : TILE_ROWS;
+  bool whole_lines = size_of(l, o->line) % tile == 0,
        whole_depth = size_of(l, depth) % p->depth == 0;
   ir inside = NULL;
   if (!whole_lines) inside = below(l, line, o->line);
