@@ -230,7 +230,7 @@ static const char *gpu_report_of(compilation *c, const recurrence_kernels *kerne
         codegen_gpu_describe(c->memory, &kernels->kernels.items[i], options);
     resources[kind == KERNEL_BACKWARD] =
         (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, launches_of(&k),
-                           k.products, k.group_products, k.rows, k.bulk_rows};
+                           k.products, k.group_products, k.left, k.rows, k.bulk_rows};
   }
   return schedule_report_gpu(c->memory, kernels, c->options->dtype, resources, kib);
 }

@@ -118,9 +118,10 @@ static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
                      codegen_gpu_options options) {
   host h = host_for(a, k, symbol, CLONE_GPU, options.dtype);
   h.m.tf32 = options.tf32;
+  h.m.threads = k->kernel->threads ? k->kernel->threads : GPU_BLOCK_THREADS;
   h.team.shares = h.m.kind == MAP_BLOCK;
   h.team.axis = k->kernel->lane_axis;
-  h.team.threads = h.m.kind == MAP_BLOCK ? GPU_BLOCK_THREADS : k->kernel->lane_block;
+  h.team.threads = h.m.kind == MAP_BLOCK ? h.m.threads : k->kernel->lane_block;
   int kib = k->kernel->shared_kib;
   h.chip_limit = (kib ? kib : GPU_SMALL_KIB) * 1024 / 4;
   host_plan(&h);
@@ -164,6 +165,8 @@ static void count_products(const host *h, codegen_gpu_kernel *g) {
     if (!plans[i]) continue;
     g->group_products += plans[i]->group_products;
     g->products += plans[i]->products;
+    g->left += plans[i]->left;
+    g->operand_bytes += plans[i]->operand_bytes;
     group += plans[i]->group_work;
     all += plans[i]->all_work;
   }

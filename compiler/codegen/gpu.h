@@ -28,7 +28,7 @@ typedef struct gpu_op_row {
 extern const gpu_op_row gpu_ops[GPU_OP_COUNT];
 
 enum { GPU_GLOBAL = 1, GPU_SHARED_MEMORY = 3, GPU_KERNEL_CONVENTION = 71, GPU_MOST_ARGUMENTS = 40 };
-/* Of a block that shares out the points of nests. */
+/* Of a block that shares out the points of nests, if its kernel does not say (kernel.threads). */
 enum { GPU_BLOCK_THREADS = 256 };
 
 LLVMTypeRef gpu_letter_type(LLVMContextRef context, char letter);

@@ -136,11 +136,11 @@ static ir number_of(host *h, ir turn) {
 
 /* Behind what warps hand each other in sums. */
 static ir barrier_at(host *h, ir number) {
-  enum { WARPS = GPU_BLOCK_THREADS / GPU_WARP_LANES };
-  _Static_assert(WARPS + BARRIERS * BARRIER_WORDS <= GPU_MOST_WARPS, "as many words as gpu_place_sums takes");
+  enum { MOST_BLOCK_WARPS = GPU_BLOCK_THREADS / GPU_WARP_LANES };
+  _Static_assert(MOST_BLOCK_WARPS + BARRIERS * BARRIER_WORDS <= GPU_MOST_WARPS, "as many words as gpu_place_sums takes");
   emitter *e = h->e;
   ir word = LLVMBuildMul(e->b, number, of_32(e, BARRIER_WORDS), "");
-  word = LLVMBuildAdd(e->b, word, of_32(e, WARPS), "");
+  word = LLVMBuildAdd(e->b, word, of_32(e, MOST_BLOCK_WARPS), "");
   return element(e, e->real, h->team.sums, LLVMBuildZExt(e->b, word, e->i64, ""));
 }
 

@@ -75,7 +75,7 @@ static const char *name_of_view(lower *l, const view *v, axis_set tile) {
 
 static const char *name_of(lower *l, const view_copy *c, axis_set tile) {
   arena *a = l->e->a;
-  const char *name = "";
+  const char *name = arena_printf(a, "_%d", l->team->threads);
   loop_axes all = lower_by_rank(l, tile);
   for (int i = 0; i < all.count; i++)
     name = arena_printf(a, "%s_%lld", name, (long long)known_size(l, all.axes[i]));

@@ -173,13 +173,24 @@ static view operand(lower *l, tile_id id, int pack) {
 
 static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
   gpu_factors f = {.dot = dot};
-  f.a = operand(l, dot->a, dot->pack_a);
+  if (l->p->values[dot->a].held == HELD_WARPS) {
+    f.left = l->left[dot->a];
+  } else {
+    f.a = operand(l, dot->a, dot->pack_a);
+  }
   f.b = operand(l, dot->b, dot->pack_b);
   f.a_axes = value(l, dot->a)->axes;
   f.b_axes = value(l, dot->b)->axes;
   axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
   f.summed = plan_tile_axes(l->m, value(l, id)->over) & ~inner;
   return f;
+}
+
+/* What the nest makes of its product that stays in registers; NO_TILE: nothing. */
+static tile_id stays(const lower *l, const plan_nest *nest) {
+  for (int i = 0; i < nest->values.count; i++)
+    if (l->p->values[nest->values.items[i]].held == HELD_WARPS) return nest->values.items[i];
+  return NO_TILE;
 }
 
 /* Is the sum a state that stays in registers? */
@@ -197,7 +208,8 @@ void gpu_dot(lower *l, const plan_nest *nest) {
   const plan_value *pv = &l->p->values[id];
   gpu_operands o = {.add = pv->into != NO_TILE && !nest->two, .start = NO_TILE};
   if (nest->values.count > 1 && o.add) o.start = pv->into;
-  o.goes_on = (nest->values.count > 1 && !o.add) || nest->results.count;
+  o.stays = stays(l, nest);
+  o.goes_on = (nest->values.count > 1 && !o.add) || nest->results.count || o.stays != NO_TILE;
   tile_id made = pv->into != NO_TILE ? pv->into : id;
   o.first = factors_of(l, id, dot);
   if (nest->two) o.other = factors_of(l, nest->other, &nest->other_dot);

@@ -15,8 +15,10 @@ void gpu_kept_open(lower *l, int carried) {
   const plan_nest *nest = &l->p->nests.items[l->p->carried[carried].sums];
   k->i = nest->dot.i;
   k->j = nest->dot.j;
-  k->tiles = gpu_kept_tiles(l->m, l->p->program, &nest->dot);
-  for (int tile = 0; tile < k->tiles; tile++) {
+  kept_share share = gpu_kept_share(l->m, l->p->program, &nest->dot);
+  k->blocks = share.blocks;
+  k->tiles = share.tiles;
+  for (int tile = 0; tile < k->blocks * k->tiles; tile++) {
     for (int r = 0; r < 4; r++) k->slots[tile][r] = stack_slot(e, e->real, "state");
   }
 }
@@ -27,14 +29,12 @@ typedef struct pair_views {
   axis_set axes, factor_axes;
 } pair_views;
 
-void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data) {
+/* The pairs of a block, whose tiles are those from `first` on. */
+static void pairs_of_block(lower *l, const kept_sums *k, ir index, int first, pair_function *body, void *data) {
   emitter *e = l->e;
   int64_t width = k->tiles * GPU_TILE_COLUMNS, columns = known_size(l, k->j) / width;
-  ir thread = gpu_team_of_nest(l).thread;
-  ir lane = int_rem(e, thread, integer(e, GPU_WARP_LANES));
-  ir warp = int_div(e, thread, integer(e, GPU_WARP_LANES));
-  ir row, column;
-  gpu_block_at(l, (gpu_blocks){known_size(l, k->i) / GPU_TILE_ROWS, columns}, warp, &row, &column);
+  ir lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES)), row, column;
+  gpu_block_at(l, (gpu_blocks){known_size(l, k->i) / GPU_TILE_ROWS, columns}, index, &row, &column);
   row = int_mul(e, row, integer(e, GPU_TILE_ROWS));
   column = int_mul(e, column, integer(e, width));
   row = int_add(e, row, int_div(e, lane, integer(e, 4)));
@@ -46,9 +46,22 @@ void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data
     for (int half = 0; half < 2; half++) {
       at.index[k->i] = int_add(e, row, integer(e, half * GPU_TILE_ROWS / 2));
       at.index[k->j] = int_add(e, column, integer(e, tile * GPU_TILE_COLUMNS));
-      body(l, &at, &k->slots[tile][2 * half], data);
+      body(l, &at, &k->slots[first + tile][2 * half], data);
     }
   }
+}
+
+void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data) {
+  emitter *e = l->e;
+  team own = gpu_team_of_nest(l);
+  const team *before = l->team;
+  l->team = &own;
+  ir warp = int_div(e, own.thread, integer(e, GPU_WARP_LANES));
+  for (int block = 0; block < k->blocks; block++) {
+    ir index = int_add(e, warp, integer(e, block * own.threads / GPU_WARP_LANES));
+    pairs_of_block(l, k, index, block * k->tiles, body, data);
+  }
+  l->team = before;
 }
 
 ir gpu_pair_of(emitter *e, const ir *slots) {

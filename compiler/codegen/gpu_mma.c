@@ -16,6 +16,8 @@ enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 
 
 static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
 
+static int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
+
 static ir plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
 
 static ir below(lower *l, ir index, int axis) {
@@ -150,7 +152,11 @@ static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir c
 
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
   emitter *e = l->e;
-  if (p->a.way == BY_ELEMENTS) {
+  int64_t depth;
+  if (p->a.left && int_known(k, &depth)) {
+    for (int r = 0; r < 4; r++)
+      out[r] = LLVMBuildLoad2(e->b, e->i32, p->a.left->slots[depth / p->depth][r], "");
+  } else if (p->a.way == BY_ELEMENTS) {
     ir row = int_add(e, p->first_row, p->group);
     for (int r = 0; r < 4; r++)
       out[r] = register_at(l, p, &p->a, at, plus(l, row, r % 2 * 8), k, r / 2);
@@ -240,7 +246,7 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
 }
 
 static bool is_outside(const mma_operand *o) {
-  return o->way == BY_ELEMENTS &&
+  return !o->left && o->way == BY_ELEMENTS &&
          LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
 }
 
@@ -276,6 +282,20 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
   groups_end(e, &g);
 }
 
+/* With a left factor in registers, whose numbers no loop can count. */
+static void along_left(lower *l, mma *p, const place_in_loops *at) {
+  emitter *e = l->e;
+  const plan_dot *dot = p->factors->dot;
+  bool causal = l->p->values[dot->a].zero_above && dot->i == l->p->program->time_axis &&
+                dot->k == l->p->program->pair_axis;
+  for (int64_t k = 0; k < size_of(l, dot->k); k += p->depth) {
+    emit_branch branch = {0};
+    if (causal && k) branch = branch_begin(e, int_compare(e, LLVMIntSGE, p->first_row, integer(e, k)));
+    multiply(l, p, at, integer(e, k));
+    if (causal && k) branch_end(e, &branch);
+  }
+}
+
 static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
   ir begin, end;
@@ -293,6 +313,10 @@ static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
     gpu_group_multiply(l, p, at);
     return;
   }
+  if (p->a.left) {
+    along_left(l, p, at);
+    return;
+  }
   range_of(l, p, &begin, &end);
   along_k(l, p, at, begin, end);
 }
@@ -308,8 +332,15 @@ static void start_sums(lower *l, const mma *p, const place_in_loops *at, const i
     store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
 }
 
+/* Two tiles side by side are 16 columns of a left factor: rows 0-7 and 8-15 of the first, then of the second. */
+static void slot_of_left(lower *l, const mma *p, const ir *slots) {
+  int number = (int)(slots - &p->sums[0][0]) / 2, tile = p->first_tile + number / 2;
+  l->left_slot = l->left[p->operands->stays]->slots[tile / 2][number % 2 + 2 * (tile % 2)];
+}
+
 static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
+  if (p->operands->stays != NO_TILE) slot_of_left(l, p, slots);
   ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
   gpu_last_sum(l, p->nest, p->operands, at, x);
 }
@@ -370,9 +401,9 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
 
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
   p->factors = f;
-  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i};
+  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i, .left = f->left};
   p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
-  choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
+  if (!p->a.left) choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
   choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
 }
 
@@ -414,6 +445,20 @@ static void both_products(lower *l, mma *p, place_in_loops *at) {
   summed_loops(l, p, at, p->factors->summed);
 }
 
+static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
+  emitter *e = l->e;
+  p->first_row = int_mul(e, i, integer(e, TILE_ROWS));
+  ir four = integer(e, GPU_GROUP_WARPS);
+  p->group_row = int_mul(e, int_div(e, i, four), integer(e, GPU_GROUP_WARPS * TILE_ROWS));
+  p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
+  const kept_sums *kept = p->operands->kept;
+  if (kept) memcpy(p->sums, kept->slots + p->first_tile, (size_t)kept->tiles * sizeof *kept->slots);
+  if (!kept) open_sums(l, p->sums, p->tiles);
+  if (p->operands->add) each_sum(l, p, &at, start_sums);
+  p->nest->two ? both_products(l, p, &at) : summed_loops(l, p, &at, p->factors->summed);
+  each_sum(l, p, &at, finish_sums);
+}
+
 static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks,
                       const loop_axes *around) {
   emitter *e = l->e;
@@ -424,21 +469,70 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
     at.index[around->axes[x]] = int_rem(e, rest, size);
     rest = int_div(e, rest, size);
   }
-  p->first_row = int_mul(e, i, integer(e, TILE_ROWS));
-  ir four = integer(e, GPU_GROUP_WARPS);
-  p->group_row = int_mul(e, int_div(e, i, four), integer(e, GPU_GROUP_WARPS * TILE_ROWS));
-  p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
-  const kept_sums *kept = p->operands->kept;
-  if (kept) memcpy(p->sums, kept->slots, sizeof kept->slots);
-  if (!kept) open_sums(l, p->sums, p->tiles);
-  if (p->operands->add) each_sum(l, p, &at, start_sums);
-  p->nest->two ? both_products(l, p, &at) : summed_loops(l, p, &at, p->factors->summed);
-  each_sum(l, p, &at, finish_sums);
+  block_at(l, p, i, j, at);
+}
+
+/* ---- left factors in registers (plan_left.c): every warp has a block of rows ---- */
+
+static left_factor *open_left(lower *l) {
+  emitter *e = l->e;
+  left_factor *f = ARENA_NEW(e->a, left_factor);
+  for (int i = 0; i < GPU_GROUP_TILES * 2; i++) {
+    f->slots[i / 4][i % 4] = stack_slot(e, e->i32, "left");
+    LLVMBuildStore(e->b, LLVMConstInt(e->i32, 0, 0), f->slots[i / 4][i % 4]);
+  }
+  return f;
+}
+
+/* Warpgroups make one of the products of the nest. */
+static bool has_group(lower *l, mma *p) {
+  bool any = false;
+  for (int i = p->nest->two; i >= 0; i--) {
+    gpu_mma_take(l, p, i ? &p->operands->other : &p->operands->first);
+    any = any || gpu_is_group(l, p);
+  }
+  return any;
+}
+
+/* All columns of the warp's rows: by warpgroups at once, else some after the other, and none that are 0. */
+static void make_left(lower *l, mma *p, ir row_block) {
+  emitter *e = l->e;
+  const plan_dot *dot = &p->nest->dot;
+  int all = (int)(size_of(l, dot->j) / TILE_COLUMNS);
+  bool causal = l->p->values[p->operands->stays].zero_above && dot->i == l->p->program->time_axis &&
+                dot->j == l->p->program->pair_axis;
+  l->left[p->operands->stays] = open_left(l);
+  p->tiles = all;
+  if (has_group(l, p)) {
+    causal = false;
+  } else {
+    p->tiles = causal ? 2 : MOST_TILES;
+    while (all % p->tiles) p->tiles /= 2;
+  }
+  for (int tile = 0; tile < all; tile += p->tiles) {
+    emit_branch branch = {0};
+    ir last_row = int_mul(e, row_block, integer(e, TILE_ROWS));
+    ir reached = int_compare(e, LLVMIntSGE, last_row, integer(e, tile * TILE_COLUMNS));
+    if (causal && tile) branch = branch_begin(e, reached);
+    p->first_tile = tile;
+    block_at(l, p, row_block, integer(e, tile / p->tiles), l->outside);
+    if (causal && tile) branch_end(e, &branch);
+  }
+}
+
+static void by_rows_of_warps(lower *l, mma *p, ir warp) {
+  emitter *e = l->e;
+  if (p->operands->stays != NO_TILE) {
+    make_left(l, p, warp);
+    return;
+  }
+  int64_t columns = blocks_up(size_of(l, p->nest->dot.j), p->tiles * TILE_COLUMNS);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, columns), 1, "block");
+  block_at(l, p, warp, loop.index, l->outside);
+  loop_end(e, &loop);
 }
 
 /* ---- the product ---- */
-
-static int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
 /* What part of its tiles a product fills, in percent. */
 static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot,
@@ -459,14 +553,42 @@ bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *d
   return filled(m, program, dot, DEPTH_TF32) >= FILLED;
 }
 
-int gpu_kept_tiles(const mapping *m, const tile_program *program, const plan_dot *dot) {
+/* So many that all warps have a block; `rows`: blocks of rows, of all around the product. */
+static int tiles_of_block(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows) {
+  int64_t warps = m->threads / GPU_WARP_LANES, all = blocks_up(plan_axis_size(m, program, dot->j), TILE_COLUMNS);
+  int tiles = number_is_narrow(m->dtype) ? MOST_TILES : MOST_TILES / 2;
+  if (gpu_may_be_group(m, program, dot)) tiles = GPU_GROUP_TILES;
+  while (tiles > 1 && (rows * blocks_up(all, tiles) < warps || all < tiles)) tiles /= 2;
+  return tiles;
+}
+
+double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes) {
+  const tile_program *program = p->program;
+  if (!gpu_is_mma(m, program, dot)) return 0;
+  int64_t around = 1, i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
+  axes &= ~(axis_bit(dot->i) | axis_bit(dot->j));
+  for (int axis = 0; axis < program->axes.count; axis++)
+    if (axis_in(axes, axis)) around *= plan_axis_size(m, program, axis); /* k among them */
+  int64_t depth = plan_axis_size(m, program, dot->k), rows = blocks_up(i, TILE_ROWS);
+  int64_t columns = TILE_COLUMNS * tiles_of_block(m, program, dot, rows * (around / depth));
+  bool group = gpu_may_be_group(m, program, dot), left = p->values[dot->a].held == HELD_WARPS;
+  double of_a = left ? 0 : (double)(rows * TILE_ROWS * blocks_up(j, columns));
+  double of_b = (double)((group ? rows / GPU_GROUP_WARPS : rows) * j);
+  return (of_a + of_b) * (double)around * (number_is_narrow(m->dtype) ? 2 : 4);
+}
+
+kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
+  kept_share none = {0, 0};
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
-  if (!gpu_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return 0;
-  int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS;
-  int64_t warps = GPU_BLOCK_THREADS / GPU_WARP_LANES;
-  int64_t tiles = rows * columns / warps;
-  bool even = tiles && rows * columns % warps == 0 && columns % tiles == 0;
-  return even && tiles <= GPU_MOST_KEPT ? (int)tiles : 0;
+  if (!gpu_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
+  int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
+  int64_t own = rows * columns / warps, tiles = own < GPU_GROUP_TILES ? own : GPU_GROUP_TILES;
+  /* fewer threads have more registers */
+  int64_t most = GPU_MOST_KEPT / 2 * GPU_BLOCK_THREADS / m->threads;
+  if (!own || rows * columns % warps || own > most || own > GPU_MOST_KEPT) return none;
+  if (tiles > columns) tiles = columns;
+  if (columns % tiles || own % tiles) return none;
+  return (kept_share){(int)(own / tiles), (int)tiles};
 }
 
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
@@ -480,20 +602,23 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);
   int64_t tiles = blocks_up(size_of(l, dot->j), TILE_COLUMNS);
   int warps = l->team->threads / GPU_WARP_LANES;
-  p.tiles = is_tf32(&p) ? MOST_TILES / 2 : MOST_TILES;
-  if (gpu_may_be_group(l->m, l->p->program, dot)) p.tiles = GPU_MOST_KEPT;
-  while (p.tiles > 1 && (outer * blocks_up(tiles, p.tiles) < warps || tiles < p.tiles))
-    p.tiles /= 2;
+  p.tiles = tiles_of_block(l->m, l->p->program, dot, outer);
   if (operands->kept) p.tiles = operands->kept->tiles;
   int64_t columns = blocks_up(tiles, p.tiles);
   p.lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES));
   p.group = int_div(e, p.lane, integer(e, 4));
   p.pair = int_rem(e, p.lane, integer(e, 4));
   ir warp = int_div(e, l->team->thread, integer(e, GPU_WARP_LANES));
-  if (operands->kept) { /* every warp has a block */
-    one_block(l, &p, warp, rows, columns, &around);
+  if (operands->stays != NO_TILE || operands->first.left || operands->other.left) {
+    by_rows_of_warps(l, &p, warp);
     return;
   }
+  for (int block = 0; operands->kept && block < operands->kept->blocks; block++) { /* every warp has as many */
+    p.first_tile = block * p.tiles;
+    ir index = int_add(e, warp, integer(e, block * warps));
+    one_block(l, &p, index, rows, columns, &around);
+  }
+  if (operands->kept) return;
   emit_loop loop = loop_begin(e, warp, integer(e, outer * columns), warps, "block");
   one_block(l, &p, loop.index, rows, columns, &around);
   loop_end(e, &loop);

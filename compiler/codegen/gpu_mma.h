@@ -12,6 +12,7 @@ typedef struct mma_operand {
   axis_set axes;
   int line; /* the axis that is not summed: i or j */
   operand_way way;
+  const left_factor *left; /* in registers, of depth 16 each; NULL: in memory */
 } mma_operand;
 
 typedef struct mma {
@@ -22,6 +23,7 @@ typedef struct mma {
   number_type type; /* f32: by tf32 */
   int depth;        /* steps of k in an instruction */
   int tiles;        /* of columns in a warp's block */
+  int first_tile;   /* of what stays in registers: tiles before those of the block */
   /* at the block at hand */
   ir first_row, first_column; /* of the block */
   ir group_row;               /* of the four warps that make it together */

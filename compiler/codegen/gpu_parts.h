@@ -87,6 +87,7 @@ typedef struct gpu_factors {
   axis_set a_axes, b_axes;
   axis_set summed; /* beside k */
   bool minus;
+  const left_factor *left; /* `a` is in registers; NULL: in memory */
 } gpu_factors;
 
 /* A product of the plan: c (+)= a b, or c -= a b. */
@@ -100,6 +101,7 @@ typedef struct gpu_operands {
   int state;             /* its argument */
   bool hidden;           /* and memory has no copy of it */
   bool goes_on;  /* there is no c: what is behind the product takes it */
+  tile_id stays; /* what the nest makes stays in registers, or NO_TILE */
 } gpu_operands;
 
 /* gpu_dot.c: the sums at a place, which may be a vector along j, before and after the product. `kept`: what a state that

@@ -120,6 +120,8 @@ static double kept_bytes(const codegen_gpu_kernel *described) {
   return 2 * (double)described->history_bytes * k->program->chunk / k->chunk;
 }
 
+enum { MULTIPLY_ADDS_OF_A_NEST = 30000 };
+
 typedef struct estimate {
   double cost, outside;
 } estimate;
@@ -140,7 +142,7 @@ static const double spared_by_groups = 0.55;
  * all parts compute, what they move outside, and that the threads of a block meet between nests. What is kept outside is read
  * by many a thread of several nests. */
 static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
-  enum { MULTIPLY_ADDS_OF_A_BYTE = 12, READS = 12, MULTIPLY_ADDS_OF_A_NEST = 30000 };
+  enum { MULTIPLY_ADDS_OF_A_BYTE = 12, READS = 12 };
   codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
   estimate x = {.outside = outside_of(&described)};
   double parts = (double)parts_of(k), work = cost_of_run(a, k->program) * k->program->chunk;
@@ -269,6 +271,49 @@ static void fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options o
   weigh_parts(a, kernels, costs);
 }
 
+/* ---- threads ---- */
+
+/* Warps that a multiprocessor has at a time, of all blocks: as shared memory allows, and registers, of which a thread has up to 128,
+ * and backward, where ptxas takes what there is, 255. Of devices with 99 KiB for a block, some have no more than that for all. */
+static double resident_warps(const kernel *k, const codegen_gpu_kernel *described) {
+  enum { OF_BLOCK = 1024, FORWARD_THREADS = 512 };
+  int kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;
+  int threads = k->kind == KERNEL_BACKWARD ? FORWARD_THREADS / 2 : FORWARD_THREADS;
+  int blocks = (kib + 1) * 1024 / (described->shared_bytes + OF_BLOCK);
+  if (blocks * described->threads > threads) blocks = threads / described->threads;
+  return (double)(blocks ? blocks : 1) * described->threads / 32;
+}
+
+/* Of a chunk, what depends on how many threads share it: bytes of shared memory that warps read for products, 128 of them in the
+ * time of 300 multiply-adds, and that few warps wait where others would work meanwhile: a nest takes what it takes where eight are
+ * resident. */
+static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *described) {
+  const double of_a_byte = 300.0 / 128, usual_warps = 8;
+  double waiting = sqrt(usual_warps / resident_warps(k, described));
+  return of_a_byte * described->operand_bytes + MULTIPLY_ADDS_OF_A_NEST * waiting * described->nests;
+}
+
+/* Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often. */
+static void choose_threads(arena *a, kernel *k, codegen_gpu_options options) {
+  kernel few = *k;
+  few.threads = GPU_BLOCK_THREADS / 2;
+  if (k->program->form != TILE_CHUNK) return;
+  codegen_gpu_kernel many_described = codegen_gpu_describe(a, k, options);
+  if (many_described.threads != GPU_BLOCK_THREADS) return;
+  codegen_gpu_kernel few_described = codegen_gpu_describe(a, &few, options);
+  if (outside_of(&few_described) > outside_of(&many_described)) return;
+  if (cost_of_threads(&few, &few_described) < cost_of_threads(k, &many_described)) *k = few;
+}
+
+static recurrence_kernels *with_threads(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    int same = fitted_already(kernels, i);
+    if (same >= 0) kernels->kernels.items[i].threads = kernels->kernels.items[same].threads;
+    if (same < 0) choose_threads(a, &kernels->kernels.items[i], options);
+  }
+  return kernels;
+}
+
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   recurrence_kernels *best = NULL;
@@ -280,10 +325,10 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
     fit_all(a, kernels, options);
     if (!best || kernels->gpu_cost < best->gpu_cost) best = kernels;
   }
-  if (best) return best;
+  if (best) return with_threads(a, best, options);
   recurrence_kernels *kernels = schedule_for_room(a, r, schedule, options);
   fit_all(a, kernels, options);
-  return kernels;
+  return with_threads(a, kernels, options);
 }
 
 /* ---- devices with more shared memory ---- */
@@ -302,7 +347,7 @@ static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
   if (p.group_products != q.group_products) return false;
-  return p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
+  return x->threads == y->threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
          p.base.scratch.constant == q.base.scratch.constant;
 }
 

@@ -240,6 +240,7 @@ void host_open_part(host *h, part *p) {
   l->buffers = ARENA_ARRAY(h->a, ir, p->p->buffers.count);
   l->variables = ARENA_ARRAY(h->a, ir, values);
   l->memo = ARENA_ARRAY(h->a, ir, values);
+  l->left = ARENA_ARRAY(h->a, left_factor *, values);
   p->memory = ARENA_ARRAY(h->a, view, arguments);
   p->time_stride = ARENA_ARRAY(h->a, ir, arguments);
   p->result_memory = ARENA_ARRAY(h->a, view, results);

@@ -384,6 +384,7 @@ void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *ne
   read_states_first(l, at, nest);
   tile_id made = nest->values.items[0];
   l->memo[nest->two ? l->p->values[made].into : made] = x;
+  if (l->p->values[made].held == HELD_WARPS) lower_keep_value(l, at, made, x);
   for (int i = 1; i < nest->values.count; i++) compute_point(l, at, nest->values.items[i]);
   for (int i = 0; i < nest->results.count; i++) store_result(l, at, nest->results.items[i]);
   lower_forget(l);

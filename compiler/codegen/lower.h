@@ -24,7 +24,8 @@ typedef struct view {
   number_type stored; /* a 16-bit type: converted on the way; else numbers as they are computed with */
 } view;
 
-enum { GPU_MOST_KEPT = 8 };
+/* Tiles of 8 columns: of a state in the registers of a warp, of a product of warpgroups at once. */
+enum { GPU_MOST_KEPT = 16, GPU_GROUP_TILES = 8 };
 enum { VIEW_TILE = 64 }; /* view.width: columns of a tile */
 
 /* Where the loops are. */
@@ -68,7 +69,8 @@ typedef struct memory_since {
 
 /* GPU: a state in the registers of the threads of a block (plan_sums.c). */
 typedef struct kept_sums {
-  int i, j, tiles; /* rows, columns; tiles of 16 x 8 that a warp has, side by side */
+  int i, j, tiles; /* rows, columns; tiles of 16 x 8 of a block, side by side; */
+  int blocks;      /* so many a warp has, one behind the other in slots */
   ir slots[GPU_MOST_KEPT][4];
 } kept_sums;
 
@@ -78,6 +80,11 @@ typedef struct fetch_list {
   int lines;       /* of an entry */
   int64_t entries; /* for each block of a product */
 } fetch_list;
+
+/* GPU: a value in the registers of warps (plan_left.c), 16 rows for each: by 16 columns, as a left factor has them. */
+typedef struct left_factor {
+  ir slots[GPU_GROUP_TILES / 2][4];
+} left_factor;
 
 typedef struct lower {
   emitter *e;
@@ -91,6 +98,8 @@ typedef struct lower {
   result_target *results; /* by result */
   view *carried;          /* by carried value */
   kept_sums *kept;        /* by carried value; tiles 0: in memory */
+  left_factor **left;     /* GPU: by value, HELD_WARPS */
+  ir left_slot;           /* where the pair at hand of such a value goes */
   ir *buffers;            /* base addresses by buffer */
   ir *variables;          /* HELD_SCALAR, by value */
   ir rows;                /* chunk form: rows inside the sequence */

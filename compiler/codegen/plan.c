@@ -732,6 +732,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
     plan_keep_sums(&q);
   }
   plan_narrow_operands(m, q.p);
+  plan_keep_left(m, q.p);
   plan_mark_groups(a, m, q.p);
   plan_find_lives(&q);
   plan_place_buffers(&q);
@@ -755,7 +756,7 @@ char *plan_print(arena *a, const plan *p) {
     text = arena_printf(a, "%s ]%s", text, nest->lane ? " lane" : "");
     for (int i = 0; i < nest->values.count; i++) {
       tile_id id = nest->values.items[i];
-      static const char *const where[] = {"", "", "=", "@"};
+      static const char *const where[] = {"", "", "=", "<", "@"};
       text = arena_printf(a, "%s %%%d%s%s", text, id, tile_op_text(p->program->values.items[id].op),
                           where[p->values[id].held]);
     }

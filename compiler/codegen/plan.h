@@ -20,6 +20,7 @@ typedef struct mapping {
   bool looped;   /* MAP_THREADS: arrays of a thread lie in memory, loops over them are loops */
   bool tf32;     /* GPU: products of f32 numbers by tf32 */
   bool groups;   /* GPU: products of numbers of 16 bits by warpgroups (gpu_wgmma.c) */
+  int threads;   /* MAP_BLOCK: of a block */
   int width;     /* elements in a machine vector */
   axis_set instance;
   axis_set parts; /* GPU: tile axes of which the programs have a part alone, but which are cut */
@@ -34,6 +35,7 @@ typedef enum held {
   HELD_INLINE, /* computed at each use: leaves and index maps */
   HELD_NEST,   /* lives inside the body of its nest */
   HELD_SCALAR, /* no tile axes: a variable of the function */
+  HELD_WARPS,  /* GPU: in the registers of the warps whose product makes it, rows of a left factor (plan_left.c) */
   HELD_BUFFER
 } held;
 
@@ -143,6 +145,8 @@ typedef struct plan {
   bool *groups; /* GPU, by argument: products of warpgroups may read its rows */
   int products, group_products; /* GPU: of a chunk, and those of them that warpgroups make */
   double all_work, group_work;  /* their multiply-adds */
+  int left;              /* GPU: products whose result stays in registers, as the left factor of others */
+  double operand_bytes;  /* GPU: of shared memory that products read in a chunk, on tensor cores */
   VEC(extent) scratch; /* numbers, without persistent buffers: one entry for each set of run-time sizes */
 } plan;
 
@@ -181,10 +185,18 @@ bool plan_viewable(const mapping *m, const plan *p, tile_id id);
 tile_id plan_product_of(const tile_program *program, tile_id operand);
 /* gpu_mma.c: whether a product is made on tensor cores. */
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* gpu_mma.c: tiles of 8 columns of the product's result that a warp has if each has as many; 0: registers do not hold them. */
-int gpu_kept_tiles(const mapping *m, const tile_program *program, const plan_dot *dot);
+/* gpu_mma.c: blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
+ * registers do not hold them. */
+typedef struct kept_share {
+  int blocks, tiles;
+} kept_share;
+kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot);
 /* gpu_segment.c: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
 int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
+/* gpu_mma.c: bytes that the threads of a block read of a product's factors. */
+double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
+/* plan_left.c: results of products that are left factors of others stay in registers. */
+void plan_keep_left(const mapping *m, plan *p);
 /* plan_groups.c: what products of warpgroups may read. */
 void plan_mark_groups(arena *a, const mapping *m, plan *p);
 /* gpu_wgmma.c: whether a product may be made by warpgroups, for all that its sizes say. */

@@ -94,6 +94,7 @@ static void mark_product(const marking *k, const plan_nest *nest, tile_id id, co
     k->p->all_work += work;
     k->p->group_products += group;
     k->p->group_work += group ? work : 0;
+    k->p->operand_bytes += gpu_operand_bytes(k->m, k->p, dot, plan_tile_axes(k->m, v->axes | v->over));
   }
   if (!group) return;
   const int packs[] = {dot->pack_a, dot->pack_b};

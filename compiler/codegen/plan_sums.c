@@ -67,7 +67,7 @@ static int updating_nest(const planner *q, tile_id sum) {
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->values.count != 2 || nest->values.items[1] != sum || nest->results.count) return -1;
   bool whole = pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j));
-  return whole && gpu_kept_tiles(q->m, q->program, &nest->dot) ? n : -1;
+  return whole && gpu_kept_share(q->m, q->program, &nest->dot).blocks ? n : -1;
 }
 
 void plan_keep_sums(planner *q) {

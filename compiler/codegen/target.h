@@ -167,6 +167,8 @@ typedef struct codegen_gpu_kernel {
   int bulk_rows, rows;    /* of a chunk: arguments whose rows may be copied in bulk, all whose rows are copied */
   int nests;              /* of a chunk: all threads meet between one and the next */
   int group_products, products; /* of a chunk: by warpgroups, all on tensor cores */
+  int left;               /* products of a chunk whose result stays in registers, as the left factor of others */
+  double operand_bytes;   /* of shared memory that products of a chunk read */
   double group_share;     /* what part of all products' multiply-adds warpgroups make */
   int64_t history_bytes;  /* of base.scratch: states before each chunk, made again */
   codegen_bytes ends;     /* numbers that are kept of a part of time: of kernel.ends, or of a kernel that makes them */

@@ -233,5 +233,8 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
     emitter as = variable_type(l, pv);
     x = as_real(&as, x);
     store_real(&as, pv->lane ? spread(&as, x, l->m->lanes) : x, l->variables[id]);
+  } else if (pv->held == HELD_WARPS) {
+    ir pair = narrow_pairs(l->e, l->m->dtype, x);
+    LLVMBuildStore(l->e->b, LLVMBuildExtractElement(l->e->b, pair, integer(l->e, 0), ""), l->left_slot);
   }
 }

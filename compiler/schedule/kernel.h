@@ -65,6 +65,7 @@ typedef struct kernel {
   axis_set cut;                  /* grid axes that may be cut, instances or not */
   kernel_room room;
   bool groups;                   /* GPU: products may be made by warpgroups */
+  int threads;                   /* GPU, where a block of threads runs an instance: as many, or 0: as most kernels have */
   int shared_kib;                /* GPU: what a thread block may have; 0: as every device has it */
   int part_axis, part_entries;   /* GPU: a chunk is computed in passes over parts of this axis, of so many entries; 0: whole.
                                     Programs then know the axis by the size of a part, as they do with LANES_TILE */

@@ -1,0 +1,80 @@
+// Products whose results stay in registers as the left factor of others (compiler/codegen/plan_left.c): the executor's values and
+// gradients are the interpreter's at the ends of chunks and packed, and nothing of such a product is in shared memory.
+// (About 10 seconds.)
+//
+//   left_test [NAME]
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/support/simt_options.h"
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/problem.h"
+
+typedef struct subject {
+  const char *path, *recurrence, *type, *sizes[5];
+  int32_t device;  // 2: products by warpgroups
+} subject;
+
+// Keys and values that are no multiples of 16; many keys; heads that share keys.
+static const subject subjects[] = {
+    {"stdlib/mamba2.rec", "ssd", "bf16", {"G=1", "R=2", "P=64", "N=128"}, 2},
+    {"stdlib/simple_gla.rec", "simple_gla", "f16", {"H=1", "K=64", "V=64"}, 2},
+    {"stdlib/simple_gla.rec", "simple_gla", "bf16", {"H=1", "K=40", "V=36"}, 2},
+    {"stdlib/linear_attention.rec", "linear_attention", "bf16", {"H=1", "K=24", "V=64"}, 0},
+    {"stdlib/retnet.rec", "retnet", "f16", {"H=1", "K=48", "V=20"}, 0},
+    {"stdlib/mlstm.rec", "mlstm", "bf16", {"H=1", "K=64", "V=64"}, 2},
+    {"stdlib/gated_deltanet.rec", "gated_deltanet", "bf16", {"H=1", "K=64", "V=64"}, 2},
+};
+
+static problem *packed(const rec_signature *signature) {
+  static const int32_t lengths[] = {0, 1, 64, 15, 65, 0, 16};
+  return problem_packed(signature, lengths, sizeof lengths / sizeof *lengths, 1);
+}
+
+// Takes the inputs.
+static void run(const subject *s, const rec_recurrence *r, problem *inputs, const char *what) {
+  char where[256];
+  rec_run_options options = {.backward = true};
+  double least = strcmp(s->type, "bf16") == 0 ? 6e-2 : 7.5e-3,
+         shake = strcmp(s->type, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
+  problem_draw(inputs, 7, 0.7);
+  problem_retype(inputs, inputs->signature);
+  problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
+  if (check(problem_run(exact, r, "reference", &options), "%s: %s", s->recurrence, rec_message())) {
+    options.device_number = s->device;
+    if (check(problem_run(got, r, "simt", &options), "%s %s: %s", s->recurrence, what,
+              rec_message())) {
+      double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
+      double tolerance =
+          error <= least ? least : problem_tolerance(inputs, exact, r, least, shake, true);
+      check(error <= tolerance, "%s %s %s: error %.2e > %.2e at %s", s->recurrence, s->type, what,
+            error, tolerance, where);
+    }
+  }
+  problem_free(inputs);
+  problem_free(exact);
+  problem_free(got);
+}
+
+static void run_subject(const subject *s) {
+  const char *words[24] = {
+      "--target", s->device ? "simt,sm_90a" : "simt", "-O0", "--dtype", s->type, "--chunk", "64"};
+  int count = 7;
+  char path[512];
+  for (int i = 0; i < 5 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", s->path);
+  rec_module *module = compile_file(path, words);
+  if (!check(module, "%s does not compile", s->path)) return;
+  const rec_recurrence *r = rec_module_find(module, s->recurrence);
+  static const int64_t lengths[] = {15, 64, 130};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+    run(s, r, problem_new(rec_recurrence_signature(r), 1, lengths[i], 1), "chunks");
+  run(s, r, packed(rec_recurrence_signature(r)), "packed");
+  rec_module_close(module);
+}
+
+int main(int count, char **words) {
+  for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+    if (count < 2 || strcmp(subjects[i].recurrence, words[1]) == 0) run_subject(&subjects[i]);
+  return checked();
+}
