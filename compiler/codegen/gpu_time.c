@@ -169,18 +169,26 @@ ir gpu_end_numbers(host *h, const tile_place *place) {
   return numbers;
 }
 
-/* The place, in the program that makes it, of what is kept of a state. */
-static const tile_place *place_of(const host *h, const tile_place *state, bool transfer,
-                                  int component) {
+/* The place, in the program that makes it, of what is kept of a state (`from`: with another one); NULL: nothing. */
+static const tile_place *find_place(const host *h, const tile_place *state, bool transfer,
+                                    int component, int from) {
   const tile_program *ends = gpu_ends_of(h->k);
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     tile_place wanted = *state;
     wanted.transfer = transfer;
     wanted.component = component;
+    wanted.source = from;
     if (plan_same_state(place, &wanted)) return place;
   }
-  ICE("codegen", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
+  return NULL;
+}
+
+static const tile_place *place_of(const host *h, const tile_place *state, bool transfer,
+                                  int component) {
+  const tile_place *place = find_place(h, state, transfer, component, state->source);
+  if (!place) ICE("codegen", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
+  return place;
 }
 
 void gpu_open_ends(host *h) {
@@ -213,7 +221,8 @@ static view ends_view(host *h, const tile_place *place, ir number) {
 void gpu_begin_factors(host *h, part *p) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
-    int one = place->component || place->relative ? 0 : 1; /* of a logarithm it is 0 */
+    /* of a logarithm it is 0 */
+    int one = place->component || place->relative || place->source ? 0 : 1;
     if (place->transfer) host_fill_state(h, p, place, one, &p->l.carried[c]);
   }
 }
@@ -240,12 +249,17 @@ void gpu_end_part(host *h, part *p) {
 
 /* ---- from part to part ---- */
 
-/* A state that is joined: its components, and of each the view of what part number 0 keeps. */
+enum { MOST_JOINED = 4 };
+
+/* A state that is joined: its components, and of each the view of what part number 0 keeps. Or states that are made of each
+ * other: across[i][k] is the factor of state k in state i. */
 typedef struct joined {
   host *h;
   int count;
-  const view *state[2];
-  view kept[2], factor[2];
+  const view *state[MOST_JOINED];
+  view kept[MOST_JOINED], factor[2];
+  bool coupled, leads[MOST_JOINED][MOST_JOINED];
+  view across[MOST_JOINED][MOST_JOINED];
   axis_set axes, factor_axes;
   ir stride; /* numbers between parts */
   bool back;
@@ -277,6 +291,26 @@ static void join_part(lower *l, const place_in_loops *at, const joined *j, ir nu
   for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
 }
 
+/* The same of states that are made of each other. */
+static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir number,
+                         const ir *slots) {
+  emitter *e = l->e;
+  ir x[MOST_JOINED], next[MOST_JOINED];
+  int lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  for (int k = 0; k < j->count; k++) x[k] = load_real(e, slots[k], lanes);
+  for (int i = 0; i < j->count; i++) {
+    view kept = at_part(j, &j->kept[i], number);
+    next[i] = view_load(l, &kept, at, j->axes);
+    for (int k = 0; k < j->count; k++) {
+      if (!j->leads[i][k]) continue;
+      view across = at_part(j, &j->across[i][k], number);
+      ir factor = spread(e, view_load(l, &across, at, j->factor_axes), lanes);
+      next[i] = real_fma(e, factor, x[k], next[i]);
+    }
+  }
+  for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
+}
+
 static ir number_in_order(const joined *j, ir index) {
   return j->back ? int_sub(j->h->e, j->h->end_part, index) : index;
 }
@@ -303,13 +337,13 @@ static void join_point(lower *l, const place_in_loops *at, void *data) {
   emit_branch own = {0};
   if (l->only) own = branch_begin(e, l->only);
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
-  ir slots[2];
+  ir slots[MOST_JOINED];
   for (int k = 0; k < j->count; k++) {
     slots[k] = stack_slot(e, real_type(e, lanes), "joined");
     store_real(e, view_load(l, j->state[k], at, j->axes), slots[k]);
   }
   emit_loop loop = each_part_before(j);
-  join_part(l, at, j, number_in_order(j, loop.index), slots);
+  (j->coupled ? join_coupled : join_part)(l, at, j, number_in_order(j, loop.index), slots);
   loop_end(e, &loop);
   for (int k = 0; k < j->count; k++)
     view_store(l, j->state[k], at, j->axes, load_real(e, slots[k], lanes));
@@ -337,7 +371,56 @@ view gpu_end_view(host *h, part *p, const tile_place *state, ir number) {
   return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
 }
 
+/* The states that this one is made of, or that are made of it, and so on, in order, itself among them. */
+static int find_coupled(const host *h, const part *p, const tile_place *state,
+                        const tile_place *all[MOST_JOINED]) {
+  const tile_place *group[MOST_JOINED] = {state};
+  int count = 1, ordered = 0;
+  for (int i = 0; i < count; i++) {
+    for (int c = 0; c < p->carried.count; c++) {
+      const tile_place *other = &p->carried.items[c].place;
+      bool known = other->lag >= 0 || !kernel_couples(h->k->ends, group[i]->tensor, other->tensor);
+      for (int k = 0; k < count; k++) known = known || group[k]->tensor == other->tensor;
+      if (!known && count == MOST_JOINED) ICE("codegen", "%s joins too many states", h->symbol);
+      if (!known) group[count++] = other;
+    }
+  }
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    for (int k = 0; k < count && place->lag < 0 && !place->component; k++)
+      if (group[k]->tensor == place->tensor) all[ordered++] = place;
+  }
+  return ordered;
+}
+
+/* All of them at once, with the first one. */
+static void join_group(host *h, part *p, const tile_place *const *states, int count) {
+  joined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
+  j.stride = h->ends_stride;
+  j.axes = host_axes_of_place(states[0]);
+  for (int i = 0; i < count; i++) {
+    j.state[i] = carried_view(p, states[i], 0);
+    j.kept[i] = aligned_view(h, p, place_of(h, states[i], false, 0), integer(h->e, 0));
+    for (int k = 0; k < count; k++) {
+      int from = i == k ? 0 : 1 + states[k]->tensor;
+      const tile_place *factor = find_place(h, states[i], true, 0, from);
+      j.leads[i][k] = factor;
+      if (!factor) continue;
+      j.across[i][k] = aligned_view(h, p, factor, integer(h->e, 0));
+      j.factor_axes = host_axes_of_place(factor);
+    }
+  }
+  p->l.outside = h->at;
+  lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
+}
+
 static void join_state(host *h, part *p, const tile_place *state) {
+  const tile_place *all[MOST_JOINED];
+  int coupled = find_coupled(h, p, state, all);
+  if (coupled > 1) {
+    if (all[0]->tensor == state->tensor) join_group(h, p, all, coupled);
+    return;
+  }
   joined j = {.h = h, .count = host_is_complex(h, state) ? 2 : 1, .back = p->backward};
   j.stride = h->ends_stride;
   j.axes = host_axes_of_place(state);

@@ -71,7 +71,7 @@ plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_
 
 bool plan_same_state(const tile_place *x, const tile_place *y) {
   return x->tensor == y->tensor && x->lag == y->lag && x->component == y->component &&
-         x->transfer == y->transfer && (x->lag < 0 || x->slot == y->slot);
+         x->transfer == y->transfer && x->source == y->source && (x->lag < 0 || x->slot == y->slot);
 }
 
 static axis_set place_axes(const tile_place *place) {

@@ -70,14 +70,23 @@ static int updating_nest(const planner *q, tile_id sum) {
   return whole && gpu_kept_share(q->m, q->program, &nest->dot).blocks ? n : -1;
 }
 
+/* Joins take such states together, a point of all of them at a time. */
+static bool is_coupled(const kernel *k, const tile_place *state) {
+  for (int i = 0; i < k->recurrence->body.tensors.count; i++)
+    if (kernel_couples(k->ends, state->tensor, i)) return true;
+  return false;
+}
+
 void plan_keep_sums(planner *q) {
-  kernel_kind kind = q->m->kernel->kind;
+  const kernel *k = q->m->kernel;
+  kernel_kind kind = k->kind;
   bool forward = kind == KERNEL_FORWARD || kind == KERNEL_STATES || kind == KERNEL_PART;
   for (int c = 0; c < q->p->carried_count; c++) {
     carried_pair *pair = &q->p->carried[c];
     pair->sums = -1;
     if (!forward || !number_is_narrow(q->m->dtype)) continue;
     if (!pair->in_place || pair->argument < 0) continue;
+    if (k->ends && is_coupled(k, &q->program->arguments.items[pair->argument])) continue;
     reader r = {q, q->program->results.items[pair->result].value, pair->argument};
     int n = updating_nest(q, r.sum);
     if (n >= 0 && products_alone_read(&r, &pair->shown)) pair->sums = n;

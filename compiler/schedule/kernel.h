@@ -73,6 +73,8 @@ typedef struct kernel {
 
 /* Has a part of time a factor of this state, by tensor? Else it has columns. */
 bool kernel_has_factor(const tile_program *ends, int tensor);
+/* Are these two states made of each other, entry by entry, or one of the other (tile_place.source)? */
+bool kernel_couples(const tile_program *ends, int tensor, int other);
 
 /* A form that the schedule looked at. */
 typedef struct schedule_alternative {

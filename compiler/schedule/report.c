@@ -406,6 +406,8 @@ static const char *factors_text(const reporter *r, const tile_program *part) {
     text = arena_printf(r->a, "%s%s%s by %s[%s]", text, *text ? ", " : "", place->name,
                         r->body->tensors.items[place->tensor].complex ? "complex " : "",
                         axis_list(r, axes));
+    if (!place->source) continue;
+    text = arena_printf(r->a, "%s of %s", text, r->body->tensors.items[place->source - 1].name);
   }
   return text;
 }

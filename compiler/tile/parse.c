@@ -231,6 +231,7 @@ static tile_place read_place(reader *r) {
   if (take(r, "stash")) place.stash = need_whole(r, "the number of a stash");
   if (take(r, "component")) place.component = need_whole(r, "0 or 1");
   place.transfer = take(r, "transfer");
+  if (take(r, "source")) place.source = 1 + need_whole(r, "the number of a tensor");
   if (take(r, "relative")) place.relative = 1 + need_whole(r, "the number of a tensor");
   if (take(r, "partial")) place.partial = need_axis_set(r);
   return place;

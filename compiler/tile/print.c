@@ -66,6 +66,7 @@ static void put_place(text *out, const tile_program *p, const tile_place *place)
   if (place->stash >= 0) put(out, " stash %d", place->stash);
   if (place->component) put(out, " component %d", place->component);
   if (place->transfer) put(out, " transfer");
+  if (place->source) put(out, " source %d", place->source - 1);
   if (place->relative) put(out, " relative %d", place->relative - 1);
   if (place->partial) {
     put(out, " partial ");

@@ -75,6 +75,8 @@ typedef struct tile_place {
   int axes[TYPED_MAX_AXES];
   bool time;              /* one per step: in chunk form the value also has axis t */
   bool transfer;          /* not the state (or its cotangent), but what a part of time leaves of it (tile_transfer) */
+  int source;             /* with `transfer`, of states that are made of each other entry by entry: 1 + the other (a tensor) that
+                             the factor is one of; 0: of the state itself */
   int relative;           /* of a program that makes parts of time: 1 + the running maximum m (a tensor) that the state is held
                              relative to, m itself too; 0: none. With `transfer`: a sum of logarithms (recurrence_relative) */
   axis_set partial;       /* TILE_D_NEXT_STATE, TILE_D_STATE: grid axes of run-time size that the state lacks and over
@@ -219,6 +221,7 @@ bool tile_takes(const tile_program *program, unsigned roles);
 /* The program that yields states (`states` TILE_NEXT_STATE), or cotangents of states (TILE_D_STATE), alone, and beside each
  * what it leaves of the one before: run over a part of time from 0 and 1 it yields e and f, and the state after the part is
  * f * (state before it) + e, entry by entry. The factor of a complex state is complex, and conjugate for cotangents.
+ * A few states that are made of each other, entry by entry, have one for each pair (tile_place.source).
  * States that mix their entries have no factor (tile_find_columns): the program makes of them the matrix that has its place, too,
  * if all of them have independent columns along *column_axis, one of `column_axes`; -1: there are no such states.
  * States that are marked as relative are left as they are.

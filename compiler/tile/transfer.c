@@ -9,9 +9,11 @@
 #include "compiler/base/ice.h"
 #include "compiler/tile/tile.h"
 
-// What a value has of the two parts of a state; NO_TILE: nothing.
+enum { MOST_PARTS = 4 };
+
+// What a value has of the two parts of a state, or of a few states; NO_TILE: nothing.
 typedef struct share {
-  tile_id of[2];
+  tile_id of[MOST_PARTS];
   bool mixed;  // it is not linear in them, or has other entries of them
 } share;
 
@@ -40,10 +42,13 @@ static const char *name_of(const tile_place *place) {
 }
 
 static bool has_share(const share *x) {
-  return x->of[0] != NO_TILE || x->of[1] != NO_TILE || x->mixed;
+  bool any = x->mixed;
+  for (int k = 0; k < MOST_PARTS; k++) any = any || x->of[k] != NO_TILE;
+  return any;
 }
 
-static const share nothing = {{NO_TILE, NO_TILE}, false}, mixture = {{NO_TILE, NO_TILE}, true};
+static const share nothing = {{NO_TILE, NO_TILE, NO_TILE, NO_TILE}, false},
+                   mixture = {{NO_TILE, NO_TILE, NO_TILE, NO_TILE}, true};
 
 // x + y or x - y, where what is missing is 0.
 static tile_id combined(tile_program *p, tile_op op, tile_id x, tile_id y) {
@@ -59,7 +64,7 @@ static tile_id chosen(tile_program *p, tile_id condition, tile_id x, tile_id y) 
 }
 
 static share scaled(tile_program *p, tile_op op, share x, tile_id by) {
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < MOST_PARTS; k++) {
     if (x.of[k] != NO_TILE) x.of[k] = tile_binary(p, op, x.of[k], by);
   }
   return x;
@@ -71,7 +76,7 @@ static share moved(transfer *x, tile_value v, const share *from, axis_set along)
   if (along & x->axes) return mixture;
   axis_set whole = p->values.items[v.args[0]].axes & ~x->axes;
   share made = nothing;
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < MOST_PARTS; k++) {
     if (from->of[k] == NO_TILE) continue;
     v.args[0] = tile_reduce(p, TILE_EXPAND, from->of[k], whole | p->values.items[from->of[k]].axes);
     made.of[k] = tile_append(p, v);
@@ -82,7 +87,7 @@ static share moved(transfer *x, tile_value v, const share *from, axis_set along)
 // Of a sum, a difference or a negative.
 static share added(tile_program *p, tile_op op, const share *a, const share *b) {
   share made = nothing;
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < MOST_PARTS; k++) {
     made.of[k] = op == TILE_NEG ? combined(p, TILE_SUB, NO_TILE, a->of[k])
                                 : combined(p, op, a->of[k], b->of[k]);
   }
@@ -91,8 +96,21 @@ static share added(tile_program *p, tile_op op, const share *a, const share *b) 
 
 static share of_choice(tile_program *p, tile_id condition, const share *a, const share *b) {
   share made = nothing;
-  for (int k = 0; k < 2; k++) made.of[k] = chosen(p, condition, a->of[k], b->of[k]);
+  for (int k = 0; k < MOST_PARTS; k++) made.of[k] = chosen(p, condition, a->of[k], b->of[k]);
   return made;
+}
+
+// select (x == 0) 0 (x * y) keeps y from making 0 * y what it is not: it is linear in x all the same.
+static bool is_guarded_product(const tile_program *p, const tile_value *v) {
+  const tile_value *condition = &p->values.items[v->args[0]], *product = &p->values.items[v->args[2]];
+  if (v->op != TILE_SELECT || condition->op != TILE_EQUAL || product->op != TILE_MUL) return false;
+  if (!tile_is_number(p, v->args[1], 0)) return false;
+  for (int k = 0; k < 2; k++) {
+    tile_id x = condition->args[k];
+    if (!tile_is_number(p, condition->args[1 - k], 0)) continue;
+    if (product->args[0] == x || product->args[1] == x) return true;
+  }
+  return false;
 }
 
 // Of a value whose operands have these shares, some of them any.
@@ -144,6 +162,7 @@ static share share_of(transfer *x, tile_id id) {
   tile_value v = x->program->values.items[id];  // a copy: values are appended
   const share *args[3] = {0};
   bool any = false, mixed = false;
+  if (is_guarded_product(x->program, &v)) return x->shares[v.args[2]];
   for (int k = 0; k < tile_arity(v.op); k++) {
     args[k] = &x->shares[v.args[k]];
     any = any || has_share(args[k]);
@@ -154,7 +173,7 @@ static share share_of(transfer *x, tile_id id) {
     return mixture;
   }
   share made = any ? made_share(x, &v, args) : nothing;
-  if (made.mixed && keeps_points(v.op)) x->own = NOT_LINEAR;
+  if (made.mixed && keeps_points(v.op) && v.op != TILE_EQUAL) x->own = NOT_LINEAR;
   return made;
 }
 
@@ -172,13 +191,15 @@ static void find_states(transfer *x, tile_role read) {
   }
 }
 
-// The parts of one state: its results and arguments, -1 where there is none.
+// The parts of one state, or of a few: their results and arguments, -1 where there is none.
 typedef struct pair {
-  int result[2], argument[2];
+  int result[MOST_PARTS], argument[MOST_PARTS];
 } pair;
 
+static const pair no_pair = {{-1, -1, -1, -1}, {-1, -1, -1, -1}};
+
 static pair find_pair(const tile_program *p, int tensor, tile_role read, int results) {
-  pair found = {{-1, -1}, {-1, -1}};
+  pair found = no_pair;
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->lag < 0 && place->tensor == tensor) found.result[place->component] = i;
@@ -197,7 +218,7 @@ static void find_shares(transfer *x, const pair *state, int values) {
   for (int i = 0; i < values; i++) {
     const tile_value *v = &p->values.items[i];
     share own = nothing;
-    for (int k = 0; k < 2 && v->op == TILE_ARGUMENT; k++) {
+    for (int k = 0; k < MOST_PARTS && v->op == TILE_ARGUMENT; k++) {
       if (v->index == state->argument[k]) own.of[k] = tile_number(p, 1);
     }
     x->shares[i] = has_share(&own) ? own : share_of(x, i);
@@ -399,6 +420,139 @@ static void make_factor(transfer *x, const pair *state, tile_role read, bool *mi
   if (!*mixed) add_factor(x, state, read, factor);
 }
 
+// ---- states that are made of each other ----------------------------------------------------------
+
+// The states of a group, which those that enter them have the number of, too.
+static bool spread_groups(const transfer *x, int results, int *group) {
+  const tile_program *p = x->program;
+  bool changed = false;
+  for (int i = 0; i < results; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    uint64_t enters = x->states[p->results.items[i].value] & ~x->lags;
+    if (place->lag >= 0 || place->relative) continue;
+    for (int k = 0; k < p->arguments.count; k++) {
+      int other = p->arguments.items[k].tensor;
+      if (!(enters & bit_of(k)) || other < 0 || group[other] == group[place->tensor]) continue;
+      int both = group[other] < group[place->tensor] ? group[other] : group[place->tensor];
+      group[other] = group[place->tensor] = both;
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+// False: they are too many, some are complex or relative to maxima, or have different axes. Those relative to maxima alone are
+// none.
+static bool parts_of_group(const transfer *x, tile_role read, int results, const int *group, int of,
+                           pair *parts, int *count) {
+  tile_program *p = x->program;
+  axis_set axes = 0;
+  bool relative = false, complex = false;
+  *parts = no_pair;
+  *count = 0;
+  for (int i = 0; i < results; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (place->lag >= 0 || place->component || group[place->tensor] != of) continue;
+    relative = relative || place->relative;
+    if (place->relative) continue;
+    pair own = find_pair(p, place->tensor, read, results);
+    axis_set has = tile_place_axes(p, place);
+    if (*count == MOST_PARTS || (*count && has != axes)) return false;
+    axes = has;
+    complex = complex || own.result[1] >= 0;
+    if (*count == 0) *parts = own;
+    parts->result[*count] = own.result[0];
+    parts->argument[(*count)++] = own.argument[0];
+  }
+  return *count < 2 ? !relative || !*count : !relative && !complex;
+}
+
+// What is left of each state by each: factor[i][k], of the state k in the next i; and where paths lead.
+typedef struct operator {
+  tile_id factor[MOST_PARTS][MOST_PARTS];
+  bool leads[MOST_PARTS][MOST_PARTS];
+  axis_set axes;
+} operator;
+
+static bool find_operator(transfer *x, const pair *parts, int count, operator *made) {
+  tile_program *p = x->program;
+  made->axes = 0;
+  find_shares(x, parts, x->values);
+  for (int i = 0; i < count; i++) {
+    share s = x->shares[p->results.items[parts->result[i]].value];
+    if (s.mixed) return false;
+    for (int k = 0; k < count; k++) {
+      if (has_other_axes(x, s.of[k])) return false;
+      made->factor[i][k] = s.of[k];
+      made->leads[i][k] = i == k || s.of[k] != NO_TILE;
+      if (s.of[k] != NO_TILE) made->axes |= p->values.items[s.of[k]].axes;
+    }
+  }
+  for (int via = 0; via < count; via++)
+    for (int i = 0; i < count; i++)
+      for (int k = 0; k < count; k++)
+        made->leads[i][k] |= made->leads[i][via] && made->leads[via][k];
+  return true;
+}
+
+static tile_place place_of_pair(const tile_program *p, const pair *parts, const operator *made, int i, int k,
+                                tile_role role) {
+  const tile_place *state = &p->results.items[parts->result[i]].place;
+  tile_place place = place_of_factor(*state, role, made->axes);
+  if (i != k) place.source = 1 + p->results.items[parts->result[k]].place.tensor;
+  return place;
+}
+
+// The product of the operators of all steps, a column of it for each state.
+static void add_operator(transfer *x, const pair *parts, int count, tile_role read, const operator *made) {
+  tile_program *p = x->program;
+  tile_role role = p->results.items[parts->result[0]].place.role;
+  tile_id before[MOST_PARTS];
+  for (int k = 0; k < count; k++) {
+    for (int i = 0; i < count; i++)
+      if (made->leads[i][k]) before[i] = tile_argument(p, place_of_pair(p, parts, made, i, k, read));
+    for (int i = 0; i < count; i++) {
+      if (!made->leads[i][k]) continue;
+      tile_id sum = NO_TILE;
+      for (int via = 0; via < count; via++) {
+        if (!made->leads[via][k] || made->factor[i][via] == NO_TILE) continue;
+        tile_id product = tile_binary(p, TILE_MUL, made->factor[i][via], before[via]);
+        sum = sum == NO_TILE ? product : tile_binary(p, TILE_ADD, sum, product);
+      }
+      tile_add_result(p, place_of_pair(p, parts, made, i, k, role), sum == NO_TILE ? tile_number(p, 0) : sum);
+    }
+  }
+}
+
+// Takes all states group by group; false: one group has no operator.
+static bool make_operators(transfer *x, tile_role read) {
+  tile_program *p = x->program;
+  int results = p->results.count, tensors = tensors_of(p);
+  int *group = ARENA_ARRAY(x->arena, int, tensors);
+  if (p->arguments.count > 63) return false;  // bit_of
+  for (int i = 0; i < tensors; i++) group[i] = i;
+  while (spread_groups(x, results, group)) continue;
+  for (int of = 0; of < tensors; of++) {
+    pair parts;
+    operator made;
+    int count;
+    bool mixed = false;
+    if (!parts_of_group(x, read, results, group, of, &parts, &count)) return false;
+    if (count == 1) make_factor(x, &parts, read, &mixed);
+    if (count > 1 && !find_operator(x, &parts, count, &made)) return false;
+    if (count > 1) add_operator(x, &parts, count, read, &made);
+    if (mixed) return false;
+  }
+  return true;
+}
+
+static void begin(transfer *x, tile_program *p, tile_role read) {
+  x->program = p;
+  find_states(x, read);
+  x->values = p->values.count;
+  x->shares = ARENA_ARRAY(x->arena, share, x->values);
+}
+
 tile_program *tile_transfer(arena *a, const tile_program *program, tile_role states,
                             axis_set column_axes, int *column_axis, const char **why) {
   tile_role read = states == TILE_NEXT_STATE ? TILE_STATE : TILE_D_NEXT_STATE;
@@ -413,11 +567,10 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   }
   *why = who_else_has_it(p, read);
   if (*why) return NULL;
+  const tile_program *alone = tile_drop_unused(a, p);
+  begin(&x, p, read);
   int results = p->results.count;
-  x.values = p->values.count;
-  x.shares = ARENA_ARRAY(a, share, x.values);
   bool *mixed = ARENA_ARRAY(a, bool, tensors_of(p));
-  find_states(&x, read);
   for (int i = 0; i < results; i++) {
     const tile_place *place = &p->results.items[i].place;
     if (place->component || place->lag >= 0 || place->relative) continue;
@@ -427,5 +580,6 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   *column_axis = -1;
   if (has_columns(&x, read, mixed, column_axes, column_axis)) return p;
   *why = x.why;
-  return NULL;
+  begin(&x, tile_drop_unused(a, alone), read);
+  return make_operators(&x, read) ? x.program : NULL;
 }

@@ -59,7 +59,8 @@ static void make_grow(problem *p) {
 }
 
 // A maximum of all heads for a matrix and its norm; one of channels, read before it is written; two of them, of different axes,
-// where a state decays faster than its maximum, resets are choices, and a state beside them knows none.
+// where a state decays faster than its maximum, resets are choices, and a state beside them knows none. Three states that are made
+// of each other, entry by entry: as the cotangents of the channels are.
 static const char relative[] =
     "recurrence heads(H, K = 5, V = 3) {\n"
     "  input q[H,K], k[H,K], x[H,V], z[H], g[H]\n"
@@ -82,6 +83,15 @@ static const char relative[] =
     "  m = max(m[t-1] - 0.01 * exp(speed), z)\n"
     "  a = exp(m[t-1] - 0.01 * exp(speed) - m) * a[t-1] + exp(z - m) * x\n"
     "  b = exp(m[t-1] - 0.01 * exp(speed) - m) * b[t-1] + exp(z - m)\n"
+    "}\n"
+    "recurrence circle(D) {\n"
+    "  input f[D], g[D], x[D]\n"
+    "  state a[D], b[D], c[D]\n"
+    "  output y[D]\n"
+    "  a = sigmoid(4 + f) * a[t-1] + 0.02 * tanh(g) * b[t-1] + x\n"
+    "  b = 0.97 * b[t-1] - 0.02 * tanh(f) * a\n"
+    "  c = sigmoid(4 + g) * c[t-1] + 0.01 * g * b[t-1] + x * f\n"
+    "  y = a * c + b\n"
     "}\n"
     "recurrence both(H, K = 5, V = 3) {\n"
     "  input q[H,K], k[H,K], x[H,V], z[H], g[H], boundary[H]\n"
@@ -187,6 +197,7 @@ int main(void) {
     for (tokens kind = PLAIN; kind <= EXTREME; kind++) {
       if (kind != PACKED || i) run_relative(module, "heads", forms[i], kind);
       if (kind != PLAIN || i) run_relative(module, "channels", forms[i], kind);
+      if (kind != EXTREME && !i) run_relative(module, "circle", forms[i], kind);
       if (i) run_relative(module, "both", forms[i], kind); /* its single steps wait for k[t-1] */
     }
     rec_module_close(module);
