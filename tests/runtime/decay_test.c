@@ -155,6 +155,44 @@ static void check_drift(const drifting *d, const char *form) {
   rec_module_close(module);
 }
 
+// Values and gradients of what is rewritten, and of the same where the maximum is hidden in a sum.
+static void check_rewritten(void) {
+  static const char form[] =
+      "recurrence remainder(H) {\n"
+      "  input x[H], z[H]\n"
+      "  state m[H], a[H]\n"
+      "  output y[H], low[H]\n"
+      "  let before = m[t-1] - 0.1\n"
+      "  m = stop_gradient(max(before, z)%s)\n"
+      "  a = exp(before - m) * a[t-1] + exp(z - m) * x\n"
+      "  y = a\n"
+      "  low = x * z - stop_gradient(min(z, x * z)%s)\n"
+      "}\n";
+  const char *const options[] = {"-O0", NULL};
+  rec_module *modules[2];
+  problem *results[2] = {NULL, NULL};
+  bool ran = true;
+  for (int hidden = 0; hidden < 2; hidden++) {
+    char *text = NULL;
+    const char *more = hidden ? " + 0 * x" : "";
+    if (asprintf(&text, form, more, more) < 0) return;
+    modules[hidden] = compile_text(text, options);
+    free(text);
+    if (!check(modules[hidden], "does not compile")) return;
+    const rec_recurrence *r = rec_module_recurrence(modules[hidden], 0);
+    results[hidden] = problem_new(rec_recurrence_signature(r), 2, 40, 3);
+    problem_draw(results[hidden], 3, 0.7);
+    ran = ran && problem_run(results[hidden], r, "reference", &(rec_run_options){.backward = true});
+  }
+  char where[256];
+  double error = problem_compare(results[0], results[1], true, 1e-4, where, sizeof where);
+  check(ran && error <= 1e-12, "rewritten and not: %.2e at %s", error, where);
+  for (int hidden = 0; hidden < 2; hidden++) {
+    problem_free(results[hidden]);
+    rec_module_close(modules[hidden]);
+  }
+}
+
 int main(void) {
   static const char *const options[] = {"-O1", NULL};
   char *text = program_text();
@@ -174,5 +212,6 @@ int main(void) {
     check_drift(&drifts[i], "step");
     check_drift(&drifts[i], "chunk");
   }
+  check_rewritten();
   return checked();
 }

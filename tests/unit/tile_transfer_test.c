@@ -118,6 +118,50 @@ static void test_columns(void **state) {
               "entries of S are made of others, and not alike in columns");
 }
 
+static int results_of(const tile_program *p, const char *name) {
+  int count = 0;
+  for (int i = 0; i < p->results.count; i++) count += strcmp(p->results.items[i].place.name, name) == 0;
+  return count;
+}
+
+// States that are made of each other, entry by entry: a factor for each pair that a path leads between, at most four states.
+static void test_pairs(void **state) {
+  (void)state;
+  static const char chain[] =
+      "recurrence test(D = 8) {\n  input f[D], x[D]\n  state a[D], b[D], c[D]\n  output y[D]\n"
+      "  a = sigmoid(f) * a[t-1] + x\n  b = 0.5 * b[t-1] + f * a[t-1]\n  c = f * c[t-1] + x * b[t-1]\n"
+      "  y = c\n}\n";
+  for (int back = 0; back < 2; back++) {
+    found x = transfer_of(chain, 0, back ? TILE_D_STATE : TILE_NEXT_STATE);
+    assert_non_null(x.program);
+    assert_int_equal(results_of(x.program, back ? "c" : "a"), 2);
+    assert_int_equal(results_of(x.program, "b"), 3);
+    assert_int_equal(results_of(x.program, back ? "a" : "c"), 4);
+    fixture_close(&x.f);
+  }
+  expect_none(
+      "recurrence test(D = 8) {\n  input f[D], x[D]\n  state a[D], b[D], c[D], d[D], e[D]\n  output y[D]\n"
+      "  a = f * a[t-1] + x\n  b = f * b[t-1] + a[t-1]\n  c = f * c[t-1] + b[t-1]\n"
+      "  d = f * d[t-1] + c[t-1]\n  e = f * e[t-1] + d[t-1]\n  y = e\n}\n",
+      TILE_NEXT_STATE, "b is made of other states");
+}
+
+// A cotangent that nothing is made of stays where it is, whatever it is made of.
+static void test_unread(void **state) {
+  (void)state;
+  found x = transfer_of(CHANNELS("  h = 0.5 * h[t-1] + x\n  y = h\n"), 0, TILE_D_STATE);
+  assert_int_equal(results_of(x.program, "h"), 2);
+  fixture_close(&x.f);
+  x = transfer_of(
+      "recurrence test(D = 8) {\n  input z[D], x[D]\n  state m[D], a[D]\n  output y[D]\n"
+      "  m = stop_gradient(max(m[t-1] - 1, z))\n  a = exp(m[t-1] - 1 - m) * a[t-1] + x\n  y = a\n}\n",
+      0, TILE_D_STATE);
+  assert_non_null(x.program);
+  assert_int_equal(results_of(x.program, "m"), 0);
+  assert_int_equal(results_of(x.program, "a"), 2);
+  fixture_close(&x.f);
+}
+
 static void test_none(void **state) {
   (void)state;
   expect_none(MATRIX("  let e = v - sum[K](k * S[t-1])\n  S = sigmoid(b) * S[t-1] + k * e\n"),
@@ -197,6 +241,8 @@ int main(void) {
       cmocka_unit_test(test_axes),
       cmocka_unit_test(test_complex),
       cmocka_unit_test(test_columns),
+      cmocka_unit_test(test_pairs),
+      cmocka_unit_test(test_unread),
       cmocka_unit_test(test_none),
       cmocka_unit_test(test_earlier_steps),
       cmocka_unit_test(test_states_before),
