@@ -1,6 +1,7 @@
 // Parts of time: the executor's results are the interpreter's. (About 15 seconds.)
 //   states that could grow:  what a part leaves of those before it overflows in f32, and they themselves are 0 meanwhile
-//   running maxima:          states relative to them; parts of nothing but tiny tokens, tokens that rise by 500, and jumps
+//   running maxima:          states relative to them; parts without a finite token, tokens that rise by 500, and jumps
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,7 @@ static const char relative[] =
     "  y = sum[K](q * (C + S)) / (1 + sum[K](n * softplus(q)))\n"
     "}\n";
 
-// What a maximum is of: parts without anything that counts, a slow rise by 500, a jump.
+// What a maximum is of: a part of nothing that counts, one of nothing at all, a slow rise by 500, a jump.
 static void make_extreme(problem *p) {
   for (int i = 0; i < p->signature->variable_count; i++) {
     const rec_variable *v = &p->signature->variables[i];
@@ -116,7 +117,7 @@ static void make_extreme(problem *p) {
     for (int64_t n = 0; n < all; n++) {
       int64_t step = n / row % p->time;
       double *z = &p->value[i][n];
-      if (step < TIME / 2) *z = -1e4;
+      if (step < TIME / 2) *z = step < TIME / 5 ? -1e4 : -INFINITY;
       if (step >= TIME / 2) *z += 2 * (double)(step - TIME / 2);
       if (step == TIME - 20) *z = 580;
     }
