@@ -143,12 +143,19 @@ static int choose_threads(const scheduler *s, axis_set grid) {
   return lane >= 0 && is_matrix_state(s, lane) ? -1 : lane;
 }
 
+/* Whole warps; those without an entry would compute with the others. */
+static int threads_for(int64_t size) {
+  enum { WARP = 32 };
+  if (size == TYPED_RUNTIME_SIZE || size >= GPU_THREADS) return GPU_THREADS;
+  return (int)((size + WARP - 1) / WARP * WARP);
+}
+
 static void map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes) {
   bool gpu = s->options.gpu;
   k->lane_axis = !lanes ? -1 : gpu ? choose_threads(s, grid) : choose_lane(s, grid);
   k->lane_block = 1;
   if (k->lane_axis >= 0 && gpu) {
-    k->lane_block = GPU_THREADS;
+    k->lane_block = threads_for(size_of(s, k->lane_axis));
   } else if (k->lane_axis >= 0) {
     int64_t size = size_of(s, k->lane_axis);
     k->lane_block = lane_block(size);

@@ -17,6 +17,7 @@ enum {
   JOINED_PARTS = 64,
   WORTH_PERCENT = 80,      /* parts take at most so much of the time without: there is one launch more */
   EMPTY_ITEMS = 4,         /* packed: for each multiprocessor, parts behind the end of a sequence */
+  FULL_BLOCK = 128,        /* threads; of blocks of fewer more may run at a time */
   SCRATCH_ALIGNMENT = 256
 };
 
@@ -67,7 +68,8 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device,
     p.parts = (c->time + p.part_steps - 1) / p.part_steps;
   }
   p.items = p.entries * p.parts * p.instances;
-  p.blocks = smaller(p.items, device->blocks);
+  int64_t blocks = device->blocks * larger(1, FULL_BLOCK / kernel->threads);
+  p.blocks = smaller(p.items, blocks);
   p.scratch_bytes = round_up(call_count(c, &base->scratch, 1), SCRATCH_ALIGNMENT);
   return p;
 }
