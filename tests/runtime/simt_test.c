@@ -323,6 +323,7 @@ static void run_kept(uint64_t seed) {
                            *const low[6] = {"K=128", "V=16"};
   run_case_with("ssd", heads, "bf16", 1, seed, "99");
   run_case_with("simple_gla", square, "f16", 1, seed, "99");
+  run_case_with("mlstm", square, "bf16", 1, seed, "99");
   run_case_with("gla", low, "bf16", 1, seed, "99");
   run_case_with("gated_deltanet", square, "bf16", 1, seed, "99");
 }
