@@ -93,7 +93,8 @@ static void put_items(printer *p) {
   const kernel *k = p->k->base.kernel;
   axis_set grid = 0;
   for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
-  put(p, "/* frame.blocks; a grid has as many blocks, or fewer. */\n");
+  put(p, p->k->is_second ? "/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */\n"
+                         : "/* frame.blocks; a grid has as many blocks, or fewer. */\n");
   put(p,
       "static inline int64_t %s_items(const %s_parameter *parameter) {\n"
       "  return parameter->frame.entries * parameter->frame.parts",
@@ -181,7 +182,7 @@ static void put_kernel(printer *p, number_type dtype) {
       "*/\n");
   put_count(p, "scratch_bytes", &k->base.scratch);
   if (k->ends.terms.count) {
-    put(p, "/* frame.ends_stride, if frame.parts > 1. */\n");
+    put(p, "/* The stride of its frame.ends, if frame.parts > 1. */\n");
     put_count(p, "ends_numbers", &k->ends);
   }
   for (int i = 0; i < k->base.slots.count; i++)

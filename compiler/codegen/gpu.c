@@ -78,10 +78,10 @@ static void one_item(host *h, ir item) {
 
 /* ---- functions ---- */
 
-static int64_t parameter_bytes(const codegen_kernel *k, const host *h) {
-  if (h->maps.count) return h->maps_at + (int64_t)sizeof(rec_gpu_map) * h->maps.count;
-  return (int64_t)sizeof(rec_gpu_frame) + 8 * k->kernel->recurrence->body.axes.count +
-         (int64_t)sizeof(rec_gpu_slot) * k->slots.count;
+static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
+  if (g->maps.count) return g->maps_at + (int64_t)sizeof(rec_gpu_map) * g->maps.count;
+  return (int64_t)sizeof(rec_gpu_frame) + 8 * g->base.kernel->recurrence->body.axes.count +
+         (int64_t)sizeof(rec_gpu_slot) * g->base.slots.count;
 }
 
 static void align_parameter(LLVMContextRef context, ir function, size_t bytes) {
@@ -114,9 +114,10 @@ ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int thread
   return function;
 }
 
-static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
-                     codegen_gpu_options options) {
-  host h = host_for(a, k, symbol, CLONE_GPU, options.dtype);
+/* `first`: the host of the kernel that the same function has, too; NULL. */
+static host gpu_host(arena *a, const codegen_kernel *k, const host *first, codegen_gpu_options options) {
+  host h = host_for(a, k, k->kernel->symbol, CLONE_GPU, options.dtype);
+  if (first) h.maps = first->maps;
   h.m.tf32 = options.tf32;
   h.m.threads = k->kernel->threads ? k->kernel->threads : GPU_BLOCK_THREADS;
   h.team.shares = h.m.kind == MAP_BLOCK;
@@ -128,30 +129,86 @@ static host gpu_host(arena *a, const codegen_kernel *k, const char *symbol,
   return h;
 }
 
+/* What a function runs: a kernel, or one that makes parts of states and one that makes parts of cotangents. */
+typedef struct bodies {
+  int count;
+  codegen_kernel described[2]; /* with the slots of both */
+  host hosts[2];
+} bodies;
+
+/* The second one has all slots, those of the first in front. */
+static void unite_slots(arena *a, codegen_kernel *first, codegen_kernel *second) {
+  for (int i = 0; i < second->slots.count; i++) {
+    const codegen_slot *slot = &second->slots.items[i];
+    if (host_find_slot(first, slot->role, slot->tensor, slot->lag) < 0) vec_push(a, &first->slots, *slot);
+  }
+  second->slots = first->slots;
+}
+
+static bodies *bodies_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  bodies *x = ARENA_NEW(a, bodies);
+  bool last = k->kind == KERNEL_PART_BACK && k->beside;
+  x->count = k->beside ? 2 : 1;
+  x->described[0] = host_describe(a, last ? k->beside : k);
+  if (k->beside) {
+    x->described[1] = host_describe(a, last ? k : k->beside);
+    unite_slots(a, &x->described[0], &x->described[1]);
+  }
+  for (int i = 0; i < x->count; i++)
+    x->hosts[i] = gpu_host(a, &x->described[i], i ? &x->hosts[0] : NULL, options);
+  return x;
+}
+
+/* Work items by the thread blocks of a kernel from number `block` on. */
+static void lower_items(host *h, ir block, ir items, ir blocks) {
+  gpu_open_bulk(h);
+  emit_loop loop = loop_begin_by(h->e, block, items, blocks, "item");
+  one_item(h, loop.index);
+  loop_end(h->e, &loop);
+}
+
+/* The last blocks of the grid are the second kernel's. */
+static void lower_both(host *h, ir block, ir items, ir blocks) {
+  emitter *e = h->e;
+  ir back = gpu_frame_number(h, offsetof(rec_gpu_frame, back_blocks));
+  ir back_items = gpu_frame_number(h, offsetof(rec_gpu_frame, back_items));
+  ir own = int_sub(e, blocks, back);
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, block, own));
+  lower_items(&h[0], block, items, own);
+  branch_else(e, &branch);
+  lower_items(&h[1], int_sub(e, block, own), back_items, back);
+  branch_end(e, &branch);
+}
+
+static void open_host(host *h, emitter *e, ir function, ir block) {
+  h->e = e;
+  h->frame = LLVMGetParam(function, 0);
+  host_read_sizes(h);
+  h->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
+  h->chip = gpu_call(e, GPU_SHARED, NULL, 0);
+  h->team.sums = host_scratch_at(h, h->chip, h->sums);
+  ir scratch = host_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);
+  ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, scratch_stride));
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+  h->scratch = element(e, bytes, scratch, int_mul(e, block, stride));
+}
+
 static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
-  host h = gpu_host(e->a, &k->base, k->symbol, options);
-  h.e = e;
+  bodies *x = bodies_of(e->a, k->base.kernel, options);
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
   if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
   char room[] = {(char)('0' + k->base.kernel->room), 0};
   if (k->base.kernel->room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
-  h.frame = LLVMGetParam(function, 0);
-  host_read_sizes(&h);
-  h.team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
-  h.chip = gpu_call(e, GPU_SHARED, NULL, 0);
-  h.team.sums = host_scratch_at(&h, h.chip, h.sums);
-  gpu_open_bulk(&h);
   ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
   ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
-  ir scratch = host_field(&h, h.frame, offsetof(rec_gpu_frame, scratch), e->data);
-  ir stride = gpu_frame_number(&h, offsetof(rec_gpu_frame, scratch_stride));
-  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
-  h.scratch = element(e, bytes, scratch, int_mul(e, block, stride));
-  ir items = gpu_frame_number(&h, offsetof(rec_gpu_frame, blocks));
-  emit_loop loop = loop_begin_by(e, block, items, blocks, "item");
-  one_item(&h, loop.index);
-  loop_end(e, &loop);
+  for (int i = 0; i < x->count; i++) open_host(&x->hosts[i], e, function, block);
+  ir items = gpu_frame_number(&x->hosts[0], offsetof(rec_gpu_frame, blocks));
+  if (x->count == 2) {
+    lower_both(x->hosts, block, items, blocks);
+  } else {
+    lower_items(&x->hosts[0], block, items, blocks);
+  }
   LLVMBuildRetVoid(e->b);
 }
 
@@ -176,9 +233,6 @@ static void count_products(const host *h, codegen_gpu_kernel *g) {
 /* What is copied for a chunk, and what of it may come in bulk. */
 static void count_rows(const host *h, codegen_gpu_kernel *g) {
   const part *parts[] = {&h->main, h->has_again ? &h->again : NULL};
-  g->maps.items = h->maps.items;
-  g->maps.count = h->maps.count;
-  g->maps_at = (int)h->maps_at;
   g->bulk_gain = h->bulk_gain;
   for (int i = 0; i < 2 && h->maps.count; i++) {
     for (int n = 0; parts[i] && n < parts[i]->program->arguments.count; n++) {
@@ -195,19 +249,34 @@ static int nests_of(const part *p) {
   return count;
 }
 
+/* Enough for each of them. */
+static void add_resources(arena *a, const host *h, codegen_gpu_kernel *g) {
+  codegen_bytes scratch = h->shared_numbers || h->sized.count ? host_bytes_of(h) : (codegen_bytes){0};
+  if (4 * h->on_chip > g->shared_bytes) g->shared_bytes = (int)(4 * h->on_chip);
+  if (scratch.constant > g->base.scratch.constant) g->base.scratch.constant = scratch.constant;
+  for (int i = 0; i < scratch.terms.count; i++)
+    codegen_bytes_add(a, &g->base.scratch, scratch.terms.items[i]);
+  g->maps.items = h->maps.items;
+  g->maps.count = h->maps.count;
+  if (h->maps_at) g->maps_at = (int)h->maps_at;
+}
+
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
-  codegen_gpu_kernel g = {.base = host_describe(a, k)};
-  host h = gpu_host(a, &g.base, k->symbol, options);
-  g.parameter_bytes = (int)parameter_bytes(&g.base, &h);
-  count_rows(&h, &g);
-  g.threads = h.team.threads;
-  g.shared_bytes = (int)(4 * h.on_chip);
-  g.history_bytes = 4 * h.history;
+  bodies *x = bodies_of(a, k, options);
+  int own = x->hosts[0].k->kind == k->kind ? 0 : 1;
+  const host *h = &x->hosts[own];
+  codegen_gpu_kernel g = {.base = x->described[own]};
+  g.base.scratch = (codegen_bytes){0};
+  for (int i = 0; i < x->count; i++) add_resources(a, &x->hosts[i], &g);
+  g.parameter_bytes = (int)parameter_bytes(&g);
+  count_rows(h, &g);
+  g.threads = h->team.threads;
+  g.history_bytes = 4 * h->history;
   g.ends = gpu_ends_numbers(a, k);
   g.column_blocks = gpu_column_blocks(k);
-  g.nests = nests_of(&h.main) + nests_of(&h.again);
-  count_products(&h, &g);
-  g.base.scratch = h.shared_numbers || h.sized.count ? host_bytes_of(&h) : (codegen_bytes){0};
+  g.is_second = own;
+  g.nests = nests_of(&h->main) + nests_of(&h->again);
+  count_products(h, &g);
   if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
     g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
   } else {

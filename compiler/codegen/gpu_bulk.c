@@ -113,12 +113,13 @@ void gpu_choose_bulk(host *h) {
   enum { MAP_ALIGNMENT = _Alignof(rec_gpu_map) };
   const int group_products = h->main.p->group_products + (h->has_again ? h->again.p->group_products : 0);
   if (!h->m.groups || !group_products) return;
+  const int before = h->maps.count;
   h->maps_at = (bytes_before(h) + 8 + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
   h->bulk_gain = choose_rows(h, &h->main);
   if (h->has_again) h->bulk_gain += choose_rows(h, &h->again);
   if (h->bulk_gain > 0) return;
   h->bulk_gain = 0;
-  h->maps.count = 0;
+  h->maps.count = before;
   h->main.maps = h->again.maps = NULL;
 }
 

@@ -191,20 +191,28 @@ void gpu_end_column(host *h, part *p, const tile_place *state, const view *from)
 
 /* ---- joins ---- */
 
-void gpu_place_columns(host *h) {
-  const part *p = &h->main;
-  if (!h->k->columns || !h->k->ends) return;
-  if (is_alone(h->k)) {
-    h->columns_at = gpu_take(h, h->k->columns);
-    return;
-  }
-  int64_t begin = h->sums + GPU_MOST_WARPS, numbers = 0;
+/* Numbers of what a part joins, which is at the same time in its own memory; *begin: behind that. */
+static int64_t numbers_joined(const kernel *k, const part *p, int64_t *begin) {
+  int64_t numbers = 0;
   for (int c = 0; c < p->carried.count; c++) {
     const plan_buffer *b = &p->carried.items[c].memory;
     location at = p->carried_at[c];
-    if (gpu_is_column(h->k, &p->carried.items[c].place)) numbers += b->numbers.factor;
-    if (at.on_chip && at.offset + b->numbers.factor > begin) begin = at.offset + b->numbers.factor;
+    if (gpu_is_column(k, &p->carried.items[c].place)) numbers += b->numbers.factor;
+    if (at.on_chip && at.offset + b->numbers.factor > *begin) *begin = at.offset + b->numbers.factor;
   }
+  return numbers;
+}
+
+void gpu_place_columns(host *h) {
+  kernel of_states = gpu_kernel_of_states(h->k);
+  if (!h->k->ends || (!h->k->columns && !of_states.columns)) return;
+  if (is_alone(h->k)) {
+    h->columns_at = gpu_take(h, of_states.columns > h->k->columns ? of_states.columns : h->k->columns);
+    return;
+  }
+  int64_t begin = h->sums + GPU_MOST_WARPS, numbers = numbers_joined(h->k, &h->main, &begin);
+  int64_t of_again = h->k->states ? numbers_joined(&of_states, &h->again, &begin) : 0;
+  if (of_again > numbers) numbers = of_again;
   begin = (begin + 31) / 32 * 32;
   bool fits = begin + numbers <= h->chip_limit; /* nothing else is alive yet */
   h->columns_at = (location){fits ? begin : h->shared_numbers, -1, fits};

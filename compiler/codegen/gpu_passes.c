@@ -212,6 +212,7 @@ static void count_entries(host *h) {
 
 static void states_in(host *h) {
   emit_loop loop = begin_passes(h);
+  gpu_begin_states(h);
   host_load_states(h, &h->main);
   move_states(h, false);
   host_clear_sums(h, &h->main);

@@ -314,6 +314,46 @@ static recurrence_kernels *with_threads(arena *a, recurrence_kernels *kernels, c
   return kernels;
 }
 
+/* ---- parts of states and of cotangents ---- */
+
+static kernel *kernel_of(recurrence_kernels *kernels, kernel_kind kind) {
+  for (int i = 0; i < kernels->kernels.count; i++)
+    if (kernels->kernels.items[i].kind == kind) return &kernels->kernels.items[i];
+  return NULL;
+}
+
+static kernel *copy_of(arena *a, const kernel *k) {
+  kernel *copy = ARENA_NEW(a, kernel);
+  *copy = *k;
+  return copy;
+}
+
+static const char *why_apart(arena *a, const kernel *states, const kernel *back, codegen_gpu_options options) {
+  kernel both = *states;
+  both.beside = back;
+  return codegen_gpu_describe(a, &both, options).why_not;
+}
+
+/* Where backward may need both, PART and PART_BACK become one function, that of STATES in chunk form. Where one would rather have
+ * fewer threads, neither has. */
+static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  kernel *backward = kernel_of(kernels, KERNEL_BACKWARD);
+  if (!backward->states) return;
+  kernel *states = copy_of(a, kernel_of(kernels, KERNEL_PART)),
+         *back = copy_of(a, kernel_of(kernels, KERNEL_PART_BACK));
+  if (states->threads != back->threads) states->threads = back->threads = 0;
+  kernels->whole_unsaved = why_apart(a, states, back, options);
+  if (kernels->whole_unsaved) backward->states = NULL;
+  for (int i = 0; i < kernels->kernels.count && backward->states; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    bool is_states = strcmp(k->symbol, states->symbol) == 0;
+    if (!is_states && k->kind != KERNEL_PART_BACK) continue;
+    k->beside = is_states ? back : states;
+    k->threads = states->threads;
+    k->symbol = arena_printf(a, "rec_kernel_%s_parts", kernels->recurrence->body.name);
+  }
+}
+
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   recurrence_kernels *best = NULL;
@@ -325,10 +365,12 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
     fit_all(a, kernels, options);
     if (!best || kernels->gpu_cost < best->gpu_cost) best = kernels;
   }
-  if (best) return with_threads(a, best, options);
-  recurrence_kernels *kernels = schedule_for_room(a, r, schedule, options);
-  fit_all(a, kernels, options);
-  return with_threads(a, kernels, options);
+  if (!best) {
+    best = schedule_for_room(a, r, schedule, options);
+    fit_all(a, best, options);
+  }
+  pair_parts(a, with_threads(a, best, options), options);
+  return best;
 }
 
 /* ---- devices with more shared memory ---- */
@@ -343,12 +385,21 @@ static bool is_same_work(const kernel *x, const kernel *y) {
 static const double worth = 0.95; /* what the model tells less apart is noise */
 
 /* More room that is not taken changes nothing. */
-static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
+static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
   if (x->kind != y->kind || !is_same_work(x, y)) return false;
   codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
   if (p.group_products != q.group_products) return false;
   return x->threads == y->threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
          p.base.scratch.constant == q.base.scratch.constant;
+}
+
+/* The same of all that a function has. */
+static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
+  if (!x->states != !y->states || !x->beside != !y->beside) return false;
+  kernel one = *x, other = *y;
+  one.beside = other.beside = NULL;
+  if (!is_same_alone(a, &one, &other, options)) return false;
+  return !x->beside || is_same_alone(a, x->beside, y->beside, options);
 }
 
 /* Kernels that come out as those of another room are theirs. */

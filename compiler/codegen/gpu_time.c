@@ -5,7 +5,11 @@
  *   FORWARD:          states before the first step; for each part before this one: states = factor * states + kept
  *                     .. all chunks of the part .. the last part hands the states out
  *
- * Backward the same from the end. With one part FORWARD and BACKWARD are as if there were none.
+ * Backward the same from the end. With one part FORWARD and BACKWARD are as if there were none. Without what forward saved, an
+ * item of BACKWARD makes the states of its part:
+ *
+ *   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: states again, saved
+ *   .. all groups from the last: states again, chunks back
  */
 #include "gpu_parts.h"
 #include "host_parts.h"
@@ -21,17 +25,23 @@ bool gpu_makes_parts(const kernel *k) {
   return false;
 }
 
+static bool goes_back(const host *h) {
+  return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK;
+}
+
+/* Of what is kept of parts: of states, of cotangents. */
+static ir ends_field(host *h, size_t offset, LLVMTypeRef type) {
+  size_t first = offsetof(rec_gpu_frame, ends) + (goes_back(h) ? sizeof(rec_gpu_ends) : 0);
+  return host_field(h, h->frame, (int64_t)(first + offset), type);
+}
+
 ir gpu_keeps_parts(host *h) {
-  ir ends = host_field(h, h->frame, offsetof(rec_gpu_frame, ends), h->e->data);
+  ir ends = ends_field(h, offsetof(rec_gpu_ends, data), h->e->data);
   return LLVMBuildIsNotNull(h->e->b, ends, "");
 }
 
 static bool cuts_time(const host *h) {
   return h->described->time_splits || h->described->joins || gpu_makes_parts(h->k);
-}
-
-static bool goes_back(const host *h) {
-  return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK;
 }
 
 /* ---- steps ---- */
@@ -100,12 +110,28 @@ static ir begin_behind(host *h, ir steps, ir *before) {
   return int_add(e, steps, more);
 }
 
+/* i1: parts of states cannot be joined; `whole`: there are none. */
+static ir states_grow(host *h, ir whole) {
+  emitter *e = h->e;
+  host of_states = gpu_host_of_states(h);
+  h->makes_states = gpu_keeps_parts(&of_states);
+  gpu_open_ends(&of_states);
+  return gpu_parts_grow(&of_states, LLVMBuildOr(e->b, whole, LLVMBuildNot(e->b, h->makes_states, ""), ""));
+}
+
+/* A part without steps has no memory for any. */
+static void makes_states_here(host *h) {
+  ir any = int_compare(h->e, LLVMIntSGT, h->time, integer(h->e, 0));
+  h->makes_states = LLVMBuildAnd(h->e->b, h->makes_states, any, "");
+}
+
 void gpu_cut_part(host *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
   ir whole = int_compare(e, LLVMIntEQ, h->parts, integer(e, 1));
   if (h->described->joins) gpu_open_ends(h);
   if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_parts_grow(h, whole), "");
+  if (h->k->states) whole = LLVMBuildOr(e->b, whole, states_grow(h, whole), "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
   ir before = int_mul(e, h->part, steps);
@@ -114,6 +140,7 @@ void gpu_cut_part(host *h) {
   if (h->k->behind) steps = begin_behind(h, steps, &before);
   h->entry_step = int_add(e, h->entry_step, before);
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
+  if (h->k->states) makes_states_here(h);
   if (gpu_makes_parts(h->k)) skip_last(h);
   if (gpu_warms_up(h->k)) begin_earlier(h);
   if (!h->described->joins && !h->described->reads_saved) return;
@@ -193,8 +220,8 @@ static const tile_place *place_of(const host *h, const tile_place *state, bool t
 
 void gpu_open_ends(host *h) {
   emitter *e = h->e;
-  ir first = int_mul(e, h->batch, h->parts), base = host_field(h, h->frame, offsetof(rec_gpu_frame, ends), e->data);
-  h->ends_stride = gpu_frame_number(h, offsetof(rec_gpu_frame, ends_stride));
+  ir first = int_mul(e, h->batch, h->parts), base = ends_field(h, offsetof(rec_gpu_ends, data), e->data);
+  h->ends_stride = ends_field(h, offsetof(rec_gpu_ends, stride), e->i64);
   h->ends = element(e, e->real, base, int_mul(e, first, h->ends_stride));
 }
 
@@ -481,4 +508,65 @@ void gpu_join_parts(host *h, part *p) {
   if (h->k->columns) join_together(h, p, gpu_join_columns);
   if (gpu_joins_relatives(h->k)) join_together(h, p, gpu_join_relatives);
   branch_end(e, &branch);
+}
+
+/* ---- backward that makes its states ---- */
+
+kernel gpu_kernel_of_states(const kernel *back) {
+  kernel k = *back;
+  k.kind = KERNEL_FORWARD;
+  k.ends = back->states;
+  k.columns = back->states_columns;
+  k.column_axis = back->states_column_axis;
+  return k;
+}
+
+host gpu_host_of_states(const host *h) {
+  kernel *k = ARENA_NEW(h->a, kernel);
+  *k = gpu_kernel_of_states(h->k);
+  host of_states = *h;
+  of_states.k = k;
+  return of_states;
+}
+
+void gpu_begin_states(host *h) {
+  if (!h->makes_states) return;
+  emit_branch branch = branch_begin(h->e, h->makes_states);
+  host of_states = gpu_host_of_states(h);
+  gpu_open_ends(&of_states);
+  host_load_states(&of_states, &h->again);
+  host_save_states(&of_states, &h->again, integer(h->e, 0));
+  branch_end(h->e, &branch);
+}
+
+ir gpu_turn_of_groups(host *h, ir groups, ir turn, ir *group) {
+  emitter *e = h->e;
+  ir one = integer(e, 1), last = int_sub(e, groups, one);
+  if (!h->makes_states) {
+    *group = int_sub(e, last, turn);
+    return NULL;
+  }
+  ir before = int_choose(e, h->makes_states, last, integer(e, 0));
+  ir back = int_sub(e, int_add(e, before, last), turn);
+  ir states = int_compare(e, LLVMIntSLT, turn, before);
+  *group = int_choose(e, states, turn, back);
+  return states;
+}
+
+ir gpu_turns(host *h, ir groups) {
+  emitter *e = h->e;
+  if (!h->makes_states) return groups;
+  ir before = int_sub(e, groups, integer(e, 1));
+  return int_add(e, groups, int_choose(e, h->makes_states, before, integer(e, 0)));
+}
+
+void gpu_save_group(host *h, ir group) {
+  if (!h->states_alone) return;
+  emit_branch branch = branch_begin(h->e, h->states_alone);
+  host_save_states(h, &h->again, int_add(h->e, group, integer(h->e, 1)));
+  branch_end(h->e, &branch);
+}
+
+ir gpu_chunks_back(host *h, ir chunks) {
+  return h->states_alone ? int_choose(h->e, h->states_alone, integer(h->e, 0), chunks) : chunks;
 }

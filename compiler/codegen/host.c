@@ -17,6 +17,7 @@
 static void begin_instance(host *h) {
   if (h->has_again) host_open_instance(h, &h->again);
   host_open_instance(h, &h->main);
+  gpu_begin_states(h);
   host_load_states(h, &h->main);
   host_clear_sums(h, &h->main);
 }

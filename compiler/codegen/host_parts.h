@@ -74,6 +74,8 @@ typedef struct host {
   ir ends, ends_stride;  /* what is kept of parts of this entry, where it is made or joined */
   ir warms_up;           /* i1: the part begins a chunk earlier */
   location columns_at;   /* states before a part, while it is joined */
+  ir makes_states;       /* i1, backward: the part makes the states that it reads; NULL: none does */
+  ir states_alone;       /* i1: a group is gone through for its states; NULL: none is */
   /* gpu_passes.c */
   bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */
   bool in_passes;
@@ -186,6 +188,17 @@ void gpu_end_warm_up(host *h, part *p, ir turn);
 void gpu_begin_group(host *h, ir group);
 void gpu_end_group(host *h);
 ir gpu_frame_number(host *h, size_t offset);
+/* Backward that makes its states (kernel.states): as the kernel that would join them, and its host. */
+kernel gpu_kernel_of_states(const kernel *back);
+host gpu_host_of_states(const host *h);
+/* The states before the part, saved. */
+void gpu_begin_states(host *h);
+/* Turns of a loop over groups of chunks, and the group of one. Returns i1: its states alone are made; NULL: never. */
+ir gpu_turns(host *h, ir groups);
+ir gpu_turn_of_groups(host *h, ir groups, ir turn, ir *group);
+/* Behind the chunks of a group: saves the states, where these alone are made; how many of its chunks go back. */
+void gpu_save_group(host *h, ir group);
+ir gpu_chunks_back(host *h, ir chunks);
 /* i1: there is memory for what is kept of parts. Without, the same function makes the states before chunks (STATES). */
 ir gpu_keeps_parts(host *h);
 /* The program that makes what is kept: of the kernel itself, or `ends`; NULL: time is not cut. */

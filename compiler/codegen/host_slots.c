@@ -147,11 +147,20 @@ bool host_reads_saved(const kernel *k) {
   return back && host_reads_states(k->program);
 }
 
+static void add_initial_states(arena *a, codegen_kernel *d) {
+  const tile_program *states = d->kernel->recompute;
+  for (int i = 0; i < states->results.count; i++) {
+    const tile_place *place = &states->results.items[i].place;
+    if (place->role == TILE_NEXT_STATE) add_slot(a, d, place, TILE_STATE);
+  }
+}
+
 codegen_kernel host_describe(arena *a, const kernel *k) {
   codegen_kernel d = {.kernel = k, .chunk = k->chunk, .kept = kept_numbers(a, k)};
   add_slots(a, &d, k->program);
   bool again = host_reads_saved(k);
   if (again && k->recompute) add_slots(a, &d, k->recompute);
+  if (k->states) add_initial_states(a, &d);
   bool states = has_states(k->recurrence);
   d.reads_saved = again && states;
   d.writes_saved =

@@ -177,14 +177,19 @@ static void load_saved(host *h, part *p, ir chunk) {
 
 void host_steps_backward(host *h) {
   emitter *e = h->e;
-  ir count = host_chunk_count(h), last = int_sub(e, count, integer(e, 1));
+  ir count = host_chunk_count(h), turns = gpu_turns(h, count), chunk, next;
   bool ahead = gpu_steps_ahead(h);
-  if (ahead) gpu_open_steps(h, last, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
-  emit_loop chunks = loop_begin(e, integer(e, 0), count, 1, "chunk");
-  ir chunk = int_sub(e, last, chunks.index);
-  if (ahead)
-    gpu_next_steps(h, chunks.index, chunk, int_sub(e, chunk, integer(e, 1)),
-                   int_compare(e, LLVMIntSGT, chunk, integer(e, 0)));
+  if (ahead) {
+    gpu_turn_of_groups(h, count, integer(e, 0), &chunk);
+    gpu_open_steps(h, chunk, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+  }
+  emit_loop chunks = loop_begin(e, integer(e, 0), turns, 1, "chunk");
+  h->states_alone = gpu_turn_of_groups(h, count, chunks.index, &chunk);
+  if (ahead) {
+    ir after = int_add(e, chunks.index, integer(e, 1));
+    gpu_turn_of_groups(h, count, after, &next);
+    gpu_next_steps(h, chunks.index, chunk, next, int_compare(e, LLVMIntSLT, after, turns));
+  }
   ir begin = int_mul(e, chunk, integer(e, h->k->chunk));
   ir steps = int_min(e, int_sub(e, h->time, begin), integer(e, h->k->chunk));
   if (h->has_again) {
@@ -192,8 +197,9 @@ void host_steps_backward(host *h) {
     emit_loop again = loop_begin(e, integer(e, 0), steps, 1, "again");
     recompute_step(h, int_add(e, begin, again.index), again.index);
     loop_end(e, &again);
+    gpu_save_group(h, chunk);
   }
-  emit_loop back = loop_begin(e, integer(e, 0), steps, 1, "back");
+  emit_loop back = loop_begin(e, integer(e, 0), gpu_chunks_back(h, steps), 1, "back");
   ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
   backward_step(h, int_add(e, begin, step), step);
   loop_end(e, &back);
@@ -361,27 +367,36 @@ static void close_again(host *h, part *p, ir slots) {
   host_open_instance(h, p);
 }
 
-/* The states before each chunk of a group, from those that forward saved before the first. */
-static void chunks_again(host *h, ir first, ir chunks) {
-  emitter *e = h->e;
+/* The states before a chunk of the group, to be read when it goes back. */
+static void keep_states(host *h, ir index) {
   part *again = &h->again, *p = &h->main;
-  gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, chunks, integer(e, 1)));
-  emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
-  ir slots = open_again(h, again, loop.index);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
-    ir number = gpu_row_of_pass(h, h->k->chunk / h->k->program->chunk, loop.index);
+    ir number = gpu_row_of_pass(h, h->k->chunk / h->k->program->chunk, index);
     view row = kept_row(h, state_memory(again, place), p->history_at[i], number, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place))
         host_copy_state(h, again, place, &again->l.carried[c], &row);
     }
   }
-  ir last = int_add(e, loop.index, integer(e, 1));
-  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, last, chunks));
-  ir chunk = int_add(e, first, loop.index), next = int_add(e, first, last);
-  ir more = int_compare(e, LLVMIntSLT, int_add(e, last, integer(e, 1)), chunks);
+}
+
+/* The states before each chunk of a group, from those that were saved before the first; those behind it where states alone are
+ * made. */
+static void chunks_again(host *h, ir first, ir chunks) {
+  emitter *e = h->e;
+  part *again = &h->again;
+  ir runs = int_sub(e, chunks, integer(e, 1));
+  if (h->states_alone) runs = int_choose(e, h->states_alone, chunks, runs);
+  gpu_open_chunks(h, again, first, int_compare(e, LLVMIntSGT, runs, integer(e, 0)));
+  emit_loop loop = loop_begin(e, integer(e, 0), chunks, 1, "again");
+  ir slots = open_again(h, again, loop.index);
+  keep_states(h, loop.index);
+  ir after = int_add(e, loop.index, integer(e, 1));
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, loop.index, runs));
+  ir chunk = int_add(e, first, loop.index), next = int_add(e, first, after);
+  ir more = int_compare(e, LLVMIntSLT, after, runs);
   gpu_next_chunk(h, again, loop.index, chunk, next, more);
   host_set_chunk(h, again, chunk, NULL);
   lower_region(&again->l, REGION_BODY);
@@ -414,25 +429,28 @@ void host_group_again(host *h, ir group, ir first, ir chunks) {
   emitter *e = h->e;
   load_saved(h, &h->again, group);
   chunks_again(h, first, chunks);
+  gpu_save_group(h, group);
   if (h->in_passes) return;
-  ir last = int_sub(e, chunks, integer(e, 1));
+  ir last = int_sub(e, gpu_chunks_back(h, chunks), integer(e, 1));
   gpu_open_chunks(h, &h->main, int_add(e, first, last),
                   int_compare(e, LLVMIntSGE, last, integer(e, 0)));
 }
 
-/* Groups of chunks from the last: states again, then the same chunks back. */
+/* Groups of chunks from the last: states again, then the same chunks back. Before that, where nobody saved states, all but the
+ * last in order, for their states. */
 void host_groups_back(host *h, group_function *again, chunk_function *back) {
   emitter *e = h->e;
   ir every = integer(e, h->k->chunk / h->k->program->chunk), count = host_chunk_count(h);
   ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
-  emit_loop loop = loop_begin(e, integer(e, 0), groups, 1, "group");
-  ir group = int_sub(e, int_sub(e, groups, integer(e, 1)), loop.index);
+  emit_loop loop = loop_begin(e, integer(e, 0), gpu_turns(h, groups), 1, "group");
+  ir group;
+  h->states_alone = gpu_turn_of_groups(h, groups, loop.index, &group);
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
   ir slots = h->slots;
   gpu_begin_group(h, group);
   again(h, group, first, chunks);
   ir last = int_sub(e, chunks, integer(e, 1));
-  emit_loop turns = loop_begin(e, integer(e, 0), chunks, 1, "back");
+  emit_loop turns = loop_begin(e, integer(e, 0), gpu_chunks_back(h, chunks), 1, "back");
   back(h, first, int_sub(e, last, turns.index), turns.index);
   loop_end(e, &turns);
   h->slots = slots;

@@ -172,6 +172,7 @@ typedef struct codegen_gpu_kernel {
   double group_share;     /* what part of all products' multiply-adds warpgroups make */
   int64_t history_bytes;  /* of base.scratch: states before each chunk, made again */
   codegen_bytes ends;     /* numbers that are kept of a part of time: of kernel.ends, or of a kernel that makes them */
+  bool is_second;         /* PART_BACK, in one function with PART (kernel.beside): frame.back_items are its items */
   int column_blocks;      /* makers of parts: blocks of the lane axis behind its own, for the columns of a matrix */
 } codegen_gpu_kernel;
 

@@ -60,6 +60,11 @@ typedef struct kernel {
                                     multiply. 0: there are none */
   bool behind;                   /* cotangents of earlier steps: a part of BACKWARD begins with the `chunk` steps behind its own, for
                                     no results; the parts of PART_BACK begin and end so many steps later */
+  const tile_program *states;    /* BACKWARD: without what forward saved, parts of time make their states themselves, each from
+                                    what this program of KERNEL_PART has left of those before it; NULL: they do not */
+  int states_columns, states_column_axis; /* of that program, as columns, column_axis */
+  const struct kernel *beside;   /* PART, PART_BACK, and STATES where it is PART's function: one function has PART and PART_BACK,
+                                    some thread blocks run one, some the other; NULL: it is alone (codegen/gpu_schedule.c) */
   int join_steps, maker_percent; /* GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
                                     percent of the steps themselves (gpu_schedule.c) */
   axis_set cut;                  /* grid axes that may be cut, instances or not */
@@ -89,6 +94,7 @@ typedef struct recurrence_kernels {
   const recurrence *recurrence;
   VEC(kernel) kernels;           /* FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or PART, PART_BACK */
   const char *whole[2];          /* GPU: why forward, backward are not cut in time; NULL: they are */
+  const char *whole_unsaved;     /* GPU: why backward is not without what forward saved; NULL: it is, or needs nothing saved */
   int chunk;
   const char *form;              /* "step", "chunk", "pointwise", for report and manifest */
   const char *why;               /* one line for the report: what decided */

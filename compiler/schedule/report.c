@@ -445,6 +445,13 @@ static double columns_made(const kernel *k) {
   return k->columns && size != TILE_RUNTIME_SIZE ? (double)(size + k->columns) / (double)size : 1;
 }
 
+/* Backward alone, when the caller has not kept what forward saved. */
+static const char *unsaved_text(const reporter *r, bool back) {
+  const char *why = r->kernels->whole_unsaved;
+  if (back && why) return arena_printf(r->a, "; whole without what forward saved: %s", why);
+  return back && kernel_of(r, KERNEL_BACKWARD)->states ? "; without what forward saved, each part makes its states" : "";
+}
+
 /* Parts of the steps that run side by side, or why there are none. */
 static void put_parts(const reporter *r, bool back) {
   const kernel *k = kernel_of(r, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
@@ -459,11 +466,10 @@ static void put_parts(const reporter *r, bool back) {
   if (back && steps_again(k->program)) cost += cost_of_run(r->a, k->recompute);
   if (again && !steps_again(k->program)) cost += more;
   fprintf(r->out,
-          "of time where blocks are few, joined%s: %s; one launch and %.0f %% of the work more, a join takes %d step%s%s\n",
-          back ? " with what forward saved" : "", matrix_text(r, k),
+          "of time where blocks are few, joined: %s; one launch and %.0f %% of the work more, a join takes %d step%s%s\n",
+          matrix_text(r, k),
           100 * (columns_made(k) * cost_of_run(r->a, k->ends) + more) / cost, k->join_steps,
-          k->join_steps == 1 ? "" : "s",
-          back ? "; whole without it, for that would be 5 launches" : "");
+          k->join_steps == 1 ? "" : "s", unsaved_text(r, back));
 }
 
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,

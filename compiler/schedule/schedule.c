@@ -322,6 +322,36 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
   }
 }
 
+static kernel *kernel_of(const scheduler *s, kernel_kind kind) {
+  for (int i = 0; i < s->out->kernels.count; i++)
+    if (s->out->kernels.items[i].kind == kind) return &s->out->kernels.items[i];
+  return NULL;
+}
+
+/* Has every state the axes that are cut into instances? Else several of these would save the same one. */
+static bool states_are_apart(const scheduler *s, const kernel *k) {
+  axis_set grid = k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0;
+  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
+  return !(grid & ~state_axes(s));
+}
+
+/* Without what forward saved, the parts of states and of cotangents are made side by side, and each part of BACKWARD makes its
+ * states: three launches with the sums. Returns why not. */
+static const char *make_states_too(scheduler *s) {
+  kernel *back = kernel_of(s, KERNEL_BACKWARD), *part = kernel_of(s, KERNEL_PART),
+         *part_back = kernel_of(s, KERNEL_PART_BACK);
+  if (!tile_takes(back->program, 1u << TILE_STATE | 1u << TILE_STASH) || !part_back) return NULL;
+  if (!part) return s->out->whole[0];
+  if (back->behind) return "earlier steps are states, too";
+  if (tile_takes(part_back->program, 1u << TILE_STATE)) return "parts of cotangents are made of states";
+  if (!back->recompute) return "states are made for single chunks";
+  if (!states_are_apart(s, back)) return "blocks share states";
+  back->states = part->program;
+  back->states_columns = part->columns;
+  back->states_column_axis = part->column_axis;
+  return NULL;
+}
+
 /* `back` is mapped to threads as the backward. */
 static void part_kernels(scheduler *s, const tile_program *forward, kernel back) {
   kernel part = back;
@@ -329,6 +359,7 @@ static void part_kernels(scheduler *s, const tile_program *forward, kernel back)
   if (!s->options.gpu || !s->r->states.count) return;
   part_kernel(s, forward, false, part);
   part_kernel(s, forward, true, back);
+  s->out->whole_unsaved = make_states_too(s);
 }
 
 /* ---- step form ---- */

@@ -1,7 +1,7 @@
 /* Lays out a call on a GPU and starts its kernels (gpu.h).
  *
- *   workspace:  [chunk-start states, or ends of parts of time] [copies of results that items add to] [initial states]
- *               [scratch of the blocks]
+ *   workspace:  [chunk-start states] [ends of parts of time: of cotangents, of states] [copies of results that items add to]
+ *               [initial states] [scratch of the blocks]
  */
 #include "gpu.h"
 
@@ -25,6 +25,8 @@ enum {
 typedef struct time_cut {
   int64_t parts, part_steps;
   const rec_table_gpu_kernel *maker; /* of what they begin with; NULL: one part */
+  const rec_table_gpu_kernel *states; /* the maker of states beside that of cotangents, in the same launch; NULL: states are saved,
+                                         or not needed */
 } time_cut;
 
 /* How the work of one kernel is cut. */
@@ -33,6 +35,7 @@ typedef struct gpu_pass {
   const gpu_device *device;
   const rec_table_gpu_kernel *kernel;
   int64_t entries, lane_blocks, instances, parts, part_steps, items, blocks;
+  int64_t items_beside, blocks_beside; /* of the first kernel of the function, if this is the second */
   int64_t scratch_bytes; /* of a thread block */
 } gpu_pass;
 
@@ -59,7 +62,7 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device,
   for (int i = 0; i < base->grid_count; i++) p.instances *= c->axis_size[grid[i]];
   if (base->lane_axis >= 0)
     p.lane_blocks = (c->axis_size[base->lane_axis] + base->lane_block - 1) / base->lane_block;
-  if (kernel == cut.maker) p.lane_blocks += kernel->column_blocks;
+  if (kernel == cut.maker || kernel == cut.states) p.lane_blocks += kernel->column_blocks;
   p.instances *= p.lane_blocks;
   if (base->time_splits && !c->packed) {
     int64_t wanted = larger(1, ITEMS_WANTED / larger(1, p.entries * p.instances));
@@ -110,36 +113,44 @@ static int64_t most_parts(const gpu_pass *whole) {
   return smaller(smaller(parts, c->time / JOINED_PART_STEPS), JOINED_PARTS);
 }
 
-/* How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be
- * more than multiprocessors, and the joins of the last part. */
-static int64_t time_of_parts(const gpu_pass *whole, const gpu_pass *maker, int64_t parts) {
+/* How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks, `made` for
+ * a part, may be more than multiprocessors, and the joins of the last part. */
+static int64_t time_of_parts(const gpu_pass *whole, int64_t made, int64_t parts) {
   const rec_table_gpu_kernel *k = whole->kernel;
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
   if (parts == 1) return 100 * steps;
-  int64_t turns = (maker->items * parts + room - 1) / room;
+  int64_t turns = (made * parts + room - 1) / room;
   return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps;
 }
 
 /* 1: parts do not pay. */
-static int64_t parts_wanted(const gpu_pass *whole, const gpu_pass *maker) {
+static int64_t parts_wanted(const gpu_pass *whole, int64_t made) {
   if (whole->call->time_parts) return whole->call->time_parts;
-  int64_t best = 1, least = time_of_parts(whole, maker, 1) * WORTH_PERCENT / 100;
+  int64_t best = 1, least = time_of_parts(whole, made, 1) * WORTH_PERCENT / 100;
   for (int64_t parts = 2; parts <= most_parts(whole); parts++) {
-    int64_t time = time_of_parts(whole, maker, parts);
+    int64_t time = time_of_parts(whole, made, parts);
     if (time < least) least = time, best = parts;
   }
   return best;
+}
+
+/* Work items of the makers, for a part. */
+static int64_t items_made(const call *c, const gpu_device *device, time_cut one) {
+  int64_t items = plan_pass(c, device, one.maker, one).items;
+  return one.states ? items + plan_pass(c, device, one.states, one).items : items;
 }
 
 static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool recompute) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   time_cut cut = {.parts = 1, .part_steps = c->time};
   bool back = kind == REC_KERNEL_BACKWARD;
-  if (!kernel->joins || recompute || (!back && kind != REC_KERNEL_FORWARD)) return cut;
+  if (!kernel->joins || (!back && kind != REC_KERNEL_FORWARD)) return cut;
+  if (recompute && !kernel->makes_states) return cut;
   time_cut made = cut;
   made.maker = gpu_kernel_of(device, back ? REC_KERNEL_PART_BACK : REC_KERNEL_PART);
-  gpu_pass whole = plan_pass(c, device, kernel, cut), maker = plan_pass(c, device, made.maker, made);
-  int64_t wanted = parts_wanted(&whole, &maker);
+  if (recompute) made.states = gpu_kernel_of(device, REC_KERNEL_PART);
+  gpu_pass whole = plan_pass(c, device, kernel, cut);
+  int64_t wanted = parts_wanted(&whole, items_made(c, device, made));
   if (wanted < 2 || (!back && has_sums(&whole))) return cut;
   int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
   if (steps >= c->time) return cut;
@@ -148,13 +159,30 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool
   return made;
 }
 
-/* Numbers that are kept of a part: whole cache lines. */
-static int64_t ends_stride(const call *c, const time_cut *cut) {
-  return cut->maker ? round_up(call_count(c, &cut->maker->ends, 0), REC_ALIGNMENT / 4) : 0;
+/* Numbers that a maker keeps of a part: whole cache lines. */
+static int64_t ends_stride(const call *c, const rec_table_gpu_kernel *maker) {
+  return maker ? round_up(call_count(c, &maker->ends, 0), REC_ALIGNMENT / 4) : 0;
 }
 
-static int64_t ends_bytes(const call *c, const time_cut *cut) {
-  return 4 * call_entries(c) * cut->parts * ends_stride(c, cut);
+static int64_t ends_bytes(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker) {
+  return 4 * call_entries(c) * cut->parts * ends_stride(c, maker);
+}
+
+/* Two kernels of one function, in one launch: each has half of the blocks that the device runs. */
+static void put_beside(gpu_pass *p, const gpu_pass *other) {
+  int64_t most = p->device->blocks / 2;
+  p->blocks = smaller(p->blocks, most);
+  p->items_beside = other->items;
+  p->blocks_beside = smaller(other->blocks, most);
+}
+
+/* What a cut starts before the kernel itself. */
+static gpu_pass plan_makers(const call *c, const gpu_device *device, time_cut cut) {
+  gpu_pass p = plan_pass(c, device, cut.maker, cut);
+  if (!cut.states) return p;
+  gpu_pass other = plan_pass(c, device, cut.states, cut);
+  put_beside(&p, &other);
+  return p;
 }
 
 static int64_t gpu_copies_bytes(const gpu_pass *p, const rec_table_slot *slot) {
@@ -182,7 +210,7 @@ static int64_t initial_bytes(const gpu_pass *p, const rec_table_slot *slot) {
 
 /* As if every result were wanted. */
 static int64_t pass_bytes(const gpu_pass *p) {
-  int64_t bytes = SCRATCH_ALIGNMENT + p->blocks * p->scratch_bytes;
+  int64_t bytes = SCRATCH_ALIGNMENT + (p->blocks + p->blocks_beside) * p->scratch_bytes;
   for (int i = 0; i < p->kernel->base.slot_count; i++) {
     const rec_table_slot *slot = table_slot(p->call->table, &p->kernel->base, i);
     bytes += initial_bytes(p, slot);
@@ -208,8 +236,9 @@ static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, 
   gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind), cut);
   int64_t bytes = pass_bytes(&pass), saved = gpu_saved_of(c, device).bytes;
   if (cut.maker) {
-    pass = plan_pass(c, device, cut.maker, cut);
-    return ends_bytes(c, &cut) + larger(bytes, pass_bytes(&pass));
+    pass = plan_makers(c, device, cut);
+    bytes = larger(bytes, pass_bytes(&pass)) + ends_bytes(c, &cut, cut.maker);
+    return cut.states ? saved + bytes + ends_bytes(c, &cut, cut.states) : bytes;
   }
   if (!recompute || saved == 0) return bytes;
   pass = plan_pass(c, device, gpu_kernel_of(device, REC_KERNEL_STATES), cut);
@@ -236,7 +265,7 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
 typedef struct gpu_parameter {
   _Alignas(rec_gpu_map) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
-  simt_region regions[GPU_SLOTS_MAX + 4];
+  simt_region regions[GPU_SLOTS_MAX + 5];
   int region_count;
 } gpu_parameter;
 
@@ -290,7 +319,7 @@ static rec_gpu_slot place_copies(const gpu_pass *p, const rec_table_slot *slot, 
 typedef struct pass_run {
   const gpu_pass *pass;
   const time_cut *cut;
-  void *ends;      /* of parts of time, if there are several */
+  const rec_gpu_ends *ends; /* of states and cotangents, of parts of time if there are several */
   bool saved_only; /* no other results are wanted */
   char *free_memory;
   gpu_parameter parameter;
@@ -334,15 +363,16 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   rec_gpu_frame frame = {.entries = p->entries,
                          .time = c->time,
                          .cu_seqlens = c->packed ? c->cu_seqlens : NULL,
-                         .blocks = p->items,
+                         .blocks = p->kernel->is_second ? p->items_beside : p->items,
                          .parts = p->parts,
                          .part_steps = p->part_steps,
                          .saved = saved.data,
                          .saved_entry_stride = saved.entry_stride,
                          .saved_chunk_stride = saved.chunk_stride,
                          .scratch_stride = p->scratch_bytes,
-                         .ends = r->ends,
-                         .ends_stride = ends_stride(c, r->cut)};
+                         .ends = {r->ends[0], r->ends[1]},
+                         .back_items = p->kernel->is_second ? p->items : 0,
+                         .back_blocks = p->kernel->is_second ? p->blocks : 0};
   int64_t slots_at = (int64_t)sizeof frame + (int64_t)sizeof(int64_t) * c->table->axis_count;
   x->size = slots_at + (int64_t)sizeof(rec_gpu_slot) * base->slot_count;
   if (p->kernel->map_count)
@@ -363,9 +393,11 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   frame.scratch = r->free_memory;
   memcpy(x->bytes, &frame, sizeof frame);
   memcpy(x->bytes + sizeof frame, c->axis_size, sizeof(int64_t) * (size_t)c->table->axis_count);
-  add_region(x, "scratch", frame.scratch, p->blocks * p->scratch_bytes, true);
-  add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved);
-  add_region(x, "ends of parts", r->ends, ends_bytes(c, r->cut), p->kernel == r->cut->maker);
+  add_region(x, "scratch", frame.scratch, (p->blocks + p->blocks_beside) * p->scratch_bytes, true);
+  add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved || r->cut->states);
+  for (int i = 0; i < 2; i++)
+    add_region(x, "ends of parts", r->ends[i].data,
+               4 * p->entries * p->parts * r->ends[i].stride, p->kernel == r->cut->maker);
   if (c->packed) add_region(x, "cu_seqlens", (void *)c->cu_seqlens, 4 * (c->sequences + 1), false);
   return REC_OK;
 }
@@ -410,13 +442,14 @@ typedef struct kernel_run {
   gpu_saved saved;
   bool saved_only;
   time_cut cut;
-  void *ends;
+  rec_gpu_ends ends[2];
 } kernel_run;
 
 static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run,
                              char *workspace) {
   const rec_table_gpu_kernel *kernel = run->kernel;
-  gpu_pass pass = plan_pass(c, device, kernel, run->cut);
+  bool makes = kernel == run->cut.maker;
+  gpu_pass pass = makes ? plan_makers(c, device, run->cut) : plan_pass(c, device, kernel, run->cut);
   pass_run r = {.pass = &pass,
                 .cut = &run->cut,
                 .ends = run->ends,
@@ -426,7 +459,7 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
   if (status != REC_OK) return status;
   gpu_launch launch = {.name = table_text(c->table, kernel->symbol_at),
                        .kernel = kernel,
-                       .blocks = pass.blocks,
+                       .blocks = pass.blocks + pass.blocks_beside,
                        .threads = kernel->threads,
                        .shared_bytes = kernel->shared_bytes,
                        .parameter = r.parameter.bytes,
@@ -439,16 +472,24 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
   return status == REC_OK ? run_sums(&r) : status;
 }
 
+static rec_gpu_ends take_ends(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker,
+                              char **free_memory) {
+  if (!maker) return (rec_gpu_ends){0};
+  char *taken = take(free_memory, ends_bytes(c, cut, maker));
+  return (rec_gpu_ends){.data = (float *)(void *)taken, .stride = ends_stride(c, maker)};
+}
+
 /* Makes what parts of time begin with, then runs the kernel on them; one part: the kernel alone. */
-static rec_status run_parts(const call *c, const gpu_device *device, kernel_run run,
+static rec_status run_parts(const call *c, const gpu_device *device, kernel_run run, bool backward,
                             char *workspace) {
+  const time_cut *cut = &run.cut;
   rec_status status = REC_OK;
-  if (run.cut.maker) {
-    kernel_run maker = {
-        .kernel = run.cut.maker, .saved_only = true, .cut = run.cut, .ends = workspace};
-    if (run.cut.maker->base.reads_saved) maker.saved = run.saved;
-    run.ends = workspace;
-    workspace += ends_bytes(c, &run.cut);
+  if (cut->maker) {
+    run.ends[backward] = take_ends(c, cut, cut->maker, &workspace);
+    if (cut->states) run.ends[0] = take_ends(c, cut, cut->states, &workspace);
+    kernel_run maker = {.kernel = cut->maker, .saved_only = true, .cut = *cut};
+    memcpy(maker.ends, run.ends, sizeof maker.ends);
+    if (cut->maker->base.reads_saved) maker.saved = run.saved;
     status = run_kernel(c, device, &maker, workspace);
   }
   return status == REC_OK ? run_kernel(c, device, &run, workspace) : status;
@@ -515,18 +556,19 @@ rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
     status = call_check_buffer(&c, "saved", launch->saved, launch->saved_bytes, saved.bytes);
   if (status != REC_OK) return status;
   char *workspace = launch->workspace;
-  saved.data = keeps ? launch->saved : NULL;
+  kernel_run run = {.kernel = gpu_kernel_of(device, kind), .cut = cut_time(&c, device, kind, recompute)};
+  if (keeps) run.saved = saved, run.saved.data = launch->saved;
   if (recompute) {
-    saved.data = workspace;
+    run.saved = saved;
+    run.saved.data = workspace;
     workspace += saved.bytes;
+  }
+  if (recompute && !run.cut.states) {
     kernel_run states = {.kernel = gpu_kernel_of(device, REC_KERNEL_STATES),
-                         .saved = saved,
+                         .saved = run.saved,
                          .saved_only = true,
-                         .cut = {1, c.time, NULL}};
+                         .cut = {.parts = 1, .part_steps = c.time}};
     status = run_kernel(&c, device, &states, workspace);
   }
-  kernel_run run = {.kernel = gpu_kernel_of(device, kind),
-                    .saved = saved,
-                    .cut = cut_time(&c, device, kind, recompute)};
-  return status == REC_OK ? run_parts(&c, device, run, workspace) : status;
+  return status == REC_OK ? run_parts(&c, device, run, backward, workspace) : status;
 }

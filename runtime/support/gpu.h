@@ -6,8 +6,9 @@
  *
  * Where states decay entry by entry, or a matrix maps their columns, and there are fewer work items than multiprocessors, time is cut
  * into as many parts as end first: another kernel, PART before FORWARD, PART_BACK before BACKWARD, makes what each part is begun
- * with. Not where FORWARD has a sum, which would be a third launch, and not without `saved`: parts of states, states, parts of
- * cotangents, gradients and their sums would be five launches where three are promised.
+ * with. Not where FORWARD has a sum, which would be a third launch. Without `saved`, one launch makes the parts of states and of
+ * cotangents, and BACKWARD makes the states of each part, where it can (rec_table_gpu_kernel.makes_states): states first, in parts,
+ * and then cotangents, in parts, would be five launches where three are promised.
  *
  * Everything depends on sizes alone; nothing waits for the device.
  */

@@ -87,6 +87,24 @@ static void check_memory(const rec_recurrence *r) {
   problem_free(second);
 }
 
+// Parts of time with nothing saved: those of states and of cotangents in one launch, then the kernel that makes its states.
+static void check_parts(const rec_recurrence *r) {
+  const rec_run_options parts = {.backward = true, .recompute = true, .time_parts = 3};
+  problem *first = problem_new(rec_recurrence_signature(r), 1, 500, 2);
+  problem_draw(first, 4, 0.5);
+  problem *second = problem_copy(first);
+  begin_log();
+  check(problem_run(first, r, "cuda", &parts), "%s", rec_message());
+  check(logged("cuLaunchKernel rec_kernel_gla_parts_gpu ") == 2 &&
+            logged("cuLaunchKernel rec_kernel_gla_forward_gpu ") == 1 &&
+            logged("cuLaunchKernel rec_kernel_gla_backward_gpu ") == 1 && logged("cuLaunchKernel") == 4,
+        "%d launches in parts", logged("cuLaunchKernel"));
+  check(problem_run(second, r, "simt", &parts), "%s", rec_message());
+  check(problem_equal(first, second, true), "in parts the executor has other results");
+  problem_free(first);
+  problem_free(second);
+}
+
 static void check_shortage(const rec_recurrence *r) {
   const rec_run_options backward = {.backward = true};
   problem *small = problem_new(rec_recurrence_signature(r), 1, 40, 2);
@@ -153,7 +171,7 @@ static void check_maps(const rec_recurrence *r) {
 
 // ---- graphs ----
 
-enum { TIME = 70, TABLES = 4, VARIABLES = 16 };
+enum { TIME = 140, TABLES = 4, VARIABLES = 16 };
 
 // Tensors of a call on the GPU.
 typedef struct placed {
@@ -283,13 +301,14 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
   void *stream = NULL;
   capture.stream_create(&stream, 0);
   place(r, &p);
-  for (int recompute = 0; recompute < 2; recompute++) {
-    const rec_run_options options = {.backward = true, .recompute = recompute};
+  for (int way = 0; way < 3; way++) {
+    bool recompute = way > 0;
+    const rec_run_options options = {.backward = true, .recompute = recompute, .time_parts = way == 2 ? 2 : 0};
     if (!check(rec_library_open(r, &p.call, &options, &rec_cuda_memory, &session) == REC_OK, "%s",
                rec_message()))
       return;
     session.launch.stream = stream;
-    check_graph(r, &p, &session, recompute ? "states made again" : "states saved");
+    check_graph(r, &p, &session, way == 2 ? "states made again, in parts" : recompute ? "states made again" : "states saved");
     if (recompute && unloaded) {
       session.recurrence = unloaded;  // NAME_sizes was not called: the module is loaded while captured
       check_graph(r, &p, &session, "nothing loaded before");
@@ -309,6 +328,7 @@ int main(void) {
                        *bulk = compile_at("bulk", "simple_gla", in_bulk, &third);
   if (r && unloaded && bulk && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
     check_memory(r);
+    check_parts(r);
     check_shortage(r);
     check_maps(bulk);
     check_graphs(r, unloaded);

@@ -1,10 +1,12 @@
-// Parts of time: the executor's results are the interpreter's. (About 15 seconds.)
+// Parts of time: the executor's results are the interpreter's. (About 30 seconds.)
 //   states that could grow:  what a part leaves of those before it overflows in f32, and they themselves are 0 meanwhile
 //   running maxima:          states relative to them; parts without a finite token, tokens that rise by 500, and jumps
+//   nothing saved:           backward makes its states in parts, too, in three launches
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/support/simt_options.h"
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
@@ -158,26 +160,86 @@ static void run_relative(rec_module *module, const char *name, const char *form,
   problem_free(inputs);
 }
 
-static void run_one(rec_module *module, const char *name, const char *form, uint64_t seed) {
-  const rec_recurrence *r = rec_module_find(module, name);
-  problem *inputs = problem_new(rec_recurrence_signature(r), 1, TIME, 3);
-  char where[256];
-  problem_draw(inputs, seed, 0.7);
-  make_grow(inputs);
-  problem_retype(inputs, inputs->signature);
+static void compare(problem *inputs, const rec_recurrence *r, const char *form, rec_run_options options) {
+  const char *name = inputs->signature->name;
+  const rec_run_options whole = {.backward = true};
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
-  rec_run_options options = {.backward = true};
-  if (check(problem_run(exact, r, "reference", &options), "%s: %s", name, rec_message())) {
-    options.time_parts = PARTS;
+  char where[256];
+  if (check(problem_run(exact, r, "reference", &whole), "%s: %s", name, rec_message())) {
     bool ran = problem_run(got, r, "simt", &options);
     if (check(ran, "%s %s: %s", name, form, rec_message())) {
       double error = problem_compare(exact, got, true, 1e-4, where, sizeof where);
-      check(error <= 2e-5, "%s %s: error %.2e at %s", name, form, error, where);
+      check(error <= 2e-5, "%s %s T=%d%s: error %.2e at %s", name, form, (int)inputs->time,
+            options.recompute ? ", nothing saved" : "", error, where);
     }
   }
-  problem_free(inputs);
   problem_free(exact);
   problem_free(got);
+}
+
+// Of a launch: something kept of parts, of states or of cotangents, was written.
+static void count_ends(void *context, const char *kernel, const char *tensor, int64_t read, int64_t written) {
+  (void)kernel, (void)read;
+  if (strcmp(tensor, "ends of parts") == 0 && written > 0) ++*(int *)context;
+}
+
+// Of a call, or two of them.
+static int64_t launches_of(const problem *inputs, const rec_recurrence *r, rec_run_options options, int *ends) {
+  simt_counts counts = {0};
+  rec_simt_options simt = {.size = sizeof simt, .counts = &counts, .report = count_ends, .context = ends};
+  problem *p = problem_copy(inputs);
+  options.simt = &simt;
+  check(problem_run(p, r, "simt", &options), "%s: %s", inputs->signature->name, rec_message());
+  problem_free(p);
+  return simt.launches;
+}
+
+static void count_launches(const problem *inputs, const rec_recurrence *r, const char *form) {
+  const char *name = inputs->signature->name;
+  int forward = 0, both = 0;
+  rec_run_options options = {.time_parts = PARTS};
+  int64_t one = launches_of(inputs, r, options, &forward);
+  options.backward = options.recompute = true;
+  int64_t all = launches_of(inputs, r, options, &both);
+  check(one <= 2 && all - one <= 3, "%s %s: %d launches forward, %d backward", name, form, (int)one,
+        (int)(all - one));
+  check(forward == 1 && both == 3, "%s %s: time is not cut: parts are kept %d times forward, %d in all", name,
+        form, forward, both);
+}
+
+// Nothing is saved: tokens as they are drawn, whole parts or not, several entries, packed sequences.
+static void run_unsaved(const rec_recurrence *r, const char *form, uint64_t seed) {
+  static const struct {
+    int64_t batch, time, parts;
+  } all[] = {{1, 300, 2}, {2, 257, 3}, {1, TIME, PARTS}};
+  static const int32_t offsets[] = {0, 0, 1, 130, 130, 400, 401};
+  enum { SEQUENCES = sizeof offsets / sizeof *offsets - 1, CASES = sizeof all / sizeof *all };
+  for (int i = 0; i <= CASES; i++) {
+    bool packed = i == CASES;
+    problem *p = problem_new(rec_recurrence_signature(r), packed ? 1 : all[i].batch,
+                             packed ? offsets[SEQUENCES] : all[i].time, 3);
+    if (packed) {
+      p->sequences = SEQUENCES;
+      p->cu_seqlens = memcpy(malloc(sizeof offsets), offsets, sizeof offsets);
+    }
+    problem_draw(p, seed + (uint64_t)i, 0.3);
+    problem_retype(p, p->signature);
+    compare(p, r, form, (rec_run_options){.backward = true, .recompute = true, .time_parts = packed ? 3 : all[i].parts});
+    if (i == CASES - 1) count_launches(p, r, form);
+    problem_free(p);
+  }
+}
+
+static void run_one(rec_module *module, const char *name, const char *form, uint64_t seed) {
+  const rec_recurrence *r = rec_module_find(module, name);
+  problem *inputs = problem_new(rec_recurrence_signature(r), 1, TIME, 3);
+  problem_draw(inputs, seed, 0.7);
+  make_grow(inputs);
+  problem_retype(inputs, inputs->signature);
+  for (int recompute = 0; recompute < 2; recompute++)
+    compare(inputs, r, form, (rec_run_options){.backward = true, .recompute = recompute, .time_parts = PARTS});
+  problem_free(inputs);
+  run_unsaved(r, form, seed + 10);
 }
 
 int main(void) {

@@ -146,14 +146,19 @@ static void check_threads(const subject *s) {
 // forward and one backward. Takes the inputs.
 static void run_cut(const subject *s, problem *inputs, int64_t parts, const char *what) {
   const char *name = inputs->signature->name;
+  char nothing_saved[64];
+  snprintf(nothing_saved, sizeof nothing_saved, "%s, nothing saved", what);
   rec_run_options whole = {.backward = true}, many = {.backward = true, .time_parts = parts};
   problem *exact = problem_copy(inputs);
   problem *first = problem_copy(inputs), *second = problem_copy(inputs);
   bool known = problem_run(exact, s->recurrence, "reference", &whole);
   if (check(known, "%s: %s", what, rec_message())) {
     int64_t one = judge(s, inputs, exact, "not in parts", whole), more = judge(s, inputs, exact, what, many);
+    many.recompute = true;
+    int64_t unsaved = judge(s, inputs, exact, nothing_saved, many);
     check(more == one || more <= 5, "%s %s: %d launches in parts, %d without", name, what, (int)more,
           (int)one);
+    check(unsaved <= 5, "%s %s: %d launches, nothing saved", name, what, (int)unsaved);
     cut[0] += more > one;
     cut[1] += more > one + 1;
     many.recompute = s->seed % 2;
