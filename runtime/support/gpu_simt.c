@@ -9,16 +9,16 @@
 #include "pool.h"
 #include "simt_options.h"
 
-/* Few, so that blocks take several work items. */
-enum { SIMT_BLOCKS = 6 };
+/* Few, so that blocks take several work items; of blocks of a warp four times as many (gpu.c). */
+enum { SIMT_BLOCKS = 6, SIMT_MOST_BLOCKS = 4 * SIMT_BLOCKS };
 
 typedef struct simt_task {
   const rec_table *table;
   simt_launch launch;
   simt_counts *counts;
   _Atomic int64_t next; /* block */
-  simt_answer answers[SIMT_BLOCKS];
-  char messages[SIMT_BLOCKS][SIMT_MESSAGE];
+  simt_answer answers[SIMT_MOST_BLOCKS];
+  char messages[SIMT_MOST_BLOCKS][SIMT_MESSAGE];
 } simt_task;
 
 /* Takes blocks until there are none: a lane that is never begun is no loss. */
