@@ -273,8 +273,8 @@ static void fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options o
 
 /* ---- threads ---- */
 
-/* Warps that a multiprocessor has at a time, of all blocks: as shared memory allows, and registers, of which a thread has up to 128,
- * and backward, where ptxas takes what there is, 255. Of devices with 99 KiB for a block, some have no more than that for all. */
+/* Warps that a multiprocessor has at a time, of all blocks: as shared memory allows, and registers, of which a thread has up to
+ * 128, and backward, where ptxas takes what there is, 255. Of devices with 99 KiB for a block, some have no more for all. */
 static double resident_warps(const kernel *k, const codegen_gpu_kernel *described) {
   enum { OF_BLOCK = 1024, FORWARD_THREADS = 512 };
   int kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;

@@ -3,8 +3,9 @@
  *   dot [t,s] %15, * decay: %29       a warp makes 16 rows t and all s, 16 bits each       64 x 64: 16 registers of a lane
  *   dot [t,P] of %29, x over s   ->   its rows of %29 are the left factor there            no memory, no barrier for it
  *
- * Sums of two tiles of 8 columns, two neighbours to a register, lie as 16 columns of a left factor do (gpu_ops.def). A block must
- * have as many warps as there are blocks of 16 rows: 128 threads for chunks of 64 steps. With more, several would make the same rows.
+ * Sums of two tiles of 8 columns, two neighbours to a register, lie as 16 columns of a left factor do (gpu_ops.def). A block
+ * must have as many warps as there are blocks of 16 rows: 128 threads for chunks of 64 steps. With more, several would make the
+ * same rows.
  */
 #include "gpu.h"
 #include "gpu_parts.h"

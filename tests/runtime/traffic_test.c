@@ -11,8 +11,8 @@
 // backward, with what it makes again, 2.2 times. Forward asks for at most 3 times the least: nothing that one chunk needs
 // lies outside the chip. Mamba-2's decays and gates are applied in registers: its threads access shared memory less than 1250
 // times a token; where warpgroups make its products, less than 600 times, for the scores of a chunk stay in registers, too, and a
-// block of one warpgroup reads less than 3500 bytes of factors. Launches of a call are few and fixed. The same for kernels whose products warpgroups make (sm_90a), with
-// wgmma in each. Where a thread has a channel to itself, tokens of the next steps come ahead: a step reads none of them from
+// block of one warpgroup reads less than 3500 bytes of factors. Launches of a call are few and fixed. The same for kernels
+// whose products warpgroups make (sm_90a), with wgmma in each. Where a thread has a channel to itself, tokens of the next steps come ahead: a step reads none of them from
 // global memory when it needs it, and what all channels read is read once for the block. 30 s of processor time.
 //
 //   traffic_test [gla] [tensors]    what lies where, too: bytes of every tensor in a run of 384 tokens with its
@@ -29,7 +29,7 @@ enum { SHORT = 128, LONG = 384, TIME = LONG - SHORT };
 typedef struct subject {
   const char *path, *recurrence;
   const char *sizes[6];
-  int most_shared[2];  // accesses of shared memory that a token takes forward, and with products by warpgroups; 0: as many as there are
+  int most_shared[2];  // its accesses that a token takes forward, and with products by warpgroups; 0: as many as there are
   int most_operands;   // bytes of it that products by warpgroups read for a token forward
 } subject;
 
