@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -91,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- deltanet_forward ---- */
 
 #define DELTANET_FORWARD_SYMBOL "rec_kernel_deltanet_forward_gpu"
-enum { DELTANET_FORWARD_THREADS = 256, DELTANET_FORWARD_SHARED_BYTES = 32768, DELTANET_FORWARD_CHUNK = 128 };
+enum { DELTANET_FORWARD_THREADS = 128, DELTANET_FORWARD_SHARED_BYTES = 32768, DELTANET_FORWARD_CHUNK = 128 };
 typedef struct deltanet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -105,7 +113,7 @@ typedef struct deltanet_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } deltanet_forward_parameter;
-_Static_assert(sizeof(deltanet_forward_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_forward_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_forward_items(const deltanet_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -115,7 +123,7 @@ static inline int64_t deltanet_forward_scratch_bytes(const deltanet_forward_para
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_forward_ends_numbers(const deltanet_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -138,7 +146,7 @@ typedef struct deltanet_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } deltanet_step_parameter;
-_Static_assert(sizeof(deltanet_step_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_step_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_step_items(const deltanet_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -151,8 +159,8 @@ static inline int64_t deltanet_step_scratch_bytes(const deltanet_step_parameter 
 
 /* ---- deltanet_states ---- */
 
-#define DELTANET_STATES_SYMBOL "rec_kernel_deltanet_states_gpu"
-enum { DELTANET_STATES_THREADS = 256, DELTANET_STATES_SHARED_BYTES = 28160, DELTANET_STATES_CHUNK = 128 };
+#define DELTANET_STATES_SYMBOL "rec_kernel_deltanet_parts_gpu"
+enum { DELTANET_STATES_THREADS = 256, DELTANET_STATES_SHARED_BYTES = 57728, DELTANET_STATES_CHUNK = 128 };
 typedef struct deltanet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -163,8 +171,10 @@ typedef struct deltanet_states_parameter {
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltanet_states_parameter;
-_Static_assert(sizeof(deltanet_states_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_states_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_states_items(const deltanet_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -174,7 +184,7 @@ static inline int64_t deltanet_states_scratch_bytes(const deltanet_states_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_states_ends_numbers(const deltanet_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -200,8 +210,9 @@ typedef struct deltanet_backward_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_rate;  /* [batch,time,H], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } deltanet_backward_parameter;
-_Static_assert(sizeof(deltanet_backward_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_backward_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_backward_items(const deltanet_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -211,7 +222,7 @@ static inline int64_t deltanet_backward_scratch_bytes(const deltanet_backward_pa
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_backward_ends_numbers(const deltanet_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -219,8 +230,8 @@ static inline int64_t deltanet_backward_ends_numbers(const deltanet_backward_par
 
 /* ---- deltanet_part ---- */
 
-#define DELTANET_PART_SYMBOL "rec_kernel_deltanet_states_gpu"
-enum { DELTANET_PART_THREADS = 256, DELTANET_PART_SHARED_BYTES = 28160, DELTANET_PART_CHUNK = 128 };
+#define DELTANET_PART_SYMBOL "rec_kernel_deltanet_parts_gpu"
+enum { DELTANET_PART_THREADS = 256, DELTANET_PART_SHARED_BYTES = 57728, DELTANET_PART_CHUNK = 128 };
 typedef struct deltanet_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -231,8 +242,10 @@ typedef struct deltanet_part_parameter {
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltanet_part_parameter;
-_Static_assert(sizeof(deltanet_part_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_part_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_part_items(const deltanet_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -242,7 +255,7 @@ static inline int64_t deltanet_part_scratch_bytes(const deltanet_part_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_part_ends_numbers(const deltanet_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -250,20 +263,23 @@ static inline int64_t deltanet_part_ends_numbers(const deltanet_part_parameter *
 
 /* ---- deltanet_part_backward ---- */
 
-#define DELTANET_PART_BACKWARD_SYMBOL "rec_kernel_deltanet_part_backward_gpu"
+#define DELTANET_PART_BACKWARD_SYMBOL "rec_kernel_deltanet_parts_gpu"
 enum { DELTANET_PART_BACKWARD_THREADS = 256, DELTANET_PART_BACKWARD_SHARED_BYTES = 57728 };
 typedef struct deltanet_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltanet_part_backward_parameter;
-_Static_assert(sizeof(deltanet_part_backward_parameter) == 256, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(deltanet_part_backward_parameter) == 384, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t deltanet_part_backward_items(const deltanet_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -272,7 +288,7 @@ static inline int64_t deltanet_part_backward_scratch_bytes(const deltanet_part_b
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_part_backward_ends_numbers(const deltanet_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -300,7 +316,7 @@ typedef struct deltanet_forward_groups_parameter {
   /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[3];
 } deltanet_forward_groups_parameter;
-_Static_assert(sizeof(deltanet_forward_groups_parameter) == 768, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_forward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_forward_groups_items(const deltanet_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -310,7 +326,7 @@ static inline int64_t deltanet_forward_groups_scratch_bytes(const deltanet_forwa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_forward_groups_ends_numbers(const deltanet_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -318,8 +334,8 @@ static inline int64_t deltanet_forward_groups_ends_numbers(const deltanet_forwar
 
 /* ---- deltanet_states_groups ---- */
 
-#define DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_deltanet_states_groups_gpu"
-enum { DELTANET_STATES_GROUPS_THREADS = 256, DELTANET_STATES_GROUPS_SHARED_BYTES = 100480, DELTANET_STATES_GROUPS_CHUNK = 128 };
+#define DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_deltanet_parts_groups_gpu"
+enum { DELTANET_STATES_GROUPS_THREADS = 256, DELTANET_STATES_GROUPS_SHARED_BYTES = 143360, DELTANET_STATES_GROUPS_CHUNK = 128 };
 typedef struct deltanet_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -330,12 +346,16 @@ typedef struct deltanet_states_groups_parameter {
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } deltanet_states_groups_parameter;
-_Static_assert(sizeof(deltanet_states_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_states_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_states_groups_items(const deltanet_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -345,7 +365,7 @@ static inline int64_t deltanet_states_groups_scratch_bytes(const deltanet_states
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_states_groups_ends_numbers(const deltanet_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -371,6 +391,7 @@ typedef struct deltanet_backward_groups_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_rate;  /* [batch,time,H], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
@@ -378,7 +399,7 @@ typedef struct deltanet_backward_groups_parameter {
   /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[4];
 } deltanet_backward_groups_parameter;
-_Static_assert(sizeof(deltanet_backward_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_backward_groups_parameter) == 1152, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_backward_groups_items(const deltanet_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -388,7 +409,7 @@ static inline int64_t deltanet_backward_groups_scratch_bytes(const deltanet_back
   (void)parameter;
   return 32832;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_backward_groups_ends_numbers(const deltanet_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -396,8 +417,8 @@ static inline int64_t deltanet_backward_groups_ends_numbers(const deltanet_backw
 
 /* ---- deltanet_part_groups ---- */
 
-#define DELTANET_PART_GROUPS_SYMBOL "rec_kernel_deltanet_states_groups_gpu"
-enum { DELTANET_PART_GROUPS_THREADS = 256, DELTANET_PART_GROUPS_SHARED_BYTES = 100480, DELTANET_PART_GROUPS_CHUNK = 128 };
+#define DELTANET_PART_GROUPS_SYMBOL "rec_kernel_deltanet_parts_groups_gpu"
+enum { DELTANET_PART_GROUPS_THREADS = 256, DELTANET_PART_GROUPS_SHARED_BYTES = 143360, DELTANET_PART_GROUPS_CHUNK = 128 };
 typedef struct deltanet_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -408,12 +429,16 @@ typedef struct deltanet_part_groups_parameter {
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } deltanet_part_groups_parameter;
-_Static_assert(sizeof(deltanet_part_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(deltanet_part_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltanet_part_groups_items(const deltanet_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -423,7 +448,7 @@ static inline int64_t deltanet_part_groups_scratch_bytes(const deltanet_part_gro
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_part_groups_ends_numbers(const deltanet_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -431,25 +456,29 @@ static inline int64_t deltanet_part_groups_ends_numbers(const deltanet_part_grou
 
 /* ---- deltanet_part_backward_groups ---- */
 
-#define DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltanet_part_backward_groups_gpu"
+#define DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltanet_parts_groups_gpu"
 enum { DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 143360 };
 typedef struct deltanet_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } deltanet_part_backward_groups_parameter;
-_Static_assert(sizeof(deltanet_part_backward_groups_parameter) == 768, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(deltanet_part_backward_groups_parameter) == 1024, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t deltanet_part_backward_groups_items(const deltanet_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -458,7 +487,7 @@ static inline int64_t deltanet_part_backward_groups_scratch_bytes(const deltanet
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_part_backward_groups_ends_numbers(const deltanet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;

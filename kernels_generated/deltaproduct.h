@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -109,7 +117,7 @@ typedef struct deltaproduct_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } deltaproduct_forward_parameter;
-_Static_assert(sizeof(deltaproduct_forward_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_forward_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_forward_items(const deltaproduct_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -119,7 +127,7 @@ static inline int64_t deltaproduct_forward_scratch_bytes(const deltaproduct_forw
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_forward_ends_numbers(const deltaproduct_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -146,7 +154,7 @@ typedef struct deltaproduct_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } deltaproduct_step_parameter;
-_Static_assert(sizeof(deltaproduct_step_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_step_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_step_items(const deltaproduct_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -159,8 +167,8 @@ static inline int64_t deltaproduct_step_scratch_bytes(const deltaproduct_step_pa
 
 /* ---- deltaproduct_states ---- */
 
-#define DELTAPRODUCT_STATES_SYMBOL "rec_kernel_deltaproduct_states_gpu"
-enum { DELTAPRODUCT_STATES_THREADS = 256, DELTAPRODUCT_STATES_SHARED_BYTES = 61440, DELTAPRODUCT_STATES_CHUNK = 128 };
+#define DELTAPRODUCT_STATES_SYMBOL "rec_kernel_deltaproduct_parts_gpu"
+enum { DELTAPRODUCT_STATES_THREADS = 256, DELTAPRODUCT_STATES_SHARED_BYTES = 74112, DELTAPRODUCT_STATES_CHUNK = 128 };
 typedef struct deltaproduct_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -175,8 +183,10 @@ typedef struct deltaproduct_states_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltaproduct_states_parameter;
-_Static_assert(sizeof(deltaproduct_states_parameter) == 392, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_states_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_states_items(const deltaproduct_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -186,7 +196,7 @@ static inline int64_t deltaproduct_states_scratch_bytes(const deltaproduct_state
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_states_ends_numbers(const deltaproduct_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -219,8 +229,9 @@ typedef struct deltaproduct_backward_parameter {
   rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
   rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } deltaproduct_backward_parameter;
-_Static_assert(sizeof(deltaproduct_backward_parameter) == 680, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_backward_parameter) == 744, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_backward_items(const deltaproduct_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -230,7 +241,7 @@ static inline int64_t deltaproduct_backward_scratch_bytes(const deltaproduct_bac
   (void)parameter;
   return 163904;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_backward_ends_numbers(const deltaproduct_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -248,8 +259,8 @@ static inline int64_t deltaproduct_backward_copies_d_dt_bias(const deltaproduct_
 
 /* ---- deltaproduct_part ---- */
 
-#define DELTAPRODUCT_PART_SYMBOL "rec_kernel_deltaproduct_states_gpu"
-enum { DELTAPRODUCT_PART_THREADS = 256, DELTAPRODUCT_PART_SHARED_BYTES = 61440, DELTAPRODUCT_PART_CHUNK = 128 };
+#define DELTAPRODUCT_PART_SYMBOL "rec_kernel_deltaproduct_parts_gpu"
+enum { DELTAPRODUCT_PART_THREADS = 256, DELTAPRODUCT_PART_SHARED_BYTES = 74112, DELTAPRODUCT_PART_CHUNK = 128 };
 typedef struct deltaproduct_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -264,8 +275,10 @@ typedef struct deltaproduct_part_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltaproduct_part_parameter;
-_Static_assert(sizeof(deltaproduct_part_parameter) == 392, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_part_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_part_items(const deltaproduct_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -275,7 +288,7 @@ static inline int64_t deltaproduct_part_scratch_bytes(const deltaproduct_part_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_part_ends_numbers(const deltaproduct_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -283,7 +296,7 @@ static inline int64_t deltaproduct_part_ends_numbers(const deltaproduct_part_par
 
 /* ---- deltaproduct_part_backward ---- */
 
-#define DELTAPRODUCT_PART_BACKWARD_SYMBOL "rec_kernel_deltaproduct_part_backward_gpu"
+#define DELTAPRODUCT_PART_BACKWARD_SYMBOL "rec_kernel_deltaproduct_parts_gpu"
 enum { DELTAPRODUCT_PART_BACKWARD_THREADS = 256, DELTAPRODUCT_PART_BACKWARD_SHARED_BYTES = 74112 };
 typedef struct deltaproduct_part_backward_parameter {
   rec_gpu_frame frame;
@@ -291,16 +304,19 @@ typedef struct deltaproduct_part_backward_parameter {
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
   int64_t M;  /* 2 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,M,V], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
   rec_gpu_slot A_log;  /* [H], f32 */
   rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltaproduct_part_backward_parameter;
-_Static_assert(sizeof(deltaproduct_part_backward_parameter) == 360, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(deltaproduct_part_backward_parameter) == 488, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t deltaproduct_part_backward_items(const deltaproduct_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -309,7 +325,7 @@ static inline int64_t deltaproduct_part_backward_scratch_bytes(const deltaproduc
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_part_backward_ends_numbers(const deltaproduct_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -336,7 +352,7 @@ typedef struct deltaproduct_forward_groups_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } deltaproduct_forward_groups_parameter;
-_Static_assert(sizeof(deltaproduct_forward_groups_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_forward_groups_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_forward_groups_items(const deltaproduct_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -346,7 +362,7 @@ static inline int64_t deltaproduct_forward_groups_scratch_bytes(const deltaprodu
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_forward_groups_ends_numbers(const deltaproduct_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -354,8 +370,8 @@ static inline int64_t deltaproduct_forward_groups_ends_numbers(const deltaproduc
 
 /* ---- deltaproduct_states_groups ---- */
 
-#define DELTAPRODUCT_STATES_GROUPS_SYMBOL "rec_kernel_deltaproduct_states_groups_gpu"
-enum { DELTAPRODUCT_STATES_GROUPS_THREADS = 256, DELTAPRODUCT_STATES_GROUPS_SHARED_BYTES = 61696, DELTAPRODUCT_STATES_GROUPS_CHUNK = 128 };
+#define DELTAPRODUCT_STATES_GROUPS_SYMBOL "rec_kernel_deltaproduct_parts_groups_gpu"
+enum { DELTAPRODUCT_STATES_GROUPS_THREADS = 256, DELTAPRODUCT_STATES_GROUPS_SHARED_BYTES = 76800, DELTAPRODUCT_STATES_GROUPS_CHUNK = 128 };
 typedef struct deltaproduct_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -370,8 +386,10 @@ typedef struct deltaproduct_states_groups_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltaproduct_states_groups_parameter;
-_Static_assert(sizeof(deltaproduct_states_groups_parameter) == 392, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_states_groups_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_states_groups_items(const deltaproduct_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -381,7 +399,7 @@ static inline int64_t deltaproduct_states_groups_scratch_bytes(const deltaproduc
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_states_groups_ends_numbers(const deltaproduct_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -414,8 +432,9 @@ typedef struct deltaproduct_backward_groups_parameter {
   rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
   rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } deltaproduct_backward_groups_parameter;
-_Static_assert(sizeof(deltaproduct_backward_groups_parameter) == 680, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_backward_groups_parameter) == 744, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_backward_groups_items(const deltaproduct_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -425,7 +444,7 @@ static inline int64_t deltaproduct_backward_groups_scratch_bytes(const deltaprod
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_backward_groups_ends_numbers(const deltaproduct_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -443,8 +462,8 @@ static inline int64_t deltaproduct_backward_groups_copies_d_dt_bias(const deltap
 
 /* ---- deltaproduct_part_groups ---- */
 
-#define DELTAPRODUCT_PART_GROUPS_SYMBOL "rec_kernel_deltaproduct_states_groups_gpu"
-enum { DELTAPRODUCT_PART_GROUPS_THREADS = 256, DELTAPRODUCT_PART_GROUPS_SHARED_BYTES = 61696, DELTAPRODUCT_PART_GROUPS_CHUNK = 128 };
+#define DELTAPRODUCT_PART_GROUPS_SYMBOL "rec_kernel_deltaproduct_parts_groups_gpu"
+enum { DELTAPRODUCT_PART_GROUPS_THREADS = 256, DELTAPRODUCT_PART_GROUPS_SHARED_BYTES = 76800, DELTAPRODUCT_PART_GROUPS_CHUNK = 128 };
 typedef struct deltaproduct_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -459,8 +478,10 @@ typedef struct deltaproduct_part_groups_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltaproduct_part_groups_parameter;
-_Static_assert(sizeof(deltaproduct_part_groups_parameter) == 392, "as the kernel reads it");
+_Static_assert(sizeof(deltaproduct_part_groups_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t deltaproduct_part_groups_items(const deltaproduct_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -470,7 +491,7 @@ static inline int64_t deltaproduct_part_groups_scratch_bytes(const deltaproduct_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_part_groups_ends_numbers(const deltaproduct_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -478,7 +499,7 @@ static inline int64_t deltaproduct_part_groups_ends_numbers(const deltaproduct_p
 
 /* ---- deltaproduct_part_backward_groups ---- */
 
-#define DELTAPRODUCT_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltaproduct_part_backward_groups_gpu"
+#define DELTAPRODUCT_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltaproduct_parts_groups_gpu"
 enum { DELTAPRODUCT_PART_BACKWARD_GROUPS_THREADS = 256, DELTAPRODUCT_PART_BACKWARD_GROUPS_SHARED_BYTES = 76800 };
 typedef struct deltaproduct_part_backward_groups_parameter {
   rec_gpu_frame frame;
@@ -486,16 +507,19 @@ typedef struct deltaproduct_part_backward_groups_parameter {
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
   int64_t M;  /* 2 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,M,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,M,V], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H,M], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
   rec_gpu_slot A_log;  /* [H], f32 */
   rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } deltaproduct_part_backward_groups_parameter;
-_Static_assert(sizeof(deltaproduct_part_backward_groups_parameter) == 360, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(deltaproduct_part_backward_groups_parameter) == 488, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t deltaproduct_part_backward_groups_items(const deltaproduct_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -504,7 +528,7 @@ static inline int64_t deltaproduct_part_backward_groups_scratch_bytes(const delt
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_part_backward_groups_ends_numbers(const deltaproduct_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -108,7 +116,7 @@ typedef struct gated_deltanet_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } gated_deltanet_forward_parameter;
-_Static_assert(sizeof(gated_deltanet_forward_parameter) == 448, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_forward_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_forward_items(const gated_deltanet_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -118,7 +126,7 @@ static inline int64_t gated_deltanet_forward_scratch_bytes(const gated_deltanet_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_forward_ends_numbers(const gated_deltanet_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -144,7 +152,7 @@ typedef struct gated_deltanet_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } gated_deltanet_step_parameter;
-_Static_assert(sizeof(gated_deltanet_step_parameter) == 448, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_step_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_step_items(const gated_deltanet_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -157,8 +165,8 @@ static inline int64_t gated_deltanet_step_scratch_bytes(const gated_deltanet_ste
 
 /* ---- gated_deltanet_states ---- */
 
-#define GATED_DELTANET_STATES_SYMBOL "rec_kernel_gated_deltanet_states_gpu"
-enum { GATED_DELTANET_STATES_THREADS = 256, GATED_DELTANET_STATES_SHARED_BYTES = 28800, GATED_DELTANET_STATES_CHUNK = 128 };
+#define GATED_DELTANET_STATES_SYMBOL "rec_kernel_gated_deltanet_parts_gpu"
+enum { GATED_DELTANET_STATES_THREADS = 256, GATED_DELTANET_STATES_SHARED_BYTES = 53888, GATED_DELTANET_STATES_CHUNK = 128 };
 typedef struct gated_deltanet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -172,8 +180,10 @@ typedef struct gated_deltanet_states_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gated_deltanet_states_parameter;
-_Static_assert(sizeof(gated_deltanet_states_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_states_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_states_items(const gated_deltanet_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -183,7 +193,7 @@ static inline int64_t gated_deltanet_states_scratch_bytes(const gated_deltanet_s
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_states_ends_numbers(const gated_deltanet_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -215,8 +225,9 @@ typedef struct gated_deltanet_backward_parameter {
   rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
   rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } gated_deltanet_backward_parameter;
-_Static_assert(sizeof(gated_deltanet_backward_parameter) == 672, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_backward_parameter) == 736, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_backward_items(const gated_deltanet_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -226,7 +237,7 @@ static inline int64_t gated_deltanet_backward_scratch_bytes(const gated_deltanet
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_backward_ends_numbers(const gated_deltanet_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -244,8 +255,8 @@ static inline int64_t gated_deltanet_backward_copies_d_dt_bias(const gated_delta
 
 /* ---- gated_deltanet_part ---- */
 
-#define GATED_DELTANET_PART_SYMBOL "rec_kernel_gated_deltanet_states_gpu"
-enum { GATED_DELTANET_PART_THREADS = 256, GATED_DELTANET_PART_SHARED_BYTES = 28800, GATED_DELTANET_PART_CHUNK = 128 };
+#define GATED_DELTANET_PART_SYMBOL "rec_kernel_gated_deltanet_parts_gpu"
+enum { GATED_DELTANET_PART_THREADS = 256, GATED_DELTANET_PART_SHARED_BYTES = 53888, GATED_DELTANET_PART_CHUNK = 128 };
 typedef struct gated_deltanet_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -259,8 +270,10 @@ typedef struct gated_deltanet_part_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gated_deltanet_part_parameter;
-_Static_assert(sizeof(gated_deltanet_part_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_part_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_part_items(const gated_deltanet_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -270,7 +283,7 @@ static inline int64_t gated_deltanet_part_scratch_bytes(const gated_deltanet_par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_ends_numbers(const gated_deltanet_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -278,23 +291,26 @@ static inline int64_t gated_deltanet_part_ends_numbers(const gated_deltanet_part
 
 /* ---- gated_deltanet_part_backward ---- */
 
-#define GATED_DELTANET_PART_BACKWARD_SYMBOL "rec_kernel_gated_deltanet_part_backward_gpu"
+#define GATED_DELTANET_PART_BACKWARD_SYMBOL "rec_kernel_gated_deltanet_parts_gpu"
 enum { GATED_DELTANET_PART_BACKWARD_THREADS = 256, GATED_DELTANET_PART_BACKWARD_SHARED_BYTES = 53888 };
 typedef struct gated_deltanet_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
   rec_gpu_slot A_log;  /* [H], f32 */
   rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gated_deltanet_part_backward_parameter;
-_Static_assert(sizeof(gated_deltanet_part_backward_parameter) == 352, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(gated_deltanet_part_backward_parameter) == 480, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t gated_deltanet_part_backward_items(const gated_deltanet_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -303,7 +319,7 @@ static inline int64_t gated_deltanet_part_backward_scratch_bytes(const gated_del
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_backward_ends_numbers(const gated_deltanet_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -344,7 +360,7 @@ static inline int64_t gated_deltanet_forward_groups_scratch_bytes(const gated_de
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_forward_groups_ends_numbers(const gated_deltanet_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -352,8 +368,8 @@ static inline int64_t gated_deltanet_forward_groups_ends_numbers(const gated_del
 
 /* ---- gated_deltanet_states_groups ---- */
 
-#define GATED_DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_gated_deltanet_states_groups_gpu"
-enum { GATED_DELTANET_STATES_GROUPS_THREADS = 256, GATED_DELTANET_STATES_GROUPS_SHARED_BYTES = 100608, GATED_DELTANET_STATES_GROUPS_CHUNK = 128 };
+#define GATED_DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
+enum { GATED_DELTANET_STATES_GROUPS_THREADS = 256, GATED_DELTANET_STATES_GROUPS_SHARED_BYTES = 135168, GATED_DELTANET_STATES_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -367,12 +383,16 @@ typedef struct gated_deltanet_states_groups_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } gated_deltanet_states_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_states_groups_parameter) == 768, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_states_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_states_groups_items(const gated_deltanet_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -382,7 +402,7 @@ static inline int64_t gated_deltanet_states_groups_scratch_bytes(const gated_del
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_states_groups_ends_numbers(const gated_deltanet_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -414,6 +434,7 @@ typedef struct gated_deltanet_backward_groups_parameter {
   rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
   rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
@@ -431,7 +452,7 @@ static inline int64_t gated_deltanet_backward_groups_scratch_bytes(const gated_d
   (void)parameter;
   return 81984;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_backward_groups_ends_numbers(const gated_deltanet_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -449,8 +470,8 @@ static inline int64_t gated_deltanet_backward_groups_copies_d_dt_bias(const gate
 
 /* ---- gated_deltanet_part_groups ---- */
 
-#define GATED_DELTANET_PART_GROUPS_SYMBOL "rec_kernel_gated_deltanet_states_groups_gpu"
-enum { GATED_DELTANET_PART_GROUPS_THREADS = 256, GATED_DELTANET_PART_GROUPS_SHARED_BYTES = 100608, GATED_DELTANET_PART_GROUPS_CHUNK = 128 };
+#define GATED_DELTANET_PART_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
+enum { GATED_DELTANET_PART_GROUPS_THREADS = 256, GATED_DELTANET_PART_GROUPS_SHARED_BYTES = 135168, GATED_DELTANET_PART_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -464,12 +485,16 @@ typedef struct gated_deltanet_part_groups_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } gated_deltanet_part_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_part_groups_parameter) == 768, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_part_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_part_groups_items(const gated_deltanet_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -479,7 +504,7 @@ static inline int64_t gated_deltanet_part_groups_scratch_bytes(const gated_delta
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_groups_ends_numbers(const gated_deltanet_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -487,28 +512,32 @@ static inline int64_t gated_deltanet_part_groups_ends_numbers(const gated_deltan
 
 /* ---- gated_deltanet_part_backward_groups ---- */
 
-#define GATED_DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_part_backward_groups_gpu"
+#define GATED_DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
 enum { GATED_DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, GATED_DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 135168 };
 typedef struct gated_deltanet_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
   rec_gpu_slot A_log;  /* [H], f32 */
   rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } gated_deltanet_part_backward_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_part_backward_groups_parameter) == 768, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(gated_deltanet_part_backward_groups_parameter) == 1024, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t gated_deltanet_part_backward_groups_items(const gated_deltanet_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -517,7 +546,7 @@ static inline int64_t gated_deltanet_part_backward_groups_scratch_bytes(const ga
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_part_backward_groups_ends_numbers(const gated_deltanet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -106,7 +114,7 @@ typedef struct gateloop_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
 } gateloop_forward_parameter;
-_Static_assert(sizeof(gateloop_forward_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_forward_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_forward_items(const gateloop_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -116,7 +124,7 @@ static inline int64_t gateloop_forward_scratch_bytes(const gateloop_forward_para
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_forward_ends_numbers(const gateloop_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -140,7 +148,7 @@ typedef struct gateloop_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } gateloop_step_parameter;
-_Static_assert(sizeof(gateloop_step_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_step_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_step_items(const gateloop_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -153,8 +161,8 @@ static inline int64_t gateloop_step_scratch_bytes(const gateloop_step_parameter 
 
 /* ---- gateloop_states ---- */
 
-#define GATELOOP_STATES_SYMBOL "rec_kernel_gateloop_states_gpu"
-enum { GATELOOP_STATES_THREADS = 256, GATELOOP_STATES_SHARED_BYTES = 70272, GATELOOP_STATES_CHUNK = 128 };
+#define GATELOOP_STATES_SYMBOL "rec_kernel_gateloop_parts_gpu"
+enum { GATELOOP_STATES_THREADS = 256, GATELOOP_STATES_SHARED_BYTES = 72320, GATELOOP_STATES_CHUNK = 128 };
 typedef struct gateloop_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -166,8 +174,10 @@ typedef struct gateloop_states_parameter {
   rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gateloop_states_parameter;
-_Static_assert(sizeof(gateloop_states_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_states_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_states_items(const gateloop_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -177,7 +187,7 @@ static inline int64_t gateloop_states_scratch_bytes(const gateloop_states_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_states_ends_numbers(const gateloop_states_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -205,8 +215,9 @@ typedef struct gateloop_backward_parameter {
   rec_gpu_slot d_magnitude;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_phase;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V,2], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
 } gateloop_backward_parameter;
-_Static_assert(sizeof(gateloop_backward_parameter) == 544, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_backward_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_backward_items(const gateloop_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -216,7 +227,7 @@ static inline int64_t gateloop_backward_scratch_bytes(const gateloop_backward_pa
   (void)parameter;
   return 351808;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_backward_ends_numbers(const gateloop_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -224,8 +235,8 @@ static inline int64_t gateloop_backward_ends_numbers(const gateloop_backward_par
 
 /* ---- gateloop_part ---- */
 
-#define GATELOOP_PART_SYMBOL "rec_kernel_gateloop_states_gpu"
-enum { GATELOOP_PART_THREADS = 256, GATELOOP_PART_SHARED_BYTES = 70272, GATELOOP_PART_CHUNK = 128 };
+#define GATELOOP_PART_SYMBOL "rec_kernel_gateloop_parts_gpu"
+enum { GATELOOP_PART_THREADS = 256, GATELOOP_PART_SHARED_BYTES = 72320, GATELOOP_PART_CHUNK = 128 };
 typedef struct gateloop_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -237,8 +248,10 @@ typedef struct gateloop_part_parameter {
   rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gateloop_part_parameter;
-_Static_assert(sizeof(gateloop_part_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_part_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_part_items(const gateloop_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -248,7 +261,7 @@ static inline int64_t gateloop_part_scratch_bytes(const gateloop_part_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_part_ends_numbers(const gateloop_part_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -256,20 +269,24 @@ static inline int64_t gateloop_part_ends_numbers(const gateloop_part_parameter *
 
 /* ---- gateloop_part_backward ---- */
 
-#define GATELOOP_PART_BACKWARD_SYMBOL "rec_kernel_gateloop_part_backward_gpu"
+#define GATELOOP_PART_BACKWARD_SYMBOL "rec_kernel_gateloop_parts_gpu"
 enum { GATELOOP_PART_BACKWARD_THREADS = 256, GATELOOP_PART_BACKWARD_SHARED_BYTES = 72320 };
 typedef struct gateloop_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gateloop_part_backward_parameter;
-_Static_assert(sizeof(gateloop_part_backward_parameter) == 256, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(gateloop_part_backward_parameter) == 416, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t gateloop_part_backward_items(const gateloop_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -278,7 +295,7 @@ static inline int64_t gateloop_part_backward_scratch_bytes(const gateloop_part_b
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_part_backward_ends_numbers(const gateloop_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -302,7 +319,7 @@ typedef struct gateloop_forward_groups_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
 } gateloop_forward_groups_parameter;
-_Static_assert(sizeof(gateloop_forward_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_forward_groups_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_forward_groups_items(const gateloop_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -312,7 +329,7 @@ static inline int64_t gateloop_forward_groups_scratch_bytes(const gateloop_forwa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_forward_groups_ends_numbers(const gateloop_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -320,8 +337,8 @@ static inline int64_t gateloop_forward_groups_ends_numbers(const gateloop_forwar
 
 /* ---- gateloop_states_groups ---- */
 
-#define GATELOOP_STATES_GROUPS_SYMBOL "rec_kernel_gateloop_states_groups_gpu"
-enum { GATELOOP_STATES_GROUPS_THREADS = 256, GATELOOP_STATES_GROUPS_SHARED_BYTES = 71680, GATELOOP_STATES_GROUPS_CHUNK = 128 };
+#define GATELOOP_STATES_GROUPS_SYMBOL "rec_kernel_gateloop_parts_groups_gpu"
+enum { GATELOOP_STATES_GROUPS_THREADS = 256, GATELOOP_STATES_GROUPS_SHARED_BYTES = 73728, GATELOOP_STATES_GROUPS_CHUNK = 128 };
 typedef struct gateloop_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -333,8 +350,10 @@ typedef struct gateloop_states_groups_parameter {
   rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gateloop_states_groups_parameter;
-_Static_assert(sizeof(gateloop_states_groups_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_states_groups_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_states_groups_items(const gateloop_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -344,7 +363,7 @@ static inline int64_t gateloop_states_groups_scratch_bytes(const gateloop_states
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_states_groups_ends_numbers(const gateloop_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -372,8 +391,9 @@ typedef struct gateloop_backward_groups_parameter {
   rec_gpu_slot d_magnitude;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_phase;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V,2], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
 } gateloop_backward_groups_parameter;
-_Static_assert(sizeof(gateloop_backward_groups_parameter) == 544, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_backward_groups_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_backward_groups_items(const gateloop_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -383,7 +403,7 @@ static inline int64_t gateloop_backward_groups_scratch_bytes(const gateloop_back
   (void)parameter;
   return 262208;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_backward_groups_ends_numbers(const gateloop_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -391,8 +411,8 @@ static inline int64_t gateloop_backward_groups_ends_numbers(const gateloop_backw
 
 /* ---- gateloop_part_groups ---- */
 
-#define GATELOOP_PART_GROUPS_SYMBOL "rec_kernel_gateloop_states_groups_gpu"
-enum { GATELOOP_PART_GROUPS_THREADS = 256, GATELOOP_PART_GROUPS_SHARED_BYTES = 71680, GATELOOP_PART_GROUPS_CHUNK = 128 };
+#define GATELOOP_PART_GROUPS_SYMBOL "rec_kernel_gateloop_parts_groups_gpu"
+enum { GATELOOP_PART_GROUPS_THREADS = 256, GATELOOP_PART_GROUPS_SHARED_BYTES = 73728, GATELOOP_PART_GROUPS_CHUNK = 128 };
 typedef struct gateloop_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -404,8 +424,10 @@ typedef struct gateloop_part_groups_parameter {
   rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gateloop_part_groups_parameter;
-_Static_assert(sizeof(gateloop_part_groups_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_part_groups_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_part_groups_items(const gateloop_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -415,7 +437,7 @@ static inline int64_t gateloop_part_groups_scratch_bytes(const gateloop_part_gro
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_part_groups_ends_numbers(const gateloop_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;
@@ -423,20 +445,24 @@ static inline int64_t gateloop_part_groups_ends_numbers(const gateloop_part_grou
 
 /* ---- gateloop_part_backward_groups ---- */
 
-#define GATELOOP_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gateloop_part_backward_groups_gpu"
+#define GATELOOP_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gateloop_parts_groups_gpu"
 enum { GATELOOP_PART_BACKWARD_GROUPS_THREADS = 256, GATELOOP_PART_BACKWARD_GROUPS_SHARED_BYTES = 73728 };
 typedef struct gateloop_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot magnitude;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot phase;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } gateloop_part_backward_groups_parameter;
-_Static_assert(sizeof(gateloop_part_backward_groups_parameter) == 256, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(gateloop_part_backward_groups_parameter) == 416, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t gateloop_part_backward_groups_items(const gateloop_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -445,7 +471,7 @@ static inline int64_t gateloop_part_backward_groups_scratch_bytes(const gateloop
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_part_backward_groups_ends_numbers(const gateloop_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->K * parameter->V + 2 * parameter->H * parameter->K + 4 * parameter->H;

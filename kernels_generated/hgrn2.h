@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -105,7 +113,7 @@ typedef struct hgrn2_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } hgrn2_forward_parameter;
-_Static_assert(sizeof(hgrn2_forward_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_forward_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_forward_items(const hgrn2_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -115,7 +123,7 @@ static inline int64_t hgrn2_forward_scratch_bytes(const hgrn2_forward_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_forward_ends_numbers(const hgrn2_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -138,7 +146,7 @@ typedef struct hgrn2_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } hgrn2_step_parameter;
-_Static_assert(sizeof(hgrn2_step_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_step_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_step_items(const hgrn2_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -151,8 +159,8 @@ static inline int64_t hgrn2_step_scratch_bytes(const hgrn2_step_parameter *param
 
 /* ---- hgrn2_states ---- */
 
-#define HGRN2_STATES_SYMBOL "rec_kernel_hgrn2_states_gpu"
-enum { HGRN2_STATES_THREADS = 256, HGRN2_STATES_SHARED_BYTES = 20736, HGRN2_STATES_CHUNK = 128 };
+#define HGRN2_STATES_SYMBOL "rec_kernel_hgrn2_parts_gpu"
+enum { HGRN2_STATES_THREADS = 256, HGRN2_STATES_SHARED_BYTES = 40704, HGRN2_STATES_CHUNK = 128 };
 typedef struct hgrn2_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -163,8 +171,10 @@ typedef struct hgrn2_states_parameter {
   rec_gpu_slot bound;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } hgrn2_states_parameter;
-_Static_assert(sizeof(hgrn2_states_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_states_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_states_items(const hgrn2_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -174,7 +184,7 @@ static inline int64_t hgrn2_states_scratch_bytes(const hgrn2_states_parameter *p
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_states_ends_numbers(const hgrn2_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -200,8 +210,9 @@ typedef struct hgrn2_backward_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_bound;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } hgrn2_backward_parameter;
-_Static_assert(sizeof(hgrn2_backward_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_backward_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_backward_items(const hgrn2_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -211,7 +222,7 @@ static inline int64_t hgrn2_backward_scratch_bytes(const hgrn2_backward_paramete
   (void)parameter;
   return 143424;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_backward_ends_numbers(const hgrn2_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -224,8 +235,8 @@ static inline int64_t hgrn2_backward_copies_d_bound(const hgrn2_backward_paramet
 
 /* ---- hgrn2_part ---- */
 
-#define HGRN2_PART_SYMBOL "rec_kernel_hgrn2_states_gpu"
-enum { HGRN2_PART_THREADS = 256, HGRN2_PART_SHARED_BYTES = 20736, HGRN2_PART_CHUNK = 128 };
+#define HGRN2_PART_SYMBOL "rec_kernel_hgrn2_parts_gpu"
+enum { HGRN2_PART_THREADS = 256, HGRN2_PART_SHARED_BYTES = 40704, HGRN2_PART_CHUNK = 128 };
 typedef struct hgrn2_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -236,8 +247,10 @@ typedef struct hgrn2_part_parameter {
   rec_gpu_slot bound;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } hgrn2_part_parameter;
-_Static_assert(sizeof(hgrn2_part_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_part_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_part_items(const hgrn2_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -247,7 +260,7 @@ static inline int64_t hgrn2_part_scratch_bytes(const hgrn2_part_parameter *param
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_part_ends_numbers(const hgrn2_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -255,20 +268,23 @@ static inline int64_t hgrn2_part_ends_numbers(const hgrn2_part_parameter *parame
 
 /* ---- hgrn2_part_backward ---- */
 
-#define HGRN2_PART_BACKWARD_SYMBOL "rec_kernel_hgrn2_part_backward_gpu"
+#define HGRN2_PART_BACKWARD_SYMBOL "rec_kernel_hgrn2_parts_gpu"
 enum { HGRN2_PART_BACKWARD_THREADS = 256, HGRN2_PART_BACKWARD_SHARED_BYTES = 40704 };
 typedef struct hgrn2_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } hgrn2_part_backward_parameter;
-_Static_assert(sizeof(hgrn2_part_backward_parameter) == 256, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(hgrn2_part_backward_parameter) == 384, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t hgrn2_part_backward_items(const hgrn2_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -277,7 +293,7 @@ static inline int64_t hgrn2_part_backward_scratch_bytes(const hgrn2_part_backwar
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_part_backward_ends_numbers(const hgrn2_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -300,7 +316,7 @@ typedef struct hgrn2_forward_groups_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } hgrn2_forward_groups_parameter;
-_Static_assert(sizeof(hgrn2_forward_groups_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_forward_groups_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_forward_groups_items(const hgrn2_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -310,7 +326,7 @@ static inline int64_t hgrn2_forward_groups_scratch_bytes(const hgrn2_forward_gro
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_forward_groups_ends_numbers(const hgrn2_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -318,8 +334,8 @@ static inline int64_t hgrn2_forward_groups_ends_numbers(const hgrn2_forward_grou
 
 /* ---- hgrn2_states_groups ---- */
 
-#define HGRN2_STATES_GROUPS_SYMBOL "rec_kernel_hgrn2_states_groups_gpu"
-enum { HGRN2_STATES_GROUPS_THREADS = 256, HGRN2_STATES_GROUPS_SHARED_BYTES = 41984, HGRN2_STATES_GROUPS_CHUNK = 128 };
+#define HGRN2_STATES_GROUPS_SYMBOL "rec_kernel_hgrn2_parts_groups_gpu"
+enum { HGRN2_STATES_GROUPS_THREADS = 256, HGRN2_STATES_GROUPS_SHARED_BYTES = 65536, HGRN2_STATES_GROUPS_CHUNK = 128 };
 typedef struct hgrn2_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -330,8 +346,10 @@ typedef struct hgrn2_states_groups_parameter {
   rec_gpu_slot bound;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } hgrn2_states_groups_parameter;
-_Static_assert(sizeof(hgrn2_states_groups_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_states_groups_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_states_groups_items(const hgrn2_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -341,7 +359,7 @@ static inline int64_t hgrn2_states_groups_scratch_bytes(const hgrn2_states_group
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_states_groups_ends_numbers(const hgrn2_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -367,8 +385,9 @@ typedef struct hgrn2_backward_groups_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_bound;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } hgrn2_backward_groups_parameter;
-_Static_assert(sizeof(hgrn2_backward_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_backward_groups_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_backward_groups_items(const hgrn2_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -378,7 +397,7 @@ static inline int64_t hgrn2_backward_groups_scratch_bytes(const hgrn2_backward_g
   (void)parameter;
   return 65600;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_backward_groups_ends_numbers(const hgrn2_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -391,8 +410,8 @@ static inline int64_t hgrn2_backward_groups_copies_d_bound(const hgrn2_backward_
 
 /* ---- hgrn2_part_groups ---- */
 
-#define HGRN2_PART_GROUPS_SYMBOL "rec_kernel_hgrn2_states_groups_gpu"
-enum { HGRN2_PART_GROUPS_THREADS = 256, HGRN2_PART_GROUPS_SHARED_BYTES = 41984, HGRN2_PART_GROUPS_CHUNK = 128 };
+#define HGRN2_PART_GROUPS_SYMBOL "rec_kernel_hgrn2_parts_groups_gpu"
+enum { HGRN2_PART_GROUPS_THREADS = 256, HGRN2_PART_GROUPS_SHARED_BYTES = 65536, HGRN2_PART_GROUPS_CHUNK = 128 };
 typedef struct hgrn2_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -403,8 +422,10 @@ typedef struct hgrn2_part_groups_parameter {
   rec_gpu_slot bound;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } hgrn2_part_groups_parameter;
-_Static_assert(sizeof(hgrn2_part_groups_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_part_groups_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_part_groups_items(const hgrn2_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -414,7 +435,7 @@ static inline int64_t hgrn2_part_groups_scratch_bytes(const hgrn2_part_groups_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_part_groups_ends_numbers(const hgrn2_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -422,20 +443,23 @@ static inline int64_t hgrn2_part_groups_ends_numbers(const hgrn2_part_groups_par
 
 /* ---- hgrn2_part_backward_groups ---- */
 
-#define HGRN2_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_hgrn2_part_backward_groups_gpu"
+#define HGRN2_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_hgrn2_parts_groups_gpu"
 enum { HGRN2_PART_BACKWARD_GROUPS_THREADS = 256, HGRN2_PART_BACKWARD_GROUPS_SHARED_BYTES = 65536 };
 typedef struct hgrn2_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot bound;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } hgrn2_part_backward_groups_parameter;
-_Static_assert(sizeof(hgrn2_part_backward_groups_parameter) == 256, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(hgrn2_part_backward_groups_parameter) == 384, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t hgrn2_part_backward_groups_items(const hgrn2_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -444,7 +468,7 @@ static inline int64_t hgrn2_part_backward_groups_scratch_bytes(const hgrn2_part_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_part_backward_groups_ends_numbers(const hgrn2_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -108,7 +116,7 @@ typedef struct kda_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } kda_forward_parameter;
-_Static_assert(sizeof(kda_forward_parameter) == 448, "as the kernel reads it");
+_Static_assert(sizeof(kda_forward_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_forward_items(const kda_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -118,7 +126,7 @@ static inline int64_t kda_forward_scratch_bytes(const kda_forward_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_forward_ends_numbers(const kda_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -144,7 +152,7 @@ typedef struct kda_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } kda_step_parameter;
-_Static_assert(sizeof(kda_step_parameter) == 448, "as the kernel reads it");
+_Static_assert(sizeof(kda_step_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_step_items(const kda_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -157,8 +165,8 @@ static inline int64_t kda_step_scratch_bytes(const kda_step_parameter *parameter
 
 /* ---- kda_states ---- */
 
-#define KDA_STATES_SYMBOL "rec_kernel_kda_states_gpu"
-enum { KDA_STATES_THREADS = 256, KDA_STATES_SHARED_BYTES = 45952, KDA_STATES_CHUNK = 128 };
+#define KDA_STATES_SYMBOL "rec_kernel_kda_parts_gpu"
+enum { KDA_STATES_THREADS = 256, KDA_STATES_SHARED_BYTES = 64512, KDA_STATES_CHUNK = 128 };
 typedef struct kda_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -172,8 +180,10 @@ typedef struct kda_states_parameter {
   rec_gpu_slot dt_bias;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } kda_states_parameter;
-_Static_assert(sizeof(kda_states_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(kda_states_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_states_items(const kda_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -183,7 +193,7 @@ static inline int64_t kda_states_scratch_bytes(const kda_states_parameter *param
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_states_ends_numbers(const kda_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -215,8 +225,9 @@ typedef struct kda_backward_parameter {
   rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
   rec_gpu_slot d_dt_bias;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } kda_backward_parameter;
-_Static_assert(sizeof(kda_backward_parameter) == 672, "as the kernel reads it");
+_Static_assert(sizeof(kda_backward_parameter) == 736, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_backward_items(const kda_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -226,7 +237,7 @@ static inline int64_t kda_backward_scratch_bytes(const kda_backward_parameter *p
   (void)parameter;
   return 180288;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_backward_ends_numbers(const kda_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -244,8 +255,8 @@ static inline int64_t kda_backward_copies_d_dt_bias(const kda_backward_parameter
 
 /* ---- kda_part ---- */
 
-#define KDA_PART_SYMBOL "rec_kernel_kda_states_gpu"
-enum { KDA_PART_THREADS = 256, KDA_PART_SHARED_BYTES = 45952, KDA_PART_CHUNK = 128 };
+#define KDA_PART_SYMBOL "rec_kernel_kda_parts_gpu"
+enum { KDA_PART_THREADS = 256, KDA_PART_SHARED_BYTES = 64512, KDA_PART_CHUNK = 128 };
 typedef struct kda_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -259,8 +270,10 @@ typedef struct kda_part_parameter {
   rec_gpu_slot dt_bias;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } kda_part_parameter;
-_Static_assert(sizeof(kda_part_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(kda_part_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_part_items(const kda_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -270,7 +283,7 @@ static inline int64_t kda_part_scratch_bytes(const kda_part_parameter *parameter
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_part_ends_numbers(const kda_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -278,23 +291,26 @@ static inline int64_t kda_part_ends_numbers(const kda_part_parameter *parameter)
 
 /* ---- kda_part_backward ---- */
 
-#define KDA_PART_BACKWARD_SYMBOL "rec_kernel_kda_part_backward_gpu"
+#define KDA_PART_BACKWARD_SYMBOL "rec_kernel_kda_parts_gpu"
 enum { KDA_PART_BACKWARD_THREADS = 256, KDA_PART_BACKWARD_SHARED_BYTES = 64512 };
 typedef struct kda_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot A_log;  /* [H], f32 */
   rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } kda_part_backward_parameter;
-_Static_assert(sizeof(kda_part_backward_parameter) == 352, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(kda_part_backward_parameter) == 480, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t kda_part_backward_items(const kda_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -303,7 +319,7 @@ static inline int64_t kda_part_backward_scratch_bytes(const kda_part_backward_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_part_backward_ends_numbers(const kda_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -312,7 +328,7 @@ static inline int64_t kda_part_backward_ends_numbers(const kda_part_backward_par
 /* ---- kda_forward_groups ---- */
 
 #define KDA_FORWARD_GROUPS_SYMBOL "rec_kernel_kda_forward_groups_gpu"
-enum { KDA_FORWARD_GROUPS_THREADS = 256, KDA_FORWARD_GROUPS_SHARED_BYTES = 57344, KDA_FORWARD_GROUPS_CHUNK = 128 };
+enum { KDA_FORWARD_GROUPS_THREADS = 128, KDA_FORWARD_GROUPS_SHARED_BYTES = 57344, KDA_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct kda_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -329,7 +345,7 @@ typedef struct kda_forward_groups_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } kda_forward_groups_parameter;
-_Static_assert(sizeof(kda_forward_groups_parameter) == 448, "as the kernel reads it");
+_Static_assert(sizeof(kda_forward_groups_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_forward_groups_items(const kda_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -339,7 +355,7 @@ static inline int64_t kda_forward_groups_scratch_bytes(const kda_forward_groups_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_forward_groups_ends_numbers(const kda_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -347,8 +363,8 @@ static inline int64_t kda_forward_groups_ends_numbers(const kda_forward_groups_p
 
 /* ---- kda_states_groups ---- */
 
-#define KDA_STATES_GROUPS_SYMBOL "rec_kernel_kda_states_groups_gpu"
-enum { KDA_STATES_GROUPS_THREADS = 256, KDA_STATES_GROUPS_SHARED_BYTES = 49152, KDA_STATES_GROUPS_CHUNK = 128 };
+#define KDA_STATES_GROUPS_SYMBOL "rec_kernel_kda_parts_groups_gpu"
+enum { KDA_STATES_GROUPS_THREADS = 256, KDA_STATES_GROUPS_SHARED_BYTES = 67584, KDA_STATES_GROUPS_CHUNK = 128 };
 typedef struct kda_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -362,8 +378,10 @@ typedef struct kda_states_groups_parameter {
   rec_gpu_slot dt_bias;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } kda_states_groups_parameter;
-_Static_assert(sizeof(kda_states_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(kda_states_groups_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_states_groups_items(const kda_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -373,7 +391,7 @@ static inline int64_t kda_states_groups_scratch_bytes(const kda_states_groups_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_states_groups_ends_numbers(const kda_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -405,8 +423,9 @@ typedef struct kda_backward_groups_parameter {
   rec_gpu_slot d_A_log;  /* [H], f32, in copies: written */
   rec_gpu_slot d_dt_bias;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } kda_backward_groups_parameter;
-_Static_assert(sizeof(kda_backward_groups_parameter) == 672, "as the kernel reads it");
+_Static_assert(sizeof(kda_backward_groups_parameter) == 736, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_backward_groups_items(const kda_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -416,7 +435,7 @@ static inline int64_t kda_backward_groups_scratch_bytes(const kda_backward_group
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_backward_groups_ends_numbers(const kda_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -434,8 +453,8 @@ static inline int64_t kda_backward_groups_copies_d_dt_bias(const kda_backward_gr
 
 /* ---- kda_part_groups ---- */
 
-#define KDA_PART_GROUPS_SYMBOL "rec_kernel_kda_states_groups_gpu"
-enum { KDA_PART_GROUPS_THREADS = 256, KDA_PART_GROUPS_SHARED_BYTES = 49152, KDA_PART_GROUPS_CHUNK = 128 };
+#define KDA_PART_GROUPS_SYMBOL "rec_kernel_kda_parts_groups_gpu"
+enum { KDA_PART_GROUPS_THREADS = 256, KDA_PART_GROUPS_SHARED_BYTES = 67584, KDA_PART_GROUPS_CHUNK = 128 };
 typedef struct kda_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -449,8 +468,10 @@ typedef struct kda_part_groups_parameter {
   rec_gpu_slot dt_bias;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } kda_part_groups_parameter;
-_Static_assert(sizeof(kda_part_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(kda_part_groups_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_part_groups_items(const kda_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -460,7 +481,7 @@ static inline int64_t kda_part_groups_scratch_bytes(const kda_part_groups_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_part_groups_ends_numbers(const kda_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -468,23 +489,26 @@ static inline int64_t kda_part_groups_ends_numbers(const kda_part_groups_paramet
 
 /* ---- kda_part_backward_groups ---- */
 
-#define KDA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_kda_part_backward_groups_gpu"
+#define KDA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_kda_parts_groups_gpu"
 enum { KDA_PART_BACKWARD_GROUPS_THREADS = 256, KDA_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
 typedef struct kda_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot A_log;  /* [H], f32 */
   rec_gpu_slot dt_bias;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } kda_part_backward_groups_parameter;
-_Static_assert(sizeof(kda_part_backward_groups_parameter) == 352, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(kda_part_backward_groups_parameter) == 480, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t kda_part_backward_groups_items(const kda_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -493,7 +517,7 @@ static inline int64_t kda_part_backward_groups_scratch_bytes(const kda_part_back
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_part_backward_groups_ends_numbers(const kda_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;

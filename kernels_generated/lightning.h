@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -91,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- lightning_forward ---- */
 
 #define LIGHTNING_FORWARD_SYMBOL "rec_kernel_lightning_forward_gpu"
-enum { LIGHTNING_FORWARD_THREADS = 256, LIGHTNING_FORWARD_SHARED_BYTES = 22784, LIGHTNING_FORWARD_CHUNK = 128 };
+enum { LIGHTNING_FORWARD_THREADS = 128, LIGHTNING_FORWARD_SHARED_BYTES = 22784, LIGHTNING_FORWARD_CHUNK = 128 };
 typedef struct lightning_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -106,7 +114,7 @@ typedef struct lightning_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } lightning_forward_parameter;
-_Static_assert(sizeof(lightning_forward_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(lightning_forward_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_forward_items(const lightning_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
@@ -116,7 +124,7 @@ static inline int64_t lightning_forward_scratch_bytes(const lightning_forward_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_forward_ends_numbers(const lightning_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -140,7 +148,7 @@ typedef struct lightning_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } lightning_step_parameter;
-_Static_assert(sizeof(lightning_step_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(lightning_step_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_step_items(const lightning_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
@@ -167,7 +175,7 @@ typedef struct lightning_states_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } lightning_states_parameter;
-_Static_assert(sizeof(lightning_states_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(lightning_states_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_states_items(const lightning_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
@@ -177,7 +185,7 @@ static inline int64_t lightning_states_scratch_bytes(const lightning_states_para
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_states_ends_numbers(const lightning_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -186,7 +194,7 @@ static inline int64_t lightning_states_ends_numbers(const lightning_states_param
 /* ---- lightning_backward ---- */
 
 #define LIGHTNING_BACKWARD_SYMBOL "rec_kernel_lightning_backward_gpu"
-enum { LIGHTNING_BACKWARD_THREADS = 256, LIGHTNING_BACKWARD_SHARED_BYTES = 47360, LIGHTNING_BACKWARD_CHUNK = 128 };
+enum { LIGHTNING_BACKWARD_THREADS = 128, LIGHTNING_BACKWARD_SHARED_BYTES = 47360, LIGHTNING_BACKWARD_CHUNK = 128 };
 typedef struct lightning_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -204,7 +212,7 @@ typedef struct lightning_backward_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
 } lightning_backward_parameter;
-_Static_assert(sizeof(lightning_backward_parameter) == 432, "as the kernel reads it");
+_Static_assert(sizeof(lightning_backward_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_backward_items(const lightning_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
@@ -214,7 +222,7 @@ static inline int64_t lightning_backward_scratch_bytes(const lightning_backward_
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_backward_ends_numbers(const lightning_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -251,7 +259,7 @@ typedef struct lightning_part_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } lightning_part_parameter;
-_Static_assert(sizeof(lightning_part_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(lightning_part_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_part_items(const lightning_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
@@ -261,7 +269,7 @@ static inline int64_t lightning_part_scratch_bytes(const lightning_part_paramete
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_part_ends_numbers(const lightning_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -281,7 +289,7 @@ typedef struct lightning_part_backward_parameter {
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } lightning_part_backward_parameter;
-_Static_assert(sizeof(lightning_part_backward_parameter) == 208, "as the kernel reads it");
+_Static_assert(sizeof(lightning_part_backward_parameter) == 240, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_part_backward_items(const lightning_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
@@ -291,7 +299,7 @@ static inline int64_t lightning_part_backward_scratch_bytes(const lightning_part
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_part_backward_ends_numbers(const lightning_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -300,7 +308,7 @@ static inline int64_t lightning_part_backward_ends_numbers(const lightning_part_
 /* ---- lightning_forward_groups ---- */
 
 #define LIGHTNING_FORWARD_GROUPS_SYMBOL "rec_kernel_lightning_forward_groups_gpu"
-enum { LIGHTNING_FORWARD_GROUPS_THREADS = 256, LIGHTNING_FORWARD_GROUPS_SHARED_BYTES = 68608, LIGHTNING_FORWARD_GROUPS_CHUNK = 128 };
+enum { LIGHTNING_FORWARD_GROUPS_THREADS = 128, LIGHTNING_FORWARD_GROUPS_SHARED_BYTES = 66560, LIGHTNING_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct lightning_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -330,7 +338,7 @@ static inline int64_t lightning_forward_groups_scratch_bytes(const lightning_for
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_forward_groups_ends_numbers(const lightning_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -339,7 +347,7 @@ static inline int64_t lightning_forward_groups_ends_numbers(const lightning_forw
 /* ---- lightning_states_groups ---- */
 
 #define LIGHTNING_STATES_GROUPS_SYMBOL "rec_kernel_lightning_states_groups_gpu"
-enum { LIGHTNING_STATES_GROUPS_THREADS = 256, LIGHTNING_STATES_GROUPS_SHARED_BYTES = 43008, LIGHTNING_STATES_GROUPS_CHUNK = 128 };
+enum { LIGHTNING_STATES_GROUPS_THREADS = 128, LIGHTNING_STATES_GROUPS_SHARED_BYTES = 43008, LIGHTNING_STATES_GROUPS_CHUNK = 128 };
 typedef struct lightning_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -366,7 +374,7 @@ static inline int64_t lightning_states_groups_scratch_bytes(const lightning_stat
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_states_groups_ends_numbers(const lightning_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -409,7 +417,7 @@ static inline int64_t lightning_backward_groups_scratch_bytes(const lightning_ba
   (void)parameter;
   return 32832;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_backward_groups_ends_numbers(const lightning_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -433,7 +441,7 @@ static inline int64_t lightning_backward_groups_copies_d_v(const lightning_backw
 /* ---- lightning_part_groups ---- */
 
 #define LIGHTNING_PART_GROUPS_SYMBOL "rec_kernel_lightning_states_groups_gpu"
-enum { LIGHTNING_PART_GROUPS_THREADS = 256, LIGHTNING_PART_GROUPS_SHARED_BYTES = 43008, LIGHTNING_PART_GROUPS_CHUNK = 128 };
+enum { LIGHTNING_PART_GROUPS_THREADS = 128, LIGHTNING_PART_GROUPS_SHARED_BYTES = 43008, LIGHTNING_PART_GROUPS_CHUNK = 128 };
 typedef struct lightning_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -460,7 +468,7 @@ static inline int64_t lightning_part_groups_scratch_bytes(const lightning_part_g
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_part_groups_ends_numbers(const lightning_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
@@ -494,7 +502,7 @@ static inline int64_t lightning_part_backward_groups_scratch_bytes(const lightni
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_part_backward_groups_ends_numbers(const lightning_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -91,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- linear_attention_forward ---- */
 
 #define LINEAR_ATTENTION_FORWARD_SYMBOL "rec_kernel_linear_attention_forward_gpu"
-enum { LINEAR_ATTENTION_FORWARD_THREADS = 256, LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 21120, LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
+enum { LINEAR_ATTENTION_FORWARD_THREADS = 128, LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 21120, LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
 typedef struct linear_attention_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -104,7 +112,7 @@ typedef struct linear_attention_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } linear_attention_forward_parameter;
-_Static_assert(sizeof(linear_attention_forward_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_forward_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_forward_items(const linear_attention_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -114,7 +122,7 @@ static inline int64_t linear_attention_forward_scratch_bytes(const linear_attent
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_forward_ends_numbers(const linear_attention_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -136,7 +144,7 @@ typedef struct linear_attention_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } linear_attention_step_parameter;
-_Static_assert(sizeof(linear_attention_step_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_step_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_step_items(const linear_attention_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -149,8 +157,8 @@ static inline int64_t linear_attention_step_scratch_bytes(const linear_attention
 
 /* ---- linear_attention_states ---- */
 
-#define LINEAR_ATTENTION_STATES_SYMBOL "rec_kernel_linear_attention_states_gpu"
-enum { LINEAR_ATTENTION_STATES_THREADS = 256, LINEAR_ATTENTION_STATES_SHARED_BYTES = 8576, LINEAR_ATTENTION_STATES_CHUNK = 128 };
+#define LINEAR_ATTENTION_STATES_SYMBOL "rec_kernel_linear_attention_parts_gpu"
+enum { LINEAR_ATTENTION_STATES_THREADS = 256, LINEAR_ATTENTION_STATES_SHARED_BYTES = 26880, LINEAR_ATTENTION_STATES_CHUNK = 128 };
 typedef struct linear_attention_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -160,8 +168,10 @@ typedef struct linear_attention_states_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } linear_attention_states_parameter;
-_Static_assert(sizeof(linear_attention_states_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_states_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_states_items(const linear_attention_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -171,7 +181,7 @@ static inline int64_t linear_attention_states_scratch_bytes(const linear_attenti
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_states_ends_numbers(const linear_attention_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -180,7 +190,7 @@ static inline int64_t linear_attention_states_ends_numbers(const linear_attentio
 /* ---- linear_attention_backward ---- */
 
 #define LINEAR_ATTENTION_BACKWARD_SYMBOL "rec_kernel_linear_attention_backward_gpu"
-enum { LINEAR_ATTENTION_BACKWARD_THREADS = 256, LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 45184, LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
+enum { LINEAR_ATTENTION_BACKWARD_THREADS = 128, LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 45184, LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
 typedef struct linear_attention_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -195,8 +205,9 @@ typedef struct linear_attention_backward_parameter {
   rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } linear_attention_backward_parameter;
-_Static_assert(sizeof(linear_attention_backward_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_backward_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_backward_items(const linear_attention_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -206,7 +217,7 @@ static inline int64_t linear_attention_backward_scratch_bytes(const linear_atten
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_backward_ends_numbers(const linear_attention_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -214,8 +225,8 @@ static inline int64_t linear_attention_backward_ends_numbers(const linear_attent
 
 /* ---- linear_attention_part ---- */
 
-#define LINEAR_ATTENTION_PART_SYMBOL "rec_kernel_linear_attention_states_gpu"
-enum { LINEAR_ATTENTION_PART_THREADS = 256, LINEAR_ATTENTION_PART_SHARED_BYTES = 8576, LINEAR_ATTENTION_PART_CHUNK = 128 };
+#define LINEAR_ATTENTION_PART_SYMBOL "rec_kernel_linear_attention_parts_gpu"
+enum { LINEAR_ATTENTION_PART_THREADS = 256, LINEAR_ATTENTION_PART_SHARED_BYTES = 26880, LINEAR_ATTENTION_PART_CHUNK = 128 };
 typedef struct linear_attention_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -225,8 +236,10 @@ typedef struct linear_attention_part_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } linear_attention_part_parameter;
-_Static_assert(sizeof(linear_attention_part_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_part_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_part_items(const linear_attention_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -236,7 +249,7 @@ static inline int64_t linear_attention_part_scratch_bytes(const linear_attention
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_part_ends_numbers(const linear_attention_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -244,18 +257,22 @@ static inline int64_t linear_attention_part_ends_numbers(const linear_attention_
 
 /* ---- linear_attention_part_backward ---- */
 
-#define LINEAR_ATTENTION_PART_BACKWARD_SYMBOL "rec_kernel_linear_attention_part_backward_gpu"
+#define LINEAR_ATTENTION_PART_BACKWARD_SYMBOL "rec_kernel_linear_attention_parts_gpu"
 enum { LINEAR_ATTENTION_PART_BACKWARD_THREADS = 256, LINEAR_ATTENTION_PART_BACKWARD_SHARED_BYTES = 26880 };
 typedef struct linear_attention_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } linear_attention_part_backward_parameter;
-_Static_assert(sizeof(linear_attention_part_backward_parameter) == 192, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(linear_attention_part_backward_parameter) == 352, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t linear_attention_part_backward_items(const linear_attention_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -264,7 +281,7 @@ static inline int64_t linear_attention_part_backward_scratch_bytes(const linear_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_part_backward_ends_numbers(const linear_attention_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -273,7 +290,7 @@ static inline int64_t linear_attention_part_backward_ends_numbers(const linear_a
 /* ---- linear_attention_forward_groups ---- */
 
 #define LINEAR_ATTENTION_FORWARD_GROUPS_SYMBOL "rec_kernel_linear_attention_forward_groups_gpu"
-enum { LINEAR_ATTENTION_FORWARD_GROUPS_THREADS = 256, LINEAR_ATTENTION_FORWARD_GROUPS_SHARED_BYTES = 66560, LINEAR_ATTENTION_FORWARD_GROUPS_CHUNK = 128 };
+enum { LINEAR_ATTENTION_FORWARD_GROUPS_THREADS = 128, LINEAR_ATTENTION_FORWARD_GROUPS_SHARED_BYTES = 58368, LINEAR_ATTENTION_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct linear_attention_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -301,7 +318,7 @@ static inline int64_t linear_attention_forward_groups_scratch_bytes(const linear
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_forward_groups_ends_numbers(const linear_attention_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -309,8 +326,8 @@ static inline int64_t linear_attention_forward_groups_ends_numbers(const linear_
 
 /* ---- linear_attention_states_groups ---- */
 
-#define LINEAR_ATTENTION_STATES_GROUPS_SYMBOL "rec_kernel_linear_attention_states_groups_gpu"
-enum { LINEAR_ATTENTION_STATES_GROUPS_THREADS = 256, LINEAR_ATTENTION_STATES_GROUPS_SHARED_BYTES = 34816, LINEAR_ATTENTION_STATES_GROUPS_CHUNK = 128 };
+#define LINEAR_ATTENTION_STATES_GROUPS_SYMBOL "rec_kernel_linear_attention_parts_groups_gpu"
+enum { LINEAR_ATTENTION_STATES_GROUPS_THREADS = 128, LINEAR_ATTENTION_STATES_GROUPS_SHARED_BYTES = 59392, LINEAR_ATTENTION_STATES_GROUPS_CHUNK = 128 };
 typedef struct linear_attention_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -320,12 +337,16 @@ typedef struct linear_attention_states_groups_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } linear_attention_states_groups_parameter;
-_Static_assert(sizeof(linear_attention_states_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_states_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_states_groups_items(const linear_attention_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -335,7 +356,7 @@ static inline int64_t linear_attention_states_groups_scratch_bytes(const linear_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_states_groups_ends_numbers(const linear_attention_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -344,7 +365,7 @@ static inline int64_t linear_attention_states_groups_ends_numbers(const linear_a
 /* ---- linear_attention_backward_groups ---- */
 
 #define LINEAR_ATTENTION_BACKWARD_GROUPS_SYMBOL "rec_kernel_linear_attention_backward_groups_gpu"
-enum { LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 132096, LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
+enum { LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 128, LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 132096, LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct linear_attention_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -359,6 +380,7 @@ typedef struct linear_attention_backward_groups_parameter {
   rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
@@ -376,7 +398,7 @@ static inline int64_t linear_attention_backward_groups_scratch_bytes(const linea
   (void)parameter;
   return 32832;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_backward_groups_ends_numbers(const linear_attention_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -384,8 +406,8 @@ static inline int64_t linear_attention_backward_groups_ends_numbers(const linear
 
 /* ---- linear_attention_part_groups ---- */
 
-#define LINEAR_ATTENTION_PART_GROUPS_SYMBOL "rec_kernel_linear_attention_states_groups_gpu"
-enum { LINEAR_ATTENTION_PART_GROUPS_THREADS = 256, LINEAR_ATTENTION_PART_GROUPS_SHARED_BYTES = 34816, LINEAR_ATTENTION_PART_GROUPS_CHUNK = 128 };
+#define LINEAR_ATTENTION_PART_GROUPS_SYMBOL "rec_kernel_linear_attention_parts_groups_gpu"
+enum { LINEAR_ATTENTION_PART_GROUPS_THREADS = 128, LINEAR_ATTENTION_PART_GROUPS_SHARED_BYTES = 59392, LINEAR_ATTENTION_PART_GROUPS_CHUNK = 128 };
 typedef struct linear_attention_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -395,12 +417,16 @@ typedef struct linear_attention_part_groups_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } linear_attention_part_groups_parameter;
-_Static_assert(sizeof(linear_attention_part_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(linear_attention_part_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t linear_attention_part_groups_items(const linear_attention_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -410,7 +436,7 @@ static inline int64_t linear_attention_part_groups_scratch_bytes(const linear_at
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_part_groups_ends_numbers(const linear_attention_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -418,22 +444,28 @@ static inline int64_t linear_attention_part_groups_ends_numbers(const linear_att
 
 /* ---- linear_attention_part_backward_groups ---- */
 
-#define LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_linear_attention_part_backward_groups_gpu"
-enum { LINEAR_ATTENTION_PART_BACKWARD_GROUPS_THREADS = 256, LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SHARED_BYTES = 59392 };
+#define LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_linear_attention_parts_groups_gpu"
+enum { LINEAR_ATTENTION_PART_BACKWARD_GROUPS_THREADS = 128, LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SHARED_BYTES = 59392 };
 typedef struct linear_attention_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } linear_attention_part_backward_groups_parameter;
-_Static_assert(sizeof(linear_attention_part_backward_groups_parameter) == 512, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(linear_attention_part_backward_groups_parameter) == 896, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t linear_attention_part_backward_groups_items(const linear_attention_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -442,7 +474,7 @@ static inline int64_t linear_attention_part_backward_groups_scratch_bytes(const 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_part_backward_groups_ends_numbers(const linear_attention_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 + 4 * parameter->H;
@@ -466,7 +498,7 @@ typedef struct normalized_linear_attention_forward_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
 } normalized_linear_attention_forward_parameter;
-_Static_assert(sizeof(normalized_linear_attention_forward_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_forward_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_forward_items(const normalized_linear_attention_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -476,7 +508,7 @@ static inline int64_t normalized_linear_attention_forward_scratch_bytes(const no
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_forward_ends_numbers(const normalized_linear_attention_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -500,7 +532,7 @@ typedef struct normalized_linear_attention_step_parameter {
   rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } normalized_linear_attention_step_parameter;
-_Static_assert(sizeof(normalized_linear_attention_step_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_step_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_step_items(const normalized_linear_attention_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -527,7 +559,7 @@ typedef struct normalized_linear_attention_states_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
 } normalized_linear_attention_states_parameter;
-_Static_assert(sizeof(normalized_linear_attention_states_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_states_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_states_items(const normalized_linear_attention_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -537,7 +569,7 @@ static inline int64_t normalized_linear_attention_states_scratch_bytes(const nor
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_states_ends_numbers(const normalized_linear_attention_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -546,7 +578,7 @@ static inline int64_t normalized_linear_attention_states_ends_numbers(const norm
 /* ---- normalized_linear_attention_backward ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_BACKWARD_SYMBOL "rec_kernel_normalized_linear_attention_backward_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 45952, NORMALIZED_LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_THREADS = 128, NORMALIZED_LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 45952, NORMALIZED_LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
 typedef struct normalized_linear_attention_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -564,7 +596,7 @@ typedef struct normalized_linear_attention_backward_parameter {
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot d_h0_z;  /* [batch,H,K], f32: written */
 } normalized_linear_attention_backward_parameter;
-_Static_assert(sizeof(normalized_linear_attention_backward_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_backward_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_backward_items(const normalized_linear_attention_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -574,7 +606,7 @@ static inline int64_t normalized_linear_attention_backward_scratch_bytes(const n
   (void)parameter;
   return 133184;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_backward_ends_numbers(const normalized_linear_attention_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -596,7 +628,7 @@ typedef struct normalized_linear_attention_part_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot hT_z;  /* [batch,H,K], f32: written */
 } normalized_linear_attention_part_parameter;
-_Static_assert(sizeof(normalized_linear_attention_part_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_part_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_part_items(const normalized_linear_attention_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -606,7 +638,7 @@ static inline int64_t normalized_linear_attention_part_scratch_bytes(const norma
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_ends_numbers(const normalized_linear_attention_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -626,7 +658,7 @@ typedef struct normalized_linear_attention_part_backward_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } normalized_linear_attention_part_backward_parameter;
-_Static_assert(sizeof(normalized_linear_attention_part_backward_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_part_backward_parameter) == 288, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_part_backward_items(const normalized_linear_attention_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -636,7 +668,7 @@ static inline int64_t normalized_linear_attention_part_backward_scratch_bytes(co
   (void)parameter;
   return 133184;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_backward_ends_numbers(const normalized_linear_attention_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -675,7 +707,7 @@ static inline int64_t normalized_linear_attention_forward_groups_scratch_bytes(c
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_forward_groups_ends_numbers(const normalized_linear_attention_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -684,7 +716,7 @@ static inline int64_t normalized_linear_attention_forward_groups_ends_numbers(co
 /* ---- normalized_linear_attention_states_groups ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_states_groups_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_SHARED_BYTES = 34816, NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_THREADS = 128, NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_SHARED_BYTES = 34816, NORMALIZED_LINEAR_ATTENTION_STATES_GROUPS_CHUNK = 128 };
 typedef struct normalized_linear_attention_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -711,7 +743,7 @@ static inline int64_t normalized_linear_attention_states_groups_scratch_bytes(co
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_states_groups_ends_numbers(const normalized_linear_attention_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -744,7 +776,7 @@ typedef struct normalized_linear_attention_backward_groups_parameter {
   /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[4];
 } normalized_linear_attention_backward_groups_parameter;
-_Static_assert(sizeof(normalized_linear_attention_backward_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(normalized_linear_attention_backward_groups_parameter) == 1152, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t normalized_linear_attention_backward_groups_items(const normalized_linear_attention_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -754,7 +786,7 @@ static inline int64_t normalized_linear_attention_backward_groups_scratch_bytes(
   (void)parameter;
   return 33344;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_backward_groups_ends_numbers(const normalized_linear_attention_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -763,7 +795,7 @@ static inline int64_t normalized_linear_attention_backward_groups_ends_numbers(c
 /* ---- normalized_linear_attention_part_groups ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_states_groups_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_SHARED_BYTES = 34816, NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_THREADS = 128, NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_SHARED_BYTES = 34816, NORMALIZED_LINEAR_ATTENTION_PART_GROUPS_CHUNK = 128 };
 typedef struct normalized_linear_attention_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -790,7 +822,7 @@ static inline int64_t normalized_linear_attention_part_groups_scratch_bytes(cons
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_groups_ends_numbers(const normalized_linear_attention_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;
@@ -826,7 +858,7 @@ static inline int64_t normalized_linear_attention_part_backward_groups_scratch_b
   (void)parameter;
   return 33344;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_backward_groups_ends_numbers(const normalized_linear_attention_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 2 + 4 * parameter->H;

@@ -19,10 +19,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +50,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -60,8 +67,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -90,7 +98,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- longhorn_forward ---- */
 
 #define LONGHORN_FORWARD_SYMBOL "rec_kernel_longhorn_forward_gpu"
-enum { LONGHORN_FORWARD_THREADS = 128, LONGHORN_FORWARD_SHARED_BYTES = 128, LONGHORN_FORWARD_CHUNK = 8 };
+enum { LONGHORN_FORWARD_THREADS = 128, LONGHORN_FORWARD_SHARED_BYTES = 18560, LONGHORN_FORWARD_CHUNK = 8 };
 typedef struct longhorn_forward_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -105,7 +113,7 @@ typedef struct longhorn_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } longhorn_forward_parameter;
-_Static_assert(sizeof(longhorn_forward_parameter) == 408, "as the kernel reads it");
+_Static_assert(sizeof(longhorn_forward_parameter) == 440, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t longhorn_forward_items(const longhorn_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -115,7 +123,7 @@ static inline int64_t longhorn_forward_scratch_bytes(const longhorn_forward_para
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t longhorn_forward_ends_numbers(const longhorn_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -124,7 +132,7 @@ static inline int64_t longhorn_forward_ends_numbers(const longhorn_forward_param
 /* ---- longhorn_step ---- */
 
 #define LONGHORN_STEP_SYMBOL "rec_kernel_longhorn_forward_gpu"
-enum { LONGHORN_STEP_THREADS = 128, LONGHORN_STEP_SHARED_BYTES = 128 };
+enum { LONGHORN_STEP_THREADS = 128, LONGHORN_STEP_SHARED_BYTES = 18560 };
 typedef struct longhorn_step_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -139,7 +147,7 @@ typedef struct longhorn_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } longhorn_step_parameter;
-_Static_assert(sizeof(longhorn_step_parameter) == 408, "as the kernel reads it");
+_Static_assert(sizeof(longhorn_step_parameter) == 440, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t longhorn_step_items(const longhorn_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -149,7 +157,7 @@ static inline int64_t longhorn_step_scratch_bytes(const longhorn_step_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t longhorn_step_ends_numbers(const longhorn_step_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -158,7 +166,7 @@ static inline int64_t longhorn_step_ends_numbers(const longhorn_step_parameter *
 /* ---- longhorn_states ---- */
 
 #define LONGHORN_STATES_SYMBOL "rec_kernel_longhorn_forward_gpu"
-enum { LONGHORN_STATES_THREADS = 128, LONGHORN_STATES_SHARED_BYTES = 128, LONGHORN_STATES_CHUNK = 8 };
+enum { LONGHORN_STATES_THREADS = 128, LONGHORN_STATES_SHARED_BYTES = 18560, LONGHORN_STATES_CHUNK = 8 };
 typedef struct longhorn_states_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -173,7 +181,7 @@ typedef struct longhorn_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } longhorn_states_parameter;
-_Static_assert(sizeof(longhorn_states_parameter) == 408, "as the kernel reads it");
+_Static_assert(sizeof(longhorn_states_parameter) == 440, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t longhorn_states_items(const longhorn_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -183,7 +191,7 @@ static inline int64_t longhorn_states_scratch_bytes(const longhorn_states_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t longhorn_states_ends_numbers(const longhorn_states_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -192,7 +200,7 @@ static inline int64_t longhorn_states_ends_numbers(const longhorn_states_paramet
 /* ---- longhorn_backward ---- */
 
 #define LONGHORN_BACKWARD_SYMBOL "rec_kernel_longhorn_backward_gpu"
-enum { LONGHORN_BACKWARD_THREADS = 128, LONGHORN_BACKWARD_SHARED_BYTES = 73984, LONGHORN_BACKWARD_CHUNK = 8 };
+enum { LONGHORN_BACKWARD_THREADS = 128, LONGHORN_BACKWARD_SHARED_BYTES = 76032, LONGHORN_BACKWARD_CHUNK = 8 };
 typedef struct longhorn_backward_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -212,8 +220,9 @@ typedef struct longhorn_backward_parameter {
   rec_gpu_slot d_dt_bias;  /* [E], f32, in copies: written */
   rec_gpu_slot d_D;  /* [E], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,E,N], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
 } longhorn_backward_parameter;
-_Static_assert(sizeof(longhorn_backward_parameter) == 600, "as the kernel reads it");
+_Static_assert(sizeof(longhorn_backward_parameter) == 664, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t longhorn_backward_items(const longhorn_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -223,7 +232,7 @@ static inline int64_t longhorn_backward_scratch_bytes(const longhorn_backward_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t longhorn_backward_ends_numbers(const longhorn_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -251,8 +260,8 @@ static inline int64_t longhorn_backward_copies_d_D(const longhorn_backward_param
 
 /* ---- longhorn_part ---- */
 
-#define LONGHORN_PART_SYMBOL "rec_kernel_longhorn_part_gpu"
-enum { LONGHORN_PART_THREADS = 128, LONGHORN_PART_SHARED_BYTES = 128, LONGHORN_PART_CHUNK = 8 };
+#define LONGHORN_PART_SYMBOL "rec_kernel_longhorn_parts_gpu"
+enum { LONGHORN_PART_THREADS = 128, LONGHORN_PART_SHARED_BYTES = 18560, LONGHORN_PART_CHUNK = 8 };
 typedef struct longhorn_part_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -263,8 +272,10 @@ typedef struct longhorn_part_parameter {
   rec_gpu_slot dt_bias;  /* [E], f32 */
   rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
+  rec_gpu_slot q;  /* [batch,time,N], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,E], f32 */
 } longhorn_part_parameter;
-_Static_assert(sizeof(longhorn_part_parameter) == 312, "as the kernel reads it");
+_Static_assert(sizeof(longhorn_part_parameter) == 408, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t longhorn_part_items(const longhorn_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -274,7 +285,7 @@ static inline int64_t longhorn_part_scratch_bytes(const longhorn_part_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t longhorn_part_ends_numbers(const longhorn_part_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -282,20 +293,23 @@ static inline int64_t longhorn_part_ends_numbers(const longhorn_part_parameter *
 
 /* ---- longhorn_part_backward ---- */
 
-#define LONGHORN_PART_BACKWARD_SYMBOL "rec_kernel_longhorn_part_backward_gpu"
-enum { LONGHORN_PART_BACKWARD_THREADS = 128, LONGHORN_PART_BACKWARD_SHARED_BYTES = 128 };
+#define LONGHORN_PART_BACKWARD_SYMBOL "rec_kernel_longhorn_parts_gpu"
+enum { LONGHORN_PART_BACKWARD_THREADS = 128, LONGHORN_PART_BACKWARD_SHARED_BYTES = 18560 };
 typedef struct longhorn_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t E;
   int64_t N;  /* 16 */
+  rec_gpu_slot x;  /* [batch,time,E], f32 */
   rec_gpu_slot dt;  /* [batch,time,E], f32 */
   rec_gpu_slot k;  /* [batch,time,N], f32 */
-  rec_gpu_slot q;  /* [batch,time,N], f32 */
   rec_gpu_slot dt_bias;  /* [E], f32 */
+  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
+  rec_gpu_slot q;  /* [batch,time,N], f32 */
   rec_gpu_slot d_y;  /* [batch,time,E], f32 */
 } longhorn_part_backward_parameter;
-_Static_assert(sizeof(longhorn_part_backward_parameter) == 280, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(longhorn_part_backward_parameter) == 408, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t longhorn_part_backward_items(const longhorn_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
 }
@@ -304,7 +318,7 @@ static inline int64_t longhorn_part_backward_scratch_bytes(const longhorn_part_b
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t longhorn_part_backward_ends_numbers(const longhorn_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -110,7 +118,7 @@ typedef struct lru_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
 } lru_forward_parameter;
-_Static_assert(sizeof(lru_forward_parameter) == 512, "as the kernel reads it");
+_Static_assert(sizeof(lru_forward_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_forward_items(const lru_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -120,7 +128,7 @@ static inline int64_t lru_forward_scratch_bytes(const lru_forward_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lru_forward_ends_numbers(const lru_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
@@ -148,7 +156,7 @@ typedef struct lru_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
 } lru_step_parameter;
-_Static_assert(sizeof(lru_step_parameter) == 512, "as the kernel reads it");
+_Static_assert(sizeof(lru_step_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_step_items(const lru_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -161,7 +169,7 @@ static inline int64_t lru_step_scratch_bytes(const lru_step_parameter *parameter
 
 /* ---- lru_states ---- */
 
-#define LRU_STATES_SYMBOL "rec_kernel_lru_states_gpu"
+#define LRU_STATES_SYMBOL "rec_kernel_lru_parts_gpu"
 enum { LRU_STATES_THREADS = 256, LRU_STATES_SHARED_BYTES = 46080, LRU_STATES_CHUNK = 128 };
 typedef struct lru_states_parameter {
   rec_gpu_frame frame;
@@ -176,8 +184,11 @@ typedef struct lru_states_parameter {
   rec_gpu_slot B_im;  /* [N,H], f32 */
   rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
+  rec_gpu_slot C_re;  /* [W,N], f32 */
+  rec_gpu_slot C_im;  /* [W,N], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } lru_states_parameter;
-_Static_assert(sizeof(lru_states_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(lru_states_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_states_items(const lru_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -187,7 +198,7 @@ static inline int64_t lru_states_scratch_bytes(const lru_states_parameter *param
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lru_states_ends_numbers(const lru_states_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
@@ -223,8 +234,9 @@ typedef struct lru_backward_parameter {
   rec_gpu_slot d_C_im;  /* [W,N], f32, in copies: written */
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,N,2], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
 } lru_backward_parameter;
-_Static_assert(sizeof(lru_backward_parameter) == 800, "as the kernel reads it");
+_Static_assert(sizeof(lru_backward_parameter) == 864, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_backward_items(const lru_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -234,7 +246,7 @@ static inline int64_t lru_backward_scratch_bytes(const lru_backward_parameter *p
   (void)parameter;
   return 128448;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lru_backward_ends_numbers(const lru_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
@@ -282,7 +294,7 @@ static inline int64_t lru_backward_copies_d_D(const lru_backward_parameter *para
 
 /* ---- lru_part ---- */
 
-#define LRU_PART_SYMBOL "rec_kernel_lru_states_gpu"
+#define LRU_PART_SYMBOL "rec_kernel_lru_parts_gpu"
 enum { LRU_PART_THREADS = 256, LRU_PART_SHARED_BYTES = 46080, LRU_PART_CHUNK = 128 };
 typedef struct lru_part_parameter {
   rec_gpu_frame frame;
@@ -297,8 +309,11 @@ typedef struct lru_part_parameter {
   rec_gpu_slot B_im;  /* [N,H], f32 */
   rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
+  rec_gpu_slot C_re;  /* [W,N], f32 */
+  rec_gpu_slot C_im;  /* [W,N], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } lru_part_parameter;
-_Static_assert(sizeof(lru_part_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(lru_part_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_part_items(const lru_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -308,7 +323,7 @@ static inline int64_t lru_part_scratch_bytes(const lru_part_parameter *parameter
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lru_part_ends_numbers(const lru_part_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
@@ -316,21 +331,27 @@ static inline int64_t lru_part_ends_numbers(const lru_part_parameter *parameter)
 
 /* ---- lru_part_backward ---- */
 
-#define LRU_PART_BACKWARD_SYMBOL "rec_kernel_lru_part_backward_gpu"
-enum { LRU_PART_BACKWARD_THREADS = 256, LRU_PART_BACKWARD_SHARED_BYTES = 31744 };
+#define LRU_PART_BACKWARD_SYMBOL "rec_kernel_lru_parts_gpu"
+enum { LRU_PART_BACKWARD_THREADS = 256, LRU_PART_BACKWARD_SHARED_BYTES = 46080 };
 typedef struct lru_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t N;  /* 64 */
   int64_t W;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
   rec_gpu_slot nu_log;  /* [N], f32 */
   rec_gpu_slot theta_log;  /* [N], f32 */
+  rec_gpu_slot gamma_log;  /* [N], f32 */
+  rec_gpu_slot B_re;  /* [N,H], f32 */
+  rec_gpu_slot B_im;  /* [N,H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
   rec_gpu_slot C_re;  /* [W,N], f32 */
   rec_gpu_slot C_im;  /* [W,N], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } lru_part_backward_parameter;
-_Static_assert(sizeof(lru_part_backward_parameter) == 288, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(lru_part_backward_parameter) == 512, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t lru_part_backward_items(const lru_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
@@ -339,8 +360,83 @@ static inline int64_t lru_part_backward_scratch_bytes(const lru_part_backward_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lru_part_backward_ends_numbers(const lru_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N + 4;
+}
+
+/* ---- lru_forward_large ---- */
+
+#define LRU_FORWARD_LARGE_SYMBOL "rec_kernel_lru_forward_large_gpu"
+enum { LRU_FORWARD_LARGE_THREADS = 128, LRU_FORWARD_LARGE_SHARED_BYTES = 49664, LRU_FORWARD_LARGE_CHUNK = 128 };
+typedef struct lru_forward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t N;  /* 64 */
+  int64_t W;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot nu_log;  /* [N], f32 */
+  rec_gpu_slot theta_log;  /* [N], f32 */
+  rec_gpu_slot gamma_log;  /* [N], f32 */
+  rec_gpu_slot B_re;  /* [N,H], f32 */
+  rec_gpu_slot B_im;  /* [N,H], f32 */
+  rec_gpu_slot C_re;  /* [W,N], f32 */
+  rec_gpu_slot C_im;  /* [W,N], f32 */
+  rec_gpu_slot D;  /* [W,H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
+  rec_gpu_slot y;  /* [batch,time,W], bf16: written */
+  rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
+} lru_forward_large_parameter;
+_Static_assert(sizeof(lru_forward_large_parameter) == 544, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lru_forward_large_items(const lru_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lru_forward_large_scratch_bytes(const lru_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t lru_forward_large_ends_numbers(const lru_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N + 4;
+}
+
+/* ---- lru_states_large ---- */
+
+#define LRU_STATES_LARGE_SYMBOL "rec_kernel_lru_parts_large_gpu"
+enum { LRU_STATES_LARGE_THREADS = 128, LRU_STATES_LARGE_SHARED_BYTES = 46080, LRU_STATES_LARGE_CHUNK = 128 };
+typedef struct lru_states_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t N;  /* 64 */
+  int64_t W;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot nu_log;  /* [N], f32 */
+  rec_gpu_slot theta_log;  /* [N], f32 */
+  rec_gpu_slot gamma_log;  /* [N], f32 */
+  rec_gpu_slot B_re;  /* [N,H], f32 */
+  rec_gpu_slot B_im;  /* [N,H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
+  rec_gpu_slot C_re;  /* [W,N], f32 */
+  rec_gpu_slot C_im;  /* [W,N], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
+} lru_states_large_parameter;
+_Static_assert(sizeof(lru_states_large_parameter) == 512, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lru_states_large_items(const lru_states_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lru_states_large_scratch_bytes(const lru_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t lru_states_large_ends_numbers(const lru_states_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
 }
@@ -375,8 +471,9 @@ typedef struct lru_backward_large_parameter {
   rec_gpu_slot d_C_im;  /* [W,N], f32, in copies: written */
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,N,2], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
 } lru_backward_large_parameter;
-_Static_assert(sizeof(lru_backward_large_parameter) == 800, "as the kernel reads it");
+_Static_assert(sizeof(lru_backward_large_parameter) == 864, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lru_backward_large_items(const lru_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -386,7 +483,7 @@ static inline int64_t lru_backward_large_scratch_bytes(const lru_backward_large_
   (void)parameter;
   return 4160;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lru_backward_large_ends_numbers(const lru_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
@@ -430,6 +527,80 @@ static inline int64_t lru_backward_large_copies_d_C_im(const lru_backward_large_
 static inline int64_t lru_backward_large_copies_d_D(const lru_backward_large_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- lru_part_large ---- */
+
+#define LRU_PART_LARGE_SYMBOL "rec_kernel_lru_parts_large_gpu"
+enum { LRU_PART_LARGE_THREADS = 128, LRU_PART_LARGE_SHARED_BYTES = 46080, LRU_PART_LARGE_CHUNK = 128 };
+typedef struct lru_part_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t N;  /* 64 */
+  int64_t W;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot nu_log;  /* [N], f32 */
+  rec_gpu_slot theta_log;  /* [N], f32 */
+  rec_gpu_slot gamma_log;  /* [N], f32 */
+  rec_gpu_slot B_re;  /* [N,H], f32 */
+  rec_gpu_slot B_im;  /* [N,H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
+  rec_gpu_slot C_re;  /* [W,N], f32 */
+  rec_gpu_slot C_im;  /* [W,N], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
+} lru_part_large_parameter;
+_Static_assert(sizeof(lru_part_large_parameter) == 512, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t lru_part_large_items(const lru_part_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lru_part_large_scratch_bytes(const lru_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t lru_part_large_ends_numbers(const lru_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N + 4;
+}
+
+/* ---- lru_part_backward_large ---- */
+
+#define LRU_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_lru_parts_large_gpu"
+enum { LRU_PART_BACKWARD_LARGE_THREADS = 128, LRU_PART_BACKWARD_LARGE_SHARED_BYTES = 46080 };
+typedef struct lru_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;  /* 64 */
+  int64_t N;  /* 64 */
+  int64_t W;  /* 64 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
+  rec_gpu_slot nu_log;  /* [N], f32 */
+  rec_gpu_slot theta_log;  /* [N], f32 */
+  rec_gpu_slot gamma_log;  /* [N], f32 */
+  rec_gpu_slot B_re;  /* [N,H], f32 */
+  rec_gpu_slot B_im;  /* [N,H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
+  rec_gpu_slot C_re;  /* [W,N], f32 */
+  rec_gpu_slot C_im;  /* [W,N], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
+} lru_part_backward_large_parameter;
+_Static_assert(sizeof(lru_part_backward_large_parameter) == 512, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+static inline int64_t lru_part_backward_large_items(const lru_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t lru_part_backward_large_scratch_bytes(const lru_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t lru_part_backward_large_ends_numbers(const lru_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 4 * parameter->N + 4;
 }
 
 #endif

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -91,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- selective_scan_forward ---- */
 
 #define SELECTIVE_SCAN_FORWARD_SYMBOL "rec_kernel_selective_scan_forward_gpu"
-enum { SELECTIVE_SCAN_FORWARD_THREADS = 128, SELECTIVE_SCAN_FORWARD_SHARED_BYTES = 128, SELECTIVE_SCAN_FORWARD_CHUNK = 8 };
+enum { SELECTIVE_SCAN_FORWARD_THREADS = 128, SELECTIVE_SCAN_FORWARD_SHARED_BYTES = 18560, SELECTIVE_SCAN_FORWARD_CHUNK = 8 };
 typedef struct selective_scan_forward_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -107,7 +115,7 @@ typedef struct selective_scan_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_forward_parameter;
-_Static_assert(sizeof(selective_scan_forward_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_forward_parameter) == 472, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_forward_items(const selective_scan_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -117,7 +125,7 @@ static inline int64_t selective_scan_forward_scratch_bytes(const selective_scan_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t selective_scan_forward_ends_numbers(const selective_scan_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -126,7 +134,7 @@ static inline int64_t selective_scan_forward_ends_numbers(const selective_scan_f
 /* ---- selective_scan_step ---- */
 
 #define SELECTIVE_SCAN_STEP_SYMBOL "rec_kernel_selective_scan_forward_gpu"
-enum { SELECTIVE_SCAN_STEP_THREADS = 128, SELECTIVE_SCAN_STEP_SHARED_BYTES = 128 };
+enum { SELECTIVE_SCAN_STEP_THREADS = 128, SELECTIVE_SCAN_STEP_SHARED_BYTES = 18560 };
 typedef struct selective_scan_step_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -142,7 +150,7 @@ typedef struct selective_scan_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_step_parameter;
-_Static_assert(sizeof(selective_scan_step_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_step_parameter) == 472, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_step_items(const selective_scan_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -152,7 +160,7 @@ static inline int64_t selective_scan_step_scratch_bytes(const selective_scan_ste
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t selective_scan_step_ends_numbers(const selective_scan_step_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -161,7 +169,7 @@ static inline int64_t selective_scan_step_ends_numbers(const selective_scan_step
 /* ---- selective_scan_states ---- */
 
 #define SELECTIVE_SCAN_STATES_SYMBOL "rec_kernel_selective_scan_forward_gpu"
-enum { SELECTIVE_SCAN_STATES_THREADS = 128, SELECTIVE_SCAN_STATES_SHARED_BYTES = 128, SELECTIVE_SCAN_STATES_CHUNK = 8 };
+enum { SELECTIVE_SCAN_STATES_THREADS = 128, SELECTIVE_SCAN_STATES_SHARED_BYTES = 18560, SELECTIVE_SCAN_STATES_CHUNK = 8 };
 typedef struct selective_scan_states_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -177,7 +185,7 @@ typedef struct selective_scan_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,E], f32: written */
 } selective_scan_states_parameter;
-_Static_assert(sizeof(selective_scan_states_parameter) == 440, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_states_parameter) == 472, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_states_items(const selective_scan_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -187,7 +195,7 @@ static inline int64_t selective_scan_states_scratch_bytes(const selective_scan_s
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t selective_scan_states_ends_numbers(const selective_scan_states_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -196,7 +204,7 @@ static inline int64_t selective_scan_states_ends_numbers(const selective_scan_st
 /* ---- selective_scan_backward ---- */
 
 #define SELECTIVE_SCAN_BACKWARD_SYMBOL "rec_kernel_selective_scan_backward_gpu"
-enum { SELECTIVE_SCAN_BACKWARD_THREADS = 128, SELECTIVE_SCAN_BACKWARD_SHARED_BYTES = 70144, SELECTIVE_SCAN_BACKWARD_CHUNK = 8 };
+enum { SELECTIVE_SCAN_BACKWARD_THREADS = 128, SELECTIVE_SCAN_BACKWARD_SHARED_BYTES = 80384, SELECTIVE_SCAN_BACKWARD_CHUNK = 8 };
 typedef struct selective_scan_backward_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -218,8 +226,9 @@ typedef struct selective_scan_backward_parameter {
   rec_gpu_slot d_dt_bias;  /* [E], f32, in copies: written */
   rec_gpu_slot d_D;  /* [E], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,E,N], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
 } selective_scan_backward_parameter;
-_Static_assert(sizeof(selective_scan_backward_parameter) == 664, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_backward_parameter) == 728, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_backward_items(const selective_scan_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -229,7 +238,7 @@ static inline int64_t selective_scan_backward_scratch_bytes(const selective_scan
   (void)parameter;
   return 65600;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t selective_scan_backward_ends_numbers(const selective_scan_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -262,8 +271,8 @@ static inline int64_t selective_scan_backward_copies_d_D(const selective_scan_ba
 
 /* ---- selective_scan_part ---- */
 
-#define SELECTIVE_SCAN_PART_SYMBOL "rec_kernel_selective_scan_part_gpu"
-enum { SELECTIVE_SCAN_PART_THREADS = 128, SELECTIVE_SCAN_PART_SHARED_BYTES = 128, SELECTIVE_SCAN_PART_CHUNK = 8 };
+#define SELECTIVE_SCAN_PART_SYMBOL "rec_kernel_selective_scan_parts_gpu"
+enum { SELECTIVE_SCAN_PART_THREADS = 128, SELECTIVE_SCAN_PART_SHARED_BYTES = 17536, SELECTIVE_SCAN_PART_CHUNK = 8 };
 typedef struct selective_scan_part_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -275,8 +284,10 @@ typedef struct selective_scan_part_parameter {
   rec_gpu_slot dt_bias;  /* [E], f32 */
   rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,N], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,E], f32 */
 } selective_scan_part_parameter;
-_Static_assert(sizeof(selective_scan_part_parameter) == 344, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_part_parameter) == 440, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_part_items(const selective_scan_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -286,7 +297,7 @@ static inline int64_t selective_scan_part_scratch_bytes(const selective_scan_par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t selective_scan_part_ends_numbers(const selective_scan_part_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -294,20 +305,24 @@ static inline int64_t selective_scan_part_ends_numbers(const selective_scan_part
 
 /* ---- selective_scan_part_backward ---- */
 
-#define SELECTIVE_SCAN_PART_BACKWARD_SYMBOL "rec_kernel_selective_scan_part_backward_gpu"
-enum { SELECTIVE_SCAN_PART_BACKWARD_THREADS = 128, SELECTIVE_SCAN_PART_BACKWARD_SHARED_BYTES = 128 };
+#define SELECTIVE_SCAN_PART_BACKWARD_SYMBOL "rec_kernel_selective_scan_parts_gpu"
+enum { SELECTIVE_SCAN_PART_BACKWARD_THREADS = 128, SELECTIVE_SCAN_PART_BACKWARD_SHARED_BYTES = 17536 };
 typedef struct selective_scan_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t E;
   int64_t N;  /* 16 */
+  rec_gpu_slot x;  /* [batch,time,E], f32 */
   rec_gpu_slot dt;  /* [batch,time,E], f32 */
-  rec_gpu_slot C;  /* [batch,time,N], f32 */
+  rec_gpu_slot B;  /* [batch,time,N], f32 */
   rec_gpu_slot A_log;  /* [E,N], f32 */
   rec_gpu_slot dt_bias;  /* [E], f32 */
+  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,E,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,N], f32 */
   rec_gpu_slot d_y;  /* [batch,time,E], f32 */
 } selective_scan_part_backward_parameter;
-_Static_assert(sizeof(selective_scan_part_backward_parameter) == 280, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(selective_scan_part_backward_parameter) == 440, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t selective_scan_part_backward_items(const selective_scan_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
 }
@@ -316,7 +331,7 @@ static inline int64_t selective_scan_part_backward_scratch_bytes(const selective
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t selective_scan_part_backward_ends_numbers(const selective_scan_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;
@@ -325,7 +340,7 @@ static inline int64_t selective_scan_part_backward_ends_numbers(const selective_
 /* ---- selective_scan_backward_large ---- */
 
 #define SELECTIVE_SCAN_BACKWARD_LARGE_SYMBOL "rec_kernel_selective_scan_backward_large_gpu"
-enum { SELECTIVE_SCAN_BACKWARD_LARGE_THREADS = 128, SELECTIVE_SCAN_BACKWARD_LARGE_SHARED_BYTES = 135680, SELECTIVE_SCAN_BACKWARD_LARGE_CHUNK = 8 };
+enum { SELECTIVE_SCAN_BACKWARD_LARGE_THREADS = 128, SELECTIVE_SCAN_BACKWARD_LARGE_SHARED_BYTES = 162304, SELECTIVE_SCAN_BACKWARD_LARGE_CHUNK = 8 };
 typedef struct selective_scan_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t E;
@@ -347,8 +362,9 @@ typedef struct selective_scan_backward_large_parameter {
   rec_gpu_slot d_dt_bias;  /* [E], f32, in copies: written */
   rec_gpu_slot d_D;  /* [E], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,E,N], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,E,N], f32 */
 } selective_scan_backward_large_parameter;
-_Static_assert(sizeof(selective_scan_backward_large_parameter) == 664, "as the kernel reads it");
+_Static_assert(sizeof(selective_scan_backward_large_parameter) == 728, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t selective_scan_backward_large_items(const selective_scan_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->E + 127) / 128);
@@ -358,7 +374,7 @@ static inline int64_t selective_scan_backward_large_scratch_bytes(const selectiv
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t selective_scan_backward_large_ends_numbers(const selective_scan_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->E * parameter->N + 1 * parameter->E;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -109,7 +117,7 @@ typedef struct ssd_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
 } ssd_forward_parameter;
-_Static_assert(sizeof(ssd_forward_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(ssd_forward_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_forward_items(const ssd_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -119,7 +127,7 @@ static inline int64_t ssd_forward_scratch_bytes(const ssd_forward_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_forward_ends_numbers(const ssd_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -146,7 +154,7 @@ typedef struct ssd_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
   rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
 } ssd_step_parameter;
-_Static_assert(sizeof(ssd_step_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(ssd_step_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_step_items(const ssd_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -159,8 +167,8 @@ static inline int64_t ssd_step_scratch_bytes(const ssd_step_parameter *parameter
 
 /* ---- ssd_states ---- */
 
-#define SSD_STATES_SYMBOL "rec_kernel_ssd_states_gpu"
-enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 15104, SSD_STATES_CHUNK = 128 };
+#define SSD_STATES_SYMBOL "rec_kernel_ssd_parts_gpu"
+enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 49792, SSD_STATES_CHUNK = 128 };
 typedef struct ssd_states_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -174,8 +182,10 @@ typedef struct ssd_states_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_states_parameter;
-_Static_assert(sizeof(ssd_states_parameter) == 360, "as the kernel reads it");
+_Static_assert(sizeof(ssd_states_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_states_items(const ssd_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -185,7 +195,7 @@ static inline int64_t ssd_states_scratch_bytes(const ssd_states_parameter *param
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_states_ends_numbers(const ssd_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -218,8 +228,9 @@ typedef struct ssd_backward_parameter {
   rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
 } ssd_backward_parameter;
-_Static_assert(sizeof(ssd_backward_parameter) == 680, "as the kernel reads it");
+_Static_assert(sizeof(ssd_backward_parameter) == 744, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_backward_items(const ssd_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * ((parameter->R + 3) / 4);
@@ -229,7 +240,7 @@ static inline int64_t ssd_backward_scratch_bytes(const ssd_backward_parameter *p
   (void)parameter;
   return 1196864;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_backward_ends_numbers(const ssd_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -262,8 +273,8 @@ static inline int64_t ssd_backward_copies_d_D(const ssd_backward_parameter *para
 
 /* ---- ssd_part ---- */
 
-#define SSD_PART_SYMBOL "rec_kernel_ssd_states_gpu"
-enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 15104, SSD_PART_CHUNK = 128 };
+#define SSD_PART_SYMBOL "rec_kernel_ssd_parts_gpu"
+enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 49792, SSD_PART_CHUNK = 128 };
 typedef struct ssd_part_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -277,8 +288,10 @@ typedef struct ssd_part_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_part_parameter;
-_Static_assert(sizeof(ssd_part_parameter) == 360, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_items(const ssd_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -288,7 +301,7 @@ static inline int64_t ssd_part_scratch_bytes(const ssd_part_parameter *parameter
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_part_ends_numbers(const ssd_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -296,7 +309,7 @@ static inline int64_t ssd_part_ends_numbers(const ssd_part_parameter *parameter)
 
 /* ---- ssd_part_backward ---- */
 
-#define SSD_PART_BACKWARD_SYMBOL "rec_kernel_ssd_part_backward_gpu"
+#define SSD_PART_BACKWARD_SYMBOL "rec_kernel_ssd_parts_gpu"
 enum { SSD_PART_BACKWARD_THREADS = 256, SSD_PART_BACKWARD_SHARED_BYTES = 49792 };
 typedef struct ssd_part_backward_parameter {
   rec_gpu_frame frame;
@@ -304,14 +317,18 @@ typedef struct ssd_part_backward_parameter {
   int64_t R;
   int64_t P;  /* 64 */
   int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
   rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
 } ssd_part_backward_parameter;
-_Static_assert(sizeof(ssd_part_backward_parameter) == 296, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(ssd_part_backward_parameter) == 456, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t ssd_part_backward_items(const ssd_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
 }
@@ -320,7 +337,7 @@ static inline int64_t ssd_part_backward_scratch_bytes(const ssd_part_backward_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_ends_numbers(const ssd_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -329,7 +346,7 @@ static inline int64_t ssd_part_backward_ends_numbers(const ssd_part_backward_par
 /* ---- ssd_forward_groups ---- */
 
 #define SSD_FORWARD_GROUPS_SYMBOL "rec_kernel_ssd_forward_groups_gpu"
-enum { SSD_FORWARD_GROUPS_THREADS = 256, SSD_FORWARD_GROUPS_SHARED_BYTES = 111616, SSD_FORWARD_GROUPS_CHUNK = 128 };
+enum { SSD_FORWARD_GROUPS_THREADS = 128, SSD_FORWARD_GROUPS_SHARED_BYTES = 109568, SSD_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct ssd_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -362,7 +379,7 @@ static inline int64_t ssd_forward_groups_scratch_bytes(const ssd_forward_groups_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_forward_groups_ends_numbers(const ssd_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -370,8 +387,8 @@ static inline int64_t ssd_forward_groups_ends_numbers(const ssd_forward_groups_p
 
 /* ---- ssd_states_groups ---- */
 
-#define SSD_STATES_GROUPS_SYMBOL "rec_kernel_ssd_states_groups_gpu"
-enum { SSD_STATES_GROUPS_THREADS = 256, SSD_STATES_GROUPS_SHARED_BYTES = 61440, SSD_STATES_GROUPS_CHUNK = 128 };
+#define SSD_STATES_GROUPS_SYMBOL "rec_kernel_ssd_parts_groups_gpu"
+enum { SSD_STATES_GROUPS_THREADS = 256, SSD_STATES_GROUPS_SHARED_BYTES = 101376, SSD_STATES_GROUPS_CHUNK = 128 };
 typedef struct ssd_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -385,12 +402,16 @@ typedef struct ssd_states_groups_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } ssd_states_groups_parameter;
-_Static_assert(sizeof(ssd_states_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(ssd_states_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_states_groups_items(const ssd_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -400,7 +421,7 @@ static inline int64_t ssd_states_groups_scratch_bytes(const ssd_states_groups_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_states_groups_ends_numbers(const ssd_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -433,6 +454,7 @@ typedef struct ssd_backward_groups_parameter {
   rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
@@ -450,7 +472,7 @@ static inline int64_t ssd_backward_groups_scratch_bytes(const ssd_backward_group
   (void)parameter;
   return 459584;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_backward_groups_ends_numbers(const ssd_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -483,8 +505,8 @@ static inline int64_t ssd_backward_groups_copies_d_D(const ssd_backward_groups_p
 
 /* ---- ssd_part_groups ---- */
 
-#define SSD_PART_GROUPS_SYMBOL "rec_kernel_ssd_states_groups_gpu"
-enum { SSD_PART_GROUPS_THREADS = 256, SSD_PART_GROUPS_SHARED_BYTES = 61440, SSD_PART_GROUPS_CHUNK = 128 };
+#define SSD_PART_GROUPS_SYMBOL "rec_kernel_ssd_parts_groups_gpu"
+enum { SSD_PART_GROUPS_THREADS = 256, SSD_PART_GROUPS_SHARED_BYTES = 101376, SSD_PART_GROUPS_CHUNK = 128 };
 typedef struct ssd_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -498,12 +520,16 @@ typedef struct ssd_part_groups_parameter {
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
   rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
   rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } ssd_part_groups_parameter;
-_Static_assert(sizeof(ssd_part_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(ssd_part_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t ssd_part_groups_items(const ssd_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
@@ -513,7 +539,7 @@ static inline int64_t ssd_part_groups_scratch_bytes(const ssd_part_groups_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_part_groups_ends_numbers(const ssd_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
@@ -521,7 +547,7 @@ static inline int64_t ssd_part_groups_ends_numbers(const ssd_part_groups_paramet
 
 /* ---- ssd_part_backward_groups ---- */
 
-#define SSD_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_part_backward_groups_gpu"
+#define SSD_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_parts_groups_gpu"
 enum { SSD_PART_BACKWARD_GROUPS_THREADS = 256, SSD_PART_BACKWARD_GROUPS_SHARED_BYTES = 101376 };
 typedef struct ssd_part_backward_groups_parameter {
   rec_gpu_frame frame;
@@ -529,18 +555,24 @@ typedef struct ssd_part_backward_groups_parameter {
   int64_t R;
   int64_t P;  /* 64 */
   int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
   rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
-  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot A_log;  /* [G,R], f32 */
   rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[0]: x, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: B, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: C, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } ssd_part_backward_groups_parameter;
-_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 640, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(ssd_part_backward_groups_parameter) == 1024, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t ssd_part_backward_groups_items(const ssd_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
 }
@@ -549,7 +581,7 @@ static inline int64_t ssd_part_backward_groups_scratch_bytes(const ssd_part_back
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_groups_ends_numbers(const ssd_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -116,7 +124,7 @@ typedef struct mamba3_forward_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_forward_parameter;
-_Static_assert(sizeof(mamba3_forward_parameter) == 704, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_forward_parameter) == 736, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_forward_items(const mamba3_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -126,7 +134,7 @@ static inline int64_t mamba3_forward_scratch_bytes(const mamba3_forward_paramete
   (void)parameter;
   return 12352;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_forward_ends_numbers(const mamba3_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
@@ -160,7 +168,7 @@ typedef struct mamba3_step_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_step_parameter;
-_Static_assert(sizeof(mamba3_step_parameter) == 704, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_step_parameter) == 736, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_step_items(const mamba3_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -195,7 +203,7 @@ typedef struct mamba3_states_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_states_parameter;
-_Static_assert(sizeof(mamba3_states_parameter) == 576, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_states_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_states_items(const mamba3_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -205,7 +213,7 @@ static inline int64_t mamba3_states_scratch_bytes(const mamba3_states_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_states_ends_numbers(const mamba3_states_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
@@ -250,7 +258,7 @@ typedef struct mamba3_backward_parameter {
   rec_gpu_slot d_h0_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot d_h0_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_backward_parameter;
-_Static_assert(sizeof(mamba3_backward_parameter) == 1056, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_backward_parameter) == 1088, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_backward_items(const mamba3_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -260,7 +268,7 @@ static inline int64_t mamba3_backward_scratch_bytes(const mamba3_backward_parame
   (void)parameter;
   return 370752;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_backward_ends_numbers(const mamba3_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 2 * parameter->H * parameter->N + 4 * parameter->H;
@@ -300,7 +308,7 @@ typedef struct mamba3_part_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_part_parameter;
-_Static_assert(sizeof(mamba3_part_parameter) == 576, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_part_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_part_items(const mamba3_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -310,7 +318,7 @@ static inline int64_t mamba3_part_scratch_bytes(const mamba3_part_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_part_ends_numbers(const mamba3_part_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
@@ -333,7 +341,7 @@ typedef struct mamba3_part_backward_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
 } mamba3_part_backward_parameter;
-_Static_assert(sizeof(mamba3_part_backward_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_part_backward_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_part_backward_items(const mamba3_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -343,7 +351,7 @@ static inline int64_t mamba3_part_backward_scratch_bytes(const mamba3_part_backw
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_part_backward_ends_numbers(const mamba3_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 2 * parameter->H * parameter->N + 4 * parameter->H;
@@ -377,7 +385,7 @@ typedef struct mamba3_forward_groups_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_forward_groups_parameter;
-_Static_assert(sizeof(mamba3_forward_groups_parameter) == 704, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_forward_groups_parameter) == 736, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_forward_groups_items(const mamba3_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -387,7 +395,7 @@ static inline int64_t mamba3_forward_groups_scratch_bytes(const mamba3_forward_g
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_forward_groups_ends_numbers(const mamba3_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
@@ -417,7 +425,7 @@ typedef struct mamba3_states_groups_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_states_groups_parameter;
-_Static_assert(sizeof(mamba3_states_groups_parameter) == 576, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_states_groups_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_states_groups_items(const mamba3_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -427,7 +435,7 @@ static inline int64_t mamba3_states_groups_scratch_bytes(const mamba3_states_gro
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_states_groups_ends_numbers(const mamba3_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
@@ -472,7 +480,7 @@ typedef struct mamba3_backward_groups_parameter {
   rec_gpu_slot d_h0_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot d_h0_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_backward_groups_parameter;
-_Static_assert(sizeof(mamba3_backward_groups_parameter) == 1056, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_backward_groups_parameter) == 1088, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_backward_groups_items(const mamba3_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -482,7 +490,7 @@ static inline int64_t mamba3_backward_groups_scratch_bytes(const mamba3_backward
   (void)parameter;
   return 268352;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_backward_groups_ends_numbers(const mamba3_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 2 * parameter->H * parameter->N + 4 * parameter->H;
@@ -522,7 +530,7 @@ typedef struct mamba3_part_groups_parameter {
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
 } mamba3_part_groups_parameter;
-_Static_assert(sizeof(mamba3_part_groups_parameter) == 576, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_part_groups_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_part_groups_items(const mamba3_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -532,7 +540,7 @@ static inline int64_t mamba3_part_groups_scratch_bytes(const mamba3_part_groups_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_part_groups_ends_numbers(const mamba3_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 4 * parameter->H * parameter->N + 1 * parameter->H * parameter->P + 4 * parameter->H;
@@ -555,7 +563,7 @@ typedef struct mamba3_part_backward_groups_parameter {
   rec_gpu_slot dt_bias;  /* [H], f32 */
   rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
 } mamba3_part_backward_groups_parameter;
-_Static_assert(sizeof(mamba3_part_backward_groups_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_part_backward_groups_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_part_backward_groups_items(const mamba3_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -565,7 +573,7 @@ static inline int64_t mamba3_part_backward_groups_scratch_bytes(const mamba3_par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_part_backward_groups_ends_numbers(const mamba3_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 2 * parameter->H * parameter->P * parameter->N + 2 * parameter->H * parameter->N + 4 * parameter->H;

@@ -19,10 +19,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +50,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -60,8 +67,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -90,7 +98,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- mingru_forward ---- */
 
 #define MINGRU_FORWARD_SYMBOL "rec_kernel_mingru_forward_gpu"
-enum { MINGRU_FORWARD_THREADS = 128, MINGRU_FORWARD_SHARED_BYTES = 128, MINGRU_FORWARD_CHUNK = 8 };
+enum { MINGRU_FORWARD_THREADS = 128, MINGRU_FORWARD_SHARED_BYTES = 16512, MINGRU_FORWARD_CHUNK = 8 };
 typedef struct mingru_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -100,7 +108,7 @@ typedef struct mingru_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } mingru_forward_parameter;
-_Static_assert(sizeof(mingru_forward_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(mingru_forward_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_forward_items(const mingru_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -110,7 +118,7 @@ static inline int64_t mingru_forward_scratch_bytes(const mingru_forward_paramete
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mingru_forward_ends_numbers(const mingru_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -119,7 +127,7 @@ static inline int64_t mingru_forward_ends_numbers(const mingru_forward_parameter
 /* ---- mingru_step ---- */
 
 #define MINGRU_STEP_SYMBOL "rec_kernel_mingru_forward_gpu"
-enum { MINGRU_STEP_THREADS = 128, MINGRU_STEP_SHARED_BYTES = 128 };
+enum { MINGRU_STEP_THREADS = 128, MINGRU_STEP_SHARED_BYTES = 16512 };
 typedef struct mingru_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -129,7 +137,7 @@ typedef struct mingru_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } mingru_step_parameter;
-_Static_assert(sizeof(mingru_step_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(mingru_step_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_step_items(const mingru_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -139,7 +147,7 @@ static inline int64_t mingru_step_scratch_bytes(const mingru_step_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mingru_step_ends_numbers(const mingru_step_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -148,7 +156,7 @@ static inline int64_t mingru_step_ends_numbers(const mingru_step_parameter *para
 /* ---- mingru_states ---- */
 
 #define MINGRU_STATES_SYMBOL "rec_kernel_mingru_forward_gpu"
-enum { MINGRU_STATES_THREADS = 128, MINGRU_STATES_SHARED_BYTES = 128, MINGRU_STATES_CHUNK = 8 };
+enum { MINGRU_STATES_THREADS = 128, MINGRU_STATES_SHARED_BYTES = 16512, MINGRU_STATES_CHUNK = 8 };
 typedef struct mingru_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -158,7 +166,7 @@ typedef struct mingru_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } mingru_states_parameter;
-_Static_assert(sizeof(mingru_states_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(mingru_states_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_states_items(const mingru_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -168,7 +176,7 @@ static inline int64_t mingru_states_scratch_bytes(const mingru_states_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mingru_states_ends_numbers(const mingru_states_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -177,7 +185,7 @@ static inline int64_t mingru_states_ends_numbers(const mingru_states_parameter *
 /* ---- mingru_backward ---- */
 
 #define MINGRU_BACKWARD_SYMBOL "rec_kernel_mingru_backward_gpu"
-enum { MINGRU_BACKWARD_THREADS = 128, MINGRU_BACKWARD_SHARED_BYTES = 12416, MINGRU_BACKWARD_CHUNK = 8 };
+enum { MINGRU_BACKWARD_THREADS = 128, MINGRU_BACKWARD_SHARED_BYTES = 36992, MINGRU_BACKWARD_CHUNK = 8 };
 typedef struct mingru_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -188,8 +196,9 @@ typedef struct mingru_backward_parameter {
   rec_gpu_slot d_c;  /* [batch,time,D], f32: written */
   rec_gpu_slot d_h0_h;  /* [batch,D], f32: written */
   rec_gpu_slot gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
 } mingru_backward_parameter;
-_Static_assert(sizeof(mingru_backward_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(mingru_backward_parameter) == 400, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_backward_items(const mingru_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -199,7 +208,7 @@ static inline int64_t mingru_backward_scratch_bytes(const mingru_backward_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mingru_backward_ends_numbers(const mingru_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -207,8 +216,8 @@ static inline int64_t mingru_backward_ends_numbers(const mingru_backward_paramet
 
 /* ---- mingru_part ---- */
 
-#define MINGRU_PART_SYMBOL "rec_kernel_mingru_part_gpu"
-enum { MINGRU_PART_THREADS = 128, MINGRU_PART_SHARED_BYTES = 128, MINGRU_PART_CHUNK = 8 };
+#define MINGRU_PART_SYMBOL "rec_kernel_mingru_parts_gpu"
+enum { MINGRU_PART_THREADS = 128, MINGRU_PART_SHARED_BYTES = 16512, MINGRU_PART_CHUNK = 8 };
 typedef struct mingru_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -216,8 +225,9 @@ typedef struct mingru_part_parameter {
   rec_gpu_slot c;  /* [batch,time,D], f32 */
   rec_gpu_slot h0_h;  /* [batch,D], f32 */
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
 } mingru_part_parameter;
-_Static_assert(sizeof(mingru_part_parameter) == 240, "as the kernel reads it");
+_Static_assert(sizeof(mingru_part_parameter) == 304, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mingru_part_items(const mingru_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -227,7 +237,7 @@ static inline int64_t mingru_part_scratch_bytes(const mingru_part_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mingru_part_ends_numbers(const mingru_part_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -235,16 +245,19 @@ static inline int64_t mingru_part_ends_numbers(const mingru_part_parameter *para
 
 /* ---- mingru_part_backward ---- */
 
-#define MINGRU_PART_BACKWARD_SYMBOL "rec_kernel_mingru_part_backward_gpu"
-enum { MINGRU_PART_BACKWARD_THREADS = 128, MINGRU_PART_BACKWARD_SHARED_BYTES = 128 };
+#define MINGRU_PART_BACKWARD_SYMBOL "rec_kernel_mingru_parts_gpu"
+enum { MINGRU_PART_BACKWARD_THREADS = 128, MINGRU_PART_BACKWARD_SHARED_BYTES = 16512 };
 typedef struct mingru_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
   rec_gpu_slot gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot c;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
+  rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot d_y;  /* [batch,time,D], f32 */
 } mingru_part_backward_parameter;
-_Static_assert(sizeof(mingru_part_backward_parameter) == 176, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(mingru_part_backward_parameter) == 304, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t mingru_part_backward_items(const mingru_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
@@ -253,7 +266,7 @@ static inline int64_t mingru_part_backward_scratch_bytes(const mingru_part_backw
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mingru_part_backward_ends_numbers(const mingru_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;

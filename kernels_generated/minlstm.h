@@ -19,10 +19,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +50,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -60,8 +67,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -90,7 +98,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- minlstm_forward ---- */
 
 #define MINLSTM_FORWARD_SYMBOL "rec_kernel_minlstm_forward_gpu"
-enum { MINLSTM_FORWARD_THREADS = 128, MINLSTM_FORWARD_SHARED_BYTES = 128, MINLSTM_FORWARD_CHUNK = 8 };
+enum { MINLSTM_FORWARD_THREADS = 128, MINLSTM_FORWARD_SHARED_BYTES = 24704, MINLSTM_FORWARD_CHUNK = 8 };
 typedef struct minlstm_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -101,7 +109,7 @@ typedef struct minlstm_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } minlstm_forward_parameter;
-_Static_assert(sizeof(minlstm_forward_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(minlstm_forward_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t minlstm_forward_items(const minlstm_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -111,7 +119,7 @@ static inline int64_t minlstm_forward_scratch_bytes(const minlstm_forward_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t minlstm_forward_ends_numbers(const minlstm_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -120,7 +128,7 @@ static inline int64_t minlstm_forward_ends_numbers(const minlstm_forward_paramet
 /* ---- minlstm_step ---- */
 
 #define MINLSTM_STEP_SYMBOL "rec_kernel_minlstm_forward_gpu"
-enum { MINLSTM_STEP_THREADS = 128, MINLSTM_STEP_SHARED_BYTES = 128 };
+enum { MINLSTM_STEP_THREADS = 128, MINLSTM_STEP_SHARED_BYTES = 24704 };
 typedef struct minlstm_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -131,7 +139,7 @@ typedef struct minlstm_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } minlstm_step_parameter;
-_Static_assert(sizeof(minlstm_step_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(minlstm_step_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t minlstm_step_items(const minlstm_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -141,7 +149,7 @@ static inline int64_t minlstm_step_scratch_bytes(const minlstm_step_parameter *p
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t minlstm_step_ends_numbers(const minlstm_step_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -150,7 +158,7 @@ static inline int64_t minlstm_step_ends_numbers(const minlstm_step_parameter *pa
 /* ---- minlstm_states ---- */
 
 #define MINLSTM_STATES_SYMBOL "rec_kernel_minlstm_forward_gpu"
-enum { MINLSTM_STATES_THREADS = 128, MINLSTM_STATES_SHARED_BYTES = 128, MINLSTM_STATES_CHUNK = 8 };
+enum { MINLSTM_STATES_THREADS = 128, MINLSTM_STATES_SHARED_BYTES = 24704, MINLSTM_STATES_CHUNK = 8 };
 typedef struct minlstm_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -161,7 +169,7 @@ typedef struct minlstm_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } minlstm_states_parameter;
-_Static_assert(sizeof(minlstm_states_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(minlstm_states_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t minlstm_states_items(const minlstm_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -171,7 +179,7 @@ static inline int64_t minlstm_states_scratch_bytes(const minlstm_states_paramete
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t minlstm_states_ends_numbers(const minlstm_states_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -180,7 +188,7 @@ static inline int64_t minlstm_states_ends_numbers(const minlstm_states_parameter
 /* ---- minlstm_backward ---- */
 
 #define MINLSTM_BACKWARD_SYMBOL "rec_kernel_minlstm_backward_gpu"
-enum { MINLSTM_BACKWARD_THREADS = 128, MINLSTM_BACKWARD_SHARED_BYTES = 12416, MINLSTM_BACKWARD_CHUNK = 8 };
+enum { MINLSTM_BACKWARD_THREADS = 128, MINLSTM_BACKWARD_SHARED_BYTES = 36992, MINLSTM_BACKWARD_CHUNK = 8 };
 typedef struct minlstm_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -193,8 +201,9 @@ typedef struct minlstm_backward_parameter {
   rec_gpu_slot d_write;  /* [batch,time,D], f32: written */
   rec_gpu_slot d_c;  /* [batch,time,D], f32: written */
   rec_gpu_slot d_h0_h;  /* [batch,D], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
 } minlstm_backward_parameter;
-_Static_assert(sizeof(minlstm_backward_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(minlstm_backward_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t minlstm_backward_items(const minlstm_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -204,7 +213,7 @@ static inline int64_t minlstm_backward_scratch_bytes(const minlstm_backward_para
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t minlstm_backward_ends_numbers(const minlstm_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -212,8 +221,8 @@ static inline int64_t minlstm_backward_ends_numbers(const minlstm_backward_param
 
 /* ---- minlstm_part ---- */
 
-#define MINLSTM_PART_SYMBOL "rec_kernel_minlstm_part_gpu"
-enum { MINLSTM_PART_THREADS = 128, MINLSTM_PART_SHARED_BYTES = 128, MINLSTM_PART_CHUNK = 8 };
+#define MINLSTM_PART_SYMBOL "rec_kernel_minlstm_parts_gpu"
+enum { MINLSTM_PART_THREADS = 128, MINLSTM_PART_SHARED_BYTES = 24704, MINLSTM_PART_CHUNK = 8 };
 typedef struct minlstm_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -222,8 +231,9 @@ typedef struct minlstm_part_parameter {
   rec_gpu_slot c;  /* [batch,time,D], f32 */
   rec_gpu_slot h0_h;  /* [batch,D], f32 */
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
 } minlstm_part_parameter;
-_Static_assert(sizeof(minlstm_part_parameter) == 272, "as the kernel reads it");
+_Static_assert(sizeof(minlstm_part_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t minlstm_part_items(const minlstm_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -233,7 +243,7 @@ static inline int64_t minlstm_part_scratch_bytes(const minlstm_part_parameter *p
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t minlstm_part_ends_numbers(const minlstm_part_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -241,17 +251,20 @@ static inline int64_t minlstm_part_ends_numbers(const minlstm_part_parameter *pa
 
 /* ---- minlstm_part_backward ---- */
 
-#define MINLSTM_PART_BACKWARD_SYMBOL "rec_kernel_minlstm_part_backward_gpu"
-enum { MINLSTM_PART_BACKWARD_THREADS = 128, MINLSTM_PART_BACKWARD_SHARED_BYTES = 128 };
+#define MINLSTM_PART_BACKWARD_SYMBOL "rec_kernel_minlstm_parts_gpu"
+enum { MINLSTM_PART_BACKWARD_THREADS = 128, MINLSTM_PART_BACKWARD_SHARED_BYTES = 24704 };
 typedef struct minlstm_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
   rec_gpu_slot forget;  /* [batch,time,D], f32 */
   rec_gpu_slot write;  /* [batch,time,D], f32 */
+  rec_gpu_slot c;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
+  rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot d_y;  /* [batch,time,D], f32 */
 } minlstm_part_backward_parameter;
-_Static_assert(sizeof(minlstm_part_backward_parameter) == 208, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(minlstm_part_backward_parameter) == 336, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t minlstm_part_backward_items(const minlstm_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
@@ -260,7 +273,7 @@ static inline int64_t minlstm_part_backward_scratch_bytes(const minlstm_part_bac
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t minlstm_part_backward_ends_numbers(const minlstm_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -110,7 +118,7 @@ typedef struct mlstm_forward_parameter {
   rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
   rec_gpu_slot hT_m;  /* [batch,H], f32: written */
 } mlstm_forward_parameter;
-_Static_assert(sizeof(mlstm_forward_parameter) == 512, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_forward_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_forward_items(const mlstm_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -119,6 +127,11 @@ static inline int64_t mlstm_forward_items(const mlstm_forward_parameter *paramet
 static inline int64_t mlstm_forward_scratch_bytes(const mlstm_forward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_forward_ends_numbers(const mlstm_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
 }
 
 /* ---- mlstm_step ---- */
@@ -143,7 +156,7 @@ typedef struct mlstm_step_parameter {
   rec_gpu_slot hT_m;  /* [batch,H], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } mlstm_step_parameter;
-_Static_assert(sizeof(mlstm_step_parameter) == 512, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_step_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_step_items(const mlstm_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -174,7 +187,7 @@ typedef struct mlstm_states_parameter {
   rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
   rec_gpu_slot hT_m;  /* [batch,H], f32: written */
 } mlstm_states_parameter;
-_Static_assert(sizeof(mlstm_states_parameter) == 448, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_states_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_states_items(const mlstm_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -184,11 +197,16 @@ static inline int64_t mlstm_states_scratch_bytes(const mlstm_states_parameter *p
   (void)parameter;
   return 0;
 }
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_states_ends_numbers(const mlstm_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
+}
 
 /* ---- mlstm_backward ---- */
 
 #define MLSTM_BACKWARD_SYMBOL "rec_kernel_mlstm_backward_gpu"
-enum { MLSTM_BACKWARD_THREADS = 256, MLSTM_BACKWARD_SHARED_BYTES = 86912, MLSTM_BACKWARD_CHUNK = 128 };
+enum { MLSTM_BACKWARD_THREADS = 256, MLSTM_BACKWARD_SHARED_BYTES = 87040, MLSTM_BACKWARD_CHUNK = 128 };
 typedef struct mlstm_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -212,7 +230,7 @@ typedef struct mlstm_backward_parameter {
   rec_gpu_slot d_h0_m;  /* [batch,H], f32: written */
   rec_gpu_slot d_hT_m;  /* [batch,H], f32 */
 } mlstm_backward_parameter;
-_Static_assert(sizeof(mlstm_backward_parameter) == 672, "as the kernel reads it");
+_Static_assert(sizeof(mlstm_backward_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mlstm_backward_items(const mlstm_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -221,6 +239,79 @@ static inline int64_t mlstm_backward_items(const mlstm_backward_parameter *param
 static inline int64_t mlstm_backward_scratch_bytes(const mlstm_backward_parameter *parameter) {
   (void)parameter;
   return 66688;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_backward_ends_numbers(const mlstm_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
+}
+
+/* ---- mlstm_part ---- */
+
+#define MLSTM_PART_SYMBOL "rec_kernel_mlstm_states_gpu"
+enum { MLSTM_PART_THREADS = 256, MLSTM_PART_SHARED_BYTES = 22016, MLSTM_PART_CHUNK = 128 };
+typedef struct mlstm_part_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot write;  /* [batch,time,H], bf16 */
+  rec_gpu_slot forget;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_C;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot h0_n;  /* [batch,H,K], f32 */
+  rec_gpu_slot h0_m;  /* [batch,H], f32 */
+  rec_gpu_slot hT_C;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
+  rec_gpu_slot hT_m;  /* [batch,H], f32: written */
+} mlstm_part_parameter;
+_Static_assert(sizeof(mlstm_part_parameter) == 480, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mlstm_part_items(const mlstm_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mlstm_part_scratch_bytes(const mlstm_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_part_ends_numbers(const mlstm_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
+}
+
+/* ---- mlstm_part_backward ---- */
+
+#define MLSTM_PART_BACKWARD_SYMBOL "rec_kernel_mlstm_part_backward_gpu"
+enum { MLSTM_PART_BACKWARD_THREADS = 256, MLSTM_PART_BACKWARD_SHARED_BYTES = 68352, MLSTM_PART_BACKWARD_CHUNK = 128 };
+typedef struct mlstm_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot write;  /* [batch,time,H], bf16 */
+  rec_gpu_slot forget;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} mlstm_part_backward_parameter;
+_Static_assert(sizeof(mlstm_part_backward_parameter) == 352, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mlstm_part_backward_items(const mlstm_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mlstm_part_backward_scratch_bytes(const mlstm_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 66688;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_part_backward_ends_numbers(const mlstm_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
 }
 
 /* ---- mlstm_forward_groups ---- */
@@ -260,11 +351,16 @@ static inline int64_t mlstm_forward_groups_scratch_bytes(const mlstm_forward_gro
   (void)parameter;
   return 0;
 }
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_forward_groups_ends_numbers(const mlstm_forward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
+}
 
 /* ---- mlstm_states_groups ---- */
 
 #define MLSTM_STATES_GROUPS_SYMBOL "rec_kernel_mlstm_states_groups_gpu"
-enum { MLSTM_STATES_GROUPS_THREADS = 256, MLSTM_STATES_GROUPS_SHARED_BYTES = 44288, MLSTM_STATES_GROUPS_CHUNK = 128 };
+enum { MLSTM_STATES_GROUPS_THREADS = 128, MLSTM_STATES_GROUPS_SHARED_BYTES = 44288, MLSTM_STATES_GROUPS_CHUNK = 128 };
 typedef struct mlstm_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -294,6 +390,11 @@ static inline int64_t mlstm_states_groups_items(const mlstm_states_groups_parame
 static inline int64_t mlstm_states_groups_scratch_bytes(const mlstm_states_groups_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_states_groups_ends_numbers(const mlstm_states_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
 }
 
 /* ---- mlstm_backward_groups ---- */
@@ -338,6 +439,89 @@ static inline int64_t mlstm_backward_groups_items(const mlstm_backward_groups_pa
 static inline int64_t mlstm_backward_groups_scratch_bytes(const mlstm_backward_groups_parameter *parameter) {
   (void)parameter;
   return 33408;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_backward_groups_ends_numbers(const mlstm_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
+}
+
+/* ---- mlstm_part_groups ---- */
+
+#define MLSTM_PART_GROUPS_SYMBOL "rec_kernel_mlstm_states_groups_gpu"
+enum { MLSTM_PART_GROUPS_THREADS = 128, MLSTM_PART_GROUPS_SHARED_BYTES = 44288, MLSTM_PART_GROUPS_CHUNK = 128 };
+typedef struct mlstm_part_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot write;  /* [batch,time,H], bf16 */
+  rec_gpu_slot forget;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_C;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot h0_n;  /* [batch,H,K], f32 */
+  rec_gpu_slot h0_m;  /* [batch,H], f32 */
+  rec_gpu_slot hT_C;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot hT_n;  /* [batch,H,K], f32: written */
+  rec_gpu_slot hT_m;  /* [batch,H], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
+} mlstm_part_groups_parameter;
+_Static_assert(sizeof(mlstm_part_groups_parameter) == 768, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mlstm_part_groups_items(const mlstm_part_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mlstm_part_groups_scratch_bytes(const mlstm_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_part_groups_ends_numbers(const mlstm_part_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
+}
+
+/* ---- mlstm_part_backward_groups ---- */
+
+#define MLSTM_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_mlstm_part_backward_groups_gpu"
+enum { MLSTM_PART_BACKWARD_GROUPS_THREADS = 256, MLSTM_PART_BACKWARD_GROUPS_SHARED_BYTES = 139264, MLSTM_PART_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct mlstm_part_backward_groups_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 64 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot write;  /* [batch,time,H], bf16 */
+  rec_gpu_slot forget;  /* [batch,time,H], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
+} mlstm_part_backward_groups_parameter;
+_Static_assert(sizeof(mlstm_part_backward_groups_parameter) == 896, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t mlstm_part_backward_groups_items(const mlstm_part_backward_groups_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t mlstm_part_backward_groups_scratch_bytes(const mlstm_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 33408;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t mlstm_part_backward_groups_ends_numbers(const mlstm_part_backward_groups_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 6 * parameter->H;
 }
 
 #endif

@@ -19,10 +19,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +50,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -60,8 +67,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -90,7 +98,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- qrnn_forward ---- */
 
 #define QRNN_FORWARD_SYMBOL "rec_kernel_qrnn_forward_gpu"
-enum { QRNN_FORWARD_THREADS = 128, QRNN_FORWARD_SHARED_BYTES = 128, QRNN_FORWARD_CHUNK = 8 };
+enum { QRNN_FORWARD_THREADS = 128, QRNN_FORWARD_SHARED_BYTES = 24704, QRNN_FORWARD_CHUNK = 8 };
 typedef struct qrnn_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -101,7 +109,7 @@ typedef struct qrnn_forward_parameter {
   rec_gpu_slot hT_c;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } qrnn_forward_parameter;
-_Static_assert(sizeof(qrnn_forward_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_forward_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_forward_items(const qrnn_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -111,7 +119,7 @@ static inline int64_t qrnn_forward_scratch_bytes(const qrnn_forward_parameter *p
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t qrnn_forward_ends_numbers(const qrnn_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -120,7 +128,7 @@ static inline int64_t qrnn_forward_ends_numbers(const qrnn_forward_parameter *pa
 /* ---- qrnn_step ---- */
 
 #define QRNN_STEP_SYMBOL "rec_kernel_qrnn_forward_gpu"
-enum { QRNN_STEP_THREADS = 128, QRNN_STEP_SHARED_BYTES = 128 };
+enum { QRNN_STEP_THREADS = 128, QRNN_STEP_SHARED_BYTES = 24704 };
 typedef struct qrnn_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -131,7 +139,7 @@ typedef struct qrnn_step_parameter {
   rec_gpu_slot hT_c;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } qrnn_step_parameter;
-_Static_assert(sizeof(qrnn_step_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_step_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_step_items(const qrnn_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -141,7 +149,7 @@ static inline int64_t qrnn_step_scratch_bytes(const qrnn_step_parameter *paramet
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t qrnn_step_ends_numbers(const qrnn_step_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -150,7 +158,7 @@ static inline int64_t qrnn_step_ends_numbers(const qrnn_step_parameter *paramete
 /* ---- qrnn_states ---- */
 
 #define QRNN_STATES_SYMBOL "rec_kernel_qrnn_forward_gpu"
-enum { QRNN_STATES_THREADS = 128, QRNN_STATES_SHARED_BYTES = 128, QRNN_STATES_CHUNK = 8 };
+enum { QRNN_STATES_THREADS = 128, QRNN_STATES_SHARED_BYTES = 24704, QRNN_STATES_CHUNK = 8 };
 typedef struct qrnn_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -161,7 +169,7 @@ typedef struct qrnn_states_parameter {
   rec_gpu_slot hT_c;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } qrnn_states_parameter;
-_Static_assert(sizeof(qrnn_states_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_states_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_states_items(const qrnn_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -171,7 +179,7 @@ static inline int64_t qrnn_states_scratch_bytes(const qrnn_states_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t qrnn_states_ends_numbers(const qrnn_states_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -180,7 +188,7 @@ static inline int64_t qrnn_states_ends_numbers(const qrnn_states_parameter *para
 /* ---- qrnn_backward ---- */
 
 #define QRNN_BACKWARD_SYMBOL "rec_kernel_qrnn_backward_gpu"
-enum { QRNN_BACKWARD_THREADS = 128, QRNN_BACKWARD_SHARED_BYTES = 20608, QRNN_BACKWARD_CHUNK = 8 };
+enum { QRNN_BACKWARD_THREADS = 128, QRNN_BACKWARD_SHARED_BYTES = 36992, QRNN_BACKWARD_CHUNK = 8 };
 typedef struct qrnn_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -193,8 +201,9 @@ typedef struct qrnn_backward_parameter {
   rec_gpu_slot d_h0_c;  /* [batch,D], f32: written */
   rec_gpu_slot candidate;  /* [batch,time,D], f32 */
   rec_gpu_slot forget;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_c;  /* [batch,D], f32 */
 } qrnn_backward_parameter;
-_Static_assert(sizeof(qrnn_backward_parameter) == 400, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_backward_parameter) == 464, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_backward_items(const qrnn_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -204,7 +213,7 @@ static inline int64_t qrnn_backward_scratch_bytes(const qrnn_backward_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t qrnn_backward_ends_numbers(const qrnn_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -212,8 +221,8 @@ static inline int64_t qrnn_backward_ends_numbers(const qrnn_backward_parameter *
 
 /* ---- qrnn_part ---- */
 
-#define QRNN_PART_SYMBOL "rec_kernel_qrnn_part_gpu"
-enum { QRNN_PART_THREADS = 128, QRNN_PART_SHARED_BYTES = 128, QRNN_PART_CHUNK = 8 };
+#define QRNN_PART_SYMBOL "rec_kernel_qrnn_parts_gpu"
+enum { QRNN_PART_THREADS = 128, QRNN_PART_SHARED_BYTES = 24704, QRNN_PART_CHUNK = 8 };
 typedef struct qrnn_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -221,8 +230,10 @@ typedef struct qrnn_part_parameter {
   rec_gpu_slot forget;  /* [batch,time,D], f32 */
   rec_gpu_slot h0_c;  /* [batch,D], f32 */
   rec_gpu_slot hT_c;  /* [batch,D], f32: written */
+  rec_gpu_slot out;  /* [batch,time,D], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
 } qrnn_part_parameter;
-_Static_assert(sizeof(qrnn_part_parameter) == 240, "as the kernel reads it");
+_Static_assert(sizeof(qrnn_part_parameter) == 336, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t qrnn_part_items(const qrnn_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -232,7 +243,7 @@ static inline int64_t qrnn_part_scratch_bytes(const qrnn_part_parameter *paramet
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t qrnn_part_ends_numbers(const qrnn_part_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -240,17 +251,20 @@ static inline int64_t qrnn_part_ends_numbers(const qrnn_part_parameter *paramete
 
 /* ---- qrnn_part_backward ---- */
 
-#define QRNN_PART_BACKWARD_SYMBOL "rec_kernel_qrnn_part_backward_gpu"
-enum { QRNN_PART_BACKWARD_THREADS = 128, QRNN_PART_BACKWARD_SHARED_BYTES = 128 };
+#define QRNN_PART_BACKWARD_SYMBOL "rec_kernel_qrnn_parts_gpu"
+enum { QRNN_PART_BACKWARD_THREADS = 128, QRNN_PART_BACKWARD_SHARED_BYTES = 24704 };
 typedef struct qrnn_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
+  rec_gpu_slot candidate;  /* [batch,time,D], f32 */
   rec_gpu_slot forget;  /* [batch,time,D], f32 */
+  rec_gpu_slot h0_c;  /* [batch,D], f32 */
+  rec_gpu_slot hT_c;  /* [batch,D], f32: written */
   rec_gpu_slot out;  /* [batch,time,D], f32 */
   rec_gpu_slot d_y;  /* [batch,time,D], f32 */
 } qrnn_part_backward_parameter;
-_Static_assert(sizeof(qrnn_part_backward_parameter) == 208, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(qrnn_part_backward_parameter) == 336, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t qrnn_part_backward_items(const qrnn_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
@@ -259,7 +273,7 @@ static inline int64_t qrnn_part_backward_scratch_bytes(const qrnn_part_backward_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t qrnn_part_backward_ends_numbers(const qrnn_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -91,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- retnet_forward ---- */
 
 #define RETNET_FORWARD_SYMBOL "rec_kernel_retnet_forward_gpu"
-enum { RETNET_FORWARD_THREADS = 256, RETNET_FORWARD_SHARED_BYTES = 22784, RETNET_FORWARD_CHUNK = 128 };
+enum { RETNET_FORWARD_THREADS = 128, RETNET_FORWARD_SHARED_BYTES = 22784, RETNET_FORWARD_CHUNK = 128 };
 typedef struct retnet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -104,7 +112,7 @@ typedef struct retnet_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } retnet_forward_parameter;
-_Static_assert(sizeof(retnet_forward_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(retnet_forward_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_forward_items(const retnet_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -114,7 +122,7 @@ static inline int64_t retnet_forward_scratch_bytes(const retnet_forward_paramete
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_forward_ends_numbers(const retnet_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -136,7 +144,7 @@ typedef struct retnet_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } retnet_step_parameter;
-_Static_assert(sizeof(retnet_step_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(retnet_step_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_step_items(const retnet_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -149,8 +157,8 @@ static inline int64_t retnet_step_scratch_bytes(const retnet_step_parameter *par
 
 /* ---- retnet_states ---- */
 
-#define RETNET_STATES_SYMBOL "rec_kernel_retnet_states_gpu"
-enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 10624, RETNET_STATES_CHUNK = 128 };
+#define RETNET_STATES_SYMBOL "rec_kernel_retnet_parts_gpu"
+enum { RETNET_STATES_THREADS = 256, RETNET_STATES_SHARED_BYTES = 28928, RETNET_STATES_CHUNK = 128 };
 typedef struct retnet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -160,8 +168,10 @@ typedef struct retnet_states_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } retnet_states_parameter;
-_Static_assert(sizeof(retnet_states_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(retnet_states_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_states_items(const retnet_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -171,7 +181,7 @@ static inline int64_t retnet_states_scratch_bytes(const retnet_states_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_states_ends_numbers(const retnet_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -180,7 +190,7 @@ static inline int64_t retnet_states_ends_numbers(const retnet_states_parameter *
 /* ---- retnet_backward ---- */
 
 #define RETNET_BACKWARD_SYMBOL "rec_kernel_retnet_backward_gpu"
-enum { RETNET_BACKWARD_THREADS = 256, RETNET_BACKWARD_SHARED_BYTES = 47360, RETNET_BACKWARD_CHUNK = 128 };
+enum { RETNET_BACKWARD_THREADS = 128, RETNET_BACKWARD_SHARED_BYTES = 47360, RETNET_BACKWARD_CHUNK = 128 };
 typedef struct retnet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -195,8 +205,9 @@ typedef struct retnet_backward_parameter {
   rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } retnet_backward_parameter;
-_Static_assert(sizeof(retnet_backward_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(retnet_backward_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_backward_items(const retnet_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -206,7 +217,7 @@ static inline int64_t retnet_backward_scratch_bytes(const retnet_backward_parame
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_backward_ends_numbers(const retnet_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -214,8 +225,8 @@ static inline int64_t retnet_backward_ends_numbers(const retnet_backward_paramet
 
 /* ---- retnet_part ---- */
 
-#define RETNET_PART_SYMBOL "rec_kernel_retnet_states_gpu"
-enum { RETNET_PART_THREADS = 256, RETNET_PART_SHARED_BYTES = 10624, RETNET_PART_CHUNK = 128 };
+#define RETNET_PART_SYMBOL "rec_kernel_retnet_parts_gpu"
+enum { RETNET_PART_THREADS = 256, RETNET_PART_SHARED_BYTES = 28928, RETNET_PART_CHUNK = 128 };
 typedef struct retnet_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -225,8 +236,10 @@ typedef struct retnet_part_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } retnet_part_parameter;
-_Static_assert(sizeof(retnet_part_parameter) == 256, "as the kernel reads it");
+_Static_assert(sizeof(retnet_part_parameter) == 352, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_part_items(const retnet_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -236,7 +249,7 @@ static inline int64_t retnet_part_scratch_bytes(const retnet_part_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_part_ends_numbers(const retnet_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -244,18 +257,22 @@ static inline int64_t retnet_part_ends_numbers(const retnet_part_parameter *para
 
 /* ---- retnet_part_backward ---- */
 
-#define RETNET_PART_BACKWARD_SYMBOL "rec_kernel_retnet_part_backward_gpu"
+#define RETNET_PART_BACKWARD_SYMBOL "rec_kernel_retnet_parts_gpu"
 enum { RETNET_PART_BACKWARD_THREADS = 256, RETNET_PART_BACKWARD_SHARED_BYTES = 28928 };
 typedef struct retnet_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } retnet_part_backward_parameter;
-_Static_assert(sizeof(retnet_part_backward_parameter) == 192, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(retnet_part_backward_parameter) == 352, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t retnet_part_backward_items(const retnet_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -264,7 +281,7 @@ static inline int64_t retnet_part_backward_scratch_bytes(const retnet_part_backw
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_part_backward_ends_numbers(const retnet_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -273,7 +290,7 @@ static inline int64_t retnet_part_backward_ends_numbers(const retnet_part_backwa
 /* ---- retnet_forward_groups ---- */
 
 #define RETNET_FORWARD_GROUPS_SYMBOL "rec_kernel_retnet_forward_groups_gpu"
-enum { RETNET_FORWARD_GROUPS_THREADS = 256, RETNET_FORWARD_GROUPS_SHARED_BYTES = 68608, RETNET_FORWARD_GROUPS_CHUNK = 128 };
+enum { RETNET_FORWARD_GROUPS_THREADS = 128, RETNET_FORWARD_GROUPS_SHARED_BYTES = 66560, RETNET_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct retnet_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -301,7 +318,7 @@ static inline int64_t retnet_forward_groups_scratch_bytes(const retnet_forward_g
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_forward_groups_ends_numbers(const retnet_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -309,8 +326,8 @@ static inline int64_t retnet_forward_groups_ends_numbers(const retnet_forward_gr
 
 /* ---- retnet_states_groups ---- */
 
-#define RETNET_STATES_GROUPS_SYMBOL "rec_kernel_retnet_states_groups_gpu"
-enum { RETNET_STATES_GROUPS_THREADS = 256, RETNET_STATES_GROUPS_SHARED_BYTES = 43008, RETNET_STATES_GROUPS_CHUNK = 128 };
+#define RETNET_STATES_GROUPS_SYMBOL "rec_kernel_retnet_parts_groups_gpu"
+enum { RETNET_STATES_GROUPS_THREADS = 256, RETNET_STATES_GROUPS_SHARED_BYTES = 67584, RETNET_STATES_GROUPS_CHUNK = 128 };
 typedef struct retnet_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -320,12 +337,16 @@ typedef struct retnet_states_groups_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } retnet_states_groups_parameter;
-_Static_assert(sizeof(retnet_states_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(retnet_states_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_states_groups_items(const retnet_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -335,7 +356,7 @@ static inline int64_t retnet_states_groups_scratch_bytes(const retnet_states_gro
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_states_groups_ends_numbers(const retnet_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -359,6 +380,7 @@ typedef struct retnet_backward_groups_parameter {
   rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
@@ -376,7 +398,7 @@ static inline int64_t retnet_backward_groups_scratch_bytes(const retnet_backward
   (void)parameter;
   return 32832;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_backward_groups_ends_numbers(const retnet_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -384,8 +406,8 @@ static inline int64_t retnet_backward_groups_ends_numbers(const retnet_backward_
 
 /* ---- retnet_part_groups ---- */
 
-#define RETNET_PART_GROUPS_SYMBOL "rec_kernel_retnet_states_groups_gpu"
-enum { RETNET_PART_GROUPS_THREADS = 256, RETNET_PART_GROUPS_SHARED_BYTES = 43008, RETNET_PART_GROUPS_CHUNK = 128 };
+#define RETNET_PART_GROUPS_SYMBOL "rec_kernel_retnet_parts_groups_gpu"
+enum { RETNET_PART_GROUPS_THREADS = 256, RETNET_PART_GROUPS_SHARED_BYTES = 67584, RETNET_PART_GROUPS_CHUNK = 128 };
 typedef struct retnet_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -395,12 +417,16 @@ typedef struct retnet_part_groups_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } retnet_part_groups_parameter;
-_Static_assert(sizeof(retnet_part_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(retnet_part_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t retnet_part_groups_items(const retnet_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -410,7 +436,7 @@ static inline int64_t retnet_part_groups_scratch_bytes(const retnet_part_groups_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_part_groups_ends_numbers(const retnet_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -418,22 +444,28 @@ static inline int64_t retnet_part_groups_ends_numbers(const retnet_part_groups_p
 
 /* ---- retnet_part_backward_groups ---- */
 
-#define RETNET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_part_backward_groups_gpu"
+#define RETNET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_parts_groups_gpu"
 enum { RETNET_PART_BACKWARD_GROUPS_THREADS = 256, RETNET_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
 typedef struct retnet_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } retnet_part_backward_groups_parameter;
-_Static_assert(sizeof(retnet_part_backward_groups_parameter) == 512, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(retnet_part_backward_groups_parameter) == 896, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t retnet_part_backward_groups_items(const retnet_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -442,7 +474,7 @@ static inline int64_t retnet_part_backward_groups_scratch_bytes(const retnet_par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_part_backward_groups_ends_numbers(const retnet_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;

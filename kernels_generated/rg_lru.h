@@ -19,10 +19,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +50,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -60,8 +67,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -90,7 +98,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- rg_lru_forward ---- */
 
 #define RG_LRU_FORWARD_SYMBOL "rec_kernel_rg_lru_forward_gpu"
-enum { RG_LRU_FORWARD_THREADS = 128, RG_LRU_FORWARD_SHARED_BYTES = 128, RG_LRU_FORWARD_CHUNK = 8 };
+enum { RG_LRU_FORWARD_THREADS = 128, RG_LRU_FORWARD_SHARED_BYTES = 24704, RG_LRU_FORWARD_CHUNK = 8 };
 typedef struct rg_lru_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -102,7 +110,7 @@ typedef struct rg_lru_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rg_lru_forward_parameter;
-_Static_assert(sizeof(rg_lru_forward_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_forward_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_forward_items(const rg_lru_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -112,7 +120,7 @@ static inline int64_t rg_lru_forward_scratch_bytes(const rg_lru_forward_paramete
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rg_lru_forward_ends_numbers(const rg_lru_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -121,7 +129,7 @@ static inline int64_t rg_lru_forward_ends_numbers(const rg_lru_forward_parameter
 /* ---- rg_lru_step ---- */
 
 #define RG_LRU_STEP_SYMBOL "rec_kernel_rg_lru_forward_gpu"
-enum { RG_LRU_STEP_THREADS = 128, RG_LRU_STEP_SHARED_BYTES = 128 };
+enum { RG_LRU_STEP_THREADS = 128, RG_LRU_STEP_SHARED_BYTES = 24704 };
 typedef struct rg_lru_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -133,7 +141,7 @@ typedef struct rg_lru_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rg_lru_step_parameter;
-_Static_assert(sizeof(rg_lru_step_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_step_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_step_items(const rg_lru_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -143,7 +151,7 @@ static inline int64_t rg_lru_step_scratch_bytes(const rg_lru_step_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rg_lru_step_ends_numbers(const rg_lru_step_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -152,7 +160,7 @@ static inline int64_t rg_lru_step_ends_numbers(const rg_lru_step_parameter *para
 /* ---- rg_lru_states ---- */
 
 #define RG_LRU_STATES_SYMBOL "rec_kernel_rg_lru_forward_gpu"
-enum { RG_LRU_STATES_THREADS = 128, RG_LRU_STATES_SHARED_BYTES = 128, RG_LRU_STATES_CHUNK = 8 };
+enum { RG_LRU_STATES_THREADS = 128, RG_LRU_STATES_SHARED_BYTES = 24704, RG_LRU_STATES_CHUNK = 8 };
 typedef struct rg_lru_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -164,7 +172,7 @@ typedef struct rg_lru_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rg_lru_states_parameter;
-_Static_assert(sizeof(rg_lru_states_parameter) == 336, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_states_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_states_items(const rg_lru_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -174,7 +182,7 @@ static inline int64_t rg_lru_states_scratch_bytes(const rg_lru_states_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rg_lru_states_ends_numbers(const rg_lru_states_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -183,7 +191,7 @@ static inline int64_t rg_lru_states_ends_numbers(const rg_lru_states_parameter *
 /* ---- rg_lru_backward ---- */
 
 #define RG_LRU_BACKWARD_SYMBOL "rec_kernel_rg_lru_backward_gpu"
-enum { RG_LRU_BACKWARD_THREADS = 128, RG_LRU_BACKWARD_SHARED_BYTES = 24704, RG_LRU_BACKWARD_CHUNK = 8 };
+enum { RG_LRU_BACKWARD_THREADS = 128, RG_LRU_BACKWARD_SHARED_BYTES = 32896, RG_LRU_BACKWARD_CHUNK = 8 };
 typedef struct rg_lru_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -198,8 +206,9 @@ typedef struct rg_lru_backward_parameter {
   rec_gpu_slot d_input_gate;  /* [batch,time,D], f32: written */
   rec_gpu_slot d_a_param;  /* [D], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,D], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
 } rg_lru_backward_parameter;
-_Static_assert(sizeof(rg_lru_backward_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_backward_parameter) == 528, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_backward_items(const rg_lru_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -209,7 +218,7 @@ static inline int64_t rg_lru_backward_scratch_bytes(const rg_lru_backward_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rg_lru_backward_ends_numbers(const rg_lru_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -222,8 +231,8 @@ static inline int64_t rg_lru_backward_copies_d_a_param(const rg_lru_backward_par
 
 /* ---- rg_lru_part ---- */
 
-#define RG_LRU_PART_SYMBOL "rec_kernel_rg_lru_part_gpu"
-enum { RG_LRU_PART_THREADS = 128, RG_LRU_PART_SHARED_BYTES = 128, RG_LRU_PART_CHUNK = 8 };
+#define RG_LRU_PART_SYMBOL "rec_kernel_rg_lru_parts_gpu"
+enum { RG_LRU_PART_THREADS = 128, RG_LRU_PART_SHARED_BYTES = 24704, RG_LRU_PART_CHUNK = 8 };
 typedef struct rg_lru_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -233,8 +242,9 @@ typedef struct rg_lru_part_parameter {
   rec_gpu_slot a_param;  /* [D], f32 */
   rec_gpu_slot h0_h;  /* [batch,D], f32 */
   rec_gpu_slot hT_h;  /* [batch,D], f32: written */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
 } rg_lru_part_parameter;
-_Static_assert(sizeof(rg_lru_part_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(rg_lru_part_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rg_lru_part_items(const rg_lru_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
@@ -244,7 +254,7 @@ static inline int64_t rg_lru_part_scratch_bytes(const rg_lru_part_parameter *par
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rg_lru_part_ends_numbers(const rg_lru_part_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;
@@ -252,17 +262,21 @@ static inline int64_t rg_lru_part_ends_numbers(const rg_lru_part_parameter *para
 
 /* ---- rg_lru_part_backward ---- */
 
-#define RG_LRU_PART_BACKWARD_SYMBOL "rec_kernel_rg_lru_part_backward_gpu"
-enum { RG_LRU_PART_BACKWARD_THREADS = 128, RG_LRU_PART_BACKWARD_SHARED_BYTES = 128 };
+#define RG_LRU_PART_BACKWARD_SYMBOL "rec_kernel_rg_lru_parts_gpu"
+enum { RG_LRU_PART_BACKWARD_THREADS = 128, RG_LRU_PART_BACKWARD_SHARED_BYTES = 24704 };
 typedef struct rg_lru_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
+  rec_gpu_slot x;  /* [batch,time,D], f32 */
   rec_gpu_slot decay_gate;  /* [batch,time,D], f32 */
+  rec_gpu_slot input_gate;  /* [batch,time,D], f32 */
   rec_gpu_slot a_param;  /* [D], f32 */
+  rec_gpu_slot h0_h;  /* [batch,D], f32 */
+  rec_gpu_slot hT_h;  /* [batch,D], f32: written */
   rec_gpu_slot d_y;  /* [batch,time,D], f32 */
 } rg_lru_part_backward_parameter;
-_Static_assert(sizeof(rg_lru_part_backward_parameter) == 208, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(rg_lru_part_backward_parameter) == 368, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t rg_lru_part_backward_items(const rg_lru_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
@@ -271,7 +285,7 @@ static inline int64_t rg_lru_part_backward_scratch_bytes(const rg_lru_part_backw
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rg_lru_part_backward_ends_numbers(const rg_lru_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 3 * parameter->D;

@@ -19,10 +19,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +50,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -60,8 +67,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -90,7 +98,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- rwkv4_forward ---- */
 
 #define RWKV4_FORWARD_SYMBOL "rec_kernel_rwkv4_forward_gpu"
-enum { RWKV4_FORWARD_THREADS = 128, RWKV4_FORWARD_SHARED_BYTES = 0, RWKV4_FORWARD_CHUNK = 8 };
+enum { RWKV4_FORWARD_THREADS = 128, RWKV4_FORWARD_SHARED_BYTES = 16512, RWKV4_FORWARD_CHUNK = 8 };
 typedef struct rwkv4_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -108,7 +116,7 @@ typedef struct rwkv4_forward_parameter {
   rec_gpu_slot hT_m;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rwkv4_forward_parameter;
-_Static_assert(sizeof(rwkv4_forward_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(rwkv4_forward_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_forward_items(const rwkv4_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
@@ -118,11 +126,16 @@ static inline int64_t rwkv4_forward_scratch_bytes(const rwkv4_forward_parameter 
   (void)parameter;
   return 0;
 }
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t rwkv4_forward_ends_numbers(const rwkv4_forward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 6 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+}
 
 /* ---- rwkv4_step ---- */
 
 #define RWKV4_STEP_SYMBOL "rec_kernel_rwkv4_forward_gpu"
-enum { RWKV4_STEP_THREADS = 128, RWKV4_STEP_SHARED_BYTES = 0 };
+enum { RWKV4_STEP_THREADS = 128, RWKV4_STEP_SHARED_BYTES = 16512 };
 typedef struct rwkv4_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -140,7 +153,7 @@ typedef struct rwkv4_step_parameter {
   rec_gpu_slot hT_m;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rwkv4_step_parameter;
-_Static_assert(sizeof(rwkv4_step_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(rwkv4_step_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_step_items(const rwkv4_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
@@ -150,11 +163,16 @@ static inline int64_t rwkv4_step_scratch_bytes(const rwkv4_step_parameter *param
   (void)parameter;
   return 0;
 }
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t rwkv4_step_ends_numbers(const rwkv4_step_parameter *parameter) {
+  (void)parameter;
+  return 0 + 6 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+}
 
 /* ---- rwkv4_states ---- */
 
 #define RWKV4_STATES_SYMBOL "rec_kernel_rwkv4_forward_gpu"
-enum { RWKV4_STATES_THREADS = 128, RWKV4_STATES_SHARED_BYTES = 0, RWKV4_STATES_CHUNK = 8 };
+enum { RWKV4_STATES_THREADS = 128, RWKV4_STATES_SHARED_BYTES = 16512, RWKV4_STATES_CHUNK = 8 };
 typedef struct rwkv4_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -172,7 +190,7 @@ typedef struct rwkv4_states_parameter {
   rec_gpu_slot hT_m;  /* [batch,D], f32: written */
   rec_gpu_slot y;  /* [batch,time,D], f32: written */
 } rwkv4_states_parameter;
-_Static_assert(sizeof(rwkv4_states_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(rwkv4_states_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_states_items(const rwkv4_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
@@ -182,11 +200,16 @@ static inline int64_t rwkv4_states_scratch_bytes(const rwkv4_states_parameter *p
   (void)parameter;
   return 0;
 }
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t rwkv4_states_ends_numbers(const rwkv4_states_parameter *parameter) {
+  (void)parameter;
+  return 0 + 6 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+}
 
 /* ---- rwkv4_backward ---- */
 
 #define RWKV4_BACKWARD_SYMBOL "rec_kernel_rwkv4_backward_gpu"
-enum { RWKV4_BACKWARD_THREADS = 128, RWKV4_BACKWARD_SHARED_BYTES = 28672, RWKV4_BACKWARD_CHUNK = 8 };
+enum { RWKV4_BACKWARD_THREADS = 128, RWKV4_BACKWARD_SHARED_BYTES = 36992, RWKV4_BACKWARD_CHUNK = 8 };
 typedef struct rwkv4_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
@@ -208,7 +231,7 @@ typedef struct rwkv4_backward_parameter {
   rec_gpu_slot d_h0_b;  /* [batch,D], f32: written */
   rec_gpu_slot d_h0_m;  /* [batch,D], f32: written */
 } rwkv4_backward_parameter;
-_Static_assert(sizeof(rwkv4_backward_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(rwkv4_backward_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_backward_items(const rwkv4_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
@@ -217,6 +240,11 @@ static inline int64_t rwkv4_backward_items(const rwkv4_backward_parameter *param
 static inline int64_t rwkv4_backward_scratch_bytes(const rwkv4_backward_parameter *parameter) {
   (void)parameter;
   return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t rwkv4_backward_ends_numbers(const rwkv4_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 8 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
 }
 /* Copies of d_k for rec_gpu_sum to add up. */
 static inline int64_t rwkv4_backward_copies_d_k(const rwkv4_backward_parameter *parameter) {
@@ -237,6 +265,72 @@ static inline int64_t rwkv4_backward_copies_d_time_decay(const rwkv4_backward_pa
 static inline int64_t rwkv4_backward_copies_d_time_first(const rwkv4_backward_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L;
+}
+
+/* ---- rwkv4_part ---- */
+
+#define RWKV4_PART_SYMBOL "rec_kernel_rwkv4_part_gpu"
+enum { RWKV4_PART_THREADS = 128, RWKV4_PART_SHARED_BYTES = 16512, RWKV4_PART_CHUNK = 8 };
+typedef struct rwkv4_part_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  int64_t I;  /* 1 */
+  int64_t L;  /* 2 */
+  rec_gpu_slot k;  /* [batch,time,D], f32 */
+  rec_gpu_slot v;  /* [batch,time,D], f32 */
+  rec_gpu_slot time_decay;  /* [D], f32 */
+  rec_gpu_slot h0_a;  /* [batch,D], f32 */
+  rec_gpu_slot h0_b;  /* [batch,D], f32 */
+  rec_gpu_slot h0_m;  /* [batch,D], f32 */
+  rec_gpu_slot hT_a;  /* [batch,D], f32: written */
+  rec_gpu_slot hT_b;  /* [batch,D], f32: written */
+  rec_gpu_slot hT_m;  /* [batch,D], f32: written */
+} rwkv4_part_parameter;
+_Static_assert(sizeof(rwkv4_part_parameter) == 448, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv4_part_items(const rwkv4_part_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv4_part_scratch_bytes(const rwkv4_part_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t rwkv4_part_ends_numbers(const rwkv4_part_parameter *parameter) {
+  (void)parameter;
+  return 0 + 6 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+}
+
+/* ---- rwkv4_part_backward ---- */
+
+#define RWKV4_PART_BACKWARD_SYMBOL "rec_kernel_rwkv4_part_backward_gpu"
+enum { RWKV4_PART_BACKWARD_THREADS = 128, RWKV4_PART_BACKWARD_SHARED_BYTES = 36992, RWKV4_PART_BACKWARD_CHUNK = 8 };
+typedef struct rwkv4_part_backward_parameter {
+  rec_gpu_frame frame;
+  int64_t D;
+  int64_t I;  /* 1 */
+  int64_t L;  /* 2 */
+  rec_gpu_slot k;  /* [batch,time,D], f32 */
+  rec_gpu_slot v;  /* [batch,time,D], f32 */
+  rec_gpu_slot time_decay;  /* [D], f32 */
+  rec_gpu_slot time_first;  /* [D], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,D], f32 */
+} rwkv4_part_backward_parameter;
+_Static_assert(sizeof(rwkv4_part_backward_parameter) == 320, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t rwkv4_part_backward_items(const rwkv4_part_backward_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t rwkv4_part_backward_scratch_bytes(const rwkv4_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t rwkv4_part_backward_ends_numbers(const rwkv4_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 8 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
 }
 
 #endif

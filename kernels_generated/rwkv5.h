@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -106,7 +114,7 @@ typedef struct rwkv5_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } rwkv5_forward_parameter;
-_Static_assert(sizeof(rwkv5_forward_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_forward_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_forward_items(const rwkv5_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -116,7 +124,7 @@ static inline int64_t rwkv5_forward_scratch_bytes(const rwkv5_forward_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_forward_ends_numbers(const rwkv5_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -140,7 +148,7 @@ typedef struct rwkv5_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } rwkv5_step_parameter;
-_Static_assert(sizeof(rwkv5_step_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_step_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_step_items(const rwkv5_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -153,8 +161,8 @@ static inline int64_t rwkv5_step_scratch_bytes(const rwkv5_step_parameter *param
 
 /* ---- rwkv5_states ---- */
 
-#define RWKV5_STATES_SYMBOL "rec_kernel_rwkv5_states_gpu"
-enum { RWKV5_STATES_THREADS = 256, RWKV5_STATES_SHARED_BYTES = 17280, RWKV5_STATES_CHUNK = 128 };
+#define RWKV5_STATES_SYMBOL "rec_kernel_rwkv5_parts_gpu"
+enum { RWKV5_STATES_THREADS = 256, RWKV5_STATES_SHARED_BYTES = 33664, RWKV5_STATES_CHUNK = 128 };
 typedef struct rwkv5_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -165,8 +173,10 @@ typedef struct rwkv5_states_parameter {
   rec_gpu_slot time_decay;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv5_states_parameter;
-_Static_assert(sizeof(rwkv5_states_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_states_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_states_items(const rwkv5_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -176,7 +186,7 @@ static inline int64_t rwkv5_states_scratch_bytes(const rwkv5_states_parameter *p
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_states_ends_numbers(const rwkv5_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -204,8 +214,9 @@ typedef struct rwkv5_backward_parameter {
   rec_gpu_slot d_time_decay;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_time_faaaa;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } rwkv5_backward_parameter;
-_Static_assert(sizeof(rwkv5_backward_parameter) == 544, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_backward_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_backward_items(const rwkv5_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -215,7 +226,7 @@ static inline int64_t rwkv5_backward_scratch_bytes(const rwkv5_backward_paramete
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_backward_ends_numbers(const rwkv5_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -233,8 +244,8 @@ static inline int64_t rwkv5_backward_copies_d_time_faaaa(const rwkv5_backward_pa
 
 /* ---- rwkv5_part ---- */
 
-#define RWKV5_PART_SYMBOL "rec_kernel_rwkv5_states_gpu"
-enum { RWKV5_PART_THREADS = 256, RWKV5_PART_SHARED_BYTES = 17280, RWKV5_PART_CHUNK = 128 };
+#define RWKV5_PART_SYMBOL "rec_kernel_rwkv5_parts_gpu"
+enum { RWKV5_PART_THREADS = 256, RWKV5_PART_SHARED_BYTES = 33664, RWKV5_PART_CHUNK = 128 };
 typedef struct rwkv5_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -245,8 +256,10 @@ typedef struct rwkv5_part_parameter {
   rec_gpu_slot time_decay;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv5_part_parameter;
-_Static_assert(sizeof(rwkv5_part_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_part_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_part_items(const rwkv5_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -256,7 +269,7 @@ static inline int64_t rwkv5_part_scratch_bytes(const rwkv5_part_parameter *param
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_part_ends_numbers(const rwkv5_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -264,19 +277,23 @@ static inline int64_t rwkv5_part_ends_numbers(const rwkv5_part_parameter *parame
 
 /* ---- rwkv5_part_backward ---- */
 
-#define RWKV5_PART_BACKWARD_SYMBOL "rec_kernel_rwkv5_part_backward_gpu"
+#define RWKV5_PART_BACKWARD_SYMBOL "rec_kernel_rwkv5_parts_gpu"
 enum { RWKV5_PART_BACKWARD_THREADS = 256, RWKV5_PART_BACKWARD_SHARED_BYTES = 33664 };
 typedef struct rwkv5_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv5_part_backward_parameter;
-_Static_assert(sizeof(rwkv5_part_backward_parameter) == 224, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(rwkv5_part_backward_parameter) == 384, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t rwkv5_part_backward_items(const rwkv5_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -285,7 +302,7 @@ static inline int64_t rwkv5_part_backward_scratch_bytes(const rwkv5_part_backwar
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_part_backward_ends_numbers(const rwkv5_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -309,7 +326,7 @@ typedef struct rwkv5_forward_groups_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } rwkv5_forward_groups_parameter;
-_Static_assert(sizeof(rwkv5_forward_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_forward_groups_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_forward_groups_items(const rwkv5_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -319,7 +336,7 @@ static inline int64_t rwkv5_forward_groups_scratch_bytes(const rwkv5_forward_gro
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_forward_groups_ends_numbers(const rwkv5_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -327,8 +344,8 @@ static inline int64_t rwkv5_forward_groups_ends_numbers(const rwkv5_forward_grou
 
 /* ---- rwkv5_states_groups ---- */
 
-#define RWKV5_STATES_GROUPS_SYMBOL "rec_kernel_rwkv5_states_groups_gpu"
-enum { RWKV5_STATES_GROUPS_THREADS = 256, RWKV5_STATES_GROUPS_SHARED_BYTES = 34816, RWKV5_STATES_GROUPS_CHUNK = 128 };
+#define RWKV5_STATES_GROUPS_SYMBOL "rec_kernel_rwkv5_parts_groups_gpu"
+enum { RWKV5_STATES_GROUPS_THREADS = 128, RWKV5_STATES_GROUPS_SHARED_BYTES = 51200, RWKV5_STATES_GROUPS_CHUNK = 128 };
 typedef struct rwkv5_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -339,8 +356,10 @@ typedef struct rwkv5_states_groups_parameter {
   rec_gpu_slot time_decay;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv5_states_groups_parameter;
-_Static_assert(sizeof(rwkv5_states_groups_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_states_groups_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_states_groups_items(const rwkv5_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -350,7 +369,7 @@ static inline int64_t rwkv5_states_groups_scratch_bytes(const rwkv5_states_group
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_states_groups_ends_numbers(const rwkv5_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -378,8 +397,9 @@ typedef struct rwkv5_backward_groups_parameter {
   rec_gpu_slot d_time_decay;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_time_faaaa;  /* [H,K], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } rwkv5_backward_groups_parameter;
-_Static_assert(sizeof(rwkv5_backward_groups_parameter) == 544, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_backward_groups_parameter) == 608, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_backward_groups_items(const rwkv5_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -389,7 +409,7 @@ static inline int64_t rwkv5_backward_groups_scratch_bytes(const rwkv5_backward_g
   (void)parameter;
   return 65600;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_backward_groups_ends_numbers(const rwkv5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -407,8 +427,8 @@ static inline int64_t rwkv5_backward_groups_copies_d_time_faaaa(const rwkv5_back
 
 /* ---- rwkv5_part_groups ---- */
 
-#define RWKV5_PART_GROUPS_SYMBOL "rec_kernel_rwkv5_states_groups_gpu"
-enum { RWKV5_PART_GROUPS_THREADS = 256, RWKV5_PART_GROUPS_SHARED_BYTES = 34816, RWKV5_PART_GROUPS_CHUNK = 128 };
+#define RWKV5_PART_GROUPS_SYMBOL "rec_kernel_rwkv5_parts_groups_gpu"
+enum { RWKV5_PART_GROUPS_THREADS = 128, RWKV5_PART_GROUPS_SHARED_BYTES = 51200, RWKV5_PART_GROUPS_CHUNK = 128 };
 typedef struct rwkv5_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -419,8 +439,10 @@ typedef struct rwkv5_part_groups_parameter {
   rec_gpu_slot time_decay;  /* [H,K], f32 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv5_part_groups_parameter;
-_Static_assert(sizeof(rwkv5_part_groups_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_part_groups_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_part_groups_items(const rwkv5_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -430,7 +452,7 @@ static inline int64_t rwkv5_part_groups_scratch_bytes(const rwkv5_part_groups_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_part_groups_ends_numbers(const rwkv5_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;
@@ -438,19 +460,23 @@ static inline int64_t rwkv5_part_groups_ends_numbers(const rwkv5_part_groups_par
 
 /* ---- rwkv5_part_backward_groups ---- */
 
-#define RWKV5_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv5_part_backward_groups_gpu"
-enum { RWKV5_PART_BACKWARD_GROUPS_THREADS = 256, RWKV5_PART_BACKWARD_GROUPS_SHARED_BYTES = 51200 };
+#define RWKV5_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv5_parts_groups_gpu"
+enum { RWKV5_PART_BACKWARD_GROUPS_THREADS = 128, RWKV5_PART_BACKWARD_GROUPS_SHARED_BYTES = 51200 };
 typedef struct rwkv5_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot time_decay;  /* [H,K], f32 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv5_part_backward_groups_parameter;
-_Static_assert(sizeof(rwkv5_part_backward_groups_parameter) == 224, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(rwkv5_part_backward_groups_parameter) == 384, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t rwkv5_part_backward_groups_items(const rwkv5_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -459,7 +485,7 @@ static inline int64_t rwkv5_part_backward_groups_scratch_bytes(const rwkv5_part_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv5_part_backward_groups_ends_numbers(const rwkv5_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 4 * parameter->H;

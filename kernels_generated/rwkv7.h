@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -107,7 +115,7 @@ typedef struct rwkv7_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } rwkv7_forward_parameter;
-_Static_assert(sizeof(rwkv7_forward_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_forward_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_forward_items(const rwkv7_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -117,7 +125,7 @@ static inline int64_t rwkv7_forward_scratch_bytes(const rwkv7_forward_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_forward_ends_numbers(const rwkv7_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -142,7 +150,7 @@ typedef struct rwkv7_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } rwkv7_step_parameter;
-_Static_assert(sizeof(rwkv7_step_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_step_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_step_items(const rwkv7_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -155,8 +163,8 @@ static inline int64_t rwkv7_step_scratch_bytes(const rwkv7_step_parameter *param
 
 /* ---- rwkv7_states ---- */
 
-#define RWKV7_STATES_SYMBOL "rec_kernel_rwkv7_states_gpu"
-enum { RWKV7_STATES_THREADS = 256, RWKV7_STATES_SHARED_BYTES = 72192, RWKV7_STATES_CHUNK = 128 };
+#define RWKV7_STATES_SYMBOL "rec_kernel_rwkv7_parts_gpu"
+enum { RWKV7_STATES_THREADS = 256, RWKV7_STATES_SHARED_BYTES = 75392, RWKV7_STATES_CHUNK = 128 };
 typedef struct rwkv7_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -169,8 +177,10 @@ typedef struct rwkv7_states_parameter {
   rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv7_states_parameter;
-_Static_assert(sizeof(rwkv7_states_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_states_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_states_items(const rwkv7_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -180,7 +190,7 @@ static inline int64_t rwkv7_states_scratch_bytes(const rwkv7_states_parameter *p
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_states_ends_numbers(const rwkv7_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -210,8 +220,9 @@ typedef struct rwkv7_backward_parameter {
   rec_gpu_slot d_erase;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_rate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } rwkv7_backward_parameter;
-_Static_assert(sizeof(rwkv7_backward_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_backward_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_backward_items(const rwkv7_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -221,7 +232,7 @@ static inline int64_t rwkv7_backward_scratch_bytes(const rwkv7_backward_paramete
   (void)parameter;
   return 168000;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_backward_ends_numbers(const rwkv7_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -229,8 +240,8 @@ static inline int64_t rwkv7_backward_ends_numbers(const rwkv7_backward_parameter
 
 /* ---- rwkv7_part ---- */
 
-#define RWKV7_PART_SYMBOL "rec_kernel_rwkv7_states_gpu"
-enum { RWKV7_PART_THREADS = 256, RWKV7_PART_SHARED_BYTES = 72192, RWKV7_PART_CHUNK = 128 };
+#define RWKV7_PART_SYMBOL "rec_kernel_rwkv7_parts_gpu"
+enum { RWKV7_PART_THREADS = 256, RWKV7_PART_SHARED_BYTES = 75392, RWKV7_PART_CHUNK = 128 };
 typedef struct rwkv7_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -243,8 +254,10 @@ typedef struct rwkv7_part_parameter {
   rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv7_part_parameter;
-_Static_assert(sizeof(rwkv7_part_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_part_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_part_items(const rwkv7_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -254,7 +267,7 @@ static inline int64_t rwkv7_part_scratch_bytes(const rwkv7_part_parameter *param
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_part_ends_numbers(const rwkv7_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -262,21 +275,25 @@ static inline int64_t rwkv7_part_ends_numbers(const rwkv7_part_parameter *parame
 
 /* ---- rwkv7_part_backward ---- */
 
-#define RWKV7_PART_BACKWARD_SYMBOL "rec_kernel_rwkv7_part_backward_gpu"
+#define RWKV7_PART_BACKWARD_SYMBOL "rec_kernel_rwkv7_parts_gpu"
 enum { RWKV7_PART_BACKWARD_THREADS = 256, RWKV7_PART_BACKWARD_SHARED_BYTES = 75392 };
 typedef struct rwkv7_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv7_part_backward_parameter;
-_Static_assert(sizeof(rwkv7_part_backward_parameter) == 288, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(rwkv7_part_backward_parameter) == 448, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t rwkv7_part_backward_items(const rwkv7_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -285,7 +302,7 @@ static inline int64_t rwkv7_part_backward_scratch_bytes(const rwkv7_part_backwar
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_part_backward_ends_numbers(const rwkv7_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -310,7 +327,7 @@ typedef struct rwkv7_forward_groups_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } rwkv7_forward_groups_parameter;
-_Static_assert(sizeof(rwkv7_forward_groups_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_forward_groups_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_forward_groups_items(const rwkv7_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -320,7 +337,7 @@ static inline int64_t rwkv7_forward_groups_scratch_bytes(const rwkv7_forward_gro
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_forward_groups_ends_numbers(const rwkv7_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -328,8 +345,8 @@ static inline int64_t rwkv7_forward_groups_ends_numbers(const rwkv7_forward_grou
 
 /* ---- rwkv7_states_groups ---- */
 
-#define RWKV7_STATES_GROUPS_SYMBOL "rec_kernel_rwkv7_states_groups_gpu"
-enum { RWKV7_STATES_GROUPS_THREADS = 256, RWKV7_STATES_GROUPS_SHARED_BYTES = 72704, RWKV7_STATES_GROUPS_CHUNK = 128 };
+#define RWKV7_STATES_GROUPS_SYMBOL "rec_kernel_rwkv7_parts_groups_gpu"
+enum { RWKV7_STATES_GROUPS_THREADS = 256, RWKV7_STATES_GROUPS_SHARED_BYTES = 76800, RWKV7_STATES_GROUPS_CHUNK = 128 };
 typedef struct rwkv7_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -342,8 +359,10 @@ typedef struct rwkv7_states_groups_parameter {
   rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv7_states_groups_parameter;
-_Static_assert(sizeof(rwkv7_states_groups_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_states_groups_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_states_groups_items(const rwkv7_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -353,7 +372,7 @@ static inline int64_t rwkv7_states_groups_scratch_bytes(const rwkv7_states_group
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_states_groups_ends_numbers(const rwkv7_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -383,8 +402,9 @@ typedef struct rwkv7_backward_groups_parameter {
   rec_gpu_slot d_erase;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_rate;  /* [batch,time,H,K], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } rwkv7_backward_groups_parameter;
-_Static_assert(sizeof(rwkv7_backward_groups_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_backward_groups_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_backward_groups_items(const rwkv7_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -394,7 +414,7 @@ static inline int64_t rwkv7_backward_groups_scratch_bytes(const rwkv7_backward_g
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_backward_groups_ends_numbers(const rwkv7_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -402,8 +422,8 @@ static inline int64_t rwkv7_backward_groups_ends_numbers(const rwkv7_backward_gr
 
 /* ---- rwkv7_part_groups ---- */
 
-#define RWKV7_PART_GROUPS_SYMBOL "rec_kernel_rwkv7_states_groups_gpu"
-enum { RWKV7_PART_GROUPS_THREADS = 256, RWKV7_PART_GROUPS_SHARED_BYTES = 72704, RWKV7_PART_GROUPS_CHUNK = 128 };
+#define RWKV7_PART_GROUPS_SYMBOL "rec_kernel_rwkv7_parts_groups_gpu"
+enum { RWKV7_PART_GROUPS_THREADS = 256, RWKV7_PART_GROUPS_SHARED_BYTES = 76800, RWKV7_PART_GROUPS_CHUNK = 128 };
 typedef struct rwkv7_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -416,8 +436,10 @@ typedef struct rwkv7_part_groups_parameter {
   rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv7_part_groups_parameter;
-_Static_assert(sizeof(rwkv7_part_groups_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(rwkv7_part_groups_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv7_part_groups_items(const rwkv7_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -427,7 +449,7 @@ static inline int64_t rwkv7_part_groups_scratch_bytes(const rwkv7_part_groups_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_part_groups_ends_numbers(const rwkv7_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;
@@ -435,21 +457,25 @@ static inline int64_t rwkv7_part_groups_ends_numbers(const rwkv7_part_groups_par
 
 /* ---- rwkv7_part_backward_groups ---- */
 
-#define RWKV7_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv7_part_backward_groups_gpu"
+#define RWKV7_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv7_parts_groups_gpu"
 enum { RWKV7_PART_BACKWARD_GROUPS_THREADS = 256, RWKV7_PART_BACKWARD_GROUPS_SHARED_BYTES = 76800 };
 typedef struct rwkv7_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot decay;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot erase;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot rate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } rwkv7_part_backward_groups_parameter;
-_Static_assert(sizeof(rwkv7_part_backward_groups_parameter) == 288, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(rwkv7_part_backward_groups_parameter) == 448, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t rwkv7_part_backward_groups_items(const rwkv7_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
 }
@@ -458,7 +484,7 @@ static inline int64_t rwkv7_part_backward_groups_scratch_bytes(const rwkv7_part_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv7_part_backward_groups_ends_numbers(const rwkv7_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 64 * parameter->H * parameter->K + 8 * parameter->H;

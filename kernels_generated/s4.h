@@ -19,10 +19,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -49,6 +50,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -60,8 +67,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -108,7 +116,7 @@ typedef struct s4_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4_forward_parameter;
-_Static_assert(sizeof(s4_forward_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(s4_forward_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4_forward_items(const s4_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -140,7 +148,7 @@ typedef struct s4_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4_step_parameter;
-_Static_assert(sizeof(s4_step_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(s4_step_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4_step_items(const s4_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -172,7 +180,7 @@ typedef struct s4_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4_states_parameter;
-_Static_assert(sizeof(s4_states_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(s4_states_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4_states_items(const s4_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -212,7 +220,7 @@ typedef struct s4_backward_parameter {
   rec_gpu_slot d_D;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,H,N,2], f32: written */
 } s4_backward_parameter;
-_Static_assert(sizeof(s4_backward_parameter) == 736, "as the kernel reads it");
+_Static_assert(sizeof(s4_backward_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4_backward_items(const s4_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

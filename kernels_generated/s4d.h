@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -107,7 +115,7 @@ typedef struct s4d_forward_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_forward_parameter;
-_Static_assert(sizeof(s4d_forward_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(s4d_forward_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_forward_items(const s4d_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -117,7 +125,7 @@ static inline int64_t s4d_forward_scratch_bytes(const s4d_forward_parameter *par
   (void)parameter;
   return 81984;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_forward_ends_numbers(const s4d_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -142,7 +150,7 @@ typedef struct s4d_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_step_parameter;
-_Static_assert(sizeof(s4d_step_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(s4d_step_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_step_items(const s4d_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -152,7 +160,7 @@ static inline int64_t s4d_step_scratch_bytes(const s4d_step_parameter *parameter
   (void)parameter;
   return 81984;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_step_ends_numbers(const s4d_step_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -177,7 +185,7 @@ typedef struct s4d_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_states_parameter;
-_Static_assert(sizeof(s4d_states_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(s4d_states_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_states_items(const s4d_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -187,7 +195,7 @@ static inline int64_t s4d_states_scratch_bytes(const s4d_states_parameter *param
   (void)parameter;
   return 81984;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_states_ends_numbers(const s4d_states_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -217,8 +225,9 @@ typedef struct s4d_backward_parameter {
   rec_gpu_slot d_C;  /* [H,N,Z], f32, in copies: written */
   rec_gpu_slot d_D;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,H,N,2], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
 } s4d_backward_parameter;
-_Static_assert(sizeof(s4d_backward_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(s4d_backward_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_backward_items(const s4d_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -228,7 +237,7 @@ static inline int64_t s4d_backward_scratch_bytes(const s4d_backward_parameter *p
   (void)parameter;
   return 1114176;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_backward_ends_numbers(const s4d_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -261,7 +270,7 @@ static inline int64_t s4d_backward_copies_d_D(const s4d_backward_parameter *para
 
 /* ---- s4d_part ---- */
 
-#define S4D_PART_SYMBOL "rec_kernel_s4d_part_gpu"
+#define S4D_PART_SYMBOL "rec_kernel_s4d_parts_gpu"
 enum { S4D_PART_THREADS = 128, S4D_PART_SHARED_BYTES = 98432, S4D_PART_CHUNK = 8 };
 typedef struct s4d_part_parameter {
   rec_gpu_frame frame;
@@ -274,8 +283,10 @@ typedef struct s4d_part_parameter {
   rec_gpu_slot A_imag;  /* [H,N], f32 */
   rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
+  rec_gpu_slot C;  /* [H,N,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H], f32 */
 } s4d_part_parameter;
-_Static_assert(sizeof(s4d_part_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(s4d_part_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_part_items(const s4d_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -285,7 +296,7 @@ static inline int64_t s4d_part_scratch_bytes(const s4d_part_parameter *parameter
   (void)parameter;
   return 147520;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_part_ends_numbers(const s4d_part_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -293,30 +304,33 @@ static inline int64_t s4d_part_ends_numbers(const s4d_part_parameter *parameter)
 
 /* ---- s4d_part_backward ---- */
 
-#define S4D_PART_BACKWARD_SYMBOL "rec_kernel_s4d_part_backward_gpu"
+#define S4D_PART_BACKWARD_SYMBOL "rec_kernel_s4d_parts_gpu"
 enum { S4D_PART_BACKWARD_THREADS = 128, S4D_PART_BACKWARD_SHARED_BYTES = 98432 };
 typedef struct s4d_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t N;  /* 32 */
   int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], f32 */
   rec_gpu_slot log_dt;  /* [H], f32 */
   rec_gpu_slot log_A_real;  /* [H,N], f32 */
   rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot C;  /* [H,N,Z], f32 */
   rec_gpu_slot d_y;  /* [batch,time,H], f32 */
 } s4d_part_backward_parameter;
-_Static_assert(sizeof(s4d_part_backward_parameter) == 288, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(s4d_part_backward_parameter) == 416, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t s4d_part_backward_items(const s4d_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t s4d_part_backward_scratch_bytes(const s4d_part_backward_parameter *parameter) {
   (void)parameter;
-  return 49216;
+  return 147520;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_part_backward_ends_numbers(const s4d_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -325,7 +339,7 @@ static inline int64_t s4d_part_backward_ends_numbers(const s4d_part_backward_par
 /* ---- s4d_forward_large ---- */
 
 #define S4D_FORWARD_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
-enum { S4D_FORWARD_LARGE_THREADS = 128, S4D_FORWARD_LARGE_SHARED_BYTES = 180352, S4D_FORWARD_LARGE_CHUNK = 8 };
+enum { S4D_FORWARD_LARGE_THREADS = 128, S4D_FORWARD_LARGE_SHARED_BYTES = 188544, S4D_FORWARD_LARGE_CHUNK = 8 };
 typedef struct s4d_forward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -341,7 +355,7 @@ typedef struct s4d_forward_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_forward_large_parameter;
-_Static_assert(sizeof(s4d_forward_large_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(s4d_forward_large_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_forward_large_items(const s4d_forward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -351,7 +365,7 @@ static inline int64_t s4d_forward_large_scratch_bytes(const s4d_forward_large_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_forward_large_ends_numbers(const s4d_forward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -360,7 +374,7 @@ static inline int64_t s4d_forward_large_ends_numbers(const s4d_forward_large_par
 /* ---- s4d_step_large ---- */
 
 #define S4D_STEP_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
-enum { S4D_STEP_LARGE_THREADS = 128, S4D_STEP_LARGE_SHARED_BYTES = 180352 };
+enum { S4D_STEP_LARGE_THREADS = 128, S4D_STEP_LARGE_SHARED_BYTES = 188544 };
 typedef struct s4d_step_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -376,7 +390,7 @@ typedef struct s4d_step_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_step_large_parameter;
-_Static_assert(sizeof(s4d_step_large_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(s4d_step_large_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_step_large_items(const s4d_step_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -386,7 +400,7 @@ static inline int64_t s4d_step_large_scratch_bytes(const s4d_step_large_paramete
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_step_large_ends_numbers(const s4d_step_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -395,7 +409,7 @@ static inline int64_t s4d_step_large_ends_numbers(const s4d_step_large_parameter
 /* ---- s4d_states_large ---- */
 
 #define S4D_STATES_LARGE_SYMBOL "rec_kernel_s4d_forward_large_gpu"
-enum { S4D_STATES_LARGE_THREADS = 128, S4D_STATES_LARGE_SHARED_BYTES = 180352, S4D_STATES_LARGE_CHUNK = 8 };
+enum { S4D_STATES_LARGE_THREADS = 128, S4D_STATES_LARGE_SHARED_BYTES = 188544, S4D_STATES_LARGE_CHUNK = 8 };
 typedef struct s4d_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -411,7 +425,7 @@ typedef struct s4d_states_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,H], f32: written */
 } s4d_states_large_parameter;
-_Static_assert(sizeof(s4d_states_large_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(s4d_states_large_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_states_large_items(const s4d_states_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -421,7 +435,7 @@ static inline int64_t s4d_states_large_scratch_bytes(const s4d_states_large_para
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_states_large_ends_numbers(const s4d_states_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -451,8 +465,9 @@ typedef struct s4d_backward_large_parameter {
   rec_gpu_slot d_C;  /* [H,N,Z], f32, in copies: written */
   rec_gpu_slot d_D;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,H,N,2], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
 } s4d_backward_large_parameter;
-_Static_assert(sizeof(s4d_backward_large_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(s4d_backward_large_parameter) == 672, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_backward_large_items(const s4d_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -462,7 +477,7 @@ static inline int64_t s4d_backward_large_scratch_bytes(const s4d_backward_large_
   (void)parameter;
   return 983104;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_backward_large_ends_numbers(const s4d_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -495,7 +510,7 @@ static inline int64_t s4d_backward_large_copies_d_D(const s4d_backward_large_par
 
 /* ---- s4d_part_large ---- */
 
-#define S4D_PART_LARGE_SYMBOL "rec_kernel_s4d_part_large_gpu"
+#define S4D_PART_LARGE_SYMBOL "rec_kernel_s4d_parts_large_gpu"
 enum { S4D_PART_LARGE_THREADS = 128, S4D_PART_LARGE_SHARED_BYTES = 229504, S4D_PART_LARGE_CHUNK = 8 };
 typedef struct s4d_part_large_parameter {
   rec_gpu_frame frame;
@@ -508,8 +523,10 @@ typedef struct s4d_part_large_parameter {
   rec_gpu_slot A_imag;  /* [H,N], f32 */
   rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
+  rec_gpu_slot C;  /* [H,N,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,H], f32 */
 } s4d_part_large_parameter;
-_Static_assert(sizeof(s4d_part_large_parameter) == 320, "as the kernel reads it");
+_Static_assert(sizeof(s4d_part_large_parameter) == 416, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s4d_part_large_items(const s4d_part_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
@@ -519,7 +536,7 @@ static inline int64_t s4d_part_large_scratch_bytes(const s4d_part_large_paramete
   (void)parameter;
   return 16448;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_part_large_ends_numbers(const s4d_part_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;
@@ -527,30 +544,33 @@ static inline int64_t s4d_part_large_ends_numbers(const s4d_part_large_parameter
 
 /* ---- s4d_part_backward_large ---- */
 
-#define S4D_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s4d_part_backward_large_gpu"
-enum { S4D_PART_BACKWARD_LARGE_THREADS = 128, S4D_PART_BACKWARD_LARGE_SHARED_BYTES = 147584 };
+#define S4D_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s4d_parts_large_gpu"
+enum { S4D_PART_BACKWARD_LARGE_THREADS = 128, S4D_PART_BACKWARD_LARGE_SHARED_BYTES = 229504 };
 typedef struct s4d_part_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t N;  /* 32 */
   int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], f32 */
   rec_gpu_slot log_dt;  /* [H], f32 */
   rec_gpu_slot log_A_real;  /* [H,N], f32 */
   rec_gpu_slot A_imag;  /* [H,N], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,2], f32: written */
   rec_gpu_slot C;  /* [H,N,Z], f32 */
   rec_gpu_slot d_y;  /* [batch,time,H], f32 */
 } s4d_part_backward_large_parameter;
-_Static_assert(sizeof(s4d_part_backward_large_parameter) == 288, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(s4d_part_backward_large_parameter) == 416, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t s4d_part_backward_large_items(const s4d_part_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * ((parameter->H + 127) / 128);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t s4d_part_backward_large_scratch_bytes(const s4d_part_backward_large_parameter *parameter) {
   (void)parameter;
-  return 0;
+  return 16448;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s4d_part_backward_large_ends_numbers(const s4d_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->H * parameter->N + 1 * parameter->H;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -109,7 +117,7 @@ typedef struct s5_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
 } s5_forward_parameter;
-_Static_assert(sizeof(s5_forward_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(s5_forward_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_forward_items(const s5_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -119,7 +127,7 @@ static inline int64_t s5_forward_scratch_bytes(const s5_forward_parameter *param
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_forward_ends_numbers(const s5_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -146,7 +154,7 @@ typedef struct s5_step_parameter {
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
 } s5_step_parameter;
-_Static_assert(sizeof(s5_step_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(s5_step_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_step_items(const s5_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -159,7 +167,7 @@ static inline int64_t s5_step_scratch_bytes(const s5_step_parameter *parameter) 
 
 /* ---- s5_states ---- */
 
-#define S5_STATES_SYMBOL "rec_kernel_s5_states_gpu"
+#define S5_STATES_SYMBOL "rec_kernel_s5_parts_gpu"
 enum { S5_STATES_THREADS = 256, S5_STATES_SHARED_BYTES = 29440, S5_STATES_CHUNK = 128 };
 typedef struct s5_states_parameter {
   rec_gpu_frame frame;
@@ -174,8 +182,10 @@ typedef struct s5_states_parameter {
   rec_gpu_slot B;  /* [P,H,Z], f32 */
   rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
+  rec_gpu_slot C;  /* [W,P,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } s5_states_parameter;
-_Static_assert(sizeof(s5_states_parameter) == 360, "as the kernel reads it");
+_Static_assert(sizeof(s5_states_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_states_items(const s5_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -185,7 +195,7 @@ static inline int64_t s5_states_scratch_bytes(const s5_states_parameter *paramet
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_states_ends_numbers(const s5_states_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -218,8 +228,9 @@ typedef struct s5_backward_parameter {
   rec_gpu_slot d_C;  /* [W,P,Z], f32, in copies: written */
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,P,2], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
 } s5_backward_parameter;
-_Static_assert(sizeof(s5_backward_parameter) == 680, "as the kernel reads it");
+_Static_assert(sizeof(s5_backward_parameter) == 744, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_backward_items(const s5_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -229,7 +240,7 @@ static inline int64_t s5_backward_scratch_bytes(const s5_backward_parameter *par
   (void)parameter;
   return 22592;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_backward_ends_numbers(const s5_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -267,7 +278,7 @@ static inline int64_t s5_backward_copies_d_D(const s5_backward_parameter *parame
 
 /* ---- s5_part ---- */
 
-#define S5_PART_SYMBOL "rec_kernel_s5_states_gpu"
+#define S5_PART_SYMBOL "rec_kernel_s5_parts_gpu"
 enum { S5_PART_THREADS = 256, S5_PART_SHARED_BYTES = 29440, S5_PART_CHUNK = 128 };
 typedef struct s5_part_parameter {
   rec_gpu_frame frame;
@@ -282,8 +293,10 @@ typedef struct s5_part_parameter {
   rec_gpu_slot B;  /* [P,H,Z], f32 */
   rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
+  rec_gpu_slot C;  /* [W,P,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } s5_part_parameter;
-_Static_assert(sizeof(s5_part_parameter) == 360, "as the kernel reads it");
+_Static_assert(sizeof(s5_part_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_part_items(const s5_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -293,7 +306,7 @@ static inline int64_t s5_part_scratch_bytes(const s5_part_parameter *parameter) 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_part_ends_numbers(const s5_part_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -301,22 +314,26 @@ static inline int64_t s5_part_ends_numbers(const s5_part_parameter *parameter) {
 
 /* ---- s5_part_backward ---- */
 
-#define S5_PART_BACKWARD_SYMBOL "rec_kernel_s5_part_backward_gpu"
-enum { S5_PART_BACKWARD_THREADS = 256, S5_PART_BACKWARD_SHARED_BYTES = 16256 };
+#define S5_PART_BACKWARD_SYMBOL "rec_kernel_s5_parts_gpu"
+enum { S5_PART_BACKWARD_THREADS = 256, S5_PART_BACKWARD_SHARED_BYTES = 29440 };
 typedef struct s5_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t P;  /* 32 */
   int64_t W;  /* 64 */
   int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
   rec_gpu_slot Lambda_re;  /* [P], f32 */
   rec_gpu_slot Lambda_im;  /* [P], f32 */
   rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot B;  /* [P,H,Z], f32 */
+  rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
   rec_gpu_slot C;  /* [W,P,Z], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } s5_part_backward_parameter;
-_Static_assert(sizeof(s5_part_backward_parameter) == 296, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(s5_part_backward_parameter) == 456, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t s5_part_backward_items(const s5_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
@@ -325,7 +342,7 @@ static inline int64_t s5_part_backward_scratch_bytes(const s5_part_backward_para
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_part_backward_ends_numbers(const s5_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -334,7 +351,7 @@ static inline int64_t s5_part_backward_ends_numbers(const s5_part_backward_param
 /* ---- s5_forward_large ---- */
 
 #define S5_FORWARD_LARGE_SYMBOL "rec_kernel_s5_forward_large_gpu"
-enum { S5_FORWARD_LARGE_THREADS = 256, S5_FORWARD_LARGE_SHARED_BYTES = 53888, S5_FORWARD_LARGE_CHUNK = 128 };
+enum { S5_FORWARD_LARGE_THREADS = 128, S5_FORWARD_LARGE_SHARED_BYTES = 53888, S5_FORWARD_LARGE_CHUNK = 128 };
 typedef struct s5_forward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -352,7 +369,7 @@ typedef struct s5_forward_large_parameter {
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
 } s5_forward_large_parameter;
-_Static_assert(sizeof(s5_forward_large_parameter) == 456, "as the kernel reads it");
+_Static_assert(sizeof(s5_forward_large_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_forward_large_items(const s5_forward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -362,7 +379,7 @@ static inline int64_t s5_forward_large_scratch_bytes(const s5_forward_large_para
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_forward_large_ends_numbers(const s5_forward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -370,8 +387,8 @@ static inline int64_t s5_forward_large_ends_numbers(const s5_forward_large_param
 
 /* ---- s5_states_large ---- */
 
-#define S5_STATES_LARGE_SYMBOL "rec_kernel_s5_states_large_gpu"
-enum { S5_STATES_LARGE_THREADS = 256, S5_STATES_LARGE_SHARED_BYTES = 50048, S5_STATES_LARGE_CHUNK = 128 };
+#define S5_STATES_LARGE_SYMBOL "rec_kernel_s5_parts_large_gpu"
+enum { S5_STATES_LARGE_THREADS = 128, S5_STATES_LARGE_SHARED_BYTES = 50048, S5_STATES_LARGE_CHUNK = 128 };
 typedef struct s5_states_large_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -385,8 +402,10 @@ typedef struct s5_states_large_parameter {
   rec_gpu_slot B;  /* [P,H,Z], f32 */
   rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
+  rec_gpu_slot C;  /* [W,P,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } s5_states_large_parameter;
-_Static_assert(sizeof(s5_states_large_parameter) == 360, "as the kernel reads it");
+_Static_assert(sizeof(s5_states_large_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_states_large_items(const s5_states_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -396,7 +415,7 @@ static inline int64_t s5_states_large_scratch_bytes(const s5_states_large_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_states_large_ends_numbers(const s5_states_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -429,8 +448,9 @@ typedef struct s5_backward_large_parameter {
   rec_gpu_slot d_C;  /* [W,P,Z], f32, in copies: written */
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,P,2], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
 } s5_backward_large_parameter;
-_Static_assert(sizeof(s5_backward_large_parameter) == 680, "as the kernel reads it");
+_Static_assert(sizeof(s5_backward_large_parameter) == 744, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_backward_large_items(const s5_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -440,7 +460,7 @@ static inline int64_t s5_backward_large_scratch_bytes(const s5_backward_large_pa
   (void)parameter;
   return 1088;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_backward_large_ends_numbers(const s5_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -478,8 +498,8 @@ static inline int64_t s5_backward_large_copies_d_D(const s5_backward_large_param
 
 /* ---- s5_part_large ---- */
 
-#define S5_PART_LARGE_SYMBOL "rec_kernel_s5_states_large_gpu"
-enum { S5_PART_LARGE_THREADS = 256, S5_PART_LARGE_SHARED_BYTES = 50048, S5_PART_LARGE_CHUNK = 128 };
+#define S5_PART_LARGE_SYMBOL "rec_kernel_s5_parts_large_gpu"
+enum { S5_PART_LARGE_THREADS = 128, S5_PART_LARGE_SHARED_BYTES = 50048, S5_PART_LARGE_CHUNK = 128 };
 typedef struct s5_part_large_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -493,8 +513,10 @@ typedef struct s5_part_large_parameter {
   rec_gpu_slot B;  /* [P,H,Z], f32 */
   rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
+  rec_gpu_slot C;  /* [W,P,Z], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } s5_part_large_parameter;
-_Static_assert(sizeof(s5_part_large_parameter) == 360, "as the kernel reads it");
+_Static_assert(sizeof(s5_part_large_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t s5_part_large_items(const s5_part_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
@@ -504,7 +526,7 @@ static inline int64_t s5_part_large_scratch_bytes(const s5_part_large_parameter 
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_part_large_ends_numbers(const s5_part_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
@@ -512,22 +534,26 @@ static inline int64_t s5_part_large_ends_numbers(const s5_part_large_parameter *
 
 /* ---- s5_part_backward_large ---- */
 
-#define S5_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s5_part_backward_large_gpu"
-enum { S5_PART_BACKWARD_LARGE_THREADS = 256, S5_PART_BACKWARD_LARGE_SHARED_BYTES = 30848 };
+#define S5_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s5_parts_large_gpu"
+enum { S5_PART_BACKWARD_LARGE_THREADS = 128, S5_PART_BACKWARD_LARGE_SHARED_BYTES = 50048 };
 typedef struct s5_part_backward_large_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t P;  /* 32 */
   int64_t W;  /* 64 */
   int64_t Z;  /* 2 */
+  rec_gpu_slot x;  /* [batch,time,H], bf16 */
   rec_gpu_slot Lambda_re;  /* [P], f32 */
   rec_gpu_slot Lambda_im;  /* [P], f32 */
   rec_gpu_slot log_step;  /* [P], f32 */
+  rec_gpu_slot B;  /* [P,H,Z], f32 */
+  rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
+  rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
   rec_gpu_slot C;  /* [W,P,Z], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
 } s5_part_backward_large_parameter;
-_Static_assert(sizeof(s5_part_backward_large_parameter) == 296, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(s5_part_backward_large_parameter) == 456, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t s5_part_backward_large_items(const s5_part_backward_large_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
@@ -536,7 +562,7 @@ static inline int64_t s5_part_backward_large_scratch_bytes(const s5_part_backwar
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t s5_part_backward_large_ends_numbers(const s5_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;

@@ -20,10 +20,11 @@
  * entry: batch entry or packed sequence. part: steps part * part_steps and on, at most part_steps of them; 1 part but for
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
- * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. instance:
- * indices of the kernel's grid axes in nest order, last the block of the lane axis (lane_block entries of it), if there is
- * one; with `ends`, kernels that make parts of states which mix their entries have more blocks behind those, for the columns of
- * the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
+ * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
+ * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
@@ -50,6 +51,12 @@ typedef struct rec_gpu_map {
   _Alignas(128) unsigned char bytes[128];
 } rec_gpu_map;
 
+/* What is kept of parts of time. */
+typedef struct rec_gpu_ends {
+  float *data;                 /* [entry][part][numbers], see above; NULL: there is none */
+  int64_t stride;              /* numbers between parts */
+} rec_gpu_ends;
+
 typedef struct rec_gpu_frame {
   int64_t entries;
   int64_t time;                /* steps of every entry; not read with cu_seqlens */
@@ -61,8 +68,9 @@ typedef struct rec_gpu_frame {
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
-  float *ends;                 /* [entry][part][numbers], see above */
-  int64_t ends_stride;         /* numbers between parts */
+  rec_gpu_ends ends[2];        /* of states, of cotangents */
+  int64_t back_items, back_blocks; /* kernels that make parts of both: the last thread blocks, so many, make these items, parts
+                                  of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
@@ -91,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- simple_gla_forward ---- */
 
 #define SIMPLE_GLA_FORWARD_SYMBOL "rec_kernel_simple_gla_forward_gpu"
-enum { SIMPLE_GLA_FORWARD_THREADS = 256, SIMPLE_GLA_FORWARD_SHARED_BYTES = 23040, SIMPLE_GLA_FORWARD_CHUNK = 128 };
+enum { SIMPLE_GLA_FORWARD_THREADS = 128, SIMPLE_GLA_FORWARD_SHARED_BYTES = 23040, SIMPLE_GLA_FORWARD_CHUNK = 128 };
 typedef struct simple_gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -105,7 +113,7 @@ typedef struct simple_gla_forward_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
 } simple_gla_forward_parameter;
-_Static_assert(sizeof(simple_gla_forward_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_forward_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_forward_items(const simple_gla_forward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -115,7 +123,7 @@ static inline int64_t simple_gla_forward_scratch_bytes(const simple_gla_forward_
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_forward_ends_numbers(const simple_gla_forward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -138,7 +146,7 @@ typedef struct simple_gla_step_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
 } simple_gla_step_parameter;
-_Static_assert(sizeof(simple_gla_step_parameter) == 352, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_step_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_step_items(const simple_gla_step_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -151,8 +159,8 @@ static inline int64_t simple_gla_step_scratch_bytes(const simple_gla_step_parame
 
 /* ---- simple_gla_states ---- */
 
-#define SIMPLE_GLA_STATES_SYMBOL "rec_kernel_simple_gla_states_gpu"
-enum { SIMPLE_GLA_STATES_THREADS = 256, SIMPLE_GLA_STATES_SHARED_BYTES = 10880, SIMPLE_GLA_STATES_CHUNK = 128 };
+#define SIMPLE_GLA_STATES_SYMBOL "rec_kernel_simple_gla_parts_gpu"
+enum { SIMPLE_GLA_STATES_THREADS = 256, SIMPLE_GLA_STATES_SHARED_BYTES = 29184, SIMPLE_GLA_STATES_CHUNK = 128 };
 typedef struct simple_gla_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -163,8 +171,10 @@ typedef struct simple_gla_states_parameter {
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } simple_gla_states_parameter;
-_Static_assert(sizeof(simple_gla_states_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_states_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_states_items(const simple_gla_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -174,7 +184,7 @@ static inline int64_t simple_gla_states_scratch_bytes(const simple_gla_states_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_states_ends_numbers(const simple_gla_states_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -183,7 +193,7 @@ static inline int64_t simple_gla_states_ends_numbers(const simple_gla_states_par
 /* ---- simple_gla_backward ---- */
 
 #define SIMPLE_GLA_BACKWARD_SYMBOL "rec_kernel_simple_gla_backward_gpu"
-enum { SIMPLE_GLA_BACKWARD_THREADS = 256, SIMPLE_GLA_BACKWARD_SHARED_BYTES = 47616, SIMPLE_GLA_BACKWARD_CHUNK = 128 };
+enum { SIMPLE_GLA_BACKWARD_THREADS = 128, SIMPLE_GLA_BACKWARD_SHARED_BYTES = 47616, SIMPLE_GLA_BACKWARD_CHUNK = 128 };
 typedef struct simple_gla_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -200,8 +210,9 @@ typedef struct simple_gla_backward_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_gate;  /* [batch,time,H], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } simple_gla_backward_parameter;
-_Static_assert(sizeof(simple_gla_backward_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_backward_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_backward_items(const simple_gla_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -211,7 +222,7 @@ static inline int64_t simple_gla_backward_scratch_bytes(const simple_gla_backwar
   (void)parameter;
   return 131136;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_backward_ends_numbers(const simple_gla_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -219,8 +230,8 @@ static inline int64_t simple_gla_backward_ends_numbers(const simple_gla_backward
 
 /* ---- simple_gla_part ---- */
 
-#define SIMPLE_GLA_PART_SYMBOL "rec_kernel_simple_gla_states_gpu"
-enum { SIMPLE_GLA_PART_THREADS = 256, SIMPLE_GLA_PART_SHARED_BYTES = 10880, SIMPLE_GLA_PART_CHUNK = 128 };
+#define SIMPLE_GLA_PART_SYMBOL "rec_kernel_simple_gla_parts_gpu"
+enum { SIMPLE_GLA_PART_THREADS = 256, SIMPLE_GLA_PART_SHARED_BYTES = 29184, SIMPLE_GLA_PART_CHUNK = 128 };
 typedef struct simple_gla_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -231,8 +242,10 @@ typedef struct simple_gla_part_parameter {
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } simple_gla_part_parameter;
-_Static_assert(sizeof(simple_gla_part_parameter) == 288, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_part_parameter) == 384, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_part_items(const simple_gla_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -242,7 +255,7 @@ static inline int64_t simple_gla_part_scratch_bytes(const simple_gla_part_parame
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_part_ends_numbers(const simple_gla_part_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -250,19 +263,23 @@ static inline int64_t simple_gla_part_ends_numbers(const simple_gla_part_paramet
 
 /* ---- simple_gla_part_backward ---- */
 
-#define SIMPLE_GLA_PART_BACKWARD_SYMBOL "rec_kernel_simple_gla_part_backward_gpu"
+#define SIMPLE_GLA_PART_BACKWARD_SYMBOL "rec_kernel_simple_gla_parts_gpu"
 enum { SIMPLE_GLA_PART_BACKWARD_THREADS = 256, SIMPLE_GLA_PART_BACKWARD_SHARED_BYTES = 29184 };
 typedef struct simple_gla_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } simple_gla_part_backward_parameter;
-_Static_assert(sizeof(simple_gla_part_backward_parameter) == 224, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(simple_gla_part_backward_parameter) == 384, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t simple_gla_part_backward_items(const simple_gla_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -271,7 +288,7 @@ static inline int64_t simple_gla_part_backward_scratch_bytes(const simple_gla_pa
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_part_backward_ends_numbers(const simple_gla_part_backward_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -280,7 +297,7 @@ static inline int64_t simple_gla_part_backward_ends_numbers(const simple_gla_par
 /* ---- simple_gla_forward_groups ---- */
 
 #define SIMPLE_GLA_FORWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_forward_groups_gpu"
-enum { SIMPLE_GLA_FORWARD_GROUPS_THREADS = 256, SIMPLE_GLA_FORWARD_GROUPS_SHARED_BYTES = 68736, SIMPLE_GLA_FORWARD_GROUPS_CHUNK = 128 };
+enum { SIMPLE_GLA_FORWARD_GROUPS_THREADS = 128, SIMPLE_GLA_FORWARD_GROUPS_SHARED_BYTES = 66688, SIMPLE_GLA_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct simple_gla_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -299,7 +316,7 @@ typedef struct simple_gla_forward_groups_parameter {
   /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[3];
 } simple_gla_forward_groups_parameter;
-_Static_assert(sizeof(simple_gla_forward_groups_parameter) == 768, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_forward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_forward_groups_items(const simple_gla_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -309,7 +326,7 @@ static inline int64_t simple_gla_forward_groups_scratch_bytes(const simple_gla_f
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_forward_groups_ends_numbers(const simple_gla_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -317,8 +334,8 @@ static inline int64_t simple_gla_forward_groups_ends_numbers(const simple_gla_fo
 
 /* ---- simple_gla_states_groups ---- */
 
-#define SIMPLE_GLA_STATES_GROUPS_SYMBOL "rec_kernel_simple_gla_states_groups_gpu"
-enum { SIMPLE_GLA_STATES_GROUPS_THREADS = 256, SIMPLE_GLA_STATES_GROUPS_SHARED_BYTES = 43136, SIMPLE_GLA_STATES_GROUPS_CHUNK = 128 };
+#define SIMPLE_GLA_STATES_GROUPS_SYMBOL "rec_kernel_simple_gla_parts_groups_gpu"
+enum { SIMPLE_GLA_STATES_GROUPS_THREADS = 256, SIMPLE_GLA_STATES_GROUPS_SHARED_BYTES = 69632, SIMPLE_GLA_STATES_GROUPS_CHUNK = 128 };
 typedef struct simple_gla_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -329,12 +346,16 @@ typedef struct simple_gla_states_groups_parameter {
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } simple_gla_states_groups_parameter;
-_Static_assert(sizeof(simple_gla_states_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_states_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_states_groups_items(const simple_gla_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -344,7 +365,7 @@ static inline int64_t simple_gla_states_groups_scratch_bytes(const simple_gla_st
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_states_groups_ends_numbers(const simple_gla_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -370,6 +391,7 @@ typedef struct simple_gla_backward_groups_parameter {
   rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_gate;  /* [batch,time,H], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
@@ -377,7 +399,7 @@ typedef struct simple_gla_backward_groups_parameter {
   /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[4];
 } simple_gla_backward_groups_parameter;
-_Static_assert(sizeof(simple_gla_backward_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_backward_groups_parameter) == 1152, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_backward_groups_items(const simple_gla_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -387,7 +409,7 @@ static inline int64_t simple_gla_backward_groups_scratch_bytes(const simple_gla_
   (void)parameter;
   return 32832;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_backward_groups_ends_numbers(const simple_gla_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -395,8 +417,8 @@ static inline int64_t simple_gla_backward_groups_ends_numbers(const simple_gla_b
 
 /* ---- simple_gla_part_groups ---- */
 
-#define SIMPLE_GLA_PART_GROUPS_SYMBOL "rec_kernel_simple_gla_states_groups_gpu"
-enum { SIMPLE_GLA_PART_GROUPS_THREADS = 256, SIMPLE_GLA_PART_GROUPS_SHARED_BYTES = 43136, SIMPLE_GLA_PART_GROUPS_CHUNK = 128 };
+#define SIMPLE_GLA_PART_GROUPS_SYMBOL "rec_kernel_simple_gla_parts_groups_gpu"
+enum { SIMPLE_GLA_PART_GROUPS_THREADS = 256, SIMPLE_GLA_PART_GROUPS_SHARED_BYTES = 69632, SIMPLE_GLA_PART_GROUPS_CHUNK = 128 };
 typedef struct simple_gla_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -407,12 +429,16 @@ typedef struct simple_gla_part_groups_parameter {
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } simple_gla_part_groups_parameter;
-_Static_assert(sizeof(simple_gla_part_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(simple_gla_part_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t simple_gla_part_groups_items(const simple_gla_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -422,7 +448,7 @@ static inline int64_t simple_gla_part_groups_scratch_bytes(const simple_gla_part
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_part_groups_ends_numbers(const simple_gla_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
@@ -430,23 +456,29 @@ static inline int64_t simple_gla_part_groups_ends_numbers(const simple_gla_part_
 
 /* ---- simple_gla_part_backward_groups ---- */
 
-#define SIMPLE_GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_part_backward_groups_gpu"
+#define SIMPLE_GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_parts_groups_gpu"
 enum { SIMPLE_GLA_PART_BACKWARD_GROUPS_THREADS = 256, SIMPLE_GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 69632 };
 typedef struct simple_gla_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot gate;  /* [batch,time,H], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } simple_gla_part_backward_groups_parameter;
-_Static_assert(sizeof(simple_gla_part_backward_groups_parameter) == 512, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(simple_gla_part_backward_groups_parameter) == 1024, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t simple_gla_part_backward_groups_items(const simple_gla_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -455,7 +487,7 @@ static inline int64_t simple_gla_part_backward_groups_scratch_bytes(const simple
   (void)parameter;
   return 0;
 }
-/* frame.ends_stride, if frame.parts > 1. */
+/* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t simple_gla_part_backward_groups_ends_numbers(const simple_gla_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
