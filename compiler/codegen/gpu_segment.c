@@ -223,6 +223,8 @@ static ir has_bit(emitter *e, ir x, int level) {
   return int_compare(e, LLVMIntEQ, bit, integer(e, 1));
 }
 
+enum { PAIRS_AT_ONCE = 8 };
+
 /* The gradient by a level of a step: of all pairs of it and a step of the block beside its own, each step beginning elsewhere. */
 static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, int level) {
   emitter *e = l->e;
@@ -232,8 +234,9 @@ static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, in
   ir block = int_sub(e, step, int_rem(e, step, integer(e, size)));
   ir beside = int_choose(e, later, int_sub(e, block, integer(e, size)), int_add(e, block, integer(e, size)));
   store_real(e, real_number(e, 0, 0), sum);
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "pair");
-  ir other = int_add(e, beside, int_rem(e, int_add(e, loop.index, step), integer(e, size)));
+  int64_t turns = size < PAIRS_AT_ONCE ? size : PAIRS_AT_ONCE;
+  emit_groups pairs = groups_begin(e, integer(e, 0), integer(e, size), 1, turns, (group_names){"pairs", "pair"});
+  ir other = int_add(e, beside, int_rem(e, int_add(e, pairs.index, step), integer(e, size)));
   ir t = int_choose(e, later, step, other), s = int_choose(e, later, other, step), there = NULL;
   at.moved = true;
   if (v->index) { /* row t + 1 is the sum up to t */
@@ -245,7 +248,7 @@ static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, in
   ir x = lower_value_at(l, &at, v->args[0]);
   if (there) x = choose(e, there, x, real_number(e, 0, 0));
   store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
-  loop_end(e, &loop);
+  groups_end(e, &pairs);
   return load_real(e, sum, 0);
 }
 
