@@ -1,6 +1,6 @@
 // Products whose results stay in registers as the left factor of others (compiler/codegen/plan_left.c): the executor's values and
 // gradients are the interpreter's at the ends of chunks and packed, and nothing of such a product is in shared memory.
-// (About 10 seconds.)
+// (30 s of processor time.)
 //
 //   left_test [NAME]
 #include <stdio.h>

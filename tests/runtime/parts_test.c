@@ -1,4 +1,4 @@
-// Parts of time: the executor's results are the interpreter's. (About 30 seconds.)
+// Parts of time: the executor's results are the interpreter's. (32 s of processor time.)
 //   states that could grow:  what a part leaves of those before it overflows in f32, and they themselves are 0 meanwhile
 //   running maxima:          states relative to them; parts without a finite token, tokens that rise by 500, and jumps
 //   nothing saved:           backward makes its states in parts, too, in three launches
