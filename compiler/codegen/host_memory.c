@@ -197,8 +197,8 @@ static void place_scratch(host *h, part *p) {
 
 bool host_is_complex(const host *h, const tile_place *place) {
   const typed_body *body = &h->k->recurrence->body;
-  return place->tensor >= 0 ? body->tensors.items[place->tensor].complex
-                            : body->lags.items[place->lag].complex;
+  if (place->tensor >= 0) return body->tensors.items[place->tensor].complex;
+  return place->lag >= 0 && body->lags.items[place->lag].complex; /* values that forward keeps are of neither */
 }
 
 /* Chunk form: rows beyond the end of the sequence are read from a copy that ends in zeros. Strides inside a row stay as
