@@ -223,7 +223,7 @@ static ir has_bit(emitter *e, ir x, int level) {
   return int_compare(e, LLVMIntEQ, bit, integer(e, 1));
 }
 
-enum { PAIRS_AT_ONCE = 8 };
+enum { PAIRS_AT_ONCE = 4 };
 
 /* The gradient by a level of a step: of all pairs of it and a step of the block beside its own, each step beginning elsewhere. */
 static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, int level) {
