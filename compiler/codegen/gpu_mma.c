@@ -228,20 +228,25 @@ static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   }
 }
 
+/* Is it 0 where a step of `columns` is later than one of `rows`, its axes in a product? */
+static bool is_causal(const lower *l, tile_id id, int rows, int columns) {
+  const tile_program *program = l->p->program;
+  return l->p->values[id].zero_above && rows == program->time_axis && columns == program->pair_axis;
+}
+
 /* Where the loop over k begins and ends: a factor that is 0 above the diagonal leaves out whole tiles. */
 static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
-  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
   *begin = integer(e, 0);
   *end = integer(e, size_of(l, dot->k));
   ir columns = integer(e, p->depth);
-  if (l->p->values[dot->a].zero_above && dot->i == t && dot->k == s)
+  if (is_causal(l, dot->a, dot->i, dot->k))
     *end = int_min(e, *end, plus(l, p->first_row, TILE_ROWS));
-  if (l->p->values[dot->a].zero_above && dot->i == s && dot->k == t) *begin = p->first_row;
-  if (l->p->values[dot->b].zero_above && dot->j == t && dot->k == s)
+  if (is_causal(l, dot->a, dot->k, dot->i)) *begin = p->first_row;
+  if (is_causal(l, dot->b, dot->j, dot->k))
     *end = int_min(e, *end, plus(l, p->first_column, p->tiles * TILE_COLUMNS));
-  if (l->p->values[dot->b].zero_above && dot->j == s && dot->k == t)
+  if (is_causal(l, dot->b, dot->k, dot->j))
     *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
 }
 
@@ -286,8 +291,7 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
 static void along_left(lower *l, mma *p, const place_in_loops *at) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
-  bool causal = l->p->values[dot->a].zero_above && dot->i == l->p->program->time_axis &&
-                dot->k == l->p->program->pair_axis;
+  bool causal = is_causal(l, dot->a, dot->i, dot->k);
   for (int64_t k = 0; k < size_of(l, dot->k); k += p->depth) {
     emit_branch branch = {0};
     if (causal && k) branch = branch_begin(e, int_compare(e, LLVMIntSGE, p->first_row, integer(e, k)));
@@ -499,8 +503,7 @@ static void make_left(lower *l, mma *p, ir row_block) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
   int all = (int)(size_of(l, dot->j) / TILE_COLUMNS);
-  bool causal = l->p->values[p->operands->stays].zero_above && dot->i == l->p->program->time_axis &&
-                dot->j == l->p->program->pair_axis;
+  bool causal = is_causal(l, p->operands->stays, dot->i, dot->j);
   l->left[p->operands->stays] = open_left(l);
   p->tiles = all;
   if (has_group(l, p)) {

@@ -316,12 +316,6 @@ static recurrence_kernels *with_threads(arena *a, recurrence_kernels *kernels, c
 
 /* ---- parts of states and of cotangents ---- */
 
-static kernel *kernel_of(recurrence_kernels *kernels, kernel_kind kind) {
-  for (int i = 0; i < kernels->kernels.count; i++)
-    if (kernels->kernels.items[i].kind == kind) return &kernels->kernels.items[i];
-  return NULL;
-}
-
 static kernel *copy_of(arena *a, const kernel *k) {
   kernel *copy = ARENA_NEW(a, kernel);
   *copy = *k;
@@ -337,10 +331,10 @@ static const char *why_apart(arena *a, const kernel *states, const kernel *back,
 /* Where backward may need both, PART and PART_BACK become one function, that of STATES in chunk form. Where one would rather have
  * fewer threads, neither has. */
 static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
-  kernel *backward = kernel_of(kernels, KERNEL_BACKWARD);
+  kernel *backward = schedule_kernel(kernels, KERNEL_BACKWARD);
   if (!backward->states) return;
-  kernel *states = copy_of(a, kernel_of(kernels, KERNEL_PART)),
-         *back = copy_of(a, kernel_of(kernels, KERNEL_PART_BACK));
+  kernel *states = copy_of(a, schedule_kernel(kernels, KERNEL_PART)),
+         *back = copy_of(a, schedule_kernel(kernels, KERNEL_PART_BACK));
   if (states->threads != back->threads) states->threads = back->threads = 0;
   kernels->whole_unsaved = why_apart(a, states, back, options);
   if (kernels->whole_unsaved) backward->states = NULL;

@@ -478,16 +478,6 @@ static void join_together(host *h, part *p, void join(host *, part *, ir)) {
   loop_end(h->e, &loop);
 }
 
-/* Has it a factor of its own? */
-static bool joins_alone(const host *h, const tile_place *state) {
-  const tile_program *ends = h->k->ends;
-  for (int i = 0; i < ends->results.count; i++) {
-    const tile_place *place = &ends->results.items[i].place;
-    if (place->transfer && !place->relative && place->tensor == state->tensor) return true;
-  }
-  return false;
-}
-
 /* Parts behind the last one that has steps have nothing to begin. */
 void gpu_join_parts(host *h, part *p) {
   emitter *e = h->e;
@@ -501,7 +491,7 @@ void gpu_join_parts(host *h, part *p) {
     if (place->lag >= 0) {
       view before = gpu_end_view(h, p, place, int_sub(e, h->part, integer(e, 1)));
       host_copy_state(h, p, place, &before, &p->l.carried[c]);
-    } else if (place->component == 0 && joins_alone(h, place)) {
+    } else if (place->component == 0 && kernel_has_factor(h->k->ends, place->tensor)) {
       join_state(h, p, place);
     }
   }

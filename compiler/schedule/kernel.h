@@ -76,7 +76,7 @@ typedef struct kernel {
                                     Programs then know the axis by the size of a part, as they do with LANES_TILE */
 } kernel;
 
-/* Has a part of time a factor of this state, by tensor? Else it has columns. */
+/* Has a part of time a factor of this state, by tensor? Else it has columns, or is relative to a maximum. */
 bool kernel_has_factor(const tile_program *ends, int tensor);
 /* Are these two states made of each other, entry by entry, or one of the other (tile_place.source)? */
 bool kernel_couples(const tile_program *ends, int tensor, int other);
@@ -121,5 +121,7 @@ typedef struct schedule_options {
  * them. Otherwise the threads of a block run one instance together: no lane axis. */
 
 recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurrence, schedule_options options);
+/* The first kernel of a kind, or NULL. */
+kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind);
 
 #endif

@@ -144,9 +144,9 @@ typedef struct reporter {
 } reporter;
 
 static const kernel *kernel_of(const reporter *r, kernel_kind kind) {
-  for (int i = 0; i < r->kernels->kernels.count; i++)
-    if (r->kernels->kernels.items[i].kind == kind) return &r->kernels->kernels.items[i];
-  ICE("report", "%s has no kernel of kind %d", r->body->name, kind);
+  const kernel *found = schedule_kernel(r->kernels, kind);
+  if (!found) ICE("report", "%s has no kernel of kind %d", r->body->name, kind);
+  return found;
 }
 
 static const char *text_of(const reporter *r, const amount *sum) {

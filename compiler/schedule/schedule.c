@@ -228,7 +228,7 @@ static axis_set column_axes(const scheduler *s, const kernel *part) {
 bool kernel_has_factor(const tile_program *ends, int tensor) {
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
-    if (place->transfer && place->tensor == tensor) return true;
+    if (place->transfer && !place->relative && place->tensor == tensor) return true;
   }
   return false;
 }
@@ -293,8 +293,7 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
     part.columns = (int)columns;
     part.column_axis = axis;
   }
-  kernel *kernels = s->out->kernels.items, *joins = kernels;
-  while (joins->kind != (back ? KERNEL_BACKWARD : KERNEL_FORWARD)) joins++;
+  kernel *kernels = s->out->kernels.items, *joins = schedule_kernel(s->out, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
   part.behind = back && s->r->body.lags.count > 0;
   *why = "earlier steps are states, too";
   if (part.behind && !joins->recompute) return;
@@ -322,9 +321,9 @@ static void part_kernel(scheduler *s, const tile_program *forward, bool back, ke
   }
 }
 
-static kernel *kernel_of(const scheduler *s, kernel_kind kind) {
-  for (int i = 0; i < s->out->kernels.count; i++)
-    if (s->out->kernels.items[i].kind == kind) return &s->out->kernels.items[i];
+kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind) {
+  for (int i = 0; i < kernels->kernels.count; i++)
+    if (kernels->kernels.items[i].kind == kind) return &kernels->kernels.items[i];
   return NULL;
 }
 
@@ -338,8 +337,8 @@ static bool states_are_apart(const scheduler *s, const kernel *k) {
 /* Without what forward saved, the parts of states and of cotangents are made side by side, and each part of BACKWARD makes its
  * states: three launches with the sums. Returns why not. */
 static const char *make_states_too(scheduler *s) {
-  kernel *back = kernel_of(s, KERNEL_BACKWARD), *part = kernel_of(s, KERNEL_PART),
-         *part_back = kernel_of(s, KERNEL_PART_BACK);
+  kernel *back = schedule_kernel(s->out, KERNEL_BACKWARD), *part = schedule_kernel(s->out, KERNEL_PART),
+         *part_back = schedule_kernel(s->out, KERNEL_PART_BACK);
   if (!tile_takes(back->program, 1u << TILE_STATE | 1u << TILE_STASH) || !part_back) return NULL;
   if (!part) return s->out->whole[0];
   if (back->behind) return "earlier steps are states, too";
