@@ -75,16 +75,14 @@ typedef struct rec_gpu_frame {
 /* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
  * rec_gpu_sums with as many tasks as it has; REC_GPU_SUM_THREADS threads in a block, any number of blocks. */
 typedef struct rec_gpu_sum_task {
-  const float *from;
+  const float *from;           /* [copy][entry][step][number], dense */
   void *to;
-  int64_t copies, copy_stride;
-  int64_t entries, from_entry_stride, to_entry_stride;
-  int64_t steps, from_step_stride, to_step_stride;
-  int64_t numbers;             /* of one step */
-  int64_t stored;              /* REC_STORED_.. of `to` */
+  int64_t to_entry_stride, to_step_stride;
+  int64_t entries, steps, numbers; /* numbers: of one step */
+  int32_t copies, stored;      /* stored: REC_STORED_.. of `to` */
 } rec_gpu_sum_task;
 
-enum { REC_GPU_SUM_TASKS = 40, REC_GPU_SUM_THREADS = 256 };
+enum { REC_GPU_SUM_TASKS = 62, REC_GPU_SUM_THREADS = 256 };
 
 typedef struct rec_gpu_sums {
   int64_t count;

@@ -318,15 +318,23 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
   return most;
 }
 
-/* LLVM makes the same of a kernel for sm_100a and for sm_120. NULL: they have different kernels, or that text is not there. */
-static const char *text_of_twin(const codegen_gpu_object *object, codegen_gpu_target target) {
-  if (target != GPU_SM_100A) return NULL;
+/* LLVM makes the same of a kernel for sm_80 and sm_90a, and for sm_120 and sm_100a: of these two texts the first, if both have the
+ * same kernels, serves the second, too. Products by warpgroups are kernels of their own. */
+static bool have_twins(const codegen_gpu_object *object, codegen_gpu_target first, codegen_gpu_target second) {
   for (int i = 0; i < object->kernels.count; i++) {
     kernel_room room = object->kernels.items[i].base.kernel->room;
-    if (codegen_gpu_has_room(GPU_SM_100A, room) != codegen_gpu_has_room(GPU_SM_120, room)) return NULL;
+    if (codegen_gpu_has_room(first, room) != codegen_gpu_has_room(second, room)) return false;
   }
+  return true;
+}
+
+/* NULL: there is none. */
+static const char *text_of_twin(const codegen_gpu_object *object, codegen_gpu_target target) {
+  if (target != GPU_SM_90A && target != GPU_SM_100A) return NULL;
+  codegen_gpu_target twin = target == GPU_SM_90A ? GPU_SM_80 : GPU_SM_120;
+  if (!have_twins(object, twin, target)) return NULL;
   for (int i = 0; i < object->images.count; i++)
-    if (object->images.items[i].target == GPU_SM_120) return object->images.items[i].text;
+    if (object->images.items[i].target == twin) return object->images.items[i].text;
   return NULL;
 }
 
@@ -348,17 +356,24 @@ static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int n
   if (options.made) options.made(options.context, number, &image);
 }
 
+static void make_image_for(arena *a, llvm_module *m, llvm_module *with_bodies, codegen_gpu_target target,
+                           codegen_gpu_options options, codegen_gpu_object *object) {
+  for (int i = 0; i < object->images.count; i++)
+    if (object->images.items[i].target == target) make_image(a, m, with_bodies, i, options, object);
+}
+
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
                      codegen_gpu_object *object) {
+  /* the one that takes the assembler longest comes first, but none before the text that serves it */
+  static const codegen_gpu_target apart[] = {GPU_SM_90A, GPU_SM_120, GPU_SM_100A, GPU_SM_80, GPU_SIMT},
+                                  shared[] = {GPU_SM_80, GPU_SM_90A, GPU_SM_120, GPU_SM_100A, GPU_SIMT};
   llvm_module with_bodies = {.module = NULL};
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
     if (options.targets >> target & 1)
       vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
-  /* the one that takes the assembler longest, then those that share a text, then the shortest */
-  for (int turn = 0; turn < 2; turn++) {
-    for (int i = object->images.count - 1; i >= 0; i--)
-      if ((object->images.items[i].target == GPU_SM_90A) == !turn) make_image(a, m, &with_bodies, i, options, object);
-  }
+  const codegen_gpu_target *order = have_twins(object, GPU_SM_80, GPU_SM_90A) ? shared : apart;
+  for (int i = 0; i < GPU_TARGET_COUNT; i++)
+    make_image_for(a, m, &with_bodies, order[i], options, object);
   if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
 }
 

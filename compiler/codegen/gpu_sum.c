@@ -13,36 +13,24 @@ typedef struct sum_task {
   ir task; /* address */
 } sum_task;
 
-static ir number_of(const sum_task *t, size_t offset) {
+static ir field_of(const sum_task *t, LLVMTypeRef type, size_t offset) {
   emitter *e = t->e;
   ir at = element(e, LLVMInt8TypeInContext(e->context), t->task, integer(e, (int64_t)offset));
-  return LLVMBuildLoad2(e->b, e->i64, at, "");
+  return LLVMBuildLoad2(e->b, type, at, "");
 }
 
-static ir pointer_of(const sum_task *t, size_t offset) {
-  emitter *e = t->e;
-  ir at = element(e, LLVMInt8TypeInContext(e->context), t->task, integer(e, (int64_t)offset));
-  return LLVMBuildLoad2(e->b, e->data, at, "");
-}
+#define POINTER(t, field) field_of(t, (t)->e->data, offsetof(rec_gpu_sum_task, field))
+#define NUMBER(t, field) field_of(t, (t)->e->i64, offsetof(rec_gpu_sum_task, field))
+#define SHORT(t, field) \
+  LLVMBuildSExt((t)->e->b, field_of(t, (t)->e->i32, offsetof(rec_gpu_sum_task, field)), (t)->e->i64, "")
 
-#define NUMBER(t, field) number_of(t, offsetof(rec_gpu_sum_task, field))
-
-/* The number's offset with these strides. */
-static ir offset_of(const sum_task *t, ir entry, ir step, ir number, size_t entry_stride,
-                    size_t step_stride) {
+/* Of number `index` of each copy, which has `total`. */
+static ir sum_of_copies(const sum_task *t, ir index, ir total) {
   emitter *e = t->e;
-  ir offset = int_mul(e, entry, number_of(t, entry_stride));
-  offset = int_add(e, offset, int_mul(e, step, number_of(t, step_stride)));
-  return int_add(e, offset, number);
-}
-
-static ir sum_of_copies(const sum_task *t, ir at) {
-  emitter *e = t->e;
-  ir from = element(e, e->real, pointer_of(t, offsetof(rec_gpu_sum_task, from)), at);
-  ir stride = NUMBER(t, copy_stride), sum = stack_slot(e, e->real, "sum");
+  ir from = element(e, e->real, POINTER(t, from), index), sum = stack_slot(e, e->real, "sum");
   store_real(e, real_number(e, 0, 0), sum);
-  emit_loop loop = loop_begin(e, integer(e, 0), NUMBER(t, copies), 1, "copy");
-  ir x = load_real(e, element(e, e->real, from, int_mul(e, loop.index, stride)), 0);
+  emit_loop loop = loop_begin(e, integer(e, 0), SHORT(t, copies), 1, "copy");
+  ir x = load_real(e, element(e, e->real, from, int_mul(e, loop.index, total)), 0);
   store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
   loop_end(e, &loop);
   return load_real(e, sum, 0);
@@ -53,7 +41,7 @@ static void store_as(const sum_task *t, ir sum, ir at) {
                                       [REC_STORED_BF16] = NUMBER_BF16,
                                       [REC_STORED_F16] = NUMBER_F16};
   emitter *e = t->e;
-  ir to = pointer_of(t, offsetof(rec_gpu_sum_task, to)), stored = NUMBER(t, stored);
+  ir to = POINTER(t, to), stored = SHORT(t, stored);
   for (int kind = REC_STORED_NUMBER; kind <= REC_STORED_F16; kind++) {
     bool narrow = kind != REC_STORED_NUMBER;
     emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
@@ -67,17 +55,15 @@ static void store_as(const sum_task *t, ir sum, ir at) {
   }
 }
 
-static void one_number(const sum_task *t, ir index) {
+static void one_number(const sum_task *t, ir index, ir total) {
   emitter *e = t->e;
   ir numbers = NUMBER(t, numbers), steps = NUMBER(t, steps);
   ir number = LLVMBuildSRem(e->b, index, numbers, "");
   ir rest = LLVMBuildSDiv(e->b, index, numbers, "");
   ir step = LLVMBuildSRem(e->b, rest, steps, ""), entry = LLVMBuildSDiv(e->b, rest, steps, "");
-  ir from = offset_of(t, entry, step, number, offsetof(rec_gpu_sum_task, from_entry_stride),
-                      offsetof(rec_gpu_sum_task, from_step_stride));
-  ir to = offset_of(t, entry, step, number, offsetof(rec_gpu_sum_task, to_entry_stride),
-                    offsetof(rec_gpu_sum_task, to_step_stride));
-  store_as(t, sum_of_copies(t, from), to);
+  ir to = int_add(e, int_mul(e, entry, NUMBER(t, to_entry_stride)),
+                  int_mul(e, step, NUMBER(t, to_step_stride)));
+  store_as(t, sum_of_copies(t, index, total), int_add(e, to, number));
 }
 
 static ir wide(emitter *e, gpu_op op) {
@@ -100,7 +86,7 @@ void gpu_sum_kernel(arena *a, llvm_module *m) {
   sum_task t = {e, element(e, bytes, sums, offset)};
   ir total = int_mul(e, int_mul(e, NUMBER(&t, entries), NUMBER(&t, steps)), NUMBER(&t, numbers));
   emit_loop loop = loop_begin_by(e, first, total, all, "number");
-  one_number(&t, loop.index);
+  one_number(&t, loop.index, total);
   loop_end(e, &loop);
   loop_end(e, &tasks);
   LLVMBuildRetVoid(e->b);

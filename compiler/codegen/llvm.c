@@ -7,6 +7,7 @@
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <stdio.h>
@@ -43,8 +44,6 @@ static void diagnose(LLVMDiagnosticInfoRef info, void *unused) {
   ICE("codegen", "LLVM: %s", LLVMGetDiagInfoDescription(info));
 }
 
-pthread_rwlock_t llvm_switches = PTHREAD_RWLOCK_INITIALIZER;
-
 void llvm_prepare(void) {
   static bool done;
   if (done) return;
@@ -54,6 +53,8 @@ void llvm_prepare(void) {
   LLVMInitializeX86TargetMC();
   LLVMInitializeX86AsmPrinter();
   LLVMInstallFatalErrorHandler(fatal);
+  static const char *const off[] = {"recc", "-disable-lsr"};
+  LLVMParseCommandLineOptions(2, off, NULL);
 }
 
 llvm_module llvm_module_new(const char *name, int level) {
@@ -131,14 +132,15 @@ void llvm_verify(llvm_module *m) {
  * registers and to move what does not change out of loops. Unrolling made no kernel faster and compilation much slower. */
 #define REGISTERS "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"
 #define LOOPS "loop-mssa(loop-rotate,licm)"
+#define POINTERS "loop(canon-freeze,loop-reduce)"
 
 void llvm_optimise(llvm_module *m, int level) {
   static const char *const passes[] = {
       "always-inline",
-      "function(" REGISTERS ",dce)",
-      "function(" REGISTERS "," LOOPS ",early-cse<memssa>,dce)",
+      "function(" REGISTERS ",dce," POINTERS ")",
+      "function(" REGISTERS "," LOOPS ",early-cse<memssa>,dce," POINTERS ")",
       "function(" REGISTERS "," LOOPS
-      ",early-cse<memssa>,instcombine<no-verify-fixpoint>,dse,simplifycfg,dce)",
+      ",early-cse<memssa>,instcombine<no-verify-fixpoint>,dse,simplifycfg,dce," POINTERS ")",
   };
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMErrorRef error = LLVMRunPasses(m->module,
@@ -153,9 +155,7 @@ void llvm_optimise(llvm_module *m, int level) {
 static LLVMMemoryBufferRef emit(llvm_module *m, LLVMCodeGenFileType type) {
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;
-  pthread_rwlock_rdlock(&llvm_switches);
   bool failed = LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, type, &message, &buffer);
-  pthread_rwlock_unlock(&llvm_switches);
   if (failed) {
     ICE("codegen", "LLVM: %s", message);
   }

@@ -26,9 +26,6 @@ typedef struct llvm_module {
   struct lines *lines; /* lines.h; NULL: no line information */
 } llvm_module;
 
-/* LLVM's switches are for all machines: code is emitted by who holds them, for reading where they stay as they are. */
-extern pthread_rwlock_t llvm_switches;
-
 /* What all threads share, before the second of them begins; also for GPUs. */
 void llvm_prepare(void);
 void nvptx_prepare(void);

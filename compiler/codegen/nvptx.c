@@ -383,14 +383,9 @@ static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
 /* Loop strength reduction makes a pointer of every address that a loop has, each in registers of its own: without it
  * kernels are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines, and hosts want it. */
 static void emit_without_pointers(const llvm_module *m, LLVMMemoryBufferRef *buffer) {
-  static const char *const off[] = {"recc", "-disable-lsr"}, *const on[] = {"recc", "-disable-lsr=false"};
   char *message = NULL;
-  pthread_rwlock_wrlock(&llvm_switches);
-  LLVMParseCommandLineOptions(2, off, NULL);
   if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMAssemblyFile, &message, buffer))
     ICE("codegen", "LLVM: %s", message);
-  LLVMParseCommandLineOptions(2, on, NULL);
-  pthread_rwlock_unlock(&llvm_switches);
 }
 
 llvm_module nvptx_bodies(const llvm_module *m) {

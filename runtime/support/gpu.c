@@ -300,20 +300,17 @@ static rec_gpu_slot place_copies(const gpu_pass *p, const rec_table_slot *slot, 
                                        : call_entries(c);
   *sum = (rec_gpu_sum_task){.from = (const float *)(const void *)copies,
                             .to = result.data,
-                            .copies = copies_of(p, slot),
-                            .copy_stride = call_total(c, memory),
-                            .entries = entries,
-                            .from_entry_stride = steps * numbers,
                             .to_entry_stride = result.batch_stride,
-                            .steps = steps,
-                            .from_step_stride = numbers,
                             .to_step_stride = result.time_stride,
+                            .entries = entries,
+                            .steps = steps,
                             .numbers = numbers,
+                            .copies = (int32_t)copies_of(p, slot),
                             .stored = memory->stored};
   return (rec_gpu_slot){.data = copies,
                         .batch_stride = memory->per_batch ? steps * numbers : 0,
                         .time_stride = memory->token ? numbers : 0,
-                        .copy_stride = sum->copy_stride};
+                        .copy_stride = entries * steps * numbers};
 }
 
 typedef struct pass_run {
@@ -415,10 +412,11 @@ static rec_status run_sums(pass_run *r) {
     for (int i = 0; i < sums.count; i++) {
       const rec_gpu_sum_task *t = &r->sums[first + i];
       sums.tasks[i] = *t;
-      most = larger(most, t->entries * t->steps * t->numbers);
+      int64_t total = t->entries * t->steps * t->numbers;
+      most = larger(most, total);
       int64_t last = (t->entries - 1) * t->to_entry_stride + (t->steps - 1) * t->to_step_stride;
       regions[count++] =
-          (simt_region){"copies", (void *)t->from, 4 * t->copies * t->copy_stride, false};
+          (simt_region){"copies", (void *)t->from, 4 * t->copies * total, false};
       regions[count++] = (simt_region){
           "a sum", t->to, (last + t->numbers) * (t->stored == REC_STORED_NUMBER ? 4 : 2), true};
     }

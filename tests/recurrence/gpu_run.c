@@ -219,11 +219,10 @@ static void sum_copies(call *c, int i, void *to, int64_t numbers) {
   *sums = (rec_gpu_sums){.count = 1};
   sums->tasks[0] = (rec_gpu_sum_task){.from = c->slots[i].data,
                                       .to = to,
-                                      .copies = copies_of(c, slot),
-                                      .copy_stride = numbers,
                                       .entries = 1,
                                       .steps = 1,
-                                      .numbers = numbers};
+                                      .numbers = numbers,
+                                      .copies = (int32_t)copies_of(c, slot)};
   run_function_of(c, 2, c->l->lib->object->kernels.count, REC_GPU_SUM_THREADS, sums);
 }
 

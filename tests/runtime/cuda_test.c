@@ -35,17 +35,24 @@ static int open_driver(void) {
 }
 
 // The library stays a file: the driver looks into it for the code of kernels.
-static const rec_recurrence *compile_at(const char *name, const char *recurrence, const char *options,
-                                        rec_module **module) {
+static const rec_recurrence *compile_source(const char *name, const char *file, const char *recurrence,
+                                          const char *options, rec_module **module) {
   char command[1024], path[128];
   snprintf(path, sizeof path, "%s/%s.so", folder, name);
-  snprintf(command, sizeof command, "%s/bin/recc %s/stdlib/%s.rec --ptxas none -O0 %s -o %s", REC_BINARY_DIR,
-           REC_SOURCE_DIR, recurrence, options, path);
+  snprintf(command, sizeof command, "%s/bin/recc %s --ptxas none -O0 %s -o %s", REC_BINARY_DIR, file, options,
+           path);
   *module = NULL;
   if (!check(system(command) == 0 && rec_module_open(path, module) == REC_OK, "%s: %s", recurrence,
              rec_message()))
     return NULL;
   return rec_module_find(*module, recurrence);
+}
+
+static const rec_recurrence *compile_at(const char *name, const char *recurrence, const char *options,
+                                        rec_module **module) {
+  char file[512];
+  snprintf(file, sizeof file, "%s/stdlib/%s.rec", REC_SOURCE_DIR, recurrence);
+  return compile_source(name, file, recurrence, options, module);
 }
 
 static const char plain[] = "--target sm_80,simt --form chunk -D H=2 -D K=16 -D V=16";
@@ -101,6 +108,40 @@ static void check_parts(const rec_recurrence *r) {
         "%d launches in parts", logged("cuLaunchKernel"));
   check(problem_run(second, r, "simt", &parts), "%s", rec_message());
   check(problem_equal(first, second, true), "in parts the executor has other results");
+  problem_free(first);
+  problem_free(second);
+}
+
+enum { MANY_PARAMETERS = 50 };
+
+// h = sigmoid(x) * h[t-1] + p0 * exp(x / 1) + p1 * exp(x / 2) + ..
+static const rec_recurrence *compile_many(rec_module **module) {
+  char file[128];
+  snprintf(file, sizeof file, "%s/many.rec", folder);
+  FILE *text = fopen(file, "w");
+  if (!check(text, "%s cannot be written", file)) return NULL;
+  fprintf(text, "recurrence many(D = 4) {\n  input x[D]\n");
+  for (int i = 0; i < MANY_PARAMETERS; i++) fprintf(text, "  param p%d[D]\n", i);
+  fprintf(text, "  state h[D]\n  output y[D]\n  h = sigmoid(x) * h[t-1]");
+  for (int i = 0; i < MANY_PARAMETERS; i++) fprintf(text, " + p%d * exp(x / %d)", i, i + 1);
+  fprintf(text, "\n  y = h\n}\n");
+  fclose(text);
+  return compile_source("many", file, "many", "--target sm_80,simt", module);
+}
+
+// However many gradients are summed, one launch adds them up.
+static void check_sums(const rec_recurrence *r) {
+  problem *first = problem_new(rec_recurrence_signature(r), 2, 20, 2);
+  problem_draw(first, 5, 0.5);
+  problem *second = problem_copy(first);
+  begin_log();
+  check(problem_run(first, r, "cuda", &(rec_run_options){.backward = true}), "%s", rec_message());
+  check(logged("cuLaunchKernel rec_gpu_sum ") == 1 && logged("cuLaunchKernel") == 3, "%d launches, %d of sums",
+        logged("cuLaunchKernel"), logged("cuLaunchKernel rec_gpu_sum "));
+  check(problem_run(second, r, "reference", &(rec_run_options){.backward = true}), "%s", rec_message());
+  char where[256];
+  double error = problem_compare(second, first, true, 1e-4, where, sizeof where);
+  check(error < 2e-5, "many sums: %g in %s", error, where);
   problem_free(first);
   problem_free(second);
 }
@@ -319,16 +360,18 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
 }
 
 int main(void) {
-  rec_module *module = NULL, *other = NULL, *third = NULL;
+  rec_module *module = NULL, *other = NULL, *third = NULL, *fourth = NULL;
   cuda_context context;
   int pushed;
   if (!mkdtemp(folder) || !open_driver()) return checked();
   snprintf(log_path, sizeof log_path, "%s/calls", folder);
   const rec_recurrence *r = compile_at("gla", "gla", plain, &module), *unloaded = compile_at("again", "gla", plain, &other),
-                       *bulk = compile_at("bulk", "simple_gla", in_bulk, &third);
-  if (r && unloaded && bulk && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
+                       *bulk = compile_at("bulk", "simple_gla", in_bulk, &third),
+                       *many = compile_many(&fourth);
+  if (r && unloaded && bulk && many && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
     check_memory(r);
     check_parts(r);
+    check_sums(many);
     check_shortage(r);
     check_maps(bulk);
     check_graphs(r, unloaded);
@@ -339,6 +382,7 @@ int main(void) {
   rec_module_close(module);
   rec_module_close(other);
   rec_module_close(third);
+  rec_module_close(fourth);
   char command[128];
   snprintf(command, sizeof command, "rm -rf %s", folder);
   check(system(command) == 0, "the folder stays");
