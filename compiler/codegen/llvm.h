@@ -4,7 +4,6 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
-#include <pthread.h>
 
 #include "target.h"
 

@@ -380,14 +380,6 @@ static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
   return text;
 }
 
-/* Loop strength reduction makes a pointer of every address that a loop has, each in registers of its own: without it
- * kernels are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines, and hosts want it. */
-static void emit_without_pointers(const llvm_module *m, LLVMMemoryBufferRef *buffer) {
-  char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, LLVMAssemblyFile, &message, buffer))
-    ICE("codegen", "LLVM: %s", message);
-}
-
 llvm_module nvptx_bodies(const llvm_module *m) {
   llvm_module copy = {
       .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
@@ -411,7 +403,9 @@ const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_tar
   keep_room(&copy, target);
   align_for_groups(copy.module, target);
   LLVMMemoryBufferRef buffer = NULL;
-  emit_without_pointers(&copy, &buffer);
+  char *message = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message, &buffer))
+    ICE("codegen", "LLVM: %s", message);
   const char *text = text_of(a, buffer);
   LLVMDisposeMemoryBuffer(buffer);
   LLVMDisposeModule(copy.module);
