@@ -121,6 +121,9 @@ typedef struct schedule_options {
  * them. Otherwise the threads of a block run one instance together: no lane axis. */
 
 recurrence_kernels *schedule_recurrence(arena *arena, const recurrence *recurrence, schedule_options options);
+/* Axes that some tensor has. Another one is a number alone, such as a layer's place in the model: there are no instances
+ * along it. */
+axis_set schedule_tensor_axes(const typed_body *body);
 /* The first kernel of a kind, or NULL. */
 kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind);
 

@@ -327,7 +327,7 @@ static void put_axes(const reporter *r) {
   axis_set instances = 0, all = 0;
   for (int i = 0; i < k->grid_count; i++) instances |= axis_bit(k->grid_axes[i]);
   for (int axis = 0; axis < r->body->axes.count; axis++) all |= axis_bit(axis);
-  axis_set tile = all & ~instances;
+  axis_set tile = all & ~instances & (~k->program->grid | schedule_tensor_axes(r->body));
   if (k->lane_axis >= 0) tile &= ~axis_bit(k->lane_axis);
   if (!all) return;
   fputs("  axes       ", r->out);

@@ -150,8 +150,15 @@ static int threads_for(int64_t size) {
   return (int)((size + WARP - 1) / WARP * WARP);
 }
 
+axis_set schedule_tensor_axes(const typed_body *body) {
+  axis_set axes = 0;
+  for (int i = 0; i < body->tensors.count; i++) axes |= body->tensors.items[i].axis_set;
+  return axes;
+}
+
 static void map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes) {
   bool gpu = s->options.gpu;
+  grid &= schedule_tensor_axes(&s->r->body);
   k->lane_axis = !lanes ? -1 : gpu ? choose_threads(s, grid) : choose_lane(s, grid);
   k->lane_block = 1;
   if (k->lane_axis >= 0 && gpu) {
