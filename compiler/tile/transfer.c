@@ -257,17 +257,6 @@ static bool makes_earlier_steps(const transfer *x) {
   return !any || p->form == TILE_CHUNK;
 }
 
-static tile_program *without_earlier_steps(arena *a, const tile_program *program, tile_role states) {
-  tile_program p = *program;
-  p.results.items = ARENA_ARRAY(a, tile_result, program->results.count);
-  p.results.count = 0;
-  for (int i = 0; i < program->results.count; i++) {
-    const tile_result *r = &program->results.items[i];
-    if (r->place.lag < 0) p.results.items[p.results.count++] = *r;
-  }
-  return tile_restrict(a, &p, 1u << states);
-}
-
 static bool reads_state(const tile_program *p, tile_role read, int tensor) {
   for (int i = 0; i < p->arguments.count; i++) {
     const tile_place *place = &p->arguments.items[i];
@@ -276,19 +265,24 @@ static bool reads_state(const tile_program *p, tile_role read, int tensor) {
   return false;
 }
 
-// Cotangents that no result of the whole program is made of need not come from part to part: that of a maximum behind
-// stop_gradient is one. (Forward, backward wants all states before each chunk.)
-static tile_program *without_unread(arena *a, tile_program *p, const tile_program *whole) {
+// Cotangents that come from part to part: not those of earlier steps, nor those that no result of the whole program is made of,
+// as that of a maximum behind stop_gradient is. (Forward, backward wants all states before each chunk.)
+static tile_program *with_needed(arena *a, const tile_program *program, const tile_program *whole) {
   const tile_program *all = tile_restrict(a, whole, ~0u);
-  tile_program some = *p;
-  some.results.items = ARENA_ARRAY(a, tile_result, p->results.count);
-  some.results.count = 0;
-  for (int i = 0; i < p->results.count; i++) {
-    const tile_result *r = &p->results.items[i];
-    if (r->place.lag >= 0 || reads_state(all, TILE_D_NEXT_STATE, r->place.tensor))
-      some.results.items[some.results.count++] = *r;
+  tile_program p = *program;
+  bool *read = ARENA_ARRAY(a, bool, program->results.count), any = false;
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_place *place = &program->results.items[i].place;
+    read[i] = place->lag < 0 && reads_state(all, TILE_D_NEXT_STATE, place->tensor);
+    any = any || read[i];
   }
-  return some.results.count ? tile_restrict(a, &some, 1u << TILE_D_STATE) : p;
+  p.results.items = ARENA_ARRAY(a, tile_result, program->results.count);
+  p.results.count = 0;
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *r = &program->results.items[i];
+    if (any ? read[i] : r->place.lag < 0) p.results.items[p.results.count++] = *r;
+  }
+  return tile_restrict(a, &p, 1u << TILE_D_STATE);
 }
 
 static bool enters_alone(const transfer *x, const pair *state) {
@@ -561,10 +555,7 @@ tile_program *tile_transfer(arena *a, const tile_program *program, tile_role sta
   find_states(&x, read);
   *why = "earlier steps are states, too";
   if (states == TILE_NEXT_STATE ? !knows_earlier_steps(&x) : !makes_earlier_steps(&x)) return NULL;
-  if (states == TILE_D_STATE) {
-    p = without_earlier_steps(a, p, states);
-    x.program = p = without_unread(a, p, program);
-  }
+  if (states == TILE_D_STATE) x.program = p = with_needed(a, p, program);
   *why = who_else_has_it(p, read);
   if (*why) return NULL;
   const tile_program *alone = tile_drop_unused(a, p);
