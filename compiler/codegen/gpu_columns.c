@@ -205,7 +205,7 @@ static int64_t numbers_joined(const kernel *k, const part *p, int64_t *begin) {
 
 void gpu_place_columns(host *h) {
   kernel of_states = gpu_kernel_of_states(h->k);
-  if (!h->k->ends || (!h->k->columns && !of_states.columns)) return;
+  if (!of_states.columns && !(h->k->ends && h->k->columns)) return;
   if (is_alone(h->k)) {
     h->columns_at = gpu_take(h, of_states.columns > h->k->columns ? of_states.columns : h->k->columns);
     return;

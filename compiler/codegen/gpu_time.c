@@ -6,7 +6,7 @@
  *                     .. all chunks of the part .. the last part hands the states out
  *
  * Backward the same from the end. With one part FORWARD and BACKWARD are as if there were none. Without what forward saved, an
- * item of BACKWARD makes the states of its part:
+ * item of BACKWARD, or of PART_BACK if that reads states, makes the states of its part:
  *
  *   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: states again, saved
  *   .. all groups from the last: states again, chunks back
@@ -19,7 +19,8 @@ ir gpu_frame_number(host *h, size_t offset) {
 }
 
 bool gpu_makes_parts(const kernel *k) {
-  if (k->columns && !k->ends) return true;
+  if (k->ends) return false;
+  if (k->columns) return true;
   for (int i = 0; i < k->program->results.count; i++)
     if (k->program->results.items[i].place.transfer) return true;
   return false;
@@ -55,12 +56,15 @@ void gpu_read_part(host *h, ir *item) {
   h->part = int_split(e, item, h->parts);
 }
 
-/* Nobody begins with what the last part would leave: it need not be made. */
+/* Nobody begins with what the last part would leave: it need not be made. The states of its steps may be. */
 static void skip_last(host *h) {
   emitter *e = h->e;
   ir last = goes_back(h) ? integer(e, 0) : h->end_part;
   ir skip = int_compare(e, LLVMIntEQ, h->part, last);
-  h->time = int_choose(e, LLVMBuildAnd(e->b, skip, gpu_keeps_parts(h), ""), integer(e, 0), h->time);
+  skip = LLVMBuildAnd(e->b, skip, gpu_keeps_parts(h), "");
+  if (h->makes_states) h->never_back = LLVMBuildAnd(e->b, skip, h->makes_states, "");
+  if (h->makes_states) skip = LLVMBuildAnd(e->b, skip, LLVMBuildNot(e->b, h->makes_states, ""), "");
+  h->time = int_choose(e, skip, integer(e, 0), h->time);
 }
 
 /* Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it. */
@@ -110,13 +114,14 @@ static ir begin_behind(host *h, ir steps, ir *before) {
   return int_add(e, steps, more);
 }
 
-/* i1: parts of states cannot be joined; `whole`: there are none. */
-static ir states_grow(host *h, ir whole) {
+/* Parts of states may be such that cannot be joined; `whole`: there are none. */
+static void open_states(host *h, ir whole) {
   emitter *e = h->e;
   host of_states = gpu_host_of_states(h);
   h->makes_states = gpu_keeps_parts(&of_states);
   gpu_open_ends(&of_states);
-  return gpu_parts_grow(&of_states, LLVMBuildOr(e->b, whole, LLVMBuildNot(e->b, h->makes_states, ""), ""));
+  ir none = LLVMBuildOr(e->b, whole, LLVMBuildNot(e->b, h->makes_states, ""), "");
+  h->states_grow = gpu_parts_grow(&of_states, none);
 }
 
 /* A part without steps has no memory for any. */
@@ -131,7 +136,8 @@ void gpu_cut_part(host *h) {
   ir whole = int_compare(e, LLVMIntEQ, h->parts, integer(e, 1));
   if (h->described->joins) gpu_open_ends(h);
   if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_parts_grow(h, whole), "");
-  if (h->k->states) whole = LLVMBuildOr(e->b, whole, states_grow(h, whole), "");
+  if (h->k->states) open_states(h, whole);
+  if (h->k->states) whole = LLVMBuildOr(e->b, whole, h->states_grow, "");
   ir all = int_max(e, h->time, integer(e, 1));
   ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
   ir before = int_mul(e, h->part, steps);
@@ -513,9 +519,13 @@ kernel gpu_kernel_of_states(const kernel *back) {
 
 host gpu_host_of_states(const host *h) {
   kernel *k = ARENA_NEW(h->a, kernel);
+  codegen_kernel *described = ARENA_NEW(h->a, codegen_kernel);
   *k = gpu_kernel_of_states(h->k);
+  *described = *h->described;
+  described->joins = true;
   host of_states = *h;
   of_states.k = k;
+  of_states.described = described;
   return of_states;
 }
 
@@ -547,7 +557,8 @@ ir gpu_turns(host *h, ir groups) {
   emitter *e = h->e;
   if (!h->makes_states) return groups;
   ir before = int_sub(e, groups, integer(e, 1));
-  return int_add(e, groups, int_choose(e, h->makes_states, before, integer(e, 0)));
+  ir turns = int_add(e, groups, int_choose(e, h->makes_states, before, integer(e, 0)));
+  return h->never_back ? int_choose(e, h->never_back, before, turns) : turns;
 }
 
 void gpu_save_group(host *h, ir group) {

@@ -75,6 +75,8 @@ typedef struct host {
   ir warms_up;           /* i1: the part begins a chunk earlier */
   location columns_at;   /* states before a part, while it is joined */
   ir makes_states;       /* i1, backward: the part makes the states that it reads; NULL: none does */
+  ir states_grow;        /* i1: their parts cannot be joined, so that its cotangents' cannot be */
+  ir never_back;         /* i1: the part makes states alone; NULL: none does */
   ir states_alone;       /* i1: a group is gone through for its states; NULL: none is */
   /* gpu_passes.c */
   bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */

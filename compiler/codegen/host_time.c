@@ -181,7 +181,7 @@ void host_steps_backward(host *h) {
   bool ahead = gpu_steps_ahead(h);
   if (ahead) {
     gpu_turn_of_groups(h, count, integer(e, 0), &chunk);
-    gpu_open_steps(h, chunk, int_compare(e, LLVMIntSGT, count, integer(e, 0)));
+    gpu_open_steps(h, chunk, int_compare(e, LLVMIntSGT, turns, integer(e, 0)));
   }
   emit_loop chunks = loop_begin(e, integer(e, 0), turns, 1, "chunk");
   h->states_alone = gpu_turn_of_groups(h, count, chunks.index, &chunk);

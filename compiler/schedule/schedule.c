@@ -341,20 +341,23 @@ static bool states_are_apart(const scheduler *s, const kernel *k) {
   return !(grid & ~state_axes(s));
 }
 
-/* Without what forward saved, the parts of states and of cotangents are made side by side, and each part of BACKWARD makes its
- * states: three launches with the sums. Returns why not. */
+/* Without what forward saved, who needs states first makes them, of the parts of states. Where that is BACKWARD, these are made
+ * beside the parts of cotangents: three launches with the sums. Where parts of cotangents are made of states, these parts make
+ * them, and save them for BACKWARD: three launches, too, but without sums. Returns why not. */
 static const char *make_states_too(scheduler *s) {
   kernel *back = schedule_kernel(s->out, KERNEL_BACKWARD), *part = schedule_kernel(s->out, KERNEL_PART),
          *part_back = schedule_kernel(s->out, KERNEL_PART_BACK);
   if (!tile_takes(back->program, 1u << TILE_STATE | 1u << TILE_STASH) || !part_back) return NULL;
   if (!part) return s->out->whole[0];
+  bool first = tile_takes(part_back->program, 1u << TILE_STATE);
   if (back->behind) return "earlier steps are states, too";
-  if (tile_takes(part_back->program, 1u << TILE_STATE)) return "parts of cotangents are made of states";
-  if (!back->recompute) return "states are made for single chunks";
+  if (first && part_back->columns) return "a matrix of cotangents is made of states";
+  kernel *makes = first ? part_back : back;
+  if (!makes->recompute) return "states are made for single chunks";
   if (!states_are_apart(s, back)) return "blocks share states";
-  back->states = part->program;
-  back->states_columns = part->columns;
-  back->states_column_axis = part->column_axis;
+  makes->states = part->program;
+  makes->states_columns = part->columns;
+  makes->states_column_axis = part->column_axis;
   return NULL;
 }
 

@@ -25,8 +25,8 @@ enum {
 typedef struct time_cut {
   int64_t parts, part_steps;
   const rec_table_gpu_kernel *maker; /* of what they begin with; NULL: one part */
-  const rec_table_gpu_kernel *states; /* the maker of states beside that of cotangents, in the same launch; NULL: states are saved,
-                                         or not needed */
+  const rec_table_gpu_kernel *states; /* that of states, where these are not saved: in the same launch as the other, or before it;
+                                         NULL: they are saved, or not needed */
 } time_cut;
 
 /* How the work of one kernel is cut. */
@@ -140,23 +140,28 @@ static int64_t items_made(const call *c, const gpu_device *device, time_cut one)
   return one.states ? items + plan_pass(c, device, one.states, one).items : items;
 }
 
+/* Are parts of states made before those of cotangents, which are made of them, and not beside them? */
+static bool makes_states_first(const time_cut *cut) { return cut->states && cut->maker->makes_states; }
+
 static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool recompute) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   time_cut cut = {.parts = 1, .part_steps = c->time};
   bool back = kind == REC_KERNEL_BACKWARD;
   if (!kernel->joins || (!back && kind != REC_KERNEL_FORWARD)) return cut;
-  if (recompute && !kernel->makes_states) return cut;
   time_cut made = cut;
   made.maker = gpu_kernel_of(device, back ? REC_KERNEL_PART_BACK : REC_KERNEL_PART);
+  if (recompute && !kernel->makes_states && !made.maker->makes_states) return cut;
   if (recompute) made.states = gpu_kernel_of(device, REC_KERNEL_PART);
   gpu_pass whole = plan_pass(c, device, kernel, cut);
   int64_t wanted = parts_wanted(&whole, items_made(c, device, made));
-  if (wanted < 2 || (!back && has_sums(&whole))) return cut;
+  if (wanted < 2) return cut;
   int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
   if (steps >= c->time) return cut;
   made.part_steps = steps;
   made.parts = (c->time + steps - 1) / steps;
-  return made;
+  gpu_pass last = plan_pass(c, device, kernel, made);
+  bool no_more = !back || makes_states_first(&made); /* launches than these */
+  return no_more && has_sums(&last) ? cut : made;
 }
 
 /* Numbers that a maker keeps of a part: whole cache lines. */
@@ -176,10 +181,10 @@ static void put_beside(gpu_pass *p, const gpu_pass *other) {
   p->blocks_beside = smaller(other->blocks, most);
 }
 
-/* What a cut starts before the kernel itself. */
+/* What a cut starts before the kernel itself, or the last of it. */
 static gpu_pass plan_makers(const call *c, const gpu_device *device, time_cut cut) {
   gpu_pass p = plan_pass(c, device, cut.maker, cut);
-  if (!cut.states) return p;
+  if (!cut.states || makes_states_first(&cut)) return p;
   gpu_pass other = plan_pass(c, device, cut.states, cut);
   put_beside(&p, &other);
   return p;
@@ -237,7 +242,12 @@ static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, 
   int64_t bytes = pass_bytes(&pass), saved = gpu_saved_of(c, device).bytes;
   if (cut.maker) {
     pass = plan_makers(c, device, cut);
-    bytes = larger(bytes, pass_bytes(&pass)) + ends_bytes(c, &cut, cut.maker);
+    bytes = larger(bytes, pass_bytes(&pass));
+    if (makes_states_first(&cut)) {
+      pass = plan_pass(c, device, cut.states, cut);
+      bytes = larger(bytes, pass_bytes(&pass));
+    }
+    bytes += ends_bytes(c, &cut, cut.maker);
     return cut.states ? saved + bytes + ends_bytes(c, &cut, cut.states) : bytes;
   }
   if (!recompute || saved == 0) return bytes;
@@ -391,10 +401,12 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   memcpy(x->bytes, &frame, sizeof frame);
   memcpy(x->bytes + sizeof frame, c->axis_size, sizeof(int64_t) * (size_t)c->table->axis_count);
   add_region(x, "scratch", frame.scratch, (p->blocks + p->blocks_beside) * p->scratch_bytes, true);
-  add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved || r->cut->states);
-  for (int i = 0; i < 2; i++)
-    add_region(x, "ends of parts", r->ends[i].data,
-               4 * p->entries * p->parts * r->ends[i].stride, p->kernel == r->cut->maker);
+  bool saves = r->cut->states && p->kernel->makes_states;
+  add_region(x, "saved", saved.data, saved.bytes, !base->reads_saved || saves);
+  for (int i = 0; i < 2; i++) {
+    bool makes = p->kernel == r->cut->maker && (i == 1 || !makes_states_first(r->cut));
+    add_region(x, "ends of parts", r->ends[i].data, 4 * p->entries * p->parts * r->ends[i].stride, makes);
+  }
   if (c->packed) add_region(x, "cu_seqlens", (void *)c->cu_seqlens, 4 * (c->sequences + 1), false);
   return REC_OK;
 }
@@ -477,6 +489,14 @@ static rec_gpu_ends take_ends(const call *c, const time_cut *cut, const rec_tabl
   return (rec_gpu_ends){.data = (float *)(void *)taken, .stride = ends_stride(c, maker)};
 }
 
+/* Parts of states, before those of cotangents that are made of them. */
+static rec_status run_states_first(const call *c, const gpu_device *device, const kernel_run *run, char *workspace) {
+  kernel_run states = {.kernel = run->cut.states, .saved_only = true, .cut = run->cut, .ends = {run->ends[0]}};
+  states.cut.maker = states.kernel;
+  states.cut.states = NULL;
+  return run_kernel(c, device, &states, workspace);
+}
+
 /* Makes what parts of time begin with, then runs the kernel on them; one part: the kernel alone. */
 static rec_status run_parts(const call *c, const gpu_device *device, kernel_run run, bool backward,
                             char *workspace) {
@@ -485,10 +505,11 @@ static rec_status run_parts(const call *c, const gpu_device *device, kernel_run 
   if (cut->maker) {
     run.ends[backward] = take_ends(c, cut, cut->maker, &workspace);
     if (cut->states) run.ends[0] = take_ends(c, cut, cut->states, &workspace);
+    if (makes_states_first(cut)) status = run_states_first(c, device, &run, workspace);
     kernel_run maker = {.kernel = cut->maker, .saved_only = true, .cut = *cut};
     memcpy(maker.ends, run.ends, sizeof maker.ends);
     if (cut->maker->base.reads_saved) maker.saved = run.saved;
-    status = run_kernel(c, device, &maker, workspace);
+    if (status == REC_OK) status = run_kernel(c, device, &maker, workspace);
   }
   return status == REC_OK ? run_kernel(c, device, &run, workspace) : status;
 }

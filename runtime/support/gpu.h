@@ -8,7 +8,8 @@
  * into as many parts as end first: another kernel, PART before FORWARD, PART_BACK before BACKWARD, makes what each part is begun
  * with. Not where FORWARD has a sum, which would be a third launch. Without `saved`, one launch makes the parts of states and of
  * cotangents, and BACKWARD makes the states of each part, where it can (rec_table_gpu_kernel.makes_states): states first, in parts,
- * and then cotangents, in parts, would be five launches where three are promised.
+ * and then cotangents, in parts, would be five launches where three are promised. Where parts of cotangents are made of states,
+ * PART, PART_BACK, which makes the states, and BACKWARD are three, if there is no sum.
  *
  * Everything depends on sizes alone; nothing waits for the device.
  */

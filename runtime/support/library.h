@@ -115,7 +115,7 @@ typedef struct rec_table_gpu_kernel {
   int32_t map_count, maps_at;  /* rec_table_map[map_count] */
   int32_t parameter_maps_at;   /* where maps[] begins in the parameter */
   int32_t behind;              /* so many steps behind its own that a part begins with */
-  int32_t makes_states;        /* BACKWARD: in parts without `saved`, from what PART and PART_BACK keep */
+  int32_t makes_states;        /* BACKWARD, PART_BACK: without `saved`, parts make their states from what PART keeps */
   int32_t is_second, unused;   /* PART_BACK: the work items of its function's last blocks (gpu_frame.h: back_items) */
 } rec_table_gpu_kernel;
 

@@ -263,6 +263,8 @@ int main(void) {
       if (kind != EXTREME && !i) run_relative(module, "circle", forms[i], kind);
       if (i) run_relative(module, "both", forms[i], kind); /* its single steps wait for k[t-1] */
     }
+    run_unsaved(rec_module_find(module, "heads"), forms[i], 20);
+    if (!i) run_unsaved(rec_module_find(module, "circle"), forms[i], 30);
     rec_module_close(module);
   }
   return checked();
