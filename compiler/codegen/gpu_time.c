@@ -130,6 +130,13 @@ static void makes_states_here(host *h) {
   h->makes_states = LLVMBuildAnd(h->e->b, h->makes_states, any, "");
 }
 
+/* Parts that make the states behind their own steps, too, save these for themselves: so many are before this one's. */
+static ir saved_behind(host *h) {
+  emitter *e = h->e;
+  ir parts = int_add(e, int_mul(e, h->batch, h->parts), h->part);
+  return int_choose(e, h->makes_states, parts, integer(e, 0));
+}
+
 void gpu_cut_part(host *h) {
   emitter *e = h->e;
   if (!cuts_time(h)) return;
@@ -152,6 +159,7 @@ void gpu_cut_part(host *h) {
   if (!h->described->joins && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));
+  if (h->makes_states && h->k->behind) chunks = int_add(e, chunks, saved_behind(h));
   h->saved_first = int_add(e, h->saved_first, int_mul(e, chunks, stride));
 }
 

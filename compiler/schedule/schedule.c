@@ -350,7 +350,7 @@ static const char *make_states_too(scheduler *s) {
   if (!tile_takes(back->program, 1u << TILE_STATE | 1u << TILE_STASH) || !part_back) return NULL;
   if (!part) return s->out->whole[0];
   bool first = tile_takes(part_back->program, 1u << TILE_STATE);
-  if (back->behind) return "earlier steps are states, too";
+  if (first && back->behind) return "earlier steps are states, too";
   if (first && part_back->columns) return "a matrix of cotangents is made of states";
   kernel *makes = first ? part_back : back;
   if (!makes->recompute) return "states are made for single chunks";

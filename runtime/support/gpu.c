@@ -235,11 +235,19 @@ static gpu_saved gpu_saved_of(const call *c, const gpu_device *device) {
   return s;
 }
 
+/* Of states that nobody has saved: parts that make those behind their own steps have them twice. */
+static int64_t saved_here(const call *c, const gpu_device *device, const time_cut *cut, const gpu_saved *saved) {
+  bool twice = cut->states && gpu_kernel_of(device, REC_KERNEL_BACKWARD)->behind;
+  int64_t more = twice ? call_entries(c) * cut->parts : 0;
+  return saved->bytes + more * saved->chunk_stride * (int64_t)sizeof(float);
+}
+
 static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, bool recompute) {
   if (call_is_empty(c) || !gpu_kernel_of(device, kind)->symbol_at) return 0;
   time_cut cut = cut_time(c, device, kind, recompute);
   gpu_pass pass = plan_pass(c, device, gpu_kernel_of(device, kind), cut);
-  int64_t bytes = pass_bytes(&pass), saved = gpu_saved_of(c, device).bytes;
+  gpu_saved whole = gpu_saved_of(c, device);
+  int64_t bytes = pass_bytes(&pass), saved = saved_here(c, device, &cut, &whole);
   if (cut.maker) {
     pass = plan_makers(c, device, cut);
     bytes = larger(bytes, pass_bytes(&pass));
@@ -580,7 +588,8 @@ rec_status gpu_run(const call *call_read, const gpu_device *device, int kind) {
   if (recompute) {
     run.saved = saved;
     run.saved.data = workspace;
-    workspace += saved.bytes;
+    run.saved.bytes = saved_here(&c, device, &run.cut, &saved);
+    workspace += run.saved.bytes;
   }
   if (recompute && !run.cut.states) {
     kernel_run states = {.kernel = gpu_kernel_of(device, REC_KERNEL_STATES),

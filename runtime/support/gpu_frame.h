@@ -56,7 +56,8 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              /* work items */
   int64_t parts, part_steps;   /* part_steps: a multiple of the chunk */
   void *saved;                 /* chunk-start states, f32; NULL: not wanted */
-  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i */
+  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
+                                  makes its states, and those behind its own steps, so many later as there are parts before it */
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
