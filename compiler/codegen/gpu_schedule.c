@@ -348,6 +348,18 @@ static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_option
   }
 }
 
+/* Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch. */
+static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  kernel *back = schedule_kernel(kernels, KERNEL_PART_BACK);
+  if (!back || !back->states) return;
+  codegen_gpu_kernel last = codegen_gpu_describe(a, schedule_kernel(kernels, KERNEL_BACKWARD), options);
+  for (int i = 0; i < last.base.slots.count; i++) {
+    if (!last.base.slots.items[i].accumulated) continue;
+    kernels->whole_unsaved = "parts of cotangents are made of states, and gradients are summed";
+    back->states = NULL;
+  }
+}
+
 recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
                                          codegen_gpu_options options) {
   recurrence_kernels *best = NULL;
@@ -364,6 +376,7 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
     fit_all(a, best, options);
   }
   pair_parts(a, with_threads(a, best, options), options);
+  keep_three_launches(a, best, options);
   return best;
 }
 

@@ -154,14 +154,12 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool
   if (recompute) made.states = gpu_kernel_of(device, REC_KERNEL_PART);
   gpu_pass whole = plan_pass(c, device, kernel, cut);
   int64_t wanted = parts_wanted(&whole, items_made(c, device, made));
-  if (wanted < 2) return cut;
+  if (wanted < 2 || (!back && has_sums(&whole))) return cut;
   int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
   if (steps >= c->time) return cut;
   made.part_steps = steps;
   made.parts = (c->time + steps - 1) / steps;
-  gpu_pass last = plan_pass(c, device, kernel, made);
-  bool no_more = !back || makes_states_first(&made); /* launches than these */
-  return no_more && has_sums(&last) ? cut : made;
+  return made;
 }
 
 /* Numbers that a maker keeps of a part: whole cache lines. */

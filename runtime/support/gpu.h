@@ -9,7 +9,8 @@
  * with. Not where FORWARD has a sum, which would be a third launch. Without `saved`, one launch makes the parts of states and of
  * cotangents, and BACKWARD makes the states of each part, where it can (rec_table_gpu_kernel.makes_states): states first, in parts,
  * and then cotangents, in parts, would be five launches where three are promised. Where parts of cotangents are made of states,
- * PART, PART_BACK, which makes the states, and BACKWARD are three, if there is no sum.
+ * PART, PART_BACK, which makes the states, and BACKWARD are three; not where gradients are
+ * summed.
  *
  * Everything depends on sizes alone; nothing waits for the device.
  */
