@@ -21,7 +21,8 @@
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
  * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
- * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
+ * NAME_backward behind it. Where NAME_part and NAME_part_backward are one
  * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
  * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
  * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
@@ -64,7 +65,8 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              /* work items */
   int64_t parts, part_steps;   /* part_steps: a multiple of the chunk */
   void *saved;                 /* chunk-start states, f32; NULL: not wanted */
-  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i */
+  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
+                                  makes its states, and those behind its own steps, so many later as there are parts before it */
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
@@ -115,7 +117,7 @@ typedef struct lightning_forward_parameter {
 _Static_assert(sizeof(lightning_forward_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_forward_items(const lightning_forward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_forward_scratch_bytes(const lightning_forward_parameter *parameter) {
@@ -125,7 +127,7 @@ static inline int64_t lightning_forward_scratch_bytes(const lightning_forward_pa
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_forward_ends_numbers(const lightning_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_step ---- */
@@ -149,7 +151,7 @@ typedef struct lightning_step_parameter {
 _Static_assert(sizeof(lightning_step_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_step_items(const lightning_step_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_step_scratch_bytes(const lightning_step_parameter *parameter) {
@@ -159,8 +161,8 @@ static inline int64_t lightning_step_scratch_bytes(const lightning_step_paramete
 
 /* ---- lightning_states ---- */
 
-#define LIGHTNING_STATES_SYMBOL "rec_kernel_lightning_states_gpu"
-enum { LIGHTNING_STATES_THREADS = 256, LIGHTNING_STATES_SHARED_BYTES = 10624, LIGHTNING_STATES_CHUNK = 128 };
+#define LIGHTNING_STATES_SYMBOL "rec_kernel_lightning_parts_gpu"
+enum { LIGHTNING_STATES_THREADS = 256, LIGHTNING_STATES_SHARED_BYTES = 28928, LIGHTNING_STATES_CHUNK = 128 };
 typedef struct lightning_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -172,11 +174,13 @@ typedef struct lightning_states_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } lightning_states_parameter;
-_Static_assert(sizeof(lightning_states_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(lightning_states_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_states_items(const lightning_states_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_states_scratch_bytes(const lightning_states_parameter *parameter) {
@@ -186,7 +190,7 @@ static inline int64_t lightning_states_scratch_bytes(const lightning_states_para
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_states_ends_numbers(const lightning_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_backward ---- */
@@ -205,15 +209,16 @@ typedef struct lightning_backward_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot d_q;  /* [batch,time,H,K], f32, in copies: written */
-  rec_gpu_slot d_k;  /* [batch,time,H,K], f32, in copies: written */
-  rec_gpu_slot d_v;  /* [batch,time,H,V], f32, in copies: written */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
 } lightning_backward_parameter;
-_Static_assert(sizeof(lightning_backward_parameter) == 464, "as the kernel reads it");
+_Static_assert(sizeof(lightning_backward_parameter) == 496, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_backward_items(const lightning_backward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_backward_scratch_bytes(const lightning_backward_parameter *parameter) {
@@ -223,28 +228,13 @@ static inline int64_t lightning_backward_scratch_bytes(const lightning_backward_
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_backward_ends_numbers(const lightning_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
-}
-/* Copies of d_q for rec_gpu_sum to add up. */
-static inline int64_t lightning_backward_copies_d_q(const lightning_backward_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->I * parameter->L;
-}
-/* Copies of d_k for rec_gpu_sum to add up. */
-static inline int64_t lightning_backward_copies_d_k(const lightning_backward_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->I * parameter->L;
-}
-/* Copies of d_v for rec_gpu_sum to add up. */
-static inline int64_t lightning_backward_copies_d_v(const lightning_backward_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_part ---- */
 
-#define LIGHTNING_PART_SYMBOL "rec_kernel_lightning_states_gpu"
-enum { LIGHTNING_PART_THREADS = 256, LIGHTNING_PART_SHARED_BYTES = 10624, LIGHTNING_PART_CHUNK = 128 };
+#define LIGHTNING_PART_SYMBOL "rec_kernel_lightning_parts_gpu"
+enum { LIGHTNING_PART_THREADS = 256, LIGHTNING_PART_SHARED_BYTES = 28928, LIGHTNING_PART_CHUNK = 128 };
 typedef struct lightning_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -256,11 +246,13 @@ typedef struct lightning_part_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } lightning_part_parameter;
-_Static_assert(sizeof(lightning_part_parameter) == 304, "as the kernel reads it");
+_Static_assert(sizeof(lightning_part_parameter) == 368, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_part_items(const lightning_part_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_part_scratch_bytes(const lightning_part_parameter *parameter) {
@@ -270,12 +262,12 @@ static inline int64_t lightning_part_scratch_bytes(const lightning_part_paramete
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_part_ends_numbers(const lightning_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_part_backward ---- */
 
-#define LIGHTNING_PART_BACKWARD_SYMBOL "rec_kernel_lightning_part_backward_gpu"
+#define LIGHTNING_PART_BACKWARD_SYMBOL "rec_kernel_lightning_parts_gpu"
 enum { LIGHTNING_PART_BACKWARD_THREADS = 256, LIGHTNING_PART_BACKWARD_SHARED_BYTES = 28928 };
 typedef struct lightning_part_backward_parameter {
   rec_gpu_frame frame;
@@ -284,13 +276,17 @@ typedef struct lightning_part_backward_parameter {
   int64_t V;  /* 64 */
   int64_t I;  /* 1 */
   int64_t L;  /* 24 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
 } lightning_part_backward_parameter;
-_Static_assert(sizeof(lightning_part_backward_parameter) == 240, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(lightning_part_backward_parameter) == 368, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t lightning_part_backward_items(const lightning_part_backward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_part_backward_scratch_bytes(const lightning_part_backward_parameter *parameter) {
@@ -300,7 +296,7 @@ static inline int64_t lightning_part_backward_scratch_bytes(const lightning_part
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_part_backward_ends_numbers(const lightning_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_forward_groups ---- */
@@ -329,7 +325,7 @@ typedef struct lightning_forward_groups_parameter {
 _Static_assert(sizeof(lightning_forward_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_forward_groups_items(const lightning_forward_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_forward_groups_scratch_bytes(const lightning_forward_groups_parameter *parameter) {
@@ -339,13 +335,13 @@ static inline int64_t lightning_forward_groups_scratch_bytes(const lightning_for
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_forward_groups_ends_numbers(const lightning_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_states_groups ---- */
 
-#define LIGHTNING_STATES_GROUPS_SYMBOL "rec_kernel_lightning_states_groups_gpu"
-enum { LIGHTNING_STATES_GROUPS_THREADS = 128, LIGHTNING_STATES_GROUPS_SHARED_BYTES = 43008, LIGHTNING_STATES_GROUPS_CHUNK = 128 };
+#define LIGHTNING_STATES_GROUPS_SYMBOL "rec_kernel_lightning_parts_groups_gpu"
+enum { LIGHTNING_STATES_GROUPS_THREADS = 256, LIGHTNING_STATES_GROUPS_SHARED_BYTES = 67584, LIGHTNING_STATES_GROUPS_CHUNK = 128 };
 typedef struct lightning_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -357,15 +353,19 @@ typedef struct lightning_states_groups_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } lightning_states_groups_parameter;
-_Static_assert(sizeof(lightning_states_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(lightning_states_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_states_groups_items(const lightning_states_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_states_groups_scratch_bytes(const lightning_states_groups_parameter *parameter) {
@@ -375,7 +375,7 @@ static inline int64_t lightning_states_groups_scratch_bytes(const lightning_stat
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_states_groups_ends_numbers(const lightning_states_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_backward_groups ---- */
@@ -394,10 +394,11 @@ typedef struct lightning_backward_groups_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
-  rec_gpu_slot d_q;  /* [batch,time,H,K], f32, in copies: written */
-  rec_gpu_slot d_k;  /* [batch,time,H,K], f32, in copies: written */
-  rec_gpu_slot d_v;  /* [batch,time,H,V], f32, in copies: written */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
@@ -408,7 +409,7 @@ typedef struct lightning_backward_groups_parameter {
 _Static_assert(sizeof(lightning_backward_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_backward_groups_items(const lightning_backward_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_backward_groups_scratch_bytes(const lightning_backward_groups_parameter *parameter) {
@@ -418,28 +419,13 @@ static inline int64_t lightning_backward_groups_scratch_bytes(const lightning_ba
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_backward_groups_ends_numbers(const lightning_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
-}
-/* Copies of d_q for rec_gpu_sum to add up. */
-static inline int64_t lightning_backward_groups_copies_d_q(const lightning_backward_groups_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->I * parameter->L;
-}
-/* Copies of d_k for rec_gpu_sum to add up. */
-static inline int64_t lightning_backward_groups_copies_d_k(const lightning_backward_groups_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->I * parameter->L;
-}
-/* Copies of d_v for rec_gpu_sum to add up. */
-static inline int64_t lightning_backward_groups_copies_d_v(const lightning_backward_groups_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_part_groups ---- */
 
-#define LIGHTNING_PART_GROUPS_SYMBOL "rec_kernel_lightning_states_groups_gpu"
-enum { LIGHTNING_PART_GROUPS_THREADS = 128, LIGHTNING_PART_GROUPS_SHARED_BYTES = 43008, LIGHTNING_PART_GROUPS_CHUNK = 128 };
+#define LIGHTNING_PART_GROUPS_SYMBOL "rec_kernel_lightning_parts_groups_gpu"
+enum { LIGHTNING_PART_GROUPS_THREADS = 256, LIGHTNING_PART_GROUPS_SHARED_BYTES = 67584, LIGHTNING_PART_GROUPS_CHUNK = 128 };
 typedef struct lightning_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -451,15 +437,19 @@ typedef struct lightning_part_groups_parameter {
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
   /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } lightning_part_groups_parameter;
-_Static_assert(sizeof(lightning_part_groups_parameter) == 640, "as the kernel reads it");
+_Static_assert(sizeof(lightning_part_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t lightning_part_groups_items(const lightning_part_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_part_groups_scratch_bytes(const lightning_part_groups_parameter *parameter) {
@@ -469,12 +459,12 @@ static inline int64_t lightning_part_groups_scratch_bytes(const lightning_part_g
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_part_groups_ends_numbers(const lightning_part_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 /* ---- lightning_part_backward_groups ---- */
 
-#define LIGHTNING_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_lightning_part_backward_groups_gpu"
+#define LIGHTNING_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_lightning_parts_groups_gpu"
 enum { LIGHTNING_PART_BACKWARD_GROUPS_THREADS = 256, LIGHTNING_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
 typedef struct lightning_part_backward_groups_parameter {
   rec_gpu_frame frame;
@@ -483,17 +473,23 @@ typedef struct lightning_part_backward_groups_parameter {
   int64_t V;  /* 64 */
   int64_t I;  /* 1 */
   int64_t L;  /* 24 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[2];
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } lightning_part_backward_groups_parameter;
-_Static_assert(sizeof(lightning_part_backward_groups_parameter) == 512, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(lightning_part_backward_groups_parameter) == 896, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t lightning_part_backward_groups_items(const lightning_part_backward_groups_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->H * parameter->I * parameter->L;
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_part_backward_groups_scratch_bytes(const lightning_part_backward_groups_parameter *parameter) {
@@ -503,7 +499,7 @@ static inline int64_t lightning_part_backward_groups_scratch_bytes(const lightni
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_part_backward_groups_ends_numbers(const lightning_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H + 4 * parameter->H * parameter->I * parameter->L;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 5 * parameter->H;
 }
 
 #endif

@@ -21,7 +21,8 @@
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
  * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
- * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
+ * NAME_backward behind it. Where NAME_part and NAME_part_backward are one
  * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
  * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
  * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
@@ -64,7 +65,8 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              /* work items */
   int64_t parts, part_steps;   /* part_steps: a multiple of the chunk */
   void *saved;                 /* chunk-start states, f32; NULL: not wanted */
-  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i */
+  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
+                                  makes its states, and those behind its own steps, so many later as there are parts before it */
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
@@ -179,7 +181,7 @@ static inline int64_t mamba3_step_scratch_bytes(const mamba3_step_parameter *par
 
 /* ---- mamba3_states ---- */
 
-#define MAMBA3_STATES_SYMBOL "rec_kernel_mamba3_states_gpu"
+#define MAMBA3_STATES_SYMBOL "rec_kernel_mamba3_parts_gpu"
 enum { MAMBA3_STATES_THREADS = 256, MAMBA3_STATES_SHARED_BYTES = 81664, MAMBA3_STATES_CHUNK = 128 };
 typedef struct mamba3_states_parameter {
   rec_gpu_frame frame;
@@ -200,8 +202,11 @@ typedef struct mamba3_states_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
 } mamba3_states_parameter;
-_Static_assert(sizeof(mamba3_states_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_states_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_states_items(const mamba3_states_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -255,8 +260,11 @@ typedef struct mamba3_backward_parameter {
   rec_gpu_slot d_h0_h;  /* [batch,H,N,P,2], f32: written */
   rec_gpu_slot d_h0_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot d_h0_x_lag;  /* [batch,1,H,P], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot h0_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot h0_x_lag;  /* [batch,1,H,P], f32 */
 } mamba3_backward_parameter;
-_Static_assert(sizeof(mamba3_backward_parameter) == 1088, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_backward_parameter) == 1184, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_backward_items(const mamba3_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -284,7 +292,7 @@ static inline int64_t mamba3_backward_copies_d_D(const mamba3_backward_parameter
 
 /* ---- mamba3_part ---- */
 
-#define MAMBA3_PART_SYMBOL "rec_kernel_mamba3_states_gpu"
+#define MAMBA3_PART_SYMBOL "rec_kernel_mamba3_parts_gpu"
 enum { MAMBA3_PART_THREADS = 256, MAMBA3_PART_SHARED_BYTES = 81664, MAMBA3_PART_CHUNK = 128 };
 typedef struct mamba3_part_parameter {
   rec_gpu_frame frame;
@@ -305,8 +313,11 @@ typedef struct mamba3_part_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
 } mamba3_part_parameter;
-_Static_assert(sizeof(mamba3_part_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_part_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_part_items(const mamba3_part_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -324,23 +335,33 @@ static inline int64_t mamba3_part_ends_numbers(const mamba3_part_parameter *para
 
 /* ---- mamba3_part_backward ---- */
 
-#define MAMBA3_PART_BACKWARD_SYMBOL "rec_kernel_mamba3_part_backward_gpu"
-enum { MAMBA3_PART_BACKWARD_THREADS = 256, MAMBA3_PART_BACKWARD_SHARED_BYTES = 66816 };
+#define MAMBA3_PART_BACKWARD_SYMBOL "rec_kernel_mamba3_parts_gpu"
+enum { MAMBA3_PART_BACKWARD_THREADS = 256, MAMBA3_PART_BACKWARD_SHARED_BYTES = 81664 };
 typedef struct mamba3_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t P;  /* 64 */
   int64_t N;  /* 64 */
-  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
-  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot x;  /* [batch,time,H,P], bf16 */
+  rec_gpu_slot B_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot B_im;  /* [batch,time,H,N], bf16 */
   rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
   rec_gpu_slot decay;  /* [batch,time,H], bf16 */
   rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot trap;  /* [batch,time,H], bf16 */
   rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot h0_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot h0_x_lag;  /* [batch,1,H,P], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
+  rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
+  rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
 } mamba3_part_backward_parameter;
-_Static_assert(sizeof(mamba3_part_backward_parameter) == 384, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(mamba3_part_backward_parameter) == 704, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t mamba3_part_backward_items(const mamba3_part_backward_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }
@@ -401,7 +422,7 @@ static inline int64_t mamba3_forward_groups_ends_numbers(const mamba3_forward_gr
 
 /* ---- mamba3_states_groups ---- */
 
-#define MAMBA3_STATES_GROUPS_SYMBOL "rec_kernel_mamba3_states_groups_gpu"
+#define MAMBA3_STATES_GROUPS_SYMBOL "rec_kernel_mamba3_parts_groups_gpu"
 enum { MAMBA3_STATES_GROUPS_THREADS = 256, MAMBA3_STATES_GROUPS_SHARED_BYTES = 83328, MAMBA3_STATES_GROUPS_CHUNK = 128 };
 typedef struct mamba3_states_groups_parameter {
   rec_gpu_frame frame;
@@ -422,8 +443,11 @@ typedef struct mamba3_states_groups_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
 } mamba3_states_groups_parameter;
-_Static_assert(sizeof(mamba3_states_groups_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_states_groups_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_states_groups_items(const mamba3_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -477,8 +501,11 @@ typedef struct mamba3_backward_groups_parameter {
   rec_gpu_slot d_h0_h;  /* [batch,H,N,P,2], f32: written */
   rec_gpu_slot d_h0_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot d_h0_x_lag;  /* [batch,1,H,P], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot h0_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot h0_x_lag;  /* [batch,1,H,P], f32 */
 } mamba3_backward_groups_parameter;
-_Static_assert(sizeof(mamba3_backward_groups_parameter) == 1088, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_backward_groups_parameter) == 1184, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_backward_groups_items(const mamba3_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -506,7 +533,7 @@ static inline int64_t mamba3_backward_groups_copies_d_D(const mamba3_backward_gr
 
 /* ---- mamba3_part_groups ---- */
 
-#define MAMBA3_PART_GROUPS_SYMBOL "rec_kernel_mamba3_states_groups_gpu"
+#define MAMBA3_PART_GROUPS_SYMBOL "rec_kernel_mamba3_parts_groups_gpu"
 enum { MAMBA3_PART_GROUPS_THREADS = 256, MAMBA3_PART_GROUPS_SHARED_BYTES = 83328, MAMBA3_PART_GROUPS_CHUNK = 128 };
 typedef struct mamba3_part_groups_parameter {
   rec_gpu_frame frame;
@@ -527,8 +554,11 @@ typedef struct mamba3_part_groups_parameter {
   rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
   rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
   rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
 } mamba3_part_groups_parameter;
-_Static_assert(sizeof(mamba3_part_groups_parameter) == 608, "as the kernel reads it");
+_Static_assert(sizeof(mamba3_part_groups_parameter) == 704, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t mamba3_part_groups_items(const mamba3_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -546,23 +576,33 @@ static inline int64_t mamba3_part_groups_ends_numbers(const mamba3_part_groups_p
 
 /* ---- mamba3_part_backward_groups ---- */
 
-#define MAMBA3_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_mamba3_part_backward_groups_gpu"
-enum { MAMBA3_PART_BACKWARD_GROUPS_THREADS = 256, MAMBA3_PART_BACKWARD_GROUPS_SHARED_BYTES = 69632 };
+#define MAMBA3_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_mamba3_parts_groups_gpu"
+enum { MAMBA3_PART_BACKWARD_GROUPS_THREADS = 256, MAMBA3_PART_BACKWARD_GROUPS_SHARED_BYTES = 83328 };
 typedef struct mamba3_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
   int64_t P;  /* 64 */
   int64_t N;  /* 64 */
-  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
-  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot x;  /* [batch,time,H,P], bf16 */
+  rec_gpu_slot B_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot B_im;  /* [batch,time,H,N], bf16 */
   rec_gpu_slot theta;  /* [batch,time,H,N], bf16 */
   rec_gpu_slot decay;  /* [batch,time,H], bf16 */
   rec_gpu_slot step;  /* [batch,time,H], bf16 */
+  rec_gpu_slot trap;  /* [batch,time,H], bf16 */
   rec_gpu_slot dt_bias;  /* [H], f32 */
+  rec_gpu_slot h0_h;  /* [batch,H,N,P,2], f32 */
+  rec_gpu_slot h0_B_lag;  /* [batch,1,H,N,2], f32 */
+  rec_gpu_slot h0_x_lag;  /* [batch,1,H,P], f32 */
+  rec_gpu_slot hT_h;  /* [batch,H,N,P,2], f32: written */
+  rec_gpu_slot hT_B_lag;  /* [batch,1,H,N,2], f32: written */
+  rec_gpu_slot hT_x_lag;  /* [batch,1,H,P], f32: written */
+  rec_gpu_slot C_re;  /* [batch,time,H,N], bf16 */
+  rec_gpu_slot C_im;  /* [batch,time,H,N], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,P], bf16 */
 } mamba3_part_backward_groups_parameter;
-_Static_assert(sizeof(mamba3_part_backward_groups_parameter) == 384, "as the kernel reads it");
-/* frame.blocks; a grid has as many blocks, or fewer. */
+_Static_assert(sizeof(mamba3_part_backward_groups_parameter) == 704, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t mamba3_part_backward_groups_items(const mamba3_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
 }

@@ -20,7 +20,8 @@
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
  * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
- * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
+ * NAME_backward behind it. Where NAME_part and NAME_part_backward are one
  * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
  * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
  * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
@@ -63,7 +64,8 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              /* work items */
   int64_t parts, part_steps;   /* part_steps: a multiple of the chunk */
   void *saved;                 /* chunk-start states, f32; NULL: not wanted */
-  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i */
+  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
+                                  makes its states, and those behind its own steps, so many later as there are parts before it */
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */

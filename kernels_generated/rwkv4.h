@@ -20,7 +20,8 @@
  * kernels without states (codegen_kernel.time_splits), and for those that join parts: NAME_part, then NAME_forward;
  * NAME_part_backward, then NAME_backward. The first of the two keeps in `ends` the states that each part makes of none, and
  * what it leaves of those before it. With parts == 1 the second runs alone and reads neither part_steps nor ends. NAME_backward
- * that has the ends of states, too, makes the states that it reads into `saved`. Where NAME_part and NAME_part_backward are one
+ * that has the ends of states, too, makes the states that it reads into `saved`; so does NAME_part_backward, for itself and for
+ * NAME_backward behind it. Where NAME_part and NAME_part_backward are one
  * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
  * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
  * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
@@ -63,7 +64,8 @@ typedef struct rec_gpu_frame {
   int64_t blocks;              /* work items */
   int64_t parts, part_steps;   /* part_steps: a multiple of the chunk */
   void *saved;                 /* chunk-start states, f32; NULL: not wanted */
-  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i */
+  int64_t saved_entry_stride;  /* numbers; packed: sequence i begins at chunk number cu_seqlens[i] / chunk + i; and a part that
+                                  makes its states, and those behind its own steps, so many later as there are parts before it */
   int64_t saved_chunk_stride;
   void *scratch;
   int64_t scratch_stride;      /* bytes between the scratch of one thread block and the next */
@@ -117,7 +119,7 @@ typedef struct rwkv4_forward_parameter {
 _Static_assert(sizeof(rwkv4_forward_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_forward_items(const rwkv4_forward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv4_forward_scratch_bytes(const rwkv4_forward_parameter *parameter) {
@@ -127,7 +129,7 @@ static inline int64_t rwkv4_forward_scratch_bytes(const rwkv4_forward_parameter 
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv4_forward_ends_numbers(const rwkv4_forward_parameter *parameter) {
   (void)parameter;
-  return 0 + 6 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+  return 0 + 7 * parameter->D;
 }
 
 /* ---- rwkv4_step ---- */
@@ -154,7 +156,7 @@ typedef struct rwkv4_step_parameter {
 _Static_assert(sizeof(rwkv4_step_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_step_items(const rwkv4_step_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv4_step_scratch_bytes(const rwkv4_step_parameter *parameter) {
@@ -164,7 +166,7 @@ static inline int64_t rwkv4_step_scratch_bytes(const rwkv4_step_parameter *param
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv4_step_ends_numbers(const rwkv4_step_parameter *parameter) {
   (void)parameter;
-  return 0 + 6 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+  return 0 + 7 * parameter->D;
 }
 
 /* ---- rwkv4_states ---- */
@@ -191,7 +193,7 @@ typedef struct rwkv4_states_parameter {
 _Static_assert(sizeof(rwkv4_states_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_states_items(const rwkv4_states_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv4_states_scratch_bytes(const rwkv4_states_parameter *parameter) {
@@ -201,7 +203,7 @@ static inline int64_t rwkv4_states_scratch_bytes(const rwkv4_states_parameter *p
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv4_states_ends_numbers(const rwkv4_states_parameter *parameter) {
   (void)parameter;
-  return 0 + 6 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+  return 0 + 7 * parameter->D;
 }
 
 /* ---- rwkv4_backward ---- */
@@ -221,8 +223,8 @@ typedef struct rwkv4_backward_parameter {
   rec_gpu_slot d_hT_b;  /* [batch,D], f32 */
   rec_gpu_slot d_hT_m;  /* [batch,D], f32 */
   rec_gpu_slot d_y;  /* [batch,time,D], f32 */
-  rec_gpu_slot d_k;  /* [batch,time,D], f32, in copies: written */
-  rec_gpu_slot d_v;  /* [batch,time,D], f32, in copies: written */
+  rec_gpu_slot d_k;  /* [batch,time,D], f32: written */
+  rec_gpu_slot d_v;  /* [batch,time,D], f32: written */
   rec_gpu_slot d_time_decay;  /* [D], f32, in copies: written */
   rec_gpu_slot d_time_first;  /* [D], f32, in copies: written */
   rec_gpu_slot d_h0_a;  /* [batch,D], f32: written */
@@ -232,7 +234,7 @@ typedef struct rwkv4_backward_parameter {
 _Static_assert(sizeof(rwkv4_backward_parameter) == 640, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_backward_items(const rwkv4_backward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv4_backward_scratch_bytes(const rwkv4_backward_parameter *parameter) {
@@ -242,27 +244,17 @@ static inline int64_t rwkv4_backward_scratch_bytes(const rwkv4_backward_paramete
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv4_backward_ends_numbers(const rwkv4_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 8 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
-}
-/* Copies of d_k for rec_gpu_sum to add up. */
-static inline int64_t rwkv4_backward_copies_d_k(const rwkv4_backward_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->I * parameter->L;
-}
-/* Copies of d_v for rec_gpu_sum to add up. */
-static inline int64_t rwkv4_backward_copies_d_v(const rwkv4_backward_parameter *parameter) {
-  (void)parameter;
-  return 1 * parameter->I * parameter->L;
+  return 0 + 9 * parameter->D;
 }
 /* Copies of d_time_decay for rec_gpu_sum to add up. */
 static inline int64_t rwkv4_backward_copies_d_time_decay(const rwkv4_backward_parameter *parameter) {
   (void)parameter;
-  return 1 * parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_time_first for rec_gpu_sum to add up. */
 static inline int64_t rwkv4_backward_copies_d_time_first(const rwkv4_backward_parameter *parameter) {
   (void)parameter;
-  return 1 * parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 
 /* ---- rwkv4_part ---- */
@@ -287,7 +279,7 @@ typedef struct rwkv4_part_parameter {
 _Static_assert(sizeof(rwkv4_part_parameter) == 448, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_part_items(const rwkv4_part_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv4_part_scratch_bytes(const rwkv4_part_parameter *parameter) {
@@ -297,7 +289,7 @@ static inline int64_t rwkv4_part_scratch_bytes(const rwkv4_part_parameter *param
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv4_part_ends_numbers(const rwkv4_part_parameter *parameter) {
   (void)parameter;
-  return 0 + 6 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+  return 0 + 7 * parameter->D;
 }
 
 /* ---- rwkv4_part_backward ---- */
@@ -318,7 +310,7 @@ typedef struct rwkv4_part_backward_parameter {
 _Static_assert(sizeof(rwkv4_part_backward_parameter) == 320, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv4_part_backward_items(const rwkv4_part_backward_parameter *parameter) {
-  return parameter->frame.entries * parameter->frame.parts * parameter->I * parameter->L * ((parameter->D + 127) / 128);
+  return parameter->frame.entries * parameter->frame.parts * ((parameter->D + 127) / 128);
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv4_part_backward_scratch_bytes(const rwkv4_part_backward_parameter *parameter) {
@@ -328,7 +320,7 @@ static inline int64_t rwkv4_part_backward_scratch_bytes(const rwkv4_part_backwar
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv4_part_backward_ends_numbers(const rwkv4_part_backward_parameter *parameter) {
   (void)parameter;
-  return 0 + 8 * parameter->D + 1 * parameter->D * parameter->I * parameter->L;
+  return 0 + 9 * parameter->D;
 }
 
 #endif

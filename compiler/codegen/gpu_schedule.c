@@ -348,14 +348,16 @@ static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_option
   }
 }
 
-/* Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch. */
+/* Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch. Parts of
+ * time add to parameters' gradients; whether several blocks do to those of tokens, the sizes of a call decide. */
 static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
   kernel *back = schedule_kernel(kernels, KERNEL_PART_BACK);
   if (!back || !back->states) return;
   codegen_gpu_kernel last = codegen_gpu_describe(a, schedule_kernel(kernels, KERNEL_BACKWARD), options);
   for (int i = 0; i < last.base.slots.count; i++) {
-    if (!last.base.slots.items[i].accumulated) continue;
-    kernels->whole_unsaved = "parts of cotangents are made of states, and gradients are summed";
+    const codegen_slot *slot = &last.base.slots.items[i];
+    if (!slot->accumulated || slot->time) continue;
+    kernels->whole_unsaved = "parts of cotangents are made of states, and there are parameters";
     back->states = NULL;
   }
 }

@@ -159,7 +159,8 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool
   if (steps >= c->time) return cut;
   made.part_steps = steps;
   made.parts = (c->time + steps - 1) / steps;
-  return made;
+  gpu_pass last = plan_pass(c, device, kernel, made);
+  return makes_states_first(&made) && has_sums(&last) ? cut : made;
 }
 
 /* Numbers that a maker keeps of a part: whole cache lines. */
