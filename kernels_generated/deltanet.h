@@ -160,7 +160,7 @@ static inline int64_t deltanet_step_scratch_bytes(const deltanet_step_parameter 
 /* ---- deltanet_states ---- */
 
 #define DELTANET_STATES_SYMBOL "rec_kernel_deltanet_parts_gpu"
-enum { DELTANET_STATES_THREADS = 256, DELTANET_STATES_SHARED_BYTES = 57728, DELTANET_STATES_CHUNK = 128 };
+enum { DELTANET_STATES_THREADS = 256, DELTANET_STATES_SHARED_BYTES = 55680, DELTANET_STATES_CHUNK = 128 };
 typedef struct deltanet_states_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -193,7 +193,7 @@ static inline int64_t deltanet_states_ends_numbers(const deltanet_states_paramet
 /* ---- deltanet_backward ---- */
 
 #define DELTANET_BACKWARD_SYMBOL "rec_kernel_deltanet_backward_gpu"
-enum { DELTANET_BACKWARD_THREADS = 256, DELTANET_BACKWARD_SHARED_BYTES = 61184, DELTANET_BACKWARD_CHUNK = 128 };
+enum { DELTANET_BACKWARD_THREADS = 256, DELTANET_BACKWARD_SHARED_BYTES = 61696, DELTANET_BACKWARD_CHUNK = 128 };
 typedef struct deltanet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -231,7 +231,7 @@ static inline int64_t deltanet_backward_ends_numbers(const deltanet_backward_par
 /* ---- deltanet_part ---- */
 
 #define DELTANET_PART_SYMBOL "rec_kernel_deltanet_parts_gpu"
-enum { DELTANET_PART_THREADS = 256, DELTANET_PART_SHARED_BYTES = 57728, DELTANET_PART_CHUNK = 128 };
+enum { DELTANET_PART_THREADS = 256, DELTANET_PART_SHARED_BYTES = 55680, DELTANET_PART_CHUNK = 128 };
 typedef struct deltanet_part_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -264,7 +264,7 @@ static inline int64_t deltanet_part_ends_numbers(const deltanet_part_parameter *
 /* ---- deltanet_part_backward ---- */
 
 #define DELTANET_PART_BACKWARD_SYMBOL "rec_kernel_deltanet_parts_gpu"
-enum { DELTANET_PART_BACKWARD_THREADS = 256, DELTANET_PART_BACKWARD_SHARED_BYTES = 57728 };
+enum { DELTANET_PART_BACKWARD_THREADS = 256, DELTANET_PART_BACKWARD_SHARED_BYTES = 55680 };
 typedef struct deltanet_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -297,7 +297,7 @@ static inline int64_t deltanet_part_backward_ends_numbers(const deltanet_part_ba
 /* ---- deltanet_forward_groups ---- */
 
 #define DELTANET_FORWARD_GROUPS_SYMBOL "rec_kernel_deltanet_forward_groups_gpu"
-enum { DELTANET_FORWARD_GROUPS_THREADS = 256, DELTANET_FORWARD_GROUPS_SHARED_BYTES = 116864, DELTANET_FORWARD_GROUPS_CHUNK = 128 };
+enum { DELTANET_FORWARD_GROUPS_THREADS = 128, DELTANET_FORWARD_GROUPS_SHARED_BYTES = 116864, DELTANET_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct deltanet_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -335,7 +335,7 @@ static inline int64_t deltanet_forward_groups_ends_numbers(const deltanet_forwar
 /* ---- deltanet_states_groups ---- */
 
 #define DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_deltanet_parts_groups_gpu"
-enum { DELTANET_STATES_GROUPS_THREADS = 256, DELTANET_STATES_GROUPS_SHARED_BYTES = 143360, DELTANET_STATES_GROUPS_CHUNK = 128 };
+enum { DELTANET_STATES_GROUPS_THREADS = 256, DELTANET_STATES_GROUPS_SHARED_BYTES = 135168, DELTANET_STATES_GROUPS_CHUNK = 128 };
 typedef struct deltanet_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -374,7 +374,7 @@ static inline int64_t deltanet_states_groups_ends_numbers(const deltanet_states_
 /* ---- deltanet_backward_groups ---- */
 
 #define DELTANET_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltanet_backward_groups_gpu"
-enum { DELTANET_BACKWARD_GROUPS_THREADS = 256, DELTANET_BACKWARD_GROUPS_SHARED_BYTES = 224640, DELTANET_BACKWARD_GROUPS_CHUNK = 128 };
+enum { DELTANET_BACKWARD_GROUPS_THREADS = 256, DELTANET_BACKWARD_GROUPS_SHARED_BYTES = 225152, DELTANET_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct deltanet_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -418,7 +418,7 @@ static inline int64_t deltanet_backward_groups_ends_numbers(const deltanet_backw
 /* ---- deltanet_part_groups ---- */
 
 #define DELTANET_PART_GROUPS_SYMBOL "rec_kernel_deltanet_parts_groups_gpu"
-enum { DELTANET_PART_GROUPS_THREADS = 256, DELTANET_PART_GROUPS_SHARED_BYTES = 143360, DELTANET_PART_GROUPS_CHUNK = 128 };
+enum { DELTANET_PART_GROUPS_THREADS = 256, DELTANET_PART_GROUPS_SHARED_BYTES = 135168, DELTANET_PART_GROUPS_CHUNK = 128 };
 typedef struct deltanet_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -457,7 +457,7 @@ static inline int64_t deltanet_part_groups_ends_numbers(const deltanet_part_grou
 /* ---- deltanet_part_backward_groups ---- */
 
 #define DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_deltanet_parts_groups_gpu"
-enum { DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 143360 };
+enum { DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 135168 };
 typedef struct deltanet_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

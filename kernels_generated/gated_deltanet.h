@@ -99,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- gated_deltanet_forward ---- */
 
 #define GATED_DELTANET_FORWARD_SYMBOL "rec_kernel_gated_deltanet_forward_gpu"
-enum { GATED_DELTANET_FORWARD_THREADS = 256, GATED_DELTANET_FORWARD_SHARED_BYTES = 33536, GATED_DELTANET_FORWARD_CHUNK = 128 };
+enum { GATED_DELTANET_FORWARD_THREADS = 256, GATED_DELTANET_FORWARD_SHARED_BYTES = 32768, GATED_DELTANET_FORWARD_CHUNK = 128 };
 typedef struct gated_deltanet_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -202,7 +202,7 @@ static inline int64_t gated_deltanet_states_ends_numbers(const gated_deltanet_st
 /* ---- gated_deltanet_backward ---- */
 
 #define GATED_DELTANET_BACKWARD_SYMBOL "rec_kernel_gated_deltanet_backward_gpu"
-enum { GATED_DELTANET_BACKWARD_THREADS = 256, GATED_DELTANET_BACKWARD_SHARED_BYTES = 77568, GATED_DELTANET_BACKWARD_CHUNK = 128 };
+enum { GATED_DELTANET_BACKWARD_THREADS = 256, GATED_DELTANET_BACKWARD_SHARED_BYTES = 77056, GATED_DELTANET_BACKWARD_CHUNK = 128 };
 typedef struct gated_deltanet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -328,7 +328,7 @@ static inline int64_t gated_deltanet_part_backward_ends_numbers(const gated_delt
 /* ---- gated_deltanet_forward_groups ---- */
 
 #define GATED_DELTANET_FORWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_forward_groups_gpu"
-enum { GATED_DELTANET_FORWARD_GROUPS_THREADS = 256, GATED_DELTANET_FORWARD_GROUPS_SHARED_BYTES = 118016, GATED_DELTANET_FORWARD_GROUPS_CHUNK = 128 };
+enum { GATED_DELTANET_FORWARD_GROUPS_THREADS = 128, GATED_DELTANET_FORWARD_GROUPS_SHARED_BYTES = 34048, GATED_DELTANET_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -344,13 +344,8 @@ typedef struct gated_deltanet_forward_groups_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[3];
 } gated_deltanet_forward_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_forward_groups_parameter) == 896, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_forward_groups_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_forward_groups_items(const gated_deltanet_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -369,7 +364,7 @@ static inline int64_t gated_deltanet_forward_groups_ends_numbers(const gated_del
 /* ---- gated_deltanet_states_groups ---- */
 
 #define GATED_DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
-enum { GATED_DELTANET_STATES_GROUPS_THREADS = 256, GATED_DELTANET_STATES_GROUPS_SHARED_BYTES = 135168, GATED_DELTANET_STATES_GROUPS_CHUNK = 128 };
+enum { GATED_DELTANET_STATES_GROUPS_THREADS = 128, GATED_DELTANET_STATES_GROUPS_SHARED_BYTES = 56320, GATED_DELTANET_STATES_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -385,14 +380,8 @@ typedef struct gated_deltanet_states_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
 } gated_deltanet_states_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_states_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_states_groups_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_states_groups_items(const gated_deltanet_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -411,7 +400,7 @@ static inline int64_t gated_deltanet_states_groups_ends_numbers(const gated_delt
 /* ---- gated_deltanet_backward_groups ---- */
 
 #define GATED_DELTANET_BACKWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_backward_groups_gpu"
-enum { GATED_DELTANET_BACKWARD_GROUPS_THREADS = 256, GATED_DELTANET_BACKWARD_GROUPS_SHARED_BYTES = 230656, GATED_DELTANET_BACKWARD_GROUPS_CHUNK = 128 };
+enum { GATED_DELTANET_BACKWARD_GROUPS_THREADS = 128, GATED_DELTANET_BACKWARD_GROUPS_SHARED_BYTES = 80896, GATED_DELTANET_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -435,14 +424,8 @@ typedef struct gated_deltanet_backward_groups_parameter {
   rec_gpu_slot d_dt_bias;  /* [H], f32, in copies: written */
   rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
 } gated_deltanet_backward_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_backward_groups_parameter) == 1280, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_backward_groups_parameter) == 736, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_backward_groups_items(const gated_deltanet_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -450,7 +433,7 @@ static inline int64_t gated_deltanet_backward_groups_items(const gated_deltanet_
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gated_deltanet_backward_groups_scratch_bytes(const gated_deltanet_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 81984;
+  return 131136;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gated_deltanet_backward_groups_ends_numbers(const gated_deltanet_backward_groups_parameter *parameter) {
@@ -471,7 +454,7 @@ static inline int64_t gated_deltanet_backward_groups_copies_d_dt_bias(const gate
 /* ---- gated_deltanet_part_groups ---- */
 
 #define GATED_DELTANET_PART_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
-enum { GATED_DELTANET_PART_GROUPS_THREADS = 256, GATED_DELTANET_PART_GROUPS_SHARED_BYTES = 135168, GATED_DELTANET_PART_GROUPS_CHUNK = 128 };
+enum { GATED_DELTANET_PART_GROUPS_THREADS = 128, GATED_DELTANET_PART_GROUPS_SHARED_BYTES = 56320, GATED_DELTANET_PART_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -487,14 +470,8 @@ typedef struct gated_deltanet_part_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
 } gated_deltanet_part_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_part_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_part_groups_parameter) == 480, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_part_groups_items(const gated_deltanet_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -513,7 +490,7 @@ static inline int64_t gated_deltanet_part_groups_ends_numbers(const gated_deltan
 /* ---- gated_deltanet_part_backward_groups ---- */
 
 #define GATED_DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
-enum { GATED_DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, GATED_DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 135168 };
+enum { GATED_DELTANET_PART_BACKWARD_GROUPS_THREADS = 128, GATED_DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 56320 };
 typedef struct gated_deltanet_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -529,14 +506,8 @@ typedef struct gated_deltanet_part_backward_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
-  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[2]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  /* maps[3]: d_y, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[4];
 } gated_deltanet_part_backward_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_part_backward_groups_parameter) == 1024, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_part_backward_groups_parameter) == 480, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t gated_deltanet_part_backward_groups_items(const gated_deltanet_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);

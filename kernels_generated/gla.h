@@ -99,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- gla_forward ---- */
 
 #define GLA_FORWARD_SYMBOL "rec_kernel_gla_forward_gpu"
-enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 54912, GLA_FORWARD_CHUNK = 128 };
+enum { GLA_FORWARD_THREADS = 256, GLA_FORWARD_SHARED_BYTES = 52864, GLA_FORWARD_CHUNK = 128 };
 typedef struct gla_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;

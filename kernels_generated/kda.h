@@ -400,7 +400,7 @@ static inline int64_t kda_states_groups_ends_numbers(const kda_states_groups_par
 /* ---- kda_backward_groups ---- */
 
 #define KDA_BACKWARD_GROUPS_SYMBOL "rec_kernel_kda_backward_groups_gpu"
-enum { KDA_BACKWARD_GROUPS_THREADS = 256, KDA_BACKWARD_GROUPS_SHARED_BYTES = 154624, KDA_BACKWARD_GROUPS_CHUNK = 128 };
+enum { KDA_BACKWARD_GROUPS_THREADS = 256, KDA_BACKWARD_GROUPS_SHARED_BYTES = 153600, KDA_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct kda_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -381,7 +381,7 @@ static inline int64_t lightning_states_groups_ends_numbers(const lightning_state
 /* ---- lightning_backward_groups ---- */
 
 #define LIGHTNING_BACKWARD_GROUPS_SYMBOL "rec_kernel_lightning_backward_groups_gpu"
-enum { LIGHTNING_BACKWARD_GROUPS_THREADS = 256, LIGHTNING_BACKWARD_GROUPS_SHARED_BYTES = 157696, LIGHTNING_BACKWARD_GROUPS_CHUNK = 128 };
+enum { LIGHTNING_BACKWARD_GROUPS_THREADS = 256, LIGHTNING_BACKWARD_GROUPS_SHARED_BYTES = 141312, LIGHTNING_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct lightning_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

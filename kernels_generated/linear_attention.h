@@ -483,7 +483,7 @@ static inline int64_t linear_attention_part_backward_groups_ends_numbers(const l
 /* ---- normalized_linear_attention_forward ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_FORWARD_SYMBOL "rec_kernel_normalized_linear_attention_forward_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 26112, NORMALIZED_LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_THREADS = 128, NORMALIZED_LINEAR_ATTENTION_FORWARD_SHARED_BYTES = 21632, NORMALIZED_LINEAR_ATTENTION_FORWARD_CHUNK = 128 };
 typedef struct normalized_linear_attention_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -679,7 +679,7 @@ static inline int64_t normalized_linear_attention_part_backward_ends_numbers(con
 /* ---- normalized_linear_attention_forward_groups ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_forward_groups_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_SHARED_BYTES = 100352, NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_THREADS = 128, NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_SHARED_BYTES = 59392, NORMALIZED_LINEAR_ATTENTION_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct normalized_linear_attention_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -754,7 +754,7 @@ static inline int64_t normalized_linear_attention_states_groups_ends_numbers(con
 /* ---- normalized_linear_attention_backward_groups ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_backward_groups_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 150528, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_SHARED_BYTES = 143360, NORMALIZED_LINEAR_ATTENTION_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct normalized_linear_attention_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -833,7 +833,7 @@ static inline int64_t normalized_linear_attention_part_groups_ends_numbers(const
 /* ---- normalized_linear_attention_part_backward_groups ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_normalized_linear_attention_part_backward_groups_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SHARED_BYTES = 117760, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_SHARED_BYTES = 109568, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct normalized_linear_attention_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

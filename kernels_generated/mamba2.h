@@ -430,7 +430,7 @@ static inline int64_t ssd_states_groups_ends_numbers(const ssd_states_groups_par
 /* ---- ssd_backward_groups ---- */
 
 #define SSD_BACKWARD_GROUPS_SYMBOL "rec_kernel_ssd_backward_groups_gpu"
-enum { SSD_BACKWARD_GROUPS_THREADS = 256, SSD_BACKWARD_GROUPS_SHARED_BYTES = 232448, SSD_BACKWARD_GROUPS_CHUNK = 128 };
+enum { SSD_BACKWARD_GROUPS_THREADS = 256, SSD_BACKWARD_GROUPS_SHARED_BYTES = 232320, SSD_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct ssd_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t G;

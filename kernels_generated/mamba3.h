@@ -99,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- mamba3_forward ---- */
 
 #define MAMBA3_FORWARD_SYMBOL "rec_kernel_mamba3_forward_gpu"
-enum { MAMBA3_FORWARD_THREADS = 256, MAMBA3_FORWARD_SHARED_BYTES = 100864, MAMBA3_FORWARD_CHUNK = 128 };
+enum { MAMBA3_FORWARD_THREADS = 256, MAMBA3_FORWARD_SHARED_BYTES = 101376, MAMBA3_FORWARD_CHUNK = 128 };
 typedef struct mamba3_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;

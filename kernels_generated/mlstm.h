@@ -99,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- mlstm_forward ---- */
 
 #define MLSTM_FORWARD_SYMBOL "rec_kernel_mlstm_forward_gpu"
-enum { MLSTM_FORWARD_THREADS = 256, MLSTM_FORWARD_SHARED_BYTES = 46848, MLSTM_FORWARD_CHUNK = 128 };
+enum { MLSTM_FORWARD_THREADS = 256, MLSTM_FORWARD_SHARED_BYTES = 46464, MLSTM_FORWARD_CHUNK = 128 };
 typedef struct mlstm_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -285,7 +285,7 @@ static inline int64_t mlstm_part_ends_numbers(const mlstm_part_parameter *parame
 /* ---- mlstm_part_backward ---- */
 
 #define MLSTM_PART_BACKWARD_SYMBOL "rec_kernel_mlstm_part_backward_gpu"
-enum { MLSTM_PART_BACKWARD_THREADS = 256, MLSTM_PART_BACKWARD_SHARED_BYTES = 68352, MLSTM_PART_BACKWARD_CHUNK = 128 };
+enum { MLSTM_PART_BACKWARD_THREADS = 256, MLSTM_PART_BACKWARD_SHARED_BYTES = 64768, MLSTM_PART_BACKWARD_CHUNK = 128 };
 typedef struct mlstm_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -320,7 +320,7 @@ static inline int64_t mlstm_part_backward_ends_numbers(const mlstm_part_backward
 /* ---- mlstm_forward_groups ---- */
 
 #define MLSTM_FORWARD_GROUPS_SYMBOL "rec_kernel_mlstm_forward_groups_gpu"
-enum { MLSTM_FORWARD_GROUPS_THREADS = 256, MLSTM_FORWARD_GROUPS_SHARED_BYTES = 109824, MLSTM_FORWARD_GROUPS_CHUNK = 128 };
+enum { MLSTM_FORWARD_GROUPS_THREADS = 256, MLSTM_FORWARD_GROUPS_SHARED_BYTES = 94464, MLSTM_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct mlstm_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -403,7 +403,7 @@ static inline int64_t mlstm_states_groups_ends_numbers(const mlstm_states_groups
 /* ---- mlstm_backward_groups ---- */
 
 #define MLSTM_BACKWARD_GROUPS_SYMBOL "rec_kernel_mlstm_backward_groups_gpu"
-enum { MLSTM_BACKWARD_GROUPS_THREADS = 256, MLSTM_BACKWARD_GROUPS_SHARED_BYTES = 196608, MLSTM_BACKWARD_GROUPS_CHUNK = 128 };
+enum { MLSTM_BACKWARD_GROUPS_THREADS = 256, MLSTM_BACKWARD_GROUPS_SHARED_BYTES = 212992, MLSTM_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct mlstm_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -492,7 +492,7 @@ static inline int64_t mlstm_part_groups_ends_numbers(const mlstm_part_groups_par
 /* ---- mlstm_part_backward_groups ---- */
 
 #define MLSTM_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_mlstm_part_backward_groups_gpu"
-enum { MLSTM_PART_BACKWARD_GROUPS_THREADS = 256, MLSTM_PART_BACKWARD_GROUPS_SHARED_BYTES = 139264, MLSTM_PART_BACKWARD_GROUPS_CHUNK = 128 };
+enum { MLSTM_PART_BACKWARD_GROUPS_THREADS = 256, MLSTM_PART_BACKWARD_GROUPS_SHARED_BYTES = 131072, MLSTM_PART_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct mlstm_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -365,7 +365,7 @@ static inline int64_t retnet_states_groups_ends_numbers(const retnet_states_grou
 /* ---- retnet_backward_groups ---- */
 
 #define RETNET_BACKWARD_GROUPS_SYMBOL "rec_kernel_retnet_backward_groups_gpu"
-enum { RETNET_BACKWARD_GROUPS_THREADS = 256, RETNET_BACKWARD_GROUPS_SHARED_BYTES = 157696, RETNET_BACKWARD_GROUPS_CHUNK = 128 };
+enum { RETNET_BACKWARD_GROUPS_THREADS = 256, RETNET_BACKWARD_GROUPS_SHARED_BYTES = 141312, RETNET_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct retnet_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

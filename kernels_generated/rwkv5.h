@@ -378,7 +378,7 @@ static inline int64_t rwkv5_states_groups_ends_numbers(const rwkv5_states_groups
 /* ---- rwkv5_backward_groups ---- */
 
 #define RWKV5_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv5_backward_groups_gpu"
-enum { RWKV5_BACKWARD_GROUPS_THREADS = 256, RWKV5_BACKWARD_GROUPS_SHARED_BYTES = 176128, RWKV5_BACKWARD_GROUPS_CHUNK = 128 };
+enum { RWKV5_BACKWARD_GROUPS_THREADS = 256, RWKV5_BACKWARD_GROUPS_SHARED_BYTES = 172032, RWKV5_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct rwkv5_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -195,7 +195,7 @@ static inline int64_t rwkv6_states_ends_numbers(const rwkv6_states_parameter *pa
 /* ---- rwkv6_backward ---- */
 
 #define RWKV6_BACKWARD_SYMBOL "rec_kernel_rwkv6_backward_gpu"
-enum { RWKV6_BACKWARD_THREADS = 256, RWKV6_BACKWARD_SHARED_BYTES = 92928, RWKV6_BACKWARD_CHUNK = 128 };
+enum { RWKV6_BACKWARD_THREADS = 256, RWKV6_BACKWARD_SHARED_BYTES = 91904, RWKV6_BACKWARD_CHUNK = 128 };
 typedef struct rwkv6_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -381,7 +381,7 @@ static inline int64_t rwkv7_states_groups_ends_numbers(const rwkv7_states_groups
 /* ---- rwkv7_backward_groups ---- */
 
 #define RWKV7_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv7_backward_groups_gpu"
-enum { RWKV7_BACKWARD_GROUPS_THREADS = 256, RWKV7_BACKWARD_GROUPS_SHARED_BYTES = 149504, RWKV7_BACKWARD_GROUPS_CHUNK = 128 };
+enum { RWKV7_BACKWARD_GROUPS_THREADS = 256, RWKV7_BACKWARD_GROUPS_SHARED_BYTES = 151552, RWKV7_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct rwkv7_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -374,7 +374,7 @@ static inline int64_t simple_gla_states_groups_ends_numbers(const simple_gla_sta
 /* ---- simple_gla_backward_groups ---- */
 
 #define SIMPLE_GLA_BACKWARD_GROUPS_SYMBOL "rec_kernel_simple_gla_backward_groups_gpu"
-enum { SIMPLE_GLA_BACKWARD_GROUPS_THREADS = 256, SIMPLE_GLA_BACKWARD_GROUPS_SHARED_BYTES = 144384, SIMPLE_GLA_BACKWARD_GROUPS_CHUNK = 128 };
+enum { SIMPLE_GLA_BACKWARD_GROUPS_THREADS = 256, SIMPLE_GLA_BACKWARD_GROUPS_SHARED_BYTES = 151552, SIMPLE_GLA_BACKWARD_GROUPS_CHUNK = 128 };
 typedef struct simple_gla_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;

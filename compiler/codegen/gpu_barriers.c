@@ -34,15 +34,22 @@ static void note_write(const lower *l, tile_id id, bool *writes) {
   const plan_value *pv = &l->p->values[id];
   int buffer = pv->into != NO_TILE ? l->p->values[pv->into].buffer : pv->buffer;
   if (buffer >= 0) writes[of_buffer(l, buffer)] = true;
+  if (pv->copy >= 0) writes[of_buffer(l, pv->copy)] = true;
+  if (pv->row_parts >= 0) writes[of_buffer(l, pv->row_parts)] = true;
 }
 
 static void note_nest(const lower *l, const plan_nest *nest, bool *reads, bool *writes) {
   for (int i = 0; i < nest->values.count; i++) {
     const tile_value *v = value(l, nest->values.items[i]);
-    for (int k = 0; k < tile_arity(v->op); k++) note_reads(l, v->args[k], reads);
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (plan_reads_itself(nest, i, v->args[k])) note_reads(l, v->args[k], reads);
     note_write(l, nest->values.items[i], writes);
   }
-  for (int k = 0; nest->two && k < 2; k++) note_reads(l, value(l, nest->other)->args[k], reads);
+  const plan_nest other = {.kind = NEST_DOT, .dot = nest->other_dot};
+  for (int k = 0; nest->two && k < 2; k++) {
+    tile_id factor = value(l, nest->other)->args[k];
+    if (plan_reads_itself(&other, 0, factor)) note_reads(l, factor, reads);
+  }
   if (nest->two && nest->scaled != NO_TILE) note_reads(l, nest->scaled, reads);
   for (int i = 0; i < nest->results.count; i++)
     note_reads(l, l->p->program->results.items[nest->results.items[i]].value, reads);
@@ -78,14 +85,14 @@ void gpu_forget_accesses(lower *l, bool known) {
   for (int r = 0; r < resource_count(l); r++) l->since->read[r] = l->since->written[r] = false;
 }
 
-void gpu_before_nest(lower *l, const plan_nest *nest, bool waits) {
+void gpu_before_nest(lower *l, const plan_nest *nest) {
   memory_since *m = l->since;
   bool *reads = ARENA_ARRAY(l->e->a, bool, resource_count(l) + 1);
   bool *writes = ARENA_ARRAY(l->e->a, bool, resource_count(l) + 1);
   note_nest(l, nest, reads, writes);
   int index = (int)(nest - l->p->nests.items);
-  if (waits || !m->known || must_wait(l, index, reads, writes)) {
-    if (!waits) lower_barrier(l);
+  if (!m->known || must_wait(l, index, reads, writes)) {
+    lower_barrier(l);
     gpu_forget_accesses(l, true);
   }
   for (int r = 0; r < resource_count(l); r++) {

@@ -173,7 +173,7 @@ static view operand(lower *l, tile_id id, int pack) {
 
 static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
   gpu_factors f = {.dot = dot};
-  if (l->p->values[dot->a].held == HELD_WARPS) {
+  if (dot->left) {
     f.left = l->left[dot->a];
   } else {
     f.a = operand(l, dot->a, dot->pack_a);
@@ -189,13 +189,13 @@ static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
 /* What the nest makes of its product that stays in registers; NO_TILE: nothing. */
 static tile_id stays(const lower *l, const plan_nest *nest) {
   for (int i = 0; i < nest->values.count; i++)
-    if (l->p->values[nest->values.items[i]].held == HELD_WARPS) return nest->values.items[i];
+    if (l->p->values[nest->values.items[i]].left) return nest->values.items[i];
   return NO_TILE;
 }
 
 /* Is the sum a state that stays in registers? */
 static void keep_sums(lower *l, const plan_nest *nest, tile_id sum, gpu_operands *o) {
-  int carried = l->p->buffers.items[l->p->values[sum].buffer].carried;
+  int buffer = l->p->values[sum].buffer, carried = buffer < 0 ? -1 : l->p->buffers.items[buffer].carried;
   if (carried < 0 || l->p->carried[carried].sums != (int)(nest - l->p->nests.items)) return;
   o->kept = &l->kept[carried];
   o->state = l->p->carried[carried].argument;
@@ -207,15 +207,16 @@ void gpu_dot(lower *l, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   const plan_value *pv = &l->p->values[id];
   gpu_operands o = {.add = pv->into != NO_TILE && !nest->two, .start = NO_TILE};
-  if (nest->values.count > 1 && o.add) o.start = pv->into;
+  if (nest->values.count > 1 && o.add && nest->values.items[1] == pv->into) o.start = pv->into;
   o.stays = stays(l, nest);
-  o.goes_on = (nest->values.count > 1 && !o.add) || nest->results.count || o.stays != NO_TILE;
+  o.goes_on = nest->values.count > 1 + (o.start != NO_TILE) || nest->results.count || o.stays != NO_TILE || pv->copy >= 0;
   tile_id made = pv->into != NO_TILE ? pv->into : id;
   o.first = factors_of(l, id, dot);
   if (nest->two) o.other = factors_of(l, nest->other, &nest->other_dot);
-  if (!o.goes_on) o.c = lower_buffer(l, l->p->values[made].buffer);
+  int buffer = l->p->values[made].buffer;
+  if (buffer >= 0) o.c = lower_buffer(l, buffer);
   if (o.add) {
-    o.c = part_of_sum(l, l->p->values[made].dot, o.c);
+    if (buffer >= 0) o.c = part_of_sum(l, l->p->values[made].dot, o.c);
     o.first.minus = value(l, made)->op == TILE_SUB;
     keep_sums(l, nest, made, &o);
   }

@@ -12,11 +12,9 @@
 
 #include <string.h>
 
-enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 4 };
+enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = GPU_MOST_TILES };
 
 static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
-
-static int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
 
 static ir plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
 
@@ -291,12 +289,14 @@ static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end
 static void along_left(lower *l, mma *p, const place_in_loops *at) {
   emitter *e = l->e;
   const plan_dot *dot = p->factors->dot;
-  bool causal = is_causal(l, dot->a, dot->i, dot->k);
-  for (int64_t k = 0; k < size_of(l, dot->k); k += p->depth) {
+  bool causal = is_causal(l, dot->a, dot->i, dot->k), later = is_causal(l, dot->a, dot->k, dot->i);
+  int64_t depth = size_of(l, dot->k);
+  for (int64_t k = 0; k < depth; k += p->depth) {
     emit_branch branch = {0};
-    if (causal && k) branch = branch_begin(e, int_compare(e, LLVMIntSGE, p->first_row, integer(e, k)));
+    bool some = (causal && k) || (later && k + p->depth < depth);
+    if (some) branch = branch_begin(e, int_compare(e, causal ? LLVMIntSGE : LLVMIntSLE, p->first_row, integer(e, k)));
     multiply(l, p, at, integer(e, k));
-    if (causal && k) branch_end(e, &branch);
+    if (some) branch_end(e, &branch);
   }
 }
 
@@ -345,6 +345,7 @@ static void slot_of_left(lower *l, const mma *p, const ir *slots) {
 static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
   emitter *e = l->e;
   if (p->operands->stays != NO_TILE) slot_of_left(l, p, slots);
+  l->row_sums = p->row_sums[(slots - &p->sums[0][0]) % 4 / 2];
   ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
   gpu_last_sum(l, p->nest, p->operands, at, x);
 }
@@ -463,6 +464,8 @@ static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
   each_sum(l, p, &at, finish_sums);
 }
 
+static void rows_open(lower *l, mma *p) { gpu_rows_open(l, p, in_pairs(l, p) ? 2 : 0); }
+
 static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks,
                       const loop_axes *around) {
   emitter *e = l->e;
@@ -473,7 +476,9 @@ static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t co
     at.index[around->axes[x]] = int_rem(e, rest, size);
     rest = int_div(e, rest, size);
   }
+  rows_open(l, p);
   block_at(l, p, i, j, at);
+  gpu_rows_close(l, p, &at, j);
 }
 
 /* ---- left factors in registers (plan_left.c): every warp has a block of rows ---- */
@@ -498,101 +503,62 @@ static bool has_group(lower *l, mma *p) {
   return any;
 }
 
+/* Whether nobody wants of what is 0 what he wants of the rest: nothing is stored, and sums add that up. */
+static bool may_leave_out(lower *l, const mma *p) {
+  if (p->nest->results.count) return false;
+  for (int i = 0; i < p->nest->values.count; i++) {
+    const plan_value *pv = &l->p->values[p->nest->values.items[i]];
+    const tile_value *v = value(l, p->nest->values.items[i]);
+    if (!i || !plan_is_reduction(v->op)) {
+      if (pv->held == HELD_BUFFER || pv->copy >= 0) return false;
+      continue;
+    }
+    bool zero = l->p->values[v->args[0]].zero_above || (v->op == TILE_DOT && l->p->values[v->args[1]].zero_above);
+    if (!zero || v->op == TILE_MAX_OVER || v->op == TILE_MIN_OVER) return false;
+  }
+  return true;
+}
+
 /* All columns of the warp's rows: by warpgroups at once, else some after the other, and none that are 0. */
 static void make_left(lower *l, mma *p, ir row_block) {
   emitter *e = l->e;
   const plan_dot *dot = &p->nest->dot;
   int all = (int)(size_of(l, dot->j) / TILE_COLUMNS);
-  bool causal = is_causal(l, p->operands->stays, dot->i, dot->j);
+  bool causal = is_causal(l, p->operands->stays, dot->i, dot->j),
+       later = is_causal(l, p->operands->stays, dot->j, dot->i);
   l->left[p->operands->stays] = open_left(l);
   p->tiles = all;
-  if (has_group(l, p)) {
-    causal = false;
-  } else {
-    p->tiles = causal ? 2 : MOST_TILES;
-    while (all % p->tiles) p->tiles /= 2;
-  }
+  bool group = has_group(l, p);
+  if (group || !may_leave_out(l, p)) causal = later = false;
+  if (!group) p->tiles = causal || later ? 2 : MOST_TILES;
+  while (all % p->tiles) p->tiles /= 2;
   for (int tile = 0; tile < all; tile += p->tiles) {
     emit_branch branch = {0};
-    ir last_row = int_mul(e, row_block, integer(e, TILE_ROWS));
-    ir reached = int_compare(e, LLVMIntSGE, last_row, integer(e, tile * TILE_COLUMNS));
-    if (causal && tile) branch = branch_begin(e, reached);
+    ir first_row = int_mul(e, row_block, integer(e, TILE_ROWS)), column = integer(e, tile * TILE_COLUMNS);
+    bool some = (causal && tile) || (later && tile + p->tiles < all);
+    if (some) branch = branch_begin(e, int_compare(e, causal ? LLVMIntSGE : LLVMIntSLE, first_row, column));
     p->first_tile = tile;
     block_at(l, p, row_block, integer(e, tile / p->tiles), l->outside);
-    if (causal && tile) branch_end(e, &branch);
+    if (some) branch_end(e, &branch);
   }
 }
 
 static void by_rows_of_warps(lower *l, mma *p, ir warp) {
   emitter *e = l->e;
+  rows_open(l, p);
   if (p->operands->stays != NO_TILE) {
     make_left(l, p, warp);
-    return;
+  } else {
+    int64_t columns = blocks_up(size_of(l, p->nest->dot.j), p->tiles * TILE_COLUMNS);
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, columns), 1, "block");
+    block_at(l, p, warp, loop.index, l->outside);
+    loop_end(e, &loop);
   }
-  int64_t columns = blocks_up(size_of(l, p->nest->dot.j), p->tiles * TILE_COLUMNS);
-  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, columns), 1, "block");
-  block_at(l, p, warp, loop.index, l->outside);
-  loop_end(e, &loop);
+  p->first_row = int_mul(e, warp, integer(e, TILE_ROWS));
+  gpu_rows_close(l, p, &l->outside, integer(e, 0));
 }
 
 /* ---- the product ---- */
-
-/* What part of its tiles a product fills, in percent. */
-static int64_t filled(const mapping *m, const tile_program *program, const plan_dot *dot,
-                      int depth) {
-  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j),
-          k = plan_axis_size(m, program, dot->k);
-  int64_t all = blocks_up(i, TILE_ROWS) * TILE_ROWS * blocks_up(j, TILE_COLUMNS) * TILE_COLUMNS *
-                blocks_up(k, depth) * depth;
-  return 100 * i * j * k / all;
-}
-
-/* Three products of tf32 take two fifths of the time of as many multiply-adds of f32 (sm_80: 16 cycles of a multiprocessor
- * for a full tile, against 6), where tiles are filled. */
-bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  enum { SHORTEST_DEPTH = 8, DEPTH_TF32 = 8, FILLED = 50 };
-  if (m->kind != MAP_BLOCK || plan_axis_size(m, program, dot->k) < SHORTEST_DEPTH) return false;
-  if (number_is_narrow(m->dtype) || m->tf32) return true;
-  return filled(m, program, dot, DEPTH_TF32) >= FILLED;
-}
-
-/* So many that all warps have a block; `rows`: blocks of rows, of all around the product. */
-static int tiles_of_block(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows) {
-  int64_t warps = m->threads / GPU_WARP_LANES, all = blocks_up(plan_axis_size(m, program, dot->j), TILE_COLUMNS);
-  int tiles = number_is_narrow(m->dtype) ? MOST_TILES : MOST_TILES / 2;
-  if (gpu_may_be_group(m, program, dot)) tiles = GPU_GROUP_TILES;
-  while (tiles > 1 && (rows * blocks_up(all, tiles) < warps || all < tiles)) tiles /= 2;
-  return tiles;
-}
-
-double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes) {
-  const tile_program *program = p->program;
-  if (!gpu_is_mma(m, program, dot)) return 0;
-  int64_t around = 1, i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
-  axes &= ~(axis_bit(dot->i) | axis_bit(dot->j));
-  for (int axis = 0; axis < program->axes.count; axis++)
-    if (axis_in(axes, axis)) around *= plan_axis_size(m, program, axis); /* k among them */
-  int64_t depth = plan_axis_size(m, program, dot->k), rows = blocks_up(i, TILE_ROWS);
-  int64_t columns = TILE_COLUMNS * tiles_of_block(m, program, dot, rows * (around / depth));
-  bool group = gpu_may_be_group(m, program, dot), left = p->values[dot->a].held == HELD_WARPS;
-  double of_a = left ? 0 : (double)(rows * TILE_ROWS * blocks_up(j, columns));
-  double of_b = (double)((group ? rows / GPU_GROUP_WARPS : rows) * j);
-  return (of_a + of_b) * (double)around * (number_is_narrow(m->dtype) ? 2 : 4);
-}
-
-kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  kept_share none = {0, 0};
-  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
-  if (!gpu_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
-  int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
-  int64_t own = rows * columns / warps, tiles = own < GPU_GROUP_TILES ? own : GPU_GROUP_TILES;
-  /* fewer threads have more registers */
-  int64_t most = GPU_MOST_KEPT / 2 * GPU_BLOCK_THREADS / m->threads;
-  if (!own || rows * columns % warps || own > most || own > GPU_MOST_KEPT) return none;
-  if (tiles > columns) tiles = columns;
-  if (columns % tiles || own % tiles) return none;
-  return (kept_share){(int)(own / tiles), (int)tiles};
-}
 
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   emitter *e = l->e;
@@ -605,7 +571,7 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);
   int64_t tiles = blocks_up(size_of(l, dot->j), TILE_COLUMNS);
   int warps = l->team->threads / GPU_WARP_LANES;
-  p.tiles = tiles_of_block(l->m, l->p->program, dot, outer);
+  p.tiles = gpu_tiles_of_block(l->m, l->p->program, dot, outer);
   if (operands->kept) p.tiles = operands->kept->tiles;
   int64_t columns = blocks_up(tiles, p.tiles);
   p.lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES));
@@ -625,4 +591,5 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   emit_loop loop = loop_begin(e, warp, integer(e, outer * columns), warps, "block");
   one_block(l, &p, loop.index, rows, columns, &around);
   loop_end(e, &loop);
+  gpu_rows_finish(l, &p);
 }

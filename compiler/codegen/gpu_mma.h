@@ -5,6 +5,10 @@
 #include "gpu.h"
 #include "gpu_parts.h"
 
+enum { GPU_MOST_TILES = 4 }; /* of 8 columns that a warp has of a block, if it is not made by a warpgroup */
+
+static inline int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
+
 typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operand_way;
 
 typedef struct mma_operand {
@@ -31,12 +35,24 @@ typedef struct mma {
   ir lane;
   ir sums[GPU_MOST_KEPT][4];
   ir others[GPU_MOST_KEPT][4]; /* of the first of two products, if something becomes of them before they are added */
+  ir *row_sums[2]; /* of rows 0-7 and 8-15 of the block, by position in the nest (gpu_rows.c); NULL: it has no sums */
+  int row_lanes;   /* of each of them */
 } mma;
 
+/* gpu_mma_sizes.c: tiles of columns of a warp's block. So many that all warps have one; `rows`: blocks of rows, of all around the
+ * product. */
+int gpu_tiles_of_block(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows);
 /* gpu_mma.c: these factors are at hand. */
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *factors);
 /* gpu_mma.c: the registers of `a` for one instruction. */
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]);
+
+/* gpu_rows.c: sums over the columns of a product, of rows: begun, and what a warp has added up stored. `lanes`: numbers of a row at
+ * once, 0 one by one. */
+void gpu_rows_open(lower *l, mma *p, int lanes);
+void gpu_rows_close(lower *l, const mma *p, const place_in_loops *at, ir column_block);
+/* Behind all blocks: where several warps have parts of a row. */
+void gpu_rows_finish(lower *l, const mma *p);
 
 /* gpu_wgmma.c: the factors at hand are such that warpgroups multiply them; then a product over all of k. */
 bool gpu_is_group(lower *l, const mma *p);

@@ -1,6 +1,6 @@
 /* Nests that GPU threads run in another way than the host: systems, sums over threads.
  *
- *   %6 [t,V] = solve %5 %2    each thread one column of V, row after row
+ *   %6 [t,V] = solve %5 %2    each thread one column of V, four rows at a time in registers
  *   d.B[n] += x[n] of every channel    sums of warps by shuffles, into shared memory; then thread n adds up the warps
  */
 #include "gpu_parts.h"
@@ -21,42 +21,114 @@ team gpu_team_of_nest(const lower *l) {
 
 /* ---- triangular systems ---- */
 
+enum { MOST_ROWS = 4, MOST_STEPS = 4 };
+
+/* x[t] += sum of a[t, s] x[s] over s < t; transposed: of a[s, t] x[s] over s > t, from the last row. */
 typedef struct gpu_system {
   tile_id id;
   view a, x;
+  bool transposed;
+  int row, pair;
+  int rows;  /* of x that a thread makes at a time, in registers */
+  int steps; /* of them, or of s, that it reads of `a` at once */
+  ir first;  /* of the rows at hand */
+  ir own[MOST_ROWS];
 } gpu_system;
 
-static void copy_right_side(lower *l, const place_in_loops *at, void *data) {
-  const gpu_system *s = data;
-  lower_forget(l);
+static ir matrix_at(lower *l, const gpu_system *s, const place_in_loops *at, ir row, ir column, int lanes) {
+  place_in_loops where = *at;
+  where.index[s->row] = row;
+  where.index[s->pair] = column;
+  where.vector_axis = lanes > 1 ? s->pair : -1;
+  where.lanes = lanes > 1 ? lanes : 0;
+  return view_load(l, &s->a, &where, value(l, value(l, s->id)->args[0])->axes);
+}
+
+static ir number_of(emitter *e, ir x, int lane) {
+  return ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, lane), "") : x;
+}
+
+static void load_own(lower *l, const gpu_system *s, ir *own) {
+  for (int i = 0; i < s->rows; i++) own[i] = load_real(l->e, s->own[i], 0);
+}
+
+static void store_own(lower *l, const gpu_system *s, const ir *own) {
+  for (int i = 0; i < s->rows; i++) store_real(l->e, own[i], s->own[i]);
+}
+
+/* What so many rows of x from `done` on, which are made, add to those at hand. */
+static void add_made_rows(lower *l, const gpu_system *s, const place_in_loops *at, ir done) {
+  emitter *e = l->e;
+  ir x[MOST_STEPS], own[MOST_ROWS];
+  load_own(l, s, own);
+  for (int k = 0; k < s->steps; k++) {
+    place_in_loops where = *at;
+    where.index[s->row] = int_add(e, done, integer(e, k));
+    x[k] = view_load(l, &s->x, &where, value(l, s->id)->axes);
+  }
+  for (int i = 0; i < s->rows && !s->transposed; i++) {
+    ir a = matrix_at(l, s, at, int_add(e, s->first, integer(e, i)), done, s->steps);
+    for (int k = 0; k < s->steps; k++) own[i] = real_fma(e, number_of(e, a, k), x[k], own[i]);
+  }
+  for (int n = 0; n < s->rows && s->transposed; n++) {
+    int k = n % s->steps, first = n - k;
+    ir a = matrix_at(l, s, at, int_add(e, done, integer(e, k)), int_add(e, s->first, integer(e, first)), s->steps);
+    for (int i = 0; i < s->steps; i++) own[first + i] = real_fma(e, number_of(e, a, i), x[k], own[first + i]);
+  }
+  store_own(l, s, own);
+}
+
+/* What the rows at hand add to each other: a row of `a` has what all before add to one, or one to all before. */
+static void add_own_rows(lower *l, const gpu_system *s, const place_in_loops *at) {
+  emitter *e = l->e;
+  ir own[MOST_ROWS];
+  load_own(l, s, own);
+  for (int turn = 0; turn < s->rows; turn++) {
+    int line = s->transposed ? s->rows - 1 - turn : turn;
+    ir row = int_add(e, s->first, integer(e, line));
+    for (int i = 0; i < line; i += s->steps) {
+      ir a = matrix_at(l, s, at, row, int_add(e, s->first, integer(e, i)), s->steps);
+      for (int k = i; k < line && k < i + s->steps; k++) {
+        int to = s->transposed ? k : line, from = s->transposed ? line : k;
+        own[to] = real_fma(e, number_of(e, a, k - i), own[from], own[to]);
+      }
+    }
+  }
+  store_own(l, s, own);
+}
+
+/* Of the right side, or to x. */
+static void each_own_row(lower *l, const gpu_system *s, const place_in_loops *at, bool stores) {
+  emitter *e = l->e;
   const tile_value *v = value(l, s->id);
-  view_store(l, &s->x, at, v->axes, lower_value_at(l, at, v->args[1]));
+  for (int i = 0; i < s->rows; i++) {
+    place_in_loops where = *at;
+    where.index[s->row] = int_add(e, s->first, integer(e, i));
+    lower_forget(l);
+    if (stores)
+      view_store(l, &s->x, &where, v->axes, load_real(e, s->own[i], 0));
+    else
+      store_real(e, lower_value_at(l, &where, v->args[1]), s->own[i]);
+  }
   lower_forget(l);
 }
 
-/* x[t] += sum of a[t, s] x[s] over s < t, row by row; transposed: of a[s, t] x[s] over s > t, from the last row. */
 static void one_column(lower *l, const place_in_loops *at, void *data) {
-  const gpu_system *s = data;
+  gpu_system *s = data;
   emitter *e = l->e;
-  const tile_value *v = value(l, s->id);
-  int row = v->index, pair = v->index2;
-  ir last = integer(e, known_size(l, row) - 1);
-  axis_set matrix = value(l, v->args[0])->axes;
-  ir sum = stack_slot(e, e->real, "sum");
-  emit_loop rows = loop_begin(e, integer(e, 0), integer(e, known_size(l, row)), 1, "row");
-  place_in_loops here = *at, before = *at, factor = *at;
-  here.index[row] = v->index3 ? int_sub(e, last, rows.index) : rows.index;
-  store_real(e, view_load(l, &s->x, &here, v->axes), sum);
-  emit_loop done = loop_begin(e, integer(e, 0), rows.index, 1, "done");
-  before.index[row] = v->index3 ? int_sub(e, last, done.index) : done.index;
-  factor.index[row] = v->index3 ? before.index[row] : here.index[row];
-  factor.index[pair] = v->index3 ? here.index[row] : before.index[row];
-  ir a = view_load(l, &s->a, &factor, matrix);
-  ir x = view_load(l, &s->x, &before, v->axes);
-  store_real(e, real_fma(e, a, x, load_real(e, sum, 0)), sum);
-  loop_end(e, &done);
-  view_store(l, &s->x, &here, v->axes, load_real(e, sum, 0));
-  loop_end(e, &rows);
+  int64_t size = known_size(l, s->row);
+  ir rows = integer(e, s->rows), end = integer(e, size);
+  for (int i = 0; i < s->rows; i++) s->own[i] = stack_slot(e, e->real, "own");
+  emit_loop blocks = loop_begin(e, integer(e, 0), end, s->rows, "rows");
+  s->first = s->transposed ? int_sub(e, integer(e, size - s->rows), blocks.index) : blocks.index;
+  each_own_row(l, s, at, false);
+  ir begin = s->transposed ? int_add(e, s->first, rows) : integer(e, 0);
+  emit_loop done = loop_begin(e, begin, s->transposed ? end : s->first, s->steps, "done");
+  add_made_rows(l, s, at, done.index);
+  loop_end_kept(e, &done);
+  add_own_rows(l, s, at);
+  each_own_row(l, s, at, true);
+  loop_end_kept(e, &blocks);
 }
 
 /* A system of one column alone is one thread's: the others must not read what it has not stored. */
@@ -69,13 +141,14 @@ static void by_first_thread(lower *l, place_in_loops *at, const gpu_system *s) {
 }
 
 void gpu_solve(lower *l, const plan_nest *nest) {
-  gpu_system s = {.id = nest->values.items[0]};
+  gpu_system s = {.id = nest->values.items[0], .rows = MOST_ROWS, .steps = MOST_STEPS};
   const tile_value *v = value(l, s.id);
   int pack = nest->dot.pack_a;
   s.a = pack < 0 ? value_view(l, nest->dot.a) : lower_buffer(l, pack);
   s.x = lower_buffer(l, l->p->values[s.id].buffer);
-  lower_points(l, plan_tile_axes(l->m, v->axes), false, copy_right_side, &s);
-  lower_barrier(l);
+  s.row = v->index, s.pair = v->index2, s.transposed = v->index3;
+  while (known_size(l, s.row) % s.rows) s.rows /= 2;
+  if (s.steps > s.rows) s.steps = s.rows;
   loop_axes columns = lower_by_rank(l, plan_tile_axes(l->m, v->axes) & ~axis_bit(v->index));
   place_in_loops at = lower_start_place(l, false);
   if (columns.count || !l->team->shares) {

@@ -75,8 +75,8 @@ const char *gpu_short_name(emitter *e, const char *what, const char *parts);
 
 /* gpu_barriers.c */
 memory_since *gpu_memory_since(arena *a, const plan *p);
-/* A barrier where the nest needs one; `waits`: it begins with one of its own. */
-void gpu_before_nest(lower *l, const plan_nest *nest, bool waits);
+/* A barrier where the nest needs one. */
+void gpu_before_nest(lower *l, const plan_nest *nest);
 /* `known`: there was a barrier just now; else nothing is known of what ran before. */
 void gpu_forget_accesses(lower *l, bool known);
 

@@ -267,7 +267,7 @@ typedef struct points {
   staged_lanes *staged; /* by position in nest->results; block 0: stored at each point */
 } points;
 
-static double identity_of(tile_op op) {
+double lower_identity(tile_op op) {
   return op == TILE_MAX_OVER ? -INFINITY : op == TILE_MIN_OVER ? INFINITY : 0;
 }
 
@@ -288,20 +288,21 @@ static int sum_lanes_of(const lower *l, const points *n, tile_id id, int lanes) 
   return n->vector >= 0 ? lanes : 0;
 }
 
+/* What a sum comes to with the point at hand. */
+static ir reduced(lower *l, const place_in_loops *at, tile_id id, ir sum) {
+  const tile_value *v = value(l, id);
+  int lanes = ir_lanes(sum);
+  ir x = spread(l->e, lower_value_at(l, at, v->args[0]), lanes);
+  if (v->op != TILE_DOT) return lower_combine(l->e, v->op, sum, x);
+  return real_fma(l->e, x, spread(l->e, lower_value_at(l, at, v->args[1]), lanes), sum);
+}
+
 static void reduce_point(lower *l, const place_in_loops *at, const points *n, int position,
                          tile_id id) {
-  emitter *e = l->e;
-  const tile_value *v = value(l, id);
   bool whole = !n->vector_reduced || at->lanes == n->sum_lanes;
   ir slot = whole ? n->sums[position] : n->short_sums[position];
   int lanes = sum_lanes_of(l, n, id, at->lanes);
-  ir sum = load_real(e, slot, lanes);
-  if (v->op == TILE_DOT) {
-    sum = real_fma(e, lower_value_at(l, at, v->args[0]), lower_value_at(l, at, v->args[1]), sum);
-  } else {
-    sum = lower_combine(e, v->op, sum, lower_value_at(l, at, v->args[0]));
-  }
-  store_real(e, sum, slot);
+  store_real(l->e, reduced(l, at, id, load_real(l->e, slot, lanes)), slot);
 }
 
 static void compute_point(lower *l, const place_in_loops *at, tile_id id) {
@@ -379,13 +380,28 @@ ir lower_between_products(lower *l, const place_in_loops *at, const plan_nest *n
   return scaled;
 }
 
-void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x) {
+place_in_loops lower_place_made(lower *l, const place_in_loops *at, const plan_nest *nest) {
+  tile_id product = nest->values.items[0], sum = l->p->values[product].into;
+  return sum == NO_TILE ? *at : lower_place_under(l, at, l->p->values[sum].dot, product);
+}
+
+void lower_after_product(lower *l, const place_in_loops *place, const plan_nest *nest, ir x) {
+  place_in_loops there = lower_place_made(l, place, nest), *at = &there;
+  tile_id into = l->p->values[nest->values.items[0]].into, made = into != NO_TILE ? into : nest->values.items[0];
   lower_forget(l);
   read_states_first(l, at, nest);
-  tile_id made = nest->values.items[0];
-  l->memo[nest->two ? l->p->values[made].into : made] = x;
-  if (l->p->values[made].held == HELD_WARPS) lower_keep_value(l, at, made, x);
-  for (int i = 1; i < nest->values.count; i++) compute_point(l, at, nest->values.items[i]);
+  l->memo[made] = x;
+  lower_keep_value(l, at, made, x);
+  for (int i = 1; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    if (id == made) continue; /* it starts with the rest of this sum */
+    if (!reduces(value(l, id)->op)) {
+      compute_point(l, at, id);
+      continue;
+    }
+    ir sum = load_real(l->e, l->row_sums[i], at->lanes);
+    store_real(l->e, reduced(l, at, id, sum), l->row_sums[i]);
+  }
   for (int i = 0; i < nest->results.count; i++) store_result(l, at, nest->results.items[i]);
   lower_forget(l);
 }
@@ -409,11 +425,11 @@ static void start_sums(lower *l, const points *n, ir *slots, int lanes) {
     if (!reduces(value(l, id)->op)) continue;
     int own = sum_lanes_of(l, n, id, lanes);
     slots[i] = stack_slot(l->e, real_type(l->e, own), "sum");
-    store_real(l->e, real_number(l->e, identity_of(value(l, id)->op), own), slots[i]);
+    store_real(l->e, real_number(l->e, lower_identity(value(l, id)->op), own), slots[i]);
   }
 }
 
-static ir lanes_together(emitter *e, tile_op op, ir x) {
+ir lower_lanes_together(emitter *e, tile_op op, ir x) {
   if (op == TILE_SUM || op == TILE_DOT) return sum_of_lanes(e, x);
   ir all = LLVMBuildExtractElement(e->b, x, integer(e, 0), "");
   for (int i = 1; i < ir_lanes(x); i++)
@@ -425,10 +441,10 @@ static ir lanes_together(emitter *e, tile_op op, ir x) {
 static ir total_of(lower *l, const points *n, int i, const vectors *v) {
   tile_op op = value(l, n->nest->values.items[i])->op;
   ir x = NULL;
-  if (v->lanes) x = lanes_together(l->e, op, load_real(l->e, n->sums[i], v->lanes));
+  if (v->lanes) x = lower_lanes_together(l->e, op, load_real(l->e, n->sums[i], v->lanes));
   if (!v->rest) return x;
   ir rest = load_real(l->e, n->short_sums[i], v->rest_lanes);
-  if (v->rest_lanes) rest = lanes_together(l->e, op, rest);
+  if (v->rest_lanes) rest = lower_lanes_together(l->e, op, rest);
   return x ? lower_combine(l->e, op, x, rest) : rest;
 }
 
@@ -720,7 +736,6 @@ static void lower_scan(lower *l, const plan_nest *nest) {
   lower_along_time(l, nest, nest->axes, prefix ? lower_prefix_point : lower_segment_point);
 }
 
-/* GPU: systems begin with a barrier. */
 void lower_nest(lower *l, const plan_nest *nest) {
   const team *all = l->team;
   team own;
@@ -729,8 +744,7 @@ void lower_nest(lower *l, const plan_nest *nest) {
     own = gpu_team_of_nest(l);
     l->team = &own;
   }
-  bool waits = nest->kind == NEST_SOLVE;
-  if (l->since && !waits) gpu_before_nest(l, nest, false);
+  if (l->since) gpu_before_nest(l, nest);
   switch (nest->kind) {
     case NEST_POINTS: nest->wide ? lower_wide_nest(l, nest) : lower_point_nest(l, nest); break;
     case NEST_PACK: lower_pack(l, nest); break;
@@ -751,7 +765,6 @@ void lower_nest(lower *l, const plan_nest *nest) {
       break;
     case NEST_FIRST_EQUAL: lower_first_equal(l, nest); break;
   }
-  if (l->since && waits) gpu_before_nest(l, nest, true);
   if (all && gpu_nest_feeds_groups(l, nest)) gpu_fence_groups(l);
   l->team = all;
 }

@@ -100,6 +100,7 @@ typedef struct lower {
   kept_sums *kept;        /* by carried value; tiles 0: in memory */
   left_factor **left;     /* GPU: by value, HELD_WARPS */
   ir left_slot;           /* where the pair at hand of such a value goes */
+  const ir *row_sums;     /* GPU: of the row of a product at hand, by position in its nest (gpu_rows.c) */
   ir *buffers;            /* base addresses by buffer */
   ir *variables;          /* HELD_SCALAR, by value */
   ir rows;                /* chunk form: rows inside the sequence */

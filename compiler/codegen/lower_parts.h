@@ -37,6 +37,8 @@ ir lower_real_of_index(lower *l, const place_in_loops *at, int axis);
 ir lower_one_if(lower *l, ir condition);
 ir lower_value_at(lower *l, const place_in_loops *at, tile_id id);
 void lower_forget(lower *l);
+/* Where `id` is, which are renames of `of`, at the same point. */
+place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id, tile_id of);
 void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 
 /* gpu_segment.c: a SEGMENT that has levels. */
@@ -45,8 +47,12 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 /* lower.c */
 /* Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller. */
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);
+ir lower_lanes_together(emitter *e, tile_op op, ir x);
+double lower_identity(tile_op op);
 /* GPU: what is behind the product in its nest, at a place where the product is x. */
 void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
+/* Where that is: the sum to which the product is added may have other names for its axes. */
+place_in_loops lower_place_made(lower *l, const place_in_loops *at, const plan_nest *nest);
 /* What the first of two products, x, is multiplied to. */
 ir lower_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
 /* What an argument is at a place, which is not in memory; argument -1: nothing is known. */

@@ -286,7 +286,8 @@ static void describe_values(planner *q) {
   for (tile_id id = 0; id < q->program->values.count; id++) {
     const tile_value *v = value(q, id);
     plan_value *pv = &q->p->values[id];
-    *pv = (plan_value){.nest = -1, .start = -1, .buffer = -1, .into = NO_TILE, .dot = NO_TILE};
+    *pv = (plan_value){.nest = -1, .start = -1, .buffer = -1, .copy = -1, .row_parts = -1};
+    pv->into = pv->dot = pv->copied = NO_TILE;
     pv->wide = q->wide && q->wide[id];
     pv->tile = plan_tile_axes(q->m, v->axes);
     pv->lane = plan_has_lane(q->m, v->axes);
@@ -729,11 +730,13 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   if (m->kind == MAP_BLOCK) {
     plan_order_nests(&q);
     plan_join_nests(&q);
+    plan_join_copies(&q);
     plan_keep_sums(&q);
   }
   plan_narrow_operands(m, q.p);
-  plan_keep_left(m, q.p);
+  if (m->kind == MAP_BLOCK) plan_keep_left(&q);
   plan_mark_groups(a, m, q.p);
+  plan_part_rows(&q);
   plan_find_lives(&q);
   plan_place_buffers(&q);
   return q.p;

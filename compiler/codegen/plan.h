@@ -35,7 +35,7 @@ typedef enum held {
   HELD_INLINE, /* computed at each use: leaves and index maps */
   HELD_NEST,   /* lives inside the body of its nest */
   HELD_SCALAR, /* no tile axes: a variable of the function */
-  HELD_WARPS,  /* GPU: in the registers of the warps whose product makes it, rows of a left factor (plan_left.c) */
+  HELD_WARPS,  /* GPU: as a left factor in registers, and nowhere else */
   HELD_BUFFER
 } held;
 
@@ -85,6 +85,10 @@ typedef struct plan_value {
   bool inlined;    /* GPU: cheap, computed at each use although it is no leaf and no index map (plan_inline.c) */
   bool zero_above; /* 0 where s > t */
   tile_id into;    /* DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE */
+  bool left;       /* GPU: made by a product, and rows of a left factor in the registers of the warps that make it */
+  tile_id copied;  /* GPU: this value under renames, of which its nest fills a buffer, too; NO_TILE */
+  int copy;        /* that buffer */
+  int row_parts;   /* GPU, a sum in the nest of a product: a buffer for what several warps have of each row; else -1 */
   tile_id dot;     /* ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE */
 } plan_value;
 
@@ -106,6 +110,7 @@ typedef struct plan_dot {
   int pack_a, pack_b; /* buffers of copies, or -1 */
   int i, j, k;
   bool along; /* DOT: k is contiguous in a and b, and j in c alone */
+  bool left;  /* GPU, DOT: a is in the registers of warps (plan_left.c) */
 } plan_dot;
 
 typedef struct plan_nest {
@@ -183,9 +188,9 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
 /* The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes. */
 tile_id plan_product_of(const tile_program *program, tile_id operand);
-/* gpu_mma.c: whether a product is made on tensor cores. */
+/* gpu_mma_sizes.c: whether a product is made on tensor cores. */
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* gpu_mma.c: blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
+/* gpu_mma_sizes.c: blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
  * registers do not hold them. */
 typedef struct kept_share {
   int blocks, tiles;
@@ -193,10 +198,15 @@ typedef struct kept_share {
 kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot);
 /* gpu_segment.c: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
 int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
-/* gpu_mma.c: bytes that the threads of a block read of a product's factors. */
+/* gpu_mma_sizes.c: bytes that the threads of a block read of a product's factors. */
 double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
-/* plan_left.c: results of products that are left factors of others stay in registers. */
-void plan_keep_left(const mapping *m, plan *p);
+/* gpu_mma_sizes.c: whether each warp of the block has 16 rows of the product, all columns of which its registers hold. */
+bool gpu_has_rows_of_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
+/* gpu_mma_sizes.c: how many warps have some of the columns of a row of the nest's product. */
+int64_t gpu_row_parts(const mapping *m, const plan *p, const plan_nest *nest);
+bool plan_is_reduction(tile_op op);
+/* Whether value number `index` of the nest reads its operand where that lies: no copy of it, no registers. */
+bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
 /* plan_groups.c: what products of warpgroups may read. */
 void plan_mark_groups(arena *a, const mapping *m, plan *p);
 /* gpu_wgmma.c: whether a product may be made by warpgroups, for all that its sizes say. */

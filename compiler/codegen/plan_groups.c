@@ -99,7 +99,7 @@ static void mark_product(const marking *k, const plan_nest *nest, tile_id id, co
   if (!group) return;
   const int packs[] = {dot->pack_a, dot->pack_b};
   const tile_id operands[] = {dot->a, dot->b};
-  for (int i = 0; i < 2; i++) {
+  for (int i = dot->left ? 1 : 0; i < 2; i++) {
     if (packs[i] < 0) mark_below(k, operands[i]);
     if (packs[i] >= 0 && number_is_narrow(k->p->buffers.items[packs[i]].stored))
       k->p->buffers.items[packs[i]].groups = true;

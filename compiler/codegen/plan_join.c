@@ -11,12 +11,17 @@
  *   points [t,P] %36 = %34 * %decay              dot [t,P] %34, * %decay, and %30
  *   dot [t,P] %30, added to %36            ->
  *
- * Sums of a product lie in registers: a warp starts them with what the product is added to, and goes on with them where
- * nothing else needs the product. It is never stored then, and no barrier stands between.
+ *   dot [t,V] %33
+ *   points [t,V] %74 = %33 + .., over V: %36         dot [t,V] %33, %74, %36 over V (gpu_rows.c)
+ *   points [s,K] %18 = ..; pack %18             ->   points [s,K] %18 = .., stored as products want it
+ *
+ * Sums of a product lie in registers: a warp starts them with what the product is added to, and goes on with them: with what is
+ * elementwise, with sums over rows, with results. Where nothing else needs the product, it is never stored, and no barrier
+ * stands between.
  */
 #include "plan_parts.h"
 
-enum { MOST_WORK = 150, FEW_NUMBERS = 256 };
+enum { MOST_WORK = 120, FEW_NUMBERS = 256 };
 
 /* How nest `n` reads the value. */
 typedef struct reading {
@@ -42,6 +47,8 @@ static reading reading_of(const planner *q, int n, tile_id id) {
     const tile_value *v = value(q, nest->values.items[i]);
     for (int k = 0; k < tile_arity(v->op); k++) read_below(q, v->args[k], id, false, &r);
   }
+  for (int k = 0; nest->two && k < 2; k++) read_below(q, value(q, nest->other)->args[k], id, true, &r);
+  if (nest->two && nest->scaled != NO_TILE) read_below(q, nest->scaled, id, false, &r);
   for (int i = 0; i < nest->results.count; i++)
     read_below(q, q->program->results.items[nest->results.items[i]].value, id, false, &r);
   if (nest->kind == NEST_PACK) read_below(q, nest->packed, id, true, &r);
@@ -55,9 +62,22 @@ static bool reduces(const planner *q, const plan_nest *nest) {
   return nest->over;
 }
 
-static bool same_points(const planner *q, const plan_nest *points, tile_id product) {
-  return points->kind == NEST_POINTS && !points->lane && !reduces(q, points) &&
+static bool at_points(const planner *q, const plan_nest *points, tile_id product) {
+  return points->kind == NEST_POINTS && !points->lane &&
          points->axes == plan_tile_axes(q->m, value(q, product)->axes);
+}
+
+static bool same_points(const planner *q, const plan_nest *points, tile_id product) {
+  return at_points(q, points, product) && !reduces(q, points);
+}
+
+/* What it sums, it sums over the columns of the product, whose name is theirs. */
+static bool sums_rows(const planner *q, const plan_nest *points, const plan_dot *dot) {
+  for (int i = 0; i < points->values.count; i++) {
+    const tile_value *v = value(q, points->values.items[i]);
+    if (plan_is_reduction(v->op) && plan_tile_axes(q->m, v->over) != axis_bit(dot->j)) return false;
+  }
+  return !(points->over & ~axis_bit(dot->j));
 }
 
 static void remove_nest(planner *q, int n) {
@@ -74,6 +94,11 @@ static void remove_nest(planner *q, int n) {
 static bool is_product(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
   return nest->kind == NEST_DOT && nest->values.count == 1;
+}
+
+static tile_id under_renames(const planner *q, tile_id id) {
+  while (value(q, id)->op == TILE_RENAME) id = value(q, id)->args[0];
+  return id;
 }
 
 /* ---- before ---- */
@@ -95,6 +120,8 @@ static bool nest_reads_argument(const planner *q, int n, int argument) {
       if (reads_argument(q, v->args[k], argument)) return true;
     }
   }
+  for (int k = 0; nest->two && k < 2; k++)
+    if (reads_argument(q, value(q, nest->other)->args[k], argument)) return true;
   return false;
 }
 
@@ -226,21 +253,54 @@ static void join_two(planner *q, int first, int n, tile_id scaled) {
 
 /* ---- after ---- */
 
-/* What the nest makes: the product, or the sum of two. */
+/* What the nest makes: the product, or the sum that it is added to. */
 static tile_id made_by(const planner *q, int n) {
+  tile_id product = q->p->nests.items[n].values.items[0], sum = q->p->values[product].into;
+  return sum != NO_TILE ? sum : product;
+}
+
+/* Another product is added where this sum lies. */
+static bool goes_on_in_place(const planner *q, tile_id sum) {
+  for (tile_id id = 0; id < q->program->values.count; id++) {
+    const tile_value *v = value(q, id);
+    if (q->p->values[id].dot == NO_TILE || q->p->values[id].buffer != q->p->values[sum].buffer) continue;
+    if (v->args[0] == sum || v->args[1] == sum) return true;
+  }
+  return false;
+}
+
+/* Whether the nest is a product, of which nothing has become yet. */
+static bool ends_with_product(const planner *q, int n) {
   const plan_nest *nest = &q->p->nests.items[n];
-  return nest->two ? q->p->values[nest->values.items[0]].into : nest->values.items[0];
+  if (nest->kind != NEST_DOT || nest->results.count) return false;
+  return nest->values.count == 1 || (nest->values.count == 2 && nest->values.items[1] == made_by(q, n));
 }
 
-static bool is_argument(const planner *q, tile_id id) {
+/* What a product reads is there until the points are: no state that it reads is made in between. */
+static bool may_wait(const planner *q, int n, int points) { return !loses_state(q, n, points); }
+
+/* Whether what is read for the value is there before nest n, or made by it or by the points. */
+static bool is_there(const planner *q, int n, int points, tile_id id) {
   const tile_value *v = value(q, id);
-  if (v->op == TILE_ARGUMENT) return q->program->arguments.items[v->index].time;
-  return plan_is_inline(v->op) && tile_arity(v->op) == 1 && is_argument(q, v->args[0]);
+  if (!plan_at_hand(q->p, id)) return q->p->values[id].nest <= n || q->p->values[id].nest == points;
+  for (int k = 0; k < tile_arity(v->op); k++)
+    if (!is_there(q, n, points, v->args[k])) return false;
+  return true;
 }
 
-/* Tokens are there all the time: a product of them may wait. */
-static bool may_wait(const planner *q, const plan_dot *dot) {
-  return dot->pack_a < 0 && dot->pack_b < 0 && is_argument(q, dot->a) && is_argument(q, dot->b);
+/* Points read nothing that is made behind nest n, and no state is made of them: the nest may be there. */
+static bool may_come(const planner *q, int n, int points) {
+  const plan_nest *nest = &q->p->nests.items[points];
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    const plan_value *pv = &q->p->values[nest->values.items[i]];
+    if (pv->buffer >= 0 && q->p->buffers.items[pv->buffer].carried >= 0) return false;
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (v->args[k] != pv->dot && !is_there(q, n, points, v->args[k])) return false;
+  }
+  for (int i = 0; i < nest->results.count; i++)
+    if (!is_there(q, n, points, q->program->results.items[nest->results.items[i]].value)) return false;
+  return true;
 }
 
 static bool shares_buffer(const planner *q, tile_id id) {
@@ -250,14 +310,22 @@ static bool shares_buffer(const planner *q, tile_id id) {
   return false;
 }
 
-/* The one nest that goes on with the product of nest n point by point; -1: there is none. */
+/* Whether nests behind this one read the value, too. */
+static bool is_read_behind(const planner *q, int n, tile_id id) {
+  for (int k = n + 1; k < q->p->nests.count; k++)
+    if (reading_of(q, k, id).reads) return true;
+  return false;
+}
+
+/* The nest that goes on with the product of nest n point by point, before any other reads it; -1: there is none. */
 static int goes_on(const planner *q, int n) {
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[n];
   tile_id id = made_by(q, n);
   const plan_value *pv = &p->values[id];
-  if (!nest->two && pv->into != NO_TILE) return -1;
-  if (pv->held != HELD_BUFFER || shares_buffer(q, id)) return -1;
+  bool added = id != nest->values.items[0] && !nest->two;
+  if (added && (under_renames(q, pv->dot) != nest->values.items[0] || goes_on_in_place(q, id))) return -1;
+  if (pv->held != HELD_BUFFER || (!added && shares_buffer(q, id))) return -1;
   if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent)
     return -1;
   for (int i = 0; i < q->program->results.count; i++) {
@@ -270,33 +338,48 @@ static int goes_on(const planner *q, int n) {
   for (int k = 0; k < p->nests.count; k++) {
     reading r = reading_of(q, k, id);
     if (!r.reads || k == n) continue;
-    if (r.moved || found >= 0 || k < n) return -1;
+    if (r.moved || k < n) return -1;
     found = k;
+    break;
   }
   if (found < 0 || p->nests.items[found].region != nest->region) return -1;
   const plan_nest *points = &p->nests.items[found];
-  if (!same_points(q, points, id) || points->instructions > MOST_WORK) return -1;
-  return found == n + 1 || may_wait(q, &nest->dot) ? found : -1;
+  if (!at_points(q, points, id) || points->instructions > MOST_WORK) return -1;
+  if (!sums_rows(q, points, &nest->dot) || !axis_in(pv->tile, nest->dot.j)) return -1;
+  if (nest->two && is_read_behind(q, found, id)) return -1;
+  return found == n + 1 || may_come(q, n, found) || may_wait(q, n, found) ? found : -1;
 }
 
-/* The product moves to the nest that goes on with it. */
+/* All that nest `from` makes is another's now. */
+static void give_values(planner *q, int from, int to) {
+  for (int id = 0; id < q->program->values.count; id++) {
+    plan_value *pv = &q->p->values[id];
+    if (pv->nest == from) pv->nest = to;
+    if (pv->start == from) pv->start = to;
+  }
+  remove_nest(q, from);
+}
+
+/* Product and points become one nest: where the product was, if the points may come there. */
 static void join_after(planner *q, int n, int points) {
   plan *p = q->p;
   tile_id id = made_by(q, n);
-  plan_nest joined = p->nests.items[n], *other = &p->nests.items[points];
+  plan_nest joined = p->nests.items[n];
+  const plan_nest *other = &p->nests.items[points];
+  bool first = joined.two || id == joined.values.items[0], starts = !first && joined.values.count > 1;
   joined.instructions += other->instructions;
   for (int i = 0; i < other->values.count; i++)
     vec_push(q->a, &joined.values, other->values.items[i]);
   joined.results.count = 0;
   for (int i = 0; i < other->results.count; i++)
     vec_push(q->a, &joined.results, other->results.items[i]);
-  *other = joined;
-  p->values[id].held = HELD_NEST;
-  p->values[id].buffer = -1;
-  p->values[id].nest = p->values[id].start = points;
-  p->values[joined.values.items[0]].nest = p->values[joined.values.items[0]].start = points;
-  if (joined.two) p->values[joined.other].nest = p->values[joined.other].start = points;
-  remove_nest(q, n);
+  if (!is_read_behind(q, points, id)) {
+    p->values[id].held = HELD_NEST;
+    if (first || starts) p->values[id].buffer = -1; /* else the rest of the sum is there */
+  }
+  bool comes = may_come(q, n, points);
+  p->nests.items[comes ? n : points] = joined;
+  comes ? give_values(q, points, n) : give_values(q, n, points);
 }
 
 void plan_join_nests(planner *q) {
@@ -318,8 +401,91 @@ void plan_join_nests(planner *q) {
     n -= 2;
   }
   for (int n = 0; n < q->p->nests.count; n++) {
-    if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;
+    if (!ends_with_product(q, n) || !gpu_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;
     int points = goes_on(q, n);
     if (points >= 0) join_after(q, n--, points);
+  }
+}
+
+/* ---- copies ---- */
+
+/* Its nest makes it point by point, and stores it once. */
+static bool is_made_at_points(const planner *q, tile_id id) {
+  const plan_value *pv = &q->p->values[id];
+  if (pv->held != HELD_BUFFER || pv->nest < 0 || pv->dot != NO_TILE || pv->into != NO_TILE) return false;
+  const plan_nest *nest = &q->p->nests.items[pv->nest];
+  const plan_buffer *b = &q->p->buffers.items[pv->buffer];
+  if (b->carried >= 0 || b->persistent || nest->lane || nest->wide || shares_buffer(q, id)) return false;
+  return nest->kind == NEST_POINTS || (nest->kind == NEST_DOT && gpu_is_mma(q->m, q->program, &nest->dot));
+}
+
+bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand) {
+  const plan_dot *dot = &nest->dot;
+  bool factor = nest->kind == NEST_DOT || nest->kind == NEST_SOLVE;
+  if (!factor || index || (dot->a != operand && dot->b != operand)) return true;
+  return (dot->a == operand && dot->pack_a < 0 && !dot->left) || (dot->b == operand && dot->pack_b < 0);
+}
+
+static bool reads_itself(const planner *q, int n, tile_id id) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  plan_nest other = {.kind = NEST_DOT, .dot = nest->other_dot};
+  reading r = {false, false};
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (plan_reads_itself(nest, i, v->args[k])) read_below(q, v->args[k], id, false, &r);
+  }
+  for (int k = 0; nest->two && k < 2; k++) {
+    tile_id factor = value(q, nest->other)->args[k];
+    if (plan_reads_itself(&other, 0, factor)) read_below(q, factor, id, false, &r);
+  }
+  if (nest->two && nest->scaled != NO_TILE) read_below(q, nest->scaled, id, false, &r);
+  for (int i = 0; i < nest->results.count; i++)
+    read_below(q, q->program->results.items[nest->results.items[i]].value, id, false, &r);
+  if (nest->kind == NEST_PACK) read_below(q, nest->packed, id, true, &r);
+  return r.reads;
+}
+
+bool plan_is_read_behind(const planner *q, int n, tile_id id) {
+  for (int k = n + 1; k < q->p->nests.count; k++)
+    if (reads_itself(q, k, id)) return true;
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *result = &q->program->results.items[i];
+    reading r = {false, false};
+    if (plan_is_carried_role(result->place.role)) read_below(q, result->value, id, false, &r);
+    if (r.reads) return true;
+  }
+  return false;
+}
+
+/* Nests that only copy what others have just made: these store it twice, or where the copy is to be. */
+void plan_join_copies(planner *q) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    if (nest->kind != NEST_PACK || nest->region != REGION_BODY) continue;
+    tile_id copied = nest->packed, id = under_renames(q, copied);
+    plan_value *pv = &q->p->values[id];
+    if (plan_is_inline(value(q, id)->op) || pv->copied != NO_TILE || !is_made_at_points(q, id)) continue;
+    if (pv->nest >= n || q->p->nests.items[pv->nest].region != REGION_BODY) continue;
+    pv->copied = copied;
+    pv->copy = nest->pack;
+    remove_nest(q, n--);
+    if (plan_is_read_behind(q, pv->nest, id)) continue;
+    pv->held = HELD_NEST;
+    pv->buffer = -1;
+  }
+}
+
+void plan_part_rows(planner *q) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    for (int i = 1; nest->kind == NEST_DOT && i < nest->values.count; i++) {
+      tile_id id = nest->values.items[i];
+      int64_t parts = plan_is_reduction(value(q, id)->op) ? gpu_row_parts(q->m, q->p, nest) : 1;
+      if (parts == 1) continue;
+      plan_buffer b = plan_buffer_for(q->m, q->program, q->p->values[id].tile, false, -1);
+      b.numbers.factor *= parts;
+      q->p->values[id].row_parts = plan_new_buffer(q, b);
+    }
   }
 }

@@ -1,121 +1,145 @@
-/* GPU: results of products that are left factors of others stay in registers.
+/* GPU: results of products that are left factors of others are theirs in registers.
  *
  *   dot [t,s] %15, * decay: %29       a warp makes 16 rows t and all s, 16 bits each       64 x 64: 16 registers of a lane
  *   dot [t,P] of %29, x over s   ->   its rows of %29 are the left factor there            no memory, no barrier for it
+ *   dot [s,P] of %29, dy over t       made in rows of s, its factors the other way round   the same
  *
  * Sums of two tiles of 8 columns, two neighbours to a register, lie as 16 columns of a left factor do (gpu_ops.def). A block
  * must have as many warps as there are blocks of 16 rows: 128 threads for chunks of 64 steps. With more, several would make the
- * same rows.
+ * same rows. What others read lies in memory, too.
  */
 #include "gpu.h"
-#include "gpu_parts.h"
-#include "plan.h"
+#include "plan_parts.h"
 
-typedef struct left_search {
-  const mapping *m;
-  plan *p;
-} left_search;
-
-static const tile_value *value_of(const left_search *s, tile_id id) {
-  return &s->p->program->values.items[id];
-}
-
-static int64_t size_of(const left_search *s, int axis) {
-  return plan_axis_size(s->m, s->p->program, axis);
-}
-
-static bool reads(const left_search *s, tile_id from, tile_id id) {
+static bool reads(const planner *q, tile_id from, tile_id id) {
   if (from == id) return true;
-  const tile_value *v = value_of(s, from);
-  for (int k = 0; plan_at_hand(s->p, from) && k < tile_arity(v->op); k++)
-    if (reads(s, v->args[k], id)) return true;
+  const tile_value *v = value(q, from);
+  for (int k = 0; plan_at_hand(q->p, from) && k < tile_arity(v->op); k++)
+    if (reads(q, v->args[k], id)) return true;
   return false;
 }
 
 /* Nothing but rows, columns, and what is summed. */
-static bool is_plain(const left_search *s, tile_id product, const plan_dot *dot) {
+static bool is_plain(const planner *q, tile_id product, const plan_dot *dot) {
   axis_set all = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
-  axis_set own = plan_tile_axes(s->m, value_of(s, product)->axes | value_of(s, product)->over);
-  return !(own & ~all) && gpu_is_mma(s->m, s->p->program, dot);
+  axis_set own = plan_tile_axes(q->m, value(q, product)->axes | value(q, product)->over);
+  return !(own & ~all) && gpu_is_mma(q->m, q->program, dot);
 }
 
-/* Its sums are a state that stays in registers, for which warps have other rows. */
-static bool is_kept(const left_search *s, int n) {
-  for (int c = 0; c < s->p->carried_count; c++)
-    if (s->p->carried[c].sums == n) return true;
-  return false;
+/* Warps may have whole rows of all that it multiplies; a state that stays in registers wants others. */
+static bool may_go_by_rows(const planner *q, int n) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  if (nest->kind != NEST_DOT || nest->region != REGION_BODY || nest->wide) return false;
+  for (int c = 0; c < q->p->carried_count; c++)
+    if (q->p->carried[c].sums == n) return false;
+  return is_plain(q, nest->values.items[0], &nest->dot) && (!nest->two || is_plain(q, nest->other, &nest->other_dot));
 }
 
 /* ---- who makes it ---- */
 
-/* The one value that the nest stores, whole rows of which a warp can make; NO_TILE. */
-static tile_id made_by(const left_search *s, const plan_nest *nest) {
-  tile_id id = NO_TILE;
-  if (nest->kind != NEST_DOT || nest->region != REGION_BODY || nest->results.count || nest->wide)
-    return NO_TILE;
-  if (!is_plain(s, nest->values.items[0], &nest->dot)) return NO_TILE;
-  if (nest->two && !is_plain(s, nest->other, &nest->other_dot)) return NO_TILE;
-  if (s->p->values[nest->values.items[0]].into != NO_TILE && !nest->two) return NO_TILE;
-  for (int i = 0; i < nest->values.count; i++) {
-    const plan_value *pv = &s->p->values[nest->values.items[i]];
-    if (pv->held != HELD_BUFFER) continue;
-    if (id != NO_TILE || pv->into != NO_TILE || pv->dot != NO_TILE) return NO_TILE;
-    id = nest->values.items[i];
-  }
-  if (id == NO_TILE || !number_is_narrow(s->p->buffers.items[s->p->values[id].buffer].stored))
-    return NO_TILE;
-  return s->p->values[id].tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j)) ? id : NO_TILE;
+/* At each point of the product, and stored once. */
+static bool is_made_at_points(const planner *q, const plan_nest *nest, int index) {
+  tile_id id = nest->values.items[index];
+  const plan_value *pv = &q->p->values[id];
+  if ((index && plan_is_reduction(value(q, id)->op)) || pv->into != NO_TILE || pv->dot != NO_TILE) return false;
+  if (pv->held == HELD_BUFFER && q->p->buffers.items[pv->buffer].carried >= 0) return false;
+  return pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j)) && (pv->held == HELD_BUFFER || pv->copy >= 0);
 }
 
-static bool has_rows_of_warps(const left_search *s, const plan_dot *dot) {
-  int64_t rows = size_of(s, dot->i), columns = size_of(s, dot->j),
-          warps = s->m->threads / GPU_WARP_LANES;
-  if (rows != warps * GPU_TILE_ROWS || columns % (2 * GPU_TILE_COLUMNS)) return false;
-  return columns <= GPU_GROUP_TILES * GPU_TILE_COLUMNS;
+static void turn_dot(plan_dot *dot) {
+  *dot = (plan_dot){.a = dot->b, .b = dot->a, .pack_a = dot->pack_b, .pack_b = dot->pack_a,
+                    .i = dot->j, .j = dot->i, .k = dot->k};
+}
+
+/* Rows become columns. Sums over rows and results want them as they are. */
+static bool may_turn(const planner *q, const plan_nest *nest) {
+  if (nest->results.count || nest->dot.left || (nest->two && nest->other_dot.left)) return false;
+  for (int i = 0; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    if ((i && plan_is_reduction(value(q, id)->op)) || q->p->values[id].into != NO_TILE) return false;
+  }
+  return true;
 }
 
 /* ---- who reads it ---- */
 
-/* Whether the product does not read it, or as its left factor. */
-static bool takes(const left_search *s, tile_id product, const plan_dot *dot, const plan_dot *made,
-                  tile_id id) {
-  if (!is_plain(s, product, dot)) return false;
-  if (!reads(s, dot->a, id) && !reads(s, dot->b, id)) return true;
-  return dot->a == id && !reads(s, dot->b, id) && dot->pack_a < 0 && dot->i == made->i &&
-         dot->k == made->j;
+static bool takes(const planner *q, const plan_dot *dot, const plan_dot *made, tile_id id) {
+  if (dot->a != id || reads(q, dot->b, id) || dot->i != made->i || dot->k != made->j) return false;
+  return dot->pack_a < 0 || dot->pack_a == q->p->values[id].copy;
 }
 
-static bool is_read(const left_search *s, const plan_nest *nest, tile_id id) {
-  bool first = reads(s, nest->dot.a, id) || reads(s, nest->dot.b, id);
-  return first ||
-         (nest->two && (reads(s, nest->other_dot.a, id) || reads(s, nest->other_dot.b, id)));
-}
-
-/* Of 16 bits are buffers that products alone read. */
-static bool products_take(const left_search *s, int n, tile_id id) {
-  const plan_dot *made = &s->p->nests.items[n].dot;
-  int readers = 0;
-  for (int k = 0; k < s->p->nests.count; k++) {
-    const plan_nest *nest = &s->p->nests.items[k];
-    if (nest->kind != NEST_DOT || !is_read(s, nest, id)) continue;
-    if (k <= n || nest->region != REGION_BODY || is_kept(s, k)) return false;
-    if (!takes(s, nest->values.items[0], &nest->dot, made, id)) return false;
-    if (nest->two && !takes(s, nest->other, &nest->other_dot, made, id)) return false;
-    readers++;
+/* Products that would have it in registers; `mark`: they do. */
+static int takers(const planner *q, int n, const plan_dot *made, tile_id id, bool mark) {
+  int count = 0;
+  for (int k = n + 1; k < q->p->nests.count; k++) {
+    plan_nest *nest = &q->p->nests.items[k];
+    if (!may_go_by_rows(q, k)) continue;
+    plan_dot *dots[] = {&nest->dot, &nest->other_dot};
+    for (int i = 0; i <= nest->two; i++) {
+      if (!takes(q, dots[i], made, id)) continue;
+      count++;
+      dots[i]->left = dots[i]->left || mark;
+      if (mark) dots[i]->pack_a = -1;
+    }
   }
-  return readers > 0;
+  return count;
 }
 
-void plan_keep_left(const mapping *m, plan *p) {
-  left_search s = {m, p};
-  if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return;
-  for (int n = 0; n < p->nests.count; n++) {
-    const plan_nest *nest = &p->nests.items[n];
-    tile_id id = made_by(&s, nest);
-    if (id == NO_TILE || is_kept(&s, n) || !products_take(&s, n, id)) continue;
-    if (!has_rows_of_warps(&s, &nest->dot)) continue;
-    p->values[id].held = HELD_WARPS;
-    p->values[id].buffer = -1;
-    p->left++;
+/* ---- the choice ---- */
+
+typedef struct choice {
+  int count;
+  tile_id id;
+  bool turned;
+} choice;
+
+static choice best_choice(const planner *q, int n) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  choice best = {0};
+  for (int turned = 0; turned < 2; turned++) {
+    plan_dot made = nest->dot;
+    if (turned) turn_dot(&made);
+    if (!gpu_has_rows_of_warps(q->m, q->program, &made) || (turned && !may_turn(q, nest))) continue;
+    for (int i = 0; i < nest->values.count; i++) {
+      if (!is_made_at_points(q, nest, i)) continue;
+      choice c = {takers(q, n, &made, nest->values.items[i], false), nest->values.items[i], turned};
+      if (c.count > best.count) best = c;
+    }
+  }
+  return best;
+}
+
+static bool is_read_as_copy(const planner *q, int buffer) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    if (nest->kind != NEST_DOT && nest->kind != NEST_SOLVE) continue;
+    if (nest->dot.pack_a == buffer || nest->dot.pack_b == buffer) return true;
+    if (nest->two && (nest->other_dot.pack_a == buffer || nest->other_dot.pack_b == buffer)) return true;
+  }
+  return false;
+}
+
+static void keep(planner *q, int n, choice c) {
+  plan_nest *nest = &q->p->nests.items[n];
+  plan_value *pv = &q->p->values[c.id];
+  if (c.turned) {
+    turn_dot(&nest->dot);
+    if (nest->two) turn_dot(&nest->other_dot);
+  }
+  takers(q, n, &nest->dot, c.id, true);
+  pv->left = true;
+  q->p->left++;
+  if (pv->copy >= 0 && !is_read_as_copy(q, pv->copy)) pv->copy = -1;
+  if (pv->held == HELD_BUFFER && plan_is_read_behind(q, n, c.id)) return;
+  pv->held = HELD_WARPS;
+  pv->buffer = -1;
+}
+
+void plan_keep_left(planner *q) {
+  if (!number_is_narrow(q->m->dtype)) return;
+  for (int n = 0; n < q->p->nests.count; n++) {
+    if (!may_go_by_rows(q, n)) continue;
+    choice c = best_choice(q, n);
+    if (c.count) keep(q, n, c);
   }
 }

@@ -233,11 +233,17 @@ void plan_find_lives(planner *q) {
     for (int i = 0; i < nest->values.count; i++) {
       tile_id id = nest->values.items[i];
       live_operand(q, id, n);
+      if (p->values[id].copy >= 0) note_life(p, p->values[id].copy, n);
+      if (p->values[id].row_parts >= 0) note_life(p, p->values[id].row_parts, n);
       if (p->values[id].into != NO_TILE) live_operand(q, p->values[id].into, n);
       for (int k = 0; k < tile_arity(value(q, id)->op); k++)
-        live_operand(q, value(q, id)->args[k], n);
+        if (plan_reads_itself(nest, i, value(q, id)->args[k])) live_operand(q, value(q, id)->args[k], n);
     }
-    for (int k = 0; nest->two && k < 2; k++) live_operand(q, value(q, nest->other)->args[k], n);
+    const plan_nest other = {.kind = NEST_DOT, .dot = nest->other_dot};
+    for (int k = 0; nest->two && k < 2; k++) {
+      tile_id factor = value(q, nest->other)->args[k];
+      if (plan_reads_itself(&other, 0, factor)) live_operand(q, factor, n);
+    }
     if (nest->two && nest->scaled != NO_TILE) live_operand(q, nest->scaled, n);
     for (int i = 0; i < nest->results.count; i++) {
       live_operand(q, q->program->results.items[nest->results.items[i]].value, n);

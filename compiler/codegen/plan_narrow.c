@@ -21,12 +21,14 @@ static void widen_buffer(narrowing *n, int buffer) {
   if (buffer >= 0) n->wide[buffer] = true;
 }
 
-/* Every buffer under index maps that is read for `id`. */
-static void widen_below(narrowing *n, tile_id id) {
+/* Every buffer under index maps that nest number `nest` reads for `id`: not what it has just made at the same point. */
+static void widen_below(narrowing *n, tile_id id, int nest, bool moved) {
   const tile_value *v = value_of(n, id);
+  if (n->p->values[id].nest == nest && !moved && !plan_is_reduction(v->op)) return;
   widen_buffer(n, n->p->values[id].buffer);
   if (!plan_at_hand(n->p, id)) return;
-  for (int k = 0; k < tile_arity(v->op); k++) widen_below(n, v->args[k]);
+  for (int k = 0; k < tile_arity(v->op); k++)
+    widen_below(n, v->args[k], nest, moved || plan_moves_index(v->op));
 }
 
 /* Behind a product, what goes on with it. */
@@ -40,7 +42,8 @@ static bool is_written_once(const narrowing *n, tile_id id, nest_kind kind) {
   return kind == NEST_POINTS && value_of(n, id)->op != TILE_ACCUMULATE;
 }
 
-static void read_nest(narrowing *n, const plan_nest *nest) {
+static void read_nest(narrowing *n, int number) {
+  const plan_nest *nest = &n->p->nests.items[number];
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
     const tile_value *v = value_of(n, id);
@@ -51,12 +54,12 @@ static void read_nest(narrowing *n, const plan_nest *nest) {
         widen_buffer(n, n->p->values[n->p->values[id].into].buffer);
     }
     for (int k = 0; kind != NEST_DOT && k < tile_arity(v->op); k++)
-      widen_below(n, v->args[k]);
+      widen_below(n, v->args[k], number, false);
   }
   for (int i = 0; i < nest->results.count; i++)
-    widen_below(n, n->p->program->results.items[nest->results.items[i]].value);
-  if (nest->two && nest->scaled != NO_TILE) widen_below(n, nest->scaled);
-  if (nest->kind == NEST_PACK) widen_below(n, nest->packed);
+    widen_below(n, n->p->program->results.items[nest->results.items[i]].value, number, false);
+  if (nest->two && nest->scaled != NO_TILE) widen_below(n, nest->scaled, number, false);
+  if (nest->kind == NEST_PACK) widen_below(n, nest->packed, number, true);
   if (nest->kind == NEST_SOLVE) widen_buffer(n, nest->dot.pack_a);
 }
 
@@ -64,10 +67,10 @@ void plan_narrow_operands(const mapping *m, plan *p) {
   if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return;
   narrowing n = {.m = m, .p = p};
   n.wide = ARENA_ARRAY(p->program->arena, bool, p->buffers.count);
-  for (int i = 0; i < p->nests.count; i++) read_nest(&n, &p->nests.items[i]);
+  for (int i = 0; i < p->nests.count; i++) read_nest(&n, i);
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_result *r = &p->program->results.items[i];
-    if (plan_is_carried_role(r->place.role)) widen_below(&n, r->value);
+    if (plan_is_carried_role(r->place.role)) widen_below(&n, r->value, -1, true);
   }
   for (int i = 0; i < p->buffers.count; i++) {
     plan_buffer *b = &p->buffers.items[i];

@@ -25,7 +25,6 @@ static inline const tile_value *value(const planner *q, tile_id id) {
 /* plan.c */
 bool plan_is_inline(tile_op op);
 bool plan_moves_index(tile_op op);
-bool plan_is_reduction(tile_op op);
 bool plan_is_carried_role(tile_role role);
 int plan_new_buffer(planner *q, plan_buffer b);
 int plan_new_nest(planner *q, plan_nest nest);
@@ -42,6 +41,17 @@ void plan_order_nests(planner *q);
 
 /* plan_join.c: what is elementwise around a product becomes part of its nest. */
 void plan_join_nests(planner *q);
+
+/* Whether a nest behind nest n reads the value's own buffer, and no copy. */
+bool plan_is_read_behind(const planner *q, int n, tile_id id);
+
+/* plan_left.c: results of products that are left factors of others are theirs in registers. */
+void plan_keep_left(planner *q);
+
+/* plan_join.c: who makes a value stores the copy of it, too. */
+void plan_join_copies(planner *q);
+/* plan_join.c: memory for sums over rows of which several warps have parts. */
+void plan_part_rows(planner *q);
 
 /* plan_groups.c: whether memory will have an operand of a product in f32, so that warpgroups need a copy. */
 bool plan_stays_wide(const planner *q, tile_id operand);

@@ -224,8 +224,26 @@ void lower_forget(lower *l) {
   memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo);
 }
 
+/* Where a value under renames of this one is at the same point. */
+place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id, tile_id of) {
+  if (id == of) return *at;
+  const tile_value *v = value(l, id);
+  place_in_loops place = lower_place_under(l, at, v->args[0], of);
+  place.index[v->index2] = place.index[v->index];
+  if (place.vector_axis == v->index) place.vector_axis = v->index2;
+  return place;
+}
+
+static void keep_copy(lower *l, const place_in_loops *at, tile_id id, ir x) {
+  const plan_value *pv = &l->p->values[id];
+  view v = lower_buffer(l, pv->copy);
+  place_in_loops place = lower_place_under(l, at, pv->copied, id);
+  view_store(l, &v, &place, value(l, pv->copied)->axes, x);
+}
+
 void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
   const plan_value *pv = &l->p->values[id];
+  if (pv->copy >= 0) keep_copy(l, at, id, x);
   if (pv->held == HELD_BUFFER) {
     view v = lower_buffer(l, pv->buffer);
     view_store(l, &v, at, value(l, id)->axes, x);
@@ -233,7 +251,8 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
     emitter as = variable_type(l, pv);
     x = as_real(&as, x);
     store_real(&as, pv->lane ? spread(&as, x, l->m->lanes) : x, l->variables[id]);
-  } else if (pv->held == HELD_WARPS) {
+  }
+  if (pv->left) {
     ir pair = narrow_pairs(l->e, l->m->dtype, x);
     LLVMBuildStore(l->e->b, LLVMBuildExtractElement(l->e->b, pair, integer(l->e, 0), ""), l->left_slot);
   }

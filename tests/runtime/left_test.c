@@ -1,6 +1,6 @@
-// Products whose results stay in registers as the left factor of others (compiler/codegen/plan_left.c): the executor's values and
-// gradients are the interpreter's at the ends of chunks and packed, and nothing of such a product is in shared memory.
-// (30 s of processor time.)
+// Products whose results stay in registers as the left factor of others, made in the other order where these read them transposed
+// (compiler/codegen/plan_left.c), and sums over rows of products (gpu_rows.c): the executor's values and gradients are the
+// interpreter's at the ends of chunks and packed. (40 s of processor time.)
 //
 //   left_test [NAME]
 #include <stdio.h>
@@ -21,6 +21,9 @@ static const subject subjects[] = {
     {"stdlib/simple_gla.rec", "simple_gla", "f16", {"H=1", "K=64", "V=64"}, 2},
     {"stdlib/simple_gla.rec", "simple_gla", "bf16", {"H=1", "K=40", "V=36"}, 2},
     {"stdlib/linear_attention.rec", "linear_attention", "bf16", {"H=1", "K=24", "V=64"}, 0},
+    {"stdlib/linear_attention.rec", "linear_attention", "f16", {"H=1", "K=64", "V=48"}, 2},
+    {"stdlib/linear_attention.rec", "normalized_linear_attention", "bf16", {"H=1", "K=40", "V=64"}, 0},
+    {"stdlib/linear_attention.rec", "normalized_linear_attention", "bf16", {"H=1", "K=64", "V=64"}, 2},
     {"stdlib/retnet.rec", "retnet", "f16", {"H=1", "K=48", "V=20"}, 0},
     {"stdlib/mlstm.rec", "mlstm", "bf16", {"H=1", "K=64", "V=64"}, 2},
     {"stdlib/gated_deltanet.rec", "gated_deltanet", "bf16", {"H=1", "K=64", "V=64"}, 2},
