@@ -1,12 +1,11 @@
-/* GPU: backward kernels that compute a chunk in passes, over entries of an axis or over parts of one.
+/* GPU: backward kernels that compute a group of chunks in passes, over entries of an axis or over parts of one.
  *
  *   for group of chunks from the last:
- *     for pass:  states before each chunk of the group again
- *     for chunk from the last:
- *       for pass:  cotangent of the state of this pass in; body; cotangent out
+ *     for pass:  cotangents of its states in; states before each chunk of the group again; chunks from the last; cotangents out
  *
  * What passes share, rows of q or of B, is read by all of them while it is near, and its gradient is added up from pass to
- * pass: the last one stores it. Between passes the cotangents of states lie in the scratch of the block.
+ * pass: the last one stores it. Between passes the cotangents of states lie in the scratch of the block, and so do the sums of a
+ * group; its states are those of one pass.
  */
 #include "gpu.h"
 #include "gpu_parts.h"
@@ -28,11 +27,6 @@ int64_t gpu_most_passes(const kernel *k) {
   return (k->lanes == LANES_PASSES ? k->lane_block : 1) * parts_of(k);
 }
 
-ir gpu_row_of_pass(host *h, int64_t rows, ir row) {
-  emitter *e = h->e;
-  return h->in_passes ? int_add(e, int_mul(e, h->pass, integer(e, rows)), row) : row;
-}
-
 /* ---- places ---- */
 
 static int64_t whole_size(const host *h, int axis) {
@@ -41,7 +35,7 @@ static int64_t whole_size(const host *h, int axis) {
 }
 
 static int64_t numbers_of_result(const host *h, const tile_place *place) {
-  int64_t numbers = place->time ? h->main.program->chunk : 1;
+  int64_t numbers = place->time ? h->k->chunk : 1;
   for (int x = 0; x < place->axis_count; x++) {
     if (!axis_in(h->m.instance, place->axes[x])) numbers *= whole_size(h, place->axes[x]);
   }
@@ -120,6 +114,8 @@ void gpu_pass_target(host *h, const part *p, int result, result_target *target) 
     stride *= whole_size(h, axis);
   }
   if (place->time) v.stride[p->program->time_axis] = integer(e, stride);
+  if (place->time && h->chunk_of_group)
+    v.base = element(e, e->real, v.base, int_mul(e, h->chunk_of_group, integer(e, stride * p->program->chunk)));
   target->sums = v;
 }
 
@@ -129,7 +125,6 @@ static void open_pass(host *h, ir pass) {
   emitter *e = h->e;
   const kernel *k = h->k;
   ir parts = integer(e, parts_of(k));
-  h->pass = pass;
   h->pass_entry = int_div(e, pass, parts);
   h->part_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->part_entries));
   if (k->lanes == LANES_PASSES) {
@@ -174,22 +169,22 @@ static emit_loop begin_passes(host *h) {
   return loop;
 }
 
-static void group_again(host *h, ir group, ir first, ir chunks) {
-  emit_loop loop = begin_passes(h);
-  prologue_of_pass(h, &h->again);
-  host_group_again(h, group, first, chunks);
-  loop_end(h->e, &loop);
+/* Where a group is gone through for its states, cotangents stay where they are. */
+static void move_in_group(host *h, bool in) {
+  emit_branch branch;
+  if (h->states_alone) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, h->states_alone, ""));
+  move_states(h, in);
+  if (h->states_alone) branch_end(h->e, &branch);
 }
 
-static void chunk_back(host *h, ir first, ir number, ir turn) {
-  ir slots = h->slots;
+void gpu_group_in_passes(host *h, ir group, ir first, ir chunks) {
   emit_loop loop = begin_passes(h);
-  move_states(h, true);
+  move_in_group(h, true);
+  prologue_of_pass(h, &h->again);
   prologue_of_pass(h, &h->main);
-  host_chunk_back(h, first, number, turn);
-  move_states(h, false);
+  host_group_back(h, group, first, chunks);
+  move_in_group(h, false);
   loop_end(h->e, &loop);
-  h->slots = slots;
 }
 
 void gpu_clear_passes(host *h) {
@@ -236,6 +231,6 @@ void gpu_instance_in_passes(host *h) {
   open_pass(h, integer(h->e, 0));
   if (!varies(h, &h->again)) lower_region(&h->again.l, REGION_PROLOGUE);
   if (!varies(h, &h->main)) lower_region(&h->main.l, REGION_PROLOGUE);
-  host_groups_back(h, group_again, chunk_back);
+  host_groups_back(h);
   states_out(h);
 }

@@ -48,7 +48,7 @@ static void place_part_ahead(host *h, part *p) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     pad *d = &p->pads[i];
     d->ahead = (location){-1, -1, false};
-    if (!gpu_is_staged(p, i) || !d->at.on_chip || (h->in_passes && p == &h->main)) continue;
+    if (!gpu_is_staged(p, i) || !d->at.on_chip) continue;
     if (gpu_chip_place(h, h->on_chip, words_of(h, p, i)) + words_of(h, p, i) <= h->chip_limit)
       d->ahead = gpu_take(h, words_of(h, p, i));
   }

@@ -248,7 +248,6 @@ void host_place_history(host *h, part *p) {
     for (int c = 0; c < h->again.carried.count; c++) {
       if (!plan_same_state(&h->again.carried.items[c].place, place)) continue;
       extent numbers = h->again.carried.items[c].memory.numbers;
-      if (h->in_passes) numbers.factor *= gpu_most_passes(h->k);
       bool chunks = h->k->program->form == TILE_CHUNK;
       if (chunks) h->history += numbers.factor * kept_rows(h);
       p->history_at[i] = chunks ? (location){take(&h->shared_numbers, numbers.factor * kept_rows(h)), -1, false}

@@ -81,7 +81,8 @@ typedef struct host {
   /* gpu_passes.c */
   bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */
   bool in_passes;
-  ir pass, pass_entry, pass_entries; /* number of the pass; of the entry of the lane axis in it, and how many there are */
+  ir pass_entry, pass_entries; /* of the lane axis: the number of this pass's entry, and how many there are */
+  ir chunk_of_group;     /* the chunk at hand, whose gradients are added up; NULL: none is */
   location *home_at;     /* by carried value: between passes, in the memory of a pass */
   location *pass_sums;   /* by result of the main program: where passes add up; offset -1: they do not */
   ir parts;
@@ -238,12 +239,12 @@ bool gpu_has_passes(const kernel *k);
 int64_t gpu_most_passes(const kernel *k);
 void gpu_place_passes(host *h);
 void gpu_instance_in_passes(host *h);
+/* host_group_back in each pass. */
+void gpu_group_in_passes(host *h, ir group, ir first, ir chunks);
 /* Sums from chunk to chunk begin again, in all passes. */
 void gpu_clear_passes(host *h);
 /* Sums over passes, of a result to which several add. */
 void gpu_pass_target(host *h, const part *p, int result, result_target *target);
-/* The row of a pass's own memory in that of all. */
-ir gpu_row_of_pass(host *h, int64_t rows, ir row);
 /* gpu_bulk.c: rows that come in bulk. */
 void gpu_choose_bulk(host *h);
 bool gpu_is_bulk(const part *p, int argument);
@@ -291,11 +292,8 @@ void host_chunk_body(host *h, ir chunk);
 /* host_fetch.c: before the body of a chunk, with the instance and the number of the chunk that come next (h->at). */
 void host_fetch_next(host *h, part *p, ir chunk);
 void host_chunks_inside(host *h);
-/* Groups of chunks from the last, with functions for what is done once and for each chunk. */
-typedef void group_function(host *h, ir group, ir first, ir chunks);
-typedef void chunk_function(host *h, ir first, ir number, ir turn);
-void host_groups_back(host *h, group_function *again, chunk_function *back);
-void host_group_again(host *h, ir group, ir first, ir chunks);
-void host_chunk_back(host *h, ir first, ir number, ir turn);
+/* Groups of chunks from the last, and one of them. */
+void host_groups_back(host *h);
+void host_group_back(host *h, ir group, ir first, ir chunks);
 
 #endif

@@ -373,8 +373,7 @@ static void keep_states(host *h, ir index) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
-    ir number = gpu_row_of_pass(h, h->k->chunk / h->k->program->chunk, index);
-    view row = kept_row(h, state_memory(again, place), p->history_at[i], number, &again->l);
+    view row = kept_row(h, state_memory(again, place), p->history_at[i], index, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place))
         host_copy_state(h, again, place, &again->l.carried[c], &row);
@@ -407,38 +406,41 @@ static void chunks_again(host *h, ir first, ir chunks) {
 }
 
 /* Chunk `number` of the group that begins at `first`; the loop is at its iteration `turn`. */
-void host_chunk_back(host *h, ir first, ir number, ir turn) {
+static void chunk_back(host *h, ir first, ir number, ir turn) {
   part *p = &h->main;
   emitter *e = h->e;
   ir chunk = int_add(e, first, number), before = int_sub(e, chunk, integer(e, 1));
+  h->chunk_of_group = number;
   open_again(h, p, turn);
   gpu_next_chunk(h, p, turn, chunk, before, int_compare(e, LLVMIntSGT, number, integer(e, 0)));
   host_set_chunk(h, p, chunk, NULL);
-  ir row = gpu_row_of_pass(h, h->k->chunk / h->k->program->chunk, number);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE)
       p->l.arguments[i] =
-          kept_row(h, state_memory(&h->again, place), p->history_at[i], row, &p->l);
+          kept_row(h, state_memory(&h->again, place), p->history_at[i], number, &p->l);
   }
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
+  h->chunk_of_group = NULL;
 }
 
-void host_group_again(host *h, ir group, ir first, ir chunks) {
+void host_group_back(host *h, ir group, ir first, ir chunks) {
   emitter *e = h->e;
   load_saved(h, &h->again, group);
   chunks_again(h, first, chunks);
   gpu_save_group(h, group);
-  if (h->in_passes) return;
-  ir last = int_sub(e, gpu_chunks_back(h, chunks), integer(e, 1));
-  gpu_open_chunks(h, &h->main, int_add(e, first, last),
-                  int_compare(e, LLVMIntSGE, last, integer(e, 0)));
+  ir back = gpu_chunks_back(h, chunks), last = int_sub(e, back, integer(e, 1)), slots = h->slots;
+  gpu_open_chunks(h, &h->main, int_add(e, first, last), int_compare(e, LLVMIntSGE, last, integer(e, 0)));
+  emit_loop turns = loop_begin(e, integer(e, 0), back, 1, "back");
+  chunk_back(h, first, int_sub(e, last, turns.index), turns.index);
+  loop_end(e, &turns);
+  close_again(h, &h->main, slots);
 }
 
 /* Groups of chunks from the last: states again, then the same chunks back. Before that, where nobody saved states, all but the
  * last in order, for their states. */
-void host_groups_back(host *h, group_function *again, chunk_function *back) {
+void host_groups_back(host *h) {
   emitter *e = h->e;
   ir every = integer(e, h->k->chunk / h->k->program->chunk), count = host_chunk_count(h);
   ir groups = int_div(e, int_add(e, count, int_sub(e, every, integer(e, 1))), every);
@@ -446,23 +448,16 @@ void host_groups_back(host *h, group_function *again, chunk_function *back) {
   ir group;
   h->states_alone = gpu_turn_of_groups(h, groups, loop.index, &group);
   ir first = int_mul(e, group, every), chunks = int_min(e, int_sub(e, count, first), every);
-  ir slots = h->slots;
   gpu_begin_group(h, group);
-  again(h, group, first, chunks);
-  ir last = int_sub(e, chunks, integer(e, 1));
-  emit_loop turns = loop_begin(e, integer(e, 0), gpu_chunks_back(h, chunks), 1, "back");
-  back(h, first, int_sub(e, last, turns.index), turns.index);
-  loop_end(e, &turns);
-  h->slots = slots;
+  (h->in_passes ? gpu_group_in_passes : host_group_back)(h, group, first, chunks);
   gpu_end_group(h);
   loop_end(e, &loop);
-  if (!h->in_passes) host_open_instance(h, &h->main);
 }
 
 void host_chunks_inside(host *h) {
   emitter *e = h->e;
   if (h->has_again) {
-    host_groups_back(h, host_group_again, host_chunk_back);
+    host_groups_back(h);
     return;
   }
   ir count = host_chunk_count(h);
