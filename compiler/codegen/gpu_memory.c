@@ -21,10 +21,7 @@ int64_t gpu_chip_place(const host *h, int64_t at, int64_t words) {
 /* Whole lines of banks. */
 static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 
-/* Numbers of 32 bits. */
-static int64_t words_of(const plan_buffer *b) {
-  return up(number_is_narrow(b->stored) ? (b->numbers.factor + 1) / 2 : b->numbers.factor);
-}
+static int64_t words_of(const plan_buffer *b) { return up(plan_words(b).factor); }
 
 /* First fit behind the placed buffers that live at the same time, from `base` on. */
 static int64_t first_fit(const host *h, const part *p, int index, int64_t base, bool on_chip) {

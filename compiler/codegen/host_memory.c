@@ -239,19 +239,30 @@ void host_place_pads(host *h, part *p) {
 /* Rows of what is kept between the states that forward saves: steps, or chunks. */
 static int64_t kept_rows(const host *h) { return h->k->chunk / h->k->program->chunk; }
 
+/* In chunk form with 16 bits where products read the state, and round it; states go on from what is not rounded. */
+static void place_state(host *h, part *p, int argument, const plan_buffer *memory) {
+  plan_buffer *row = &p->history[argument];
+  *row = *memory;
+  if (h->k->program->form != TILE_CHUNK) {
+    p->history_at[argument] = take_extent(h, row->numbers, kept_rows(h));
+    return;
+  }
+  row->stored = plan_narrows_argument(&h->m, p->p, argument) ? h->m.dtype : NUMBER_F32;
+  int64_t words = plan_words(row).factor * kept_rows(h);
+  h->history += words;
+  p->history_at[argument] = (location){take(&h->shared_numbers, words), -1, false};
+}
+
 void host_place_history(host *h, part *p) {
+  p->history = ARENA_ARRAY(h->a, plan_buffer, p->program->arguments.count);
   p->history_at = ARENA_ARRAY(h->a, location, p->program->arguments.count);
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     p->history_at[i] = on_stack;
     if (!h->has_again || p != &h->main || place->role != TILE_STATE) continue;
     for (int c = 0; c < h->again.carried.count; c++) {
-      if (!plan_same_state(&h->again.carried.items[c].place, place)) continue;
-      extent numbers = h->again.carried.items[c].memory.numbers;
-      bool chunks = h->k->program->form == TILE_CHUNK;
-      if (chunks) h->history += numbers.factor * kept_rows(h);
-      p->history_at[i] = chunks ? (location){take(&h->shared_numbers, numbers.factor * kept_rows(h)), -1, false}
-                                : take_extent(h, numbers, kept_rows(h));
+      const carried_value *state = &h->again.carried.items[c];
+      if (plan_same_state(&state->place, place)) place_state(h, p, i, &state->memory);
     }
     if (p->history_at[i].offset < 0)
       ICE("codegen", "no recomputation of state %s", place->name ? place->name : "?");

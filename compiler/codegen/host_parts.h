@@ -30,7 +30,8 @@ typedef struct part {
   location *scratch;                /* where its buffers begin, as plan.scratch */
   location *carried_at, *persistent_at; /* by carried value, by buffer */
   location *buffer_at;                  /* GPU: by buffer */
-  location *history_at;             /* by argument: states before each step of the chunk */
+  plan_buffer *history;             /* by argument: states before each step of the chunk, or each chunk of the group */
+  location *history_at;
   pad *pads;                        /* by argument */
   int *maps;                        /* GPU, by argument: number of host.maps, -1: none; NULL: of none */
   ir *rows, first_step;             /* gpu_steps.c: rows of the chunk at hand by argument (NULL: not ahead), its first step */

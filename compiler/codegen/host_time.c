@@ -115,16 +115,11 @@ void host_steps_forward(host *h) {
 
 /* The view of row `step` of something kept for every step of a chunk. */
 static view kept_row(host *h, const plan_buffer *b, location at, ir step, lower *l) {
-  ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, b->numbers));
-  if (h->e->gpu) return gpu_view(h, l, b, at, row);
-  return buffer_view(l, b, element(h->e, h->e->real, host_located(h, at), row));
-}
-
-static const plan_buffer *state_memory(const part *p, const tile_place *place) {
-  for (int c = 0; c < p->carried.count; c++) {
-    if (plan_same_state(&p->carried.items[c].place, place)) return &p->carried.items[c].memory;
-  }
-  ICE("codegen", "no state %s", place->name ? place->name : "?");
+  ir row = int_mul(h->e, step, lower_extent(h->e, h->axis_size, plan_words(b)));
+  if (!h->e->gpu) return buffer_view(l, b, element(h->e, h->e->real, host_located(h, at), row));
+  view v = gpu_view(h, l, b, at, row);
+  if (!at.on_chip) v.swizzle = 0; /* there are no banks */
+  return v;
 }
 
 /* Steps of the chunk again: states before each of them and stashes go to scratch. */
@@ -133,7 +128,7 @@ static void recompute_step(host *h, ir t, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
-    view row = kept_row(h, state_memory(again, place), p->history_at[i], step, &again->l);
+    view row = kept_row(h, &p->history[i], p->history_at[i], step, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place))
         host_copy_state(h, again, place, &again->l.carried[c], &row);
@@ -155,8 +150,7 @@ static void backward_step(host *h, ir t, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE) {
-      p->l.arguments[i] =
-          kept_row(h, state_memory(&h->again, place), p->history_at[i], step, &p->l);
+      p->l.arguments[i] = kept_row(h, &p->history[i], p->history_at[i], step, &p->l);
     }
     if (place->role == TILE_STASH) {
       p->l.arguments[i] =
@@ -373,7 +367,7 @@ static void keep_states(host *h, ir index) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role != TILE_STATE) continue;
-    view row = kept_row(h, state_memory(again, place), p->history_at[i], index, &again->l);
+    view row = kept_row(h, &p->history[i], p->history_at[i], index, &again->l);
     for (int c = 0; c < again->carried.count; c++) {
       if (plan_same_state(&again->carried.items[c].place, place))
         host_copy_state(h, again, place, &again->l.carried[c], &row);
@@ -417,8 +411,7 @@ static void chunk_back(host *h, ir first, ir number, ir turn) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE)
-      p->l.arguments[i] =
-          kept_row(h, state_memory(&h->again, place), p->history_at[i], number, &p->l);
+      p->l.arguments[i] = kept_row(h, &p->history[i], p->history_at[i], number, &p->l);
   }
   lower_region(&p->l, REGION_BODY);
   lower_commit(&p->l);
@@ -435,7 +428,7 @@ void host_group_back(host *h, ir group, ir first, ir chunks) {
   emit_loop turns = loop_begin(e, integer(e, 0), back, 1, "back");
   chunk_back(h, first, int_sub(e, last, turns.index), turns.index);
   loop_end(e, &turns);
-  close_again(h, &h->main, slots);
+  h->slots = slots;
 }
 
 /* Groups of chunks from the last: states again, then the same chunks back. Before that, where nobody saved states, all but the
@@ -452,6 +445,7 @@ void host_groups_back(host *h) {
   (h->in_passes ? gpu_group_in_passes : host_group_back)(h, group, first, chunks);
   gpu_end_group(h);
   loop_end(e, &loop);
+  if (!h->in_passes) host_open_instance(h, &h->main);
 }
 
 void host_chunks_inside(host *h) {

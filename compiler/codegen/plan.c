@@ -69,6 +69,12 @@ plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_
   return b;
 }
 
+extent plan_words(const plan_buffer *b) {
+  extent words = b->numbers;
+  if (number_is_narrow(b->stored)) words.factor = (words.factor + 1) / 2;
+  return words;
+}
+
 bool plan_same_state(const tile_place *x, const tile_place *y) {
   return x->tensor == y->tensor && x->lag == y->lag && x->component == y->component &&
          x->transfer == y->transfer && x->source == y->source && (x->lag < 0 || x->slot == y->slot);

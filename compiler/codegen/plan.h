@@ -172,6 +172,8 @@ axis_set plan_tile_axes(const mapping *m, axis_set axes);
 bool plan_has_lane(const mapping *m, axis_set axes);
 plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
                             int last_axis);
+/* Its numbers of 32 bits (f64: of 64). */
+extent plan_words(const plan_buffer *b);
 /* Whether two places name the same state memory. */
 bool plan_same_state(const tile_place *x, const tile_place *y);
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
@@ -181,6 +183,8 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
 bool plan_at_hand(const plan *p, tile_id id);
 /* plan_narrow.c: what products alone read is stored as they read it. */
 void plan_narrow_operands(const mapping *m, plan *p);
+/* Products on tensor cores read the argument, and round it to 16 bits. */
+bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
 /* Whether all these axes have compile-time sizes. */
 bool plan_sized(const tile_program *program, axis_set axes);
 /* The axis along which the value at hand lies contiguously in memory, or -1. */

@@ -63,6 +63,31 @@ static void read_nest(narrowing *n, int number) {
   if (nest->kind == NEST_SOLVE) widen_buffer(n, nest->dot.pack_a);
 }
 
+/* Is the argument what is read for `id`? */
+static bool is_of_argument(const plan *p, tile_id id, int argument) {
+  const tile_value *v = &p->program->values.items[id];
+  if (v->op == TILE_ARGUMENT) return v->index == argument;
+  for (int k = 0; plan_at_hand(p, id) && k < tile_arity(v->op); k++)
+    if (is_of_argument(p, v->args[k], argument)) return true;
+  return false;
+}
+
+static bool is_factor(const mapping *m, const plan *p, const plan_dot *dot, int argument) {
+  if (!gpu_is_mma(m, p->program, dot)) return false;
+  return is_of_argument(p, dot->a, argument) || is_of_argument(p, dot->b, argument);
+}
+
+bool plan_narrows_argument(const mapping *m, const plan *p, int argument) {
+  if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return false;
+  for (int n = 0; n < p->nests.count; n++) {
+    const plan_nest *nest = &p->nests.items[n];
+    if (nest->kind != NEST_DOT) continue;
+    if (is_factor(m, p, &nest->dot, argument)) return true;
+    if (nest->two && is_factor(m, p, &nest->other_dot, argument)) return true;
+  }
+  return false;
+}
+
 void plan_narrow_operands(const mapping *m, plan *p) {
   if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return;
   narrowing n = {.m = m, .p = p};
