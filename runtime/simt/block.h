@@ -60,6 +60,8 @@ typedef struct simt_thread {
 typedef struct group_work group_work;
 /* What is known of eight bytes of shared memory that are an mbarrier (bulk.c). */
 typedef struct simt_mbarrier simt_mbarrier;
+/* The block's share of the second level cache (cache.c). */
+typedef struct simt_cache simt_cache;
 
 typedef struct simt_warp {
   uint32_t ready;   /* lanes */
@@ -82,6 +84,7 @@ typedef struct simt_block {
   size_t stack_size;
   unsigned char *shared;
   unsigned char *scratch; /* in global memory, the block's own; NULL: none */
+  simt_cache *cache;      /* of it; NULL: holds all of it, or is not counted */
   shadow shared_shadow, scratch_shadow;
   uint32_t epoch;
   simt_mbarrier *mbarriers;
@@ -117,6 +120,12 @@ void global_check(simt_block *b, const void *at, int32_t bytes, int32_t alignmen
 /* Marks bytes as being filled by a copy, and as filled by it. */
 void shared_in_flight(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
 void shared_landed(simt_block *b, int thread, uint32_t offset, uint32_t bytes);
+
+/* cache.c: what is touched of the block's scratch, from its start. False: there is no memory. */
+bool cache_open(simt_block *b);
+void cache_clear(simt_block *b);
+void cache_touch(simt_block *b, int64_t offset, int64_t bytes, bool write);
+void cache_free(simt_block *b);
 
 /* 16 bytes that a product of a warpgroup reads, which began in this epoch: whoever wrote them has fenced, and there was a
  * barrier. */

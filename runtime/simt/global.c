@@ -81,6 +81,7 @@ static void check_scratch(simt_block *b, const void *at, int32_t bytes, bool wri
   if (own < 0 || own > l->scratch_bytes - bytes)
     simt_fail("%s %d bytes of scratch of block %lld", write ? "writes" : "reads", bytes,
               (long long)(offset / l->scratch_bytes));
+  cache_touch(b, own, bytes, write);
   shadow_check(b, &b->scratch_shadow, b->running, own, (uint32_t)bytes, write);
 }
 

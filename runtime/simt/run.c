@@ -276,6 +276,7 @@ static void run_block(simt_block *b, int64_t number) {
     b->scratch = (unsigned char *)b->launch->scratch + number * b->launch->scratch_bytes;
     memset(b->scratch, 0xff, (size_t)b->launch->scratch_bytes);
   }
+  cache_clear(b);
   bulk_open(b);
   start_threads(b);
   b->turn = (int)(draw(b) % (uint64_t)b->warp_count);
@@ -311,7 +312,7 @@ static bool open_block(simt_block *b, const simt_launch *launch, char *message) 
   b->shared = map_pages(shared_room(launch));
   b->shared_shadow = (shadow){"shared memory", map_pages(cells_room((size_t)launch->shared_bytes))};
   b->scratch_shadow = (shadow){"scratch", map_pages(cells_room((size_t)launch->scratch_bytes))};
-  return b->threads && b->warps && b->stacks && b->shared && b->shared_shadow.cells &&
+  return cache_open(b) && b->threads && b->warps && b->stacks && b->shared && b->shared_shadow.cells &&
          b->scratch_shadow.cells;
 }
 
@@ -319,6 +320,7 @@ static void close_block(simt_block *b) {
   for (int t = 0; b->threads && t < b->launch->threads; t++) free(b->threads[t].copies);
   for (int w = 0; b->warps && w < b->warp_count; w++) group_free(&b->warps[w]);
   bulk_free(b);
+  cache_free(b);
   free(b->threads);
   free(b->warps);
   if (b->stacks) munmap(b->stacks, stacks_room(b));
@@ -336,6 +338,8 @@ void simt_counts_add(simt_counts *to, const simt_counts *from) {
   to->block_written_bytes += from->block_written_bytes;
   to->launch_read_bytes += from->launch_read_bytes;
   to->launch_written_bytes += from->launch_written_bytes;
+  to->cache_read_bytes += from->cache_read_bytes;
+  to->cache_written_bytes += from->cache_written_bytes;
   to->barriers += from->barriers;
   to->collectives += from->collectives;
   to->products += from->products;

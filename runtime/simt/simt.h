@@ -38,11 +38,13 @@ typedef struct simt_region {
 } simt_region;
 
 /* What a launch did. Bytes of global memory are counted in three ways: as every thread asked for them; in sectors
- * of 32 bytes, each once for every block (what a block keeps on chip is not read again); each once for the launch. */
+ * of 32 bytes, each once for every block (what a block keeps on chip is not read again); each once for the launch. Beside the last,
+ * what of scratch comes from memory and goes there because it does not stay in the block's share of the second level cache. */
 typedef struct simt_counts {
   int64_t read_bytes, written_bytes;
   int64_t block_read_bytes, block_written_bytes;
   int64_t launch_read_bytes, launch_written_bytes;
+  int64_t cache_read_bytes, cache_written_bytes;
   int64_t barriers, collectives, products; /* of blocks; of warps; mma among the collectives */
   int64_t group_products; /* wgmma, of a warp each */
   int64_t operand_bytes;  /* of shared memory, read by ldmatrix and wgmma */
@@ -66,6 +68,7 @@ typedef struct simt_launch {
   int64_t shared_bytes;
   void *scratch; /* in global memory: that of block 0, those of the others behind it */
   int64_t scratch_bytes;
+  int64_t cache_bytes; /* with stamps: of the second level cache, for the scratch of a block; 0: all of it */
   int64_t stack_bytes; /* of a thread; 0: 256 KiB */
   uint64_t seed;
   int64_t

@@ -84,6 +84,14 @@ static void report_regions(const rec_simt_options *o, const simt_launch *l) {
               l->stamps->written_bytes[i]);
 }
 
+/* Of a multiprocessor's part of the cache; what the system has of a block's shared memory counts, too. */
+static int64_t cache_of_block(const rec_simt_options *o, const gpu_launch *launch) {
+  enum { OF_SYSTEM = 1024 };
+  if (o->size < sizeof *o || !o->cache_bytes) return 0;
+  int64_t blocks = smaller(o->shared_bytes / (launch->shared_bytes + OF_SYSTEM), o->threads / launch->threads);
+  return o->cache_bytes / larger(1, blocks);
+}
+
 static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   rec_simt_options *options = c->launch->stream;
   simt_stamps stamps = {0};
@@ -106,6 +114,7 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
     if (whole) t.launch.skipped_fence = options->skipped_fence;
     if (whole) t.launch.skipped_expect = options->skipped_expect;
     t.counts = options->counts;
+    t.launch.cache_bytes = cache_of_block(options, launch);
     options->launches++;
   }
   bool opened = !t.counts || open_stamps(&t.launch, &stamps);

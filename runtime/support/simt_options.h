@@ -17,6 +17,9 @@ typedef struct rec_simt_options {
   int64_t skipped_fence; /* as in simt_launch */
   int64_t skipped_expect; /* as in simt_launch */
   int64_t refuses_maps;   /* not 0: the device has no tensor maps, so that no rows are copied in bulk */
+  /* With counts: what a multiprocessor has of the second level cache, and of shared memory, both for all blocks that it runs at a
+   * time; so many threads does it run. 0: all scratch stays in the cache. */
+  int64_t cache_bytes, shared_bytes, threads;
 } rec_simt_options;
 
 #endif

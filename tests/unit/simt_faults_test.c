@@ -340,6 +340,53 @@ static void test_scratch(void **state) {
   assert_int_equal(simt_run(&launch, 0, 4, NULL, message), SIMT_DONE);
 }
 
+/* A word of each of 64 sectors of scratch, in order; then of each again, in order or from the last. */
+enum { SECTORS = 64, WORDS_OF_SECTOR = SIMT_SECTOR / 4 };
+static _Alignas(SIMT_SECTOR) float sectors_memory[SECTORS * WORDS_OF_SECTOR];
+
+static void touch_sectors(bool again_from_last) {
+  if (simt_thread_x()) return;
+  for (int i = 0; i < SECTORS; i++) simt_check_global(&sectors_memory[i * WORDS_OF_SECTOR], 4, 4, 1);
+  for (int i = 0; i < SECTORS; i++) {
+    int sector = again_from_last ? SECTORS - 1 - i : i;
+    simt_check_global(&sectors_memory[sector * WORDS_OF_SECTOR], 4, 4, 0);
+  }
+}
+static void kernel_in_order(const void *parameters) {
+  (void)parameters;
+  touch_sectors(false);
+}
+static void kernel_from_last(const void *parameters) {
+  (void)parameters;
+  touch_sectors(true);
+}
+
+/* Sectors of scratch that come from memory, and that go there. */
+static void expect_moved(void (*kernel)(const void *), int64_t cache_sectors, int64_t read, int64_t written) {
+  char message[SIMT_MESSAGE] = "";
+  simt_counts counts = {0};
+  simt_stamps stamps = {0};
+  simt_launch launch = launch_of(kernel, 32, 0);
+  launch.scratch = sectors_memory;
+  launch.scratch_bytes = sizeof sectors_memory;
+  launch.stamps = &stamps;
+  launch.cache_bytes = cache_sectors * SIMT_SECTOR;
+  assert_int_equal(simt_run(&launch, 0, 1, &counts, message), SIMT_DONE);
+  assert_int_equal(counts.cache_read_bytes, read * SIMT_SECTOR);
+  assert_int_equal(counts.cache_written_bytes, written * SIMT_SECTOR);
+}
+
+/* What was not touched for longest goes first. In order nothing is there any more when it is read; from the last, what was
+ * written last is. What goes is written once: it is not changed again. */
+static void test_cache(void **state) {
+  (void)state;
+  expect_moved(kernel_in_order, SECTORS, 0, 0);
+  expect_moved(kernel_in_order, 0, 0, 0);
+  expect_moved(kernel_in_order, SECTORS / 2, SECTORS, SECTORS);
+  expect_moved(kernel_from_last, SECTORS / 2, SECTORS / 2, SECTORS);
+  expect_moved(kernel_from_last, SECTORS - 1, 1, 2);
+}
+
 static void test_counts(void **state) {
   (void)state;
   char message[SIMT_MESSAGE] = "";
@@ -405,6 +452,7 @@ int main(void) {
       cmocka_unit_test(test_addresses),
       cmocka_unit_test(test_global_memory),
       cmocka_unit_test(test_scratch),
+      cmocka_unit_test(test_cache),
       cmocka_unit_test(test_counts),
       cmocka_unit_test(test_stack),
       cmocka_unit_test(test_shared_memory_begins_as_nan),
