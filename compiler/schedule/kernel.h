@@ -28,7 +28,7 @@ typedef enum kernel_kind {
 typedef enum kernel_lanes {
   LANES_OWN,    /* the host's lanes; threads that have an entry each */
   LANES_TILE,   /* a tile of lane_block entries, which the threads of a block share out */
-  LANES_PASSES  /* entries that a block of threads goes through one after another, in every chunk */
+  LANES_PASSES  /* entries that a block of threads goes through one after another, in every group of chunks */
 } kernel_lanes;
 
 /* GPU: the devices that a kernel is for, by the shared memory that a thread block of them may have. */
@@ -72,7 +72,7 @@ typedef struct kernel {
   bool groups;                   /* GPU: products may be made by warpgroups */
   int threads;                   /* GPU, where a block of threads runs an instance: as many, or 0: as most kernels have */
   int shared_kib;                /* GPU: what a thread block may have; 0: as every device has it */
-  int part_axis, part_entries;   /* GPU: a chunk is computed in passes over parts of this axis, of so many entries; 0: whole.
+  int part_axis, part_entries;   /* GPU: a group of chunks is computed in passes over parts of this axis, of so many entries; 0: whole.
                                     Programs then know the axis by the size of a part, as they do with LANES_TILE */
 } kernel;
 
