@@ -220,7 +220,7 @@ static inline int64_t deltanet_backward_items(const deltanet_backward_parameter 
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t deltanet_backward_scratch_bytes(const deltanet_backward_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 65600;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_backward_ends_numbers(const deltanet_backward_parameter *parameter) {
@@ -407,7 +407,7 @@ static inline int64_t deltanet_backward_groups_items(const deltanet_backward_gro
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t deltanet_backward_groups_scratch_bytes(const deltanet_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 32832;
+  return 16448;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltanet_backward_groups_ends_numbers(const deltanet_backward_groups_parameter *parameter) {

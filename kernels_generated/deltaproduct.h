@@ -239,7 +239,7 @@ static inline int64_t deltaproduct_backward_items(const deltaproduct_backward_pa
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t deltaproduct_backward_scratch_bytes(const deltaproduct_backward_parameter *parameter) {
   (void)parameter;
-  return 163904;
+  return 98368;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_backward_ends_numbers(const deltaproduct_backward_parameter *parameter) {
@@ -442,7 +442,7 @@ static inline int64_t deltaproduct_backward_groups_items(const deltaproduct_back
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t deltaproduct_backward_groups_scratch_bytes(const deltaproduct_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 65600;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t deltaproduct_backward_groups_ends_numbers(const deltaproduct_backward_groups_parameter *parameter) {

@@ -225,7 +225,7 @@ static inline int64_t gateloop_backward_items(const gateloop_backward_parameter 
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gateloop_backward_scratch_bytes(const gateloop_backward_parameter *parameter) {
   (void)parameter;
-  return 351808;
+  return 220736;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_backward_ends_numbers(const gateloop_backward_parameter *parameter) {
@@ -401,7 +401,7 @@ static inline int64_t gateloop_backward_groups_items(const gateloop_backward_gro
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gateloop_backward_groups_scratch_bytes(const gateloop_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 262208;
+  return 131136;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_backward_groups_ends_numbers(const gateloop_backward_groups_parameter *parameter) {

@@ -220,7 +220,7 @@ static inline int64_t gla_backward_items(const gla_backward_parameter *parameter
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gla_backward_scratch_bytes(const gla_backward_parameter *parameter) {
   (void)parameter;
-  return 278592;
+  return 147520;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gla_backward_ends_numbers(const gla_backward_parameter *parameter) {
@@ -410,7 +410,7 @@ static inline int64_t gla_backward_groups_items(const gla_backward_groups_parame
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gla_backward_groups_scratch_bytes(const gla_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 65600;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gla_backward_groups_ends_numbers(const gla_backward_groups_parameter *parameter) {

@@ -220,7 +220,7 @@ static inline int64_t hgrn2_backward_items(const hgrn2_backward_parameter *param
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t hgrn2_backward_scratch_bytes(const hgrn2_backward_parameter *parameter) {
   (void)parameter;
-  return 143424;
+  return 77888;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_backward_ends_numbers(const hgrn2_backward_parameter *parameter) {
@@ -395,7 +395,7 @@ static inline int64_t hgrn2_backward_groups_items(const hgrn2_backward_groups_pa
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t hgrn2_backward_groups_scratch_bytes(const hgrn2_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 32832;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t hgrn2_backward_groups_ends_numbers(const hgrn2_backward_groups_parameter *parameter) {

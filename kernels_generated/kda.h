@@ -235,7 +235,7 @@ static inline int64_t kda_backward_items(const kda_backward_parameter *parameter
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t kda_backward_scratch_bytes(const kda_backward_parameter *parameter) {
   (void)parameter;
-  return 180288;
+  return 114752;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_backward_ends_numbers(const kda_backward_parameter *parameter) {
@@ -433,7 +433,7 @@ static inline int64_t kda_backward_groups_items(const kda_backward_groups_parame
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t kda_backward_groups_scratch_bytes(const kda_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 65600;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t kda_backward_groups_ends_numbers(const kda_backward_groups_parameter *parameter) {

@@ -223,7 +223,7 @@ static inline int64_t lightning_backward_items(const lightning_backward_paramete
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_backward_scratch_bytes(const lightning_backward_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 65600;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_backward_ends_numbers(const lightning_backward_parameter *parameter) {
@@ -414,7 +414,7 @@ static inline int64_t lightning_backward_groups_items(const lightning_backward_g
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t lightning_backward_groups_scratch_bytes(const lightning_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 32832;
+  return 16448;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t lightning_backward_groups_ends_numbers(const lightning_backward_groups_parameter *parameter) {

@@ -215,7 +215,7 @@ static inline int64_t linear_attention_backward_items(const linear_attention_bac
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t linear_attention_backward_scratch_bytes(const linear_attention_backward_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 65600;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_backward_ends_numbers(const linear_attention_backward_parameter *parameter) {
@@ -396,7 +396,7 @@ static inline int64_t linear_attention_backward_groups_items(const linear_attent
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t linear_attention_backward_groups_scratch_bytes(const linear_attention_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 32832;
+  return 16448;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t linear_attention_backward_groups_ends_numbers(const linear_attention_backward_groups_parameter *parameter) {
@@ -604,7 +604,7 @@ static inline int64_t normalized_linear_attention_backward_items(const normalize
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t normalized_linear_attention_backward_scratch_bytes(const normalized_linear_attention_backward_parameter *parameter) {
   (void)parameter;
-  return 133184;
+  return 67648;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_backward_ends_numbers(const normalized_linear_attention_backward_parameter *parameter) {
@@ -668,7 +668,7 @@ static inline int64_t normalized_linear_attention_part_backward_items(const norm
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t normalized_linear_attention_part_backward_scratch_bytes(const normalized_linear_attention_part_backward_parameter *parameter) {
   (void)parameter;
-  return 133184;
+  return 67648;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_backward_ends_numbers(const normalized_linear_attention_part_backward_parameter *parameter) {
@@ -786,7 +786,7 @@ static inline int64_t normalized_linear_attention_backward_groups_items(const no
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t normalized_linear_attention_backward_groups_scratch_bytes(const normalized_linear_attention_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 33344;
+  return 16960;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_backward_groups_ends_numbers(const normalized_linear_attention_backward_groups_parameter *parameter) {
@@ -860,7 +860,7 @@ static inline int64_t normalized_linear_attention_part_backward_groups_items(con
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t normalized_linear_attention_part_backward_groups_scratch_bytes(const normalized_linear_attention_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 33344;
+  return 16960;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t normalized_linear_attention_part_backward_groups_ends_numbers(const normalized_linear_attention_part_backward_groups_parameter *parameter) {

@@ -204,7 +204,7 @@ static inline int64_t ssd_states_ends_numbers(const ssd_states_parameter *parame
 /* ---- ssd_backward ---- */
 
 #define SSD_BACKWARD_SYMBOL "rec_kernel_ssd_backward_gpu"
-enum { SSD_BACKWARD_THREADS = 256, SSD_BACKWARD_SHARED_BYTES = 80512, SSD_BACKWARD_CHUNK = 128 };
+enum { SSD_BACKWARD_THREADS = 256, SSD_BACKWARD_SHARED_BYTES = 86656, SSD_BACKWARD_CHUNK = 128 };
 typedef struct ssd_backward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -238,7 +238,7 @@ static inline int64_t ssd_backward_items(const ssd_backward_parameter *parameter
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t ssd_backward_scratch_bytes(const ssd_backward_parameter *parameter) {
   (void)parameter;
-  return 1196864;
+  return 394048;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_backward_ends_numbers(const ssd_backward_parameter *parameter) {
@@ -470,7 +470,7 @@ static inline int64_t ssd_backward_groups_items(const ssd_backward_groups_parame
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t ssd_backward_groups_scratch_bytes(const ssd_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 459584;
+  return 295744;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_backward_groups_ends_numbers(const ssd_backward_groups_parameter *parameter) {

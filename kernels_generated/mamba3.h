@@ -272,7 +272,7 @@ static inline int64_t mamba3_backward_items(const mamba3_backward_parameter *par
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t mamba3_backward_scratch_bytes(const mamba3_backward_parameter *parameter) {
   (void)parameter;
-  return 370752;
+  return 239680;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_backward_ends_numbers(const mamba3_backward_parameter *parameter) {
@@ -513,7 +513,7 @@ static inline int64_t mamba3_backward_groups_items(const mamba3_backward_groups_
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t mamba3_backward_groups_scratch_bytes(const mamba3_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 268352;
+  return 137280;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mamba3_backward_groups_ends_numbers(const mamba3_backward_groups_parameter *parameter) {

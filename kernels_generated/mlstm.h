@@ -238,7 +238,7 @@ static inline int64_t mlstm_backward_items(const mlstm_backward_parameter *param
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t mlstm_backward_scratch_bytes(const mlstm_backward_parameter *parameter) {
   (void)parameter;
-  return 66688;
+  return 33920;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mlstm_backward_ends_numbers(const mlstm_backward_parameter *parameter) {
@@ -309,7 +309,7 @@ static inline int64_t mlstm_part_backward_items(const mlstm_part_backward_parame
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t mlstm_part_backward_scratch_bytes(const mlstm_part_backward_parameter *parameter) {
   (void)parameter;
-  return 66688;
+  return 33920;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mlstm_part_backward_ends_numbers(const mlstm_part_backward_parameter *parameter) {
@@ -441,7 +441,7 @@ static inline int64_t mlstm_backward_groups_items(const mlstm_backward_groups_pa
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t mlstm_backward_groups_scratch_bytes(const mlstm_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 33408;
+  return 17024;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mlstm_backward_groups_ends_numbers(const mlstm_backward_groups_parameter *parameter) {
@@ -522,7 +522,7 @@ static inline int64_t mlstm_part_backward_groups_items(const mlstm_part_backward
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t mlstm_part_backward_groups_scratch_bytes(const mlstm_part_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 33408;
+  return 17024;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t mlstm_part_backward_groups_ends_numbers(const mlstm_part_backward_groups_parameter *parameter) {

@@ -215,7 +215,7 @@ static inline int64_t retnet_backward_items(const retnet_backward_parameter *par
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_backward_scratch_bytes(const retnet_backward_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 65600;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_backward_ends_numbers(const retnet_backward_parameter *parameter) {
@@ -396,7 +396,7 @@ static inline int64_t retnet_backward_groups_items(const retnet_backward_groups_
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t retnet_backward_groups_scratch_bytes(const retnet_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 32832;
+  return 16448;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t retnet_backward_groups_ends_numbers(const retnet_backward_groups_parameter *parameter) {

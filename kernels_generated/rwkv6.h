@@ -224,7 +224,7 @@ static inline int64_t rwkv6_backward_items(const rwkv6_backward_parameter *param
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv6_backward_scratch_bytes(const rwkv6_backward_parameter *parameter) {
   (void)parameter;
-  return 131136;
+  return 65600;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv6_backward_ends_numbers(const rwkv6_backward_parameter *parameter) {
@@ -415,7 +415,7 @@ static inline int64_t rwkv6_backward_groups_items(const rwkv6_backward_groups_pa
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t rwkv6_backward_groups_scratch_bytes(const rwkv6_backward_groups_parameter *parameter) {
   (void)parameter;
-  return 65600;
+  return 32832;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t rwkv6_backward_groups_ends_numbers(const rwkv6_backward_groups_parameter *parameter) {
