@@ -319,20 +319,11 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
 }
 
 /* LLVM makes the same of a kernel for sm_80 and sm_90a, and for sm_120 and sm_100a: of these two texts the first, if both have the
- * same kernels, serves the second, too. Products by warpgroups are kernels of their own. */
-static bool have_twins(const codegen_gpu_object *object, codegen_gpu_target first, codegen_gpu_target second) {
-  for (int i = 0; i < object->kernels.count; i++) {
-    kernel_room room = object->kernels.items[i].base.kernel->room;
-    if (codegen_gpu_has_room(first, room) != codegen_gpu_has_room(second, room)) return false;
-  }
-  return true;
-}
-
-/* NULL: there is none. */
-static const char *text_of_twin(const codegen_gpu_object *object, codegen_gpu_target target) {
+ * same kernels, serves the second, too. Products by warpgroups are kernels of their own. NULL: there is none. */
+static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object, codegen_gpu_target target) {
   if (target != GPU_SM_90A && target != GPU_SM_100A) return NULL;
   codegen_gpu_target twin = target == GPU_SM_90A ? GPU_SM_80 : GPU_SM_120;
-  if (!have_twins(object, twin, target)) return NULL;
+  if (!nvptx_same_kernels(m, twin, target)) return NULL;
   for (int i = 0; i < object->images.count; i++)
     if (object->images.items[i].target == twin) return object->images.items[i].text;
   return NULL;
@@ -346,7 +337,7 @@ static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int n
                              .room = codegen_gpu_room(target),
                              .shared_bytes = most_shared_bytes(object, target)};
   if (target != GPU_SIMT) {
-    const char *twin = text_of_twin(object, target);
+    const char *twin = text_of_twin(m, object, target);
     if (!twin && !with_bodies->module) *with_bodies = nvptx_bodies(m);
     image.text = twin ? nvptx_text_for(a, twin, target) : nvptx_emit(a, with_bodies, target);
   } else {
@@ -371,7 +362,7 @@ void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
     if (options.targets >> target & 1)
       vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
-  const codegen_gpu_target *order = have_twins(object, GPU_SM_80, GPU_SM_90A) ? shared : apart;
+  const codegen_gpu_target *order = nvptx_same_kernels(m, GPU_SM_80, GPU_SM_90A) ? shared : apart;
   for (int i = 0; i < GPU_TARGET_COUNT; i++)
     make_image_for(a, m, &with_bodies, order[i], options, object);
   if (with_bodies.module) LLVMDisposeModule(with_bodies.module);

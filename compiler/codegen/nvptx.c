@@ -49,17 +49,26 @@ static void run_passes(const llvm_module *m, const char *passes) {
   if (error) ICE("codegen", "LLVM: %s", LLVMGetErrorMessage(error));
 }
 
+/* The devices that a function is for. */
+static kernel_room room_of(LLVMValueRef function) {
+  unsigned length = (unsigned)strlen(gpu_room_attribute), digits;
+  LLVMAttributeRef room = LLVMGetStringAttributeAtIndex(
+      function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_room_attribute, length);
+  return room ? (kernel_room)(LLVMGetStringAttributeValue(room, &digits)[0] - '0') : ROOM_ANY;
+}
+
+bool nvptx_same_kernels(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
+    if (codegen_gpu_has_room(first, room_of(f)) != codegen_gpu_has_room(second, room_of(f))) return false;
+  return true;
+}
+
 /* Leaves the kernels for other devices out, and what they alone call. */
 static void keep_room(const llvm_module *m, codegen_gpu_target target) {
-  unsigned length = (unsigned)strlen(gpu_room_attribute), digits;
   LLVMValueRef next;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = next) {
     next = LLVMGetNextFunction(f);
-    LLVMAttributeRef room = LLVMGetStringAttributeAtIndex(
-        f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_room_attribute, length);
-    if (!room) continue;
-    int digit = LLVMGetStringAttributeValue(room, &digits)[0];
-    if (!codegen_gpu_has_room(target, (kernel_room)(digit - '0'))) LLVMDeleteFunction(f);
+    if (!codegen_gpu_has_room(target, room_of(f))) LLVMDeleteFunction(f);
   }
   run_passes(m, "globaldce");
 }
