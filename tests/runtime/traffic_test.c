@@ -63,8 +63,8 @@ typedef struct gpu_figures {
 } gpu_figures;
 
 static const gpu_figures devices[] = {
-#define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) {name, multiprocessors, shared_kib, cache_mib},
-#include "compiler/codegen/gpu_devices.def"
+#define GPU_DEVICE(name, multiprocessors, shared_kib, cache_mib) {name, multiprocessors, shared_kib, cache_mib},
+#include "tests/runtime/gpu_devices.def"
 #undef GPU_DEVICE
 };
 
