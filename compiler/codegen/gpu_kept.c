@@ -29,29 +29,52 @@ typedef struct pair_views {
   axis_set axes, factor_axes;
 } pair_views;
 
-/* The pairs of a block, whose tiles are those from `first` on. */
-static void pairs_of_block(lower *l, const kept_sums *k, ir index, int first, pair_function *body, void *data) {
+/* The first pair that a thread has of a block of rows. */
+typedef struct first_pair {
+  ir row, column;
+} first_pair;
+
+static first_pair first_of_block(lower *l, const kept_sums *k, ir index) {
   emitter *e = l->e;
   int64_t width = k->tiles * GPU_TILE_COLUMNS, columns = known_size(l, k->j) / width;
   ir lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES)), row, column;
   gpu_block_at(l, (gpu_blocks){known_size(l, k->i) / GPU_TILE_ROWS, columns}, index, &row, &column);
   row = int_mul(e, row, integer(e, GPU_TILE_ROWS));
   column = int_mul(e, column, integer(e, width));
-  row = int_add(e, row, int_div(e, lane, integer(e, 4)));
-  column = int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)));
+  return (first_pair){int_add(e, row, int_div(e, lane, integer(e, 4))),
+                      int_add(e, column, int_mul(e, int_rem(e, lane, integer(e, 4)), integer(e, 2)))};
+}
+
+/* The pairs of a block, whose tiles are those from number `first` on. */
+static void pairs_of_block(lower *l, const kept_sums *k, first_pair from, int first, pair_function *body, void *data) {
+  emitter *e = l->e;
   place_in_loops at = lower_start_place(l, false);
   at.vector_axis = k->j;
   at.lanes = 2;
   for (int tile = 0; tile < k->tiles; tile++) {
     for (int half = 0; half < 2; half++) {
-      at.index[k->i] = int_add(e, row, integer(e, half * GPU_TILE_ROWS / 2));
-      at.index[k->j] = int_add(e, column, integer(e, tile * GPU_TILE_COLUMNS));
+      at.index[k->i] = int_add(e, from.row, integer(e, half * GPU_TILE_ROWS / 2));
+      at.index[k->j] = int_add(e, from.column, integer(e, tile * GPU_TILE_COLUMNS));
       body(l, &at, &k->slots[first + tile][2 * half], data);
     }
   }
 }
 
-void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data) {
+/* Where no bits of an address trade places, each pair is a known distance from the first. */
+static bool begin_at(lower *l, const kept_sums *k, first_pair from, view *v) {
+  emitter *e = l->e;
+  if (!v) return true;
+  if (v->swizzle || v->width) return false;
+  ir distance = integer(e, 0);
+  if (v->stride[k->i]) distance = int_add(e, distance, int_mul(e, from.row, v->stride[k->i]));
+  if (v->stride[k->j]) distance = int_add(e, distance, int_mul(e, from.column, v->stride[k->j]));
+  v->base = element(e, view_type(e, v), v->base, distance);
+  return true;
+}
+
+typedef void block_function(lower *l, const kept_sums *k, first_pair from, int first, pair_function *body, void *data);
+
+static void each_block(lower *l, const kept_sums *k, block_function *of_block, pair_function *body, void *data) {
   emitter *e = l->e;
   team own = gpu_team_of_nest(l);
   const team *before = l->team;
@@ -59,9 +82,30 @@ void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data
   ir warp = int_div(e, own.thread, integer(e, GPU_WARP_LANES));
   for (int block = 0; block < k->blocks; block++) {
     ir index = int_add(e, warp, integer(e, block * own.threads / GPU_WARP_LANES));
-    pairs_of_block(l, k, index, block * k->tiles, body, data);
+    of_block(l, k, first_of_block(l, k, index), block * k->tiles, body, data);
   }
   l->team = before;
+}
+
+void gpu_kept_each(lower *l, const kept_sums *k, pair_function *body, void *data) {
+  each_block(l, k, pairs_of_block, body, data);
+}
+
+static void meet_in_block(lower *l, const kept_sums *k, first_pair from, int first, pair_function *body, void *data) {
+  const pair_views *views = data;
+  view v, factor;
+  pair_views at = *views;
+  if (views->v) v = *views->v, at.v = &v;
+  if (views->factor) factor = *views->factor, at.factor = &factor;
+  bool near = begin_at(l, k, from, views->v ? &v : NULL) && begin_at(l, k, from, views->factor ? &factor : NULL);
+  if (near) from.row = from.column = integer(l->e, 0);
+  pairs_of_block(l, k, from, first, body, near ? &at : data);
+}
+
+/* What pairs meet in memory: `data` of the body are its views. */
+static void kept_meets(lower *l, const kept_sums *k, const pair_views *views, pair_function *body) {
+  pair_views at = *views;
+  each_block(l, k, meet_in_block, body, &at);
 }
 
 ir gpu_pair_of(emitter *e, const ir *slots) {
@@ -107,7 +151,7 @@ static void pairs_at(lower *l, const kept_sums *k, pair_views *views, int alignm
   pair_views at = *views;
   at.v = &v;
   if (views->factor) factor = of_pairs(views->factor, alignment), at.factor = &factor;
-  gpu_kept_each(l, k, body, &at);
+  kept_meets(l, k, &at, body);
 }
 
 /* Rows of 16 bytes hold whole pairs. */
@@ -115,7 +159,7 @@ static void pairs_by_alignment(lower *l, const kept_sums *k, pair_views *views,
                                pair_function *body) {
   enum { ALIGNED = 4 };
   if (!views->v || !views->v->aligned) {
-    gpu_kept_each(l, k, body, views);
+    kept_meets(l, k, views, body);
     return;
   }
   ir aligned = views->v->aligned;
@@ -140,7 +184,7 @@ void gpu_kept_join(lower *l, const kept_sums *k, const view *left, axis_set axes
 void gpu_kept_show(lower *l, const kept_sums *k, const view *copy, axis_set axes) {
   lower_barrier(l);
   gpu_forget_accesses(l, false);
-  gpu_kept_each(l, k, store_pair, &(pair_views){.v = copy, .axes = axes});
+  kept_meets(l, k, &(pair_views){.v = copy, .axes = axes}, store_pair);
   if (copy->width) gpu_fence_groups(l);
 }
 

@@ -81,8 +81,9 @@ kept_share gpu_kept_share(const mapping *m, const tile_program *program, const p
   if (!gpu_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
   int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
   int64_t own = rows * columns / warps, tiles = own < GPU_GROUP_TILES ? own : GPU_GROUP_TILES;
-  /* fewer threads have more registers */
+  /* fewer threads have more registers, and so have those of a kernel that goes back: its states are alive in few nests */
   int64_t most = GPU_MOST_KEPT / 2 * GPU_BLOCK_THREADS / m->threads;
+  if (m->kernel->kind == KERNEL_BACKWARD) most = GPU_MOST_KEPT;
   if (!own || rows * columns % warps || own > most || own > GPU_MOST_KEPT) return none;
   if (tiles > columns) tiles = columns;
   if (columns % tiles || own % tiles) return none;

@@ -247,6 +247,7 @@ static void place_state(host *h, part *p, int argument, const plan_buffer *memor
     p->history_at[argument] = take_extent(h, row->numbers, kept_rows(h));
     return;
   }
+  row->groups = false;
   row->stored = plan_narrows_argument(&h->m, p->p, argument) ? h->m.dtype : NUMBER_F32;
   int64_t words = plan_words(row).factor * kept_rows(h);
   h->history += words;

@@ -164,9 +164,12 @@ static void load_saved(host *h, part *p, ir chunk) {
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *place = &p->carried.items[c].place;
     view memory = host_saved_view(h, place, chunk);
-    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, host_axes_of_place(place));
+    /* once a group, a thread's own pairs may as well come number by number: they are not copied by a function */
+    bool alone = host_kept_of(p, &p->l.carried[c]);
+    if (h->team.shares && !alone) memory.aligned = gpu_aligned(h, p, &memory, host_axes_of_place(place));
     host_copy_state(h, p, place, &memory, &p->l.carried[c]);
   }
+  host_show_states(h, p);
 }
 
 void host_steps_backward(host *h) {

@@ -72,21 +72,28 @@ static int updating_nest(const planner *q, tile_id sum) {
 
 /* Joins take such states together, a point of all of them at a time. */
 static bool is_coupled(const kernel *k, const tile_place *state) {
-  for (int i = 0; i < k->recurrence->body.tensors.count; i++)
-    if (kernel_couples(k->ends, state->tensor, i)) return true;
+  const tile_program *ends = k->kind == KERNEL_BACKWARD ? k->states : k->ends;
+  for (int i = 0; ends && i < k->recurrence->body.tensors.count; i++)
+    if (kernel_couples(ends, state->tensor, i)) return true;
+  return false;
+}
+
+/* Forward, or backward the states of a group again. */
+static bool makes_states(const tile_program *program) {
+  for (int i = 0; i < program->results.count; i++)
+    if (program->results.items[i].place.role == TILE_NEXT_STATE) return true;
   return false;
 }
 
 void plan_keep_sums(planner *q) {
   const kernel *k = q->m->kernel;
-  kernel_kind kind = k->kind;
-  bool forward = kind == KERNEL_FORWARD || kind == KERNEL_STATES || kind == KERNEL_PART;
+  bool forward = k->kind != KERNEL_STEP && makes_states(q->program);
   for (int c = 0; c < q->p->carried_count; c++) {
     carried_pair *pair = &q->p->carried[c];
     pair->sums = -1;
     if (!forward || !number_is_narrow(q->m->dtype)) continue;
     if (!pair->in_place || pair->argument < 0) continue;
-    if (k->ends && is_coupled(k, &q->program->arguments.items[pair->argument])) continue;
+    if (is_coupled(k, &q->program->arguments.items[pair->argument])) continue;
     reader r = {q, q->program->results.items[pair->result].value, pair->argument};
     int n = updating_nest(q, r.sum);
     if (n >= 0 && products_alone_read(&r, &pair->shown)) pair->sums = n;
