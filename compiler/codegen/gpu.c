@@ -272,6 +272,8 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   count_rows(h, &g);
   g.threads = h->team.threads;
   g.history_bytes = 4 * h->history;
+  g.home_bytes = 4 * h->homes;
+  g.sum_bytes = 4 * h->group_sums;
   g.ends = gpu_ends_numbers(a, k);
   g.column_blocks = gpu_column_blocks(k);
   g.is_second = own;

@@ -64,7 +64,7 @@ void gpu_place_passes(host *h) {
     int64_t numbers = h->main.carried.items[c].memory.numbers.factor;
     h->home_at[c] = (location){take(&h->instance_numbers, numbers), -1, false};
   }
-  h->history += h->instance_numbers * gpu_most_passes(h->k);
+  h->homes = h->instance_numbers * gpu_most_passes(h->k);
   h->pass_sums = ARENA_ARRAY(h->a, location, program->results.count);
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *r = &program->results.items[i];
@@ -72,7 +72,7 @@ void gpu_place_passes(host *h) {
     if (!is_sum_of_passes(h, r, partial[r->value])) continue;
     int64_t numbers = numbers_of_result(h, &r->place);
     h->pass_sums[i].offset = take(&h->shared_numbers, numbers);
-    h->history += (numbers + 31) / 32 * 32;
+    h->group_sums += (numbers + 31) / 32 * 32;
   }
 }
 

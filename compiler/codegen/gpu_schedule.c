@@ -81,9 +81,8 @@ static bool has_shared_gradients(const tile_program *p, int axis) {
 }
 
 /* Heads that share keys: the gradients of what they share would be a copy for each of them, written and read again. A few
- * heads in an instance make fewer copies, and fewer blocks for the GPU to run at a time. */
-static kernel share_gradients(const kernel *whole) {
-  enum { HEADS = 4 };
+ * heads in an instance make fewer copies, and fewer blocks for the GPU to run at a time; their cotangents lie in its scratch. */
+static kernel share_gradients(const kernel *whole, int heads) {
   kernel k = *whole;
   for (int i = k.grid_count - 1; i >= 0; i--) {
     int axis = k.grid_axes[i];
@@ -92,7 +91,7 @@ static kernel share_gradients(const kernel *whole) {
     memmove(&k.grid_axes[i], &k.grid_axes[i + 1], (size_t)(k.grid_count - 1 - i) * sizeof(int));
     k.grid_count--;
     k.lane_axis = axis;
-    k.lane_block = size != TILE_RUNTIME_SIZE && size < HEADS ? (int)size : HEADS;
+    k.lane_block = size != TILE_RUNTIME_SIZE && size < heads ? (int)size : heads;
     k.lanes = LANES_PASSES;
     break;
   }
@@ -103,7 +102,8 @@ static kernel share_gradients(const kernel *whole) {
 
 /* Bytes that a block keeps in its scratch beside what is kept for long: they are written and read for every chunk. */
 static double outside_of(const codegen_gpu_kernel *described) {
-  int64_t bytes = described->base.scratch.constant - described->history_bytes;
+  int64_t kept = described->history_bytes + described->home_bytes + described->sum_bytes;
+  int64_t bytes = described->base.scratch.constant - kept;
   return bytes > 64 ? (double)bytes : 0;
 }
 
@@ -113,18 +113,59 @@ static int64_t parts_of(const kernel *k) {
                   : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
 }
 
-/* Of the states before each chunk, and of the memory of passes: written and read once for each chunk. */
+static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->lanes == LANES_PASSES ? k->lane_block : 1); }
+
+/* Written and read for a chunk of a pass: of each group the states before its chunks, the cotangents of the pass and all sums. */
 static double kept_bytes(const codegen_gpu_kernel *described) {
   const kernel *k = described->base.kernel;
   if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
-  return 2 * (double)described->history_bytes * k->program->chunk / k->chunk;
+  double homes = (double)described->home_bytes / (double)passes_of(k);
+  return 2 * ((double)(described->history_bytes + described->sum_bytes) + homes) * k->program->chunk / k->chunk;
 }
 
-enum { MULTIPLY_ADDS_OF_A_NEST = 30000 };
+/* Of the copies of gradients that heads of other instances share, written and read again: for a step of a head. */
+static double copied_bytes(const kernel *k) {
+  double numbers = 0;
+  if (k->lanes != LANES_PASSES || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
+  for (int i = 0; i < k->program->results.count; i++) {
+    const tile_place *place = &k->program->results.items[i].place;
+    if (place->role != TILE_D_INPUT || !lacks(place, k->lane_axis)) continue;
+    double all = 1;
+    for (int x = 0; x < place->axis_count; x++)
+      if (!axis_in(host_grid_of(k) & ~host_parts_of(k), place->axes[x]))
+        all *= (double)k->recurrence->body.axes.items[place->axes[x]].size;
+    numbers += all;
+  }
+  return 2 * 4 * numbers / k->lane_block;
+}
+
+enum { MULTIPLY_ADDS_OF_A_NEST = 30000, OF_MEMORY = 36 * COST_USUAL_SIZE /* of a byte */ };
 
 typedef struct estimate {
   double cost, outside;
 } estimate;
+
+/* The figures here were fitted beside the work of all heads, a run-time size of them: heads along several axes are no more. */
+static const tile_program *of_block(arena *a, const kernel *k, const tile_program *program) {
+  axis_set cut = 0;
+  if (k->lanes == LANES_OWN && k->lane_axis >= 0) return program;
+  for (int i = 0; i < program->values.count; i++)
+    if (program->values.items[i].op == TILE_DOT) cut |= program->values.items[i].axes;
+  cut &= host_grid_of(k) & ~host_parts_of(k);
+  tile_program *p = ARENA_NEW(a, tile_program);
+  *p = *program;
+  p->axes.items = ARENA_ARRAY(a, tile_axis, program->axes.count);
+  memcpy(p->axes.items, program->axes.items, (size_t)program->axes.count * sizeof(tile_axis));
+  int largest = -1;
+  for (int axis = 0; axis < p->axes.count; axis++) {
+    axis_set one = axis_bit(axis);
+    if (!(cut & one)) continue;
+    bool larger = largest < 0 || cost_elements(program, one) > cost_elements(program, axis_bit(largest));
+    if (largest >= 0) p->axes.items[larger ? largest : axis].size = 1;
+    if (larger) largest = axis;
+  }
+  return p;
+}
 
 static double cost_of_products(arena *a, const tile_program *program) {
   const double *costs = cost_of_values(a, program);
@@ -140,16 +181,18 @@ static const double spared_by_groups = 0.55;
 
 /* Of a step, in multiply-adds of a well filled product, half a million of which a multiprocessor makes in a microsecond: what
  * all parts compute, what they move outside, and that the threads of a block meet between nests. What is kept outside is read
- * by many a thread of several nests. */
+ * by many a thread of several nests. What is kept for long comes from the second level cache; where that does not hold it, from
+ * memory, at which all blocks wait, whatever else they do. */
 static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
   enum { MULTIPLY_ADDS_OF_A_BYTE = 12, READS = 12 };
   codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
   estimate x = {.outside = outside_of(&described)};
-  double parts = (double)parts_of(k), work = cost_of_run(a, k->program) * k->program->chunk;
-  double moved = READS * x.outside + kept_bytes(&described) / parts;
+  const tile_program *program = of_block(a, k, k->program);
+  double parts = (double)parts_of(k), work = cost_of_run(a, program) * program->chunk;
   work -= described.bulk_gain;
-  work -= spared_by_groups * described.group_share * cost_of_products(a, k->program);
-  work += MULTIPLY_ADDS_OF_A_BYTE * moved + (double)MULTIPLY_ADDS_OF_A_NEST * described.nests;
+  work -= spared_by_groups * described.group_share * cost_of_products(a, program);
+  work += MULTIPLY_ADDS_OF_A_BYTE * READS * x.outside + (double)MULTIPLY_ADDS_OF_A_NEST * described.nests;
+  work += (gpu_stays_in_cache(k, &described) ? MULTIPLY_ADDS_OF_A_BYTE : OF_MEMORY) * kept_bytes(&described);
   x.cost = work * parts / k->program->chunk;
   return x;
 }
@@ -161,23 +204,16 @@ static bool may_have_passes(const kernel *k) {
 
 static int64_t size_of(const kernel *k, int axis) { return k->program->axes.items[axis].size; }
 
-/* Fewer entries of the value axis where that costs less; `cost` of a step. */
-static kernel fitted(arena *a, const kernel *whole, codegen_gpu_options options, double *cost) {
+/* Fewer entries of the axis, -1: none, where that costs less; `cost` of a step. */
+static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, double *cost) {
   enum { FEWEST_ENTRIES = 16 };
-  bool back = whole->kind == KERNEL_BACKWARD;
-  bool columns = gpu_makes_parts(whole) && whole->columns && whole->lane_axis < 0;
-  int axis = columns ? whole->column_axis : value_axis(whole);
-  kernel first = back && may_have_passes(whole) ? share_gradients(whole) : *whole;
-  if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
-  kernel best = first;
-  estimate least = cost_of(a, &first, options);
-  *cost = least.cost;
-  if (axis < 0 || whole->lane_axis >= 0 || (back && !may_have_passes(whole))) return best;
-  int64_t size = size_of(whole, axis);
+  kernel best = *first;
+  estimate least = cost_of(a, first, options);
+  int64_t size = axis < 0 ? 0 : size_of(first, axis);
   for (int64_t entries = size / 2; least.outside > 0; entries /= 2) {
     if (entries < FEWEST_ENTRIES || size % entries != 0) break;
-    kernel cut = back ? cut_into_parts(a, &first, axis, (int)entries)
-                       : cut_into_instances(a, &first, axis, (int)entries);
+    kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_parts(a, first, axis, (int)entries)
+                                                : cut_into_instances(a, first, axis, (int)entries);
     estimate other = cost_of(a, &cut, options);
     if (other.cost >= least.cost) continue;
     best = cut;
@@ -185,6 +221,17 @@ static kernel fitted(arena *a, const kernel *whole, codegen_gpu_options options,
   }
   *cost = least.cost;
   return best;
+}
+
+/* The kernel cut as costs least, for so many heads in an instance where they share gradients; `cost` of a step. */
+static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, double *cost) {
+  bool back = whole->kind == KERNEL_BACKWARD;
+  bool columns = gpu_makes_parts(whole) && whole->columns && whole->lane_axis < 0;
+  int axis = columns ? whole->column_axis : value_axis(whole);
+  if (whole->lane_axis >= 0 || (back && !may_have_passes(whole))) axis = -1;
+  kernel first = back && may_have_passes(whole) ? share_gradients(whole, heads) : *whole;
+  if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
+  return with_entries(a, &first, axis, options, cost);
 }
 
 static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, schedule_options schedule,
@@ -250,14 +297,14 @@ static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *cos
     for (int m = 0; m < kernels->kernels.count; m++) {
       const kernel *other = &kernels->kernels.items[m];
       if (other->kind != maker) continue;
-      double again = other->recompute ? block_cost(k, cost_of_run(a, other->recompute)) : 0;
+      double again = other->recompute ? block_cost(k, cost_of_run(a, of_block(a, other, other->recompute))) : 0;
       k->maker_percent = (int)ceil(100 * (block_cost(other, costs[m]) + again) / (own + again));
     }
   }
 }
 
 /* Cuts what does not fit. */
-static void fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gpu_options options) {
   double *costs = ARENA_ARRAY(a, double, kernels->kernels.count);
   for (int i = 0; i < kernels->kernels.count; i++) {
     kernel *k = &kernels->kernels.items[i];
@@ -265,23 +312,17 @@ static void fit_all(arena *a, recurrence_kernels *kernels, codegen_gpu_options o
     int same = fitted_already(kernels, i);
     if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, costs[i] = costs[same];
     if (same >= 0) continue;
-    *k = fitted(a, k, options, &costs[i]);
-    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += costs[i];
+    *k = fitted(a, k, heads, options, &costs[i]);
+    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += costs[i] + OF_MEMORY * copied_bytes(k);
   }
   weigh_parts(a, kernels, costs);
 }
 
 /* ---- threads ---- */
 
-/* Warps that a multiprocessor has at a time, of all blocks: as shared memory allows, and registers, of which a thread has up to
- * 128, and backward, where ptxas takes what there is, 255. Of devices with 99 KiB for a block, some have no more for all. */
+/* Warps that a multiprocessor has at a time, of all blocks. */
 static double resident_warps(const kernel *k, const codegen_gpu_kernel *described) {
-  enum { OF_BLOCK = 1024, FORWARD_THREADS = 512 };
-  int kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;
-  int threads = k->kind == KERNEL_BACKWARD ? FORWARD_THREADS / 2 : FORWARD_THREADS;
-  int blocks = (kib + 1) * 1024 / (described->shared_bytes + OF_BLOCK);
-  if (blocks * described->threads > threads) blocks = threads / described->threads;
-  return (double)(blocks ? blocks : 1) * described->threads / 32;
+  return (double)(gpu_blocks_at_a_time(k, described) * described->threads) / 32;
 }
 
 /* Of a chunk, what depends on how many threads share it: bytes of shared memory that warps read for products, 128 of them in the
@@ -302,6 +343,7 @@ static void choose_threads(arena *a, kernel *k, codegen_gpu_options options) {
   if (many_described.threads != GPU_BLOCK_THREADS) return;
   codegen_gpu_kernel few_described = codegen_gpu_describe(a, &few, options);
   if (outside_of(&few_described) > outside_of(&many_described)) return;
+  if (!gpu_stays_in_cache(&few, &few_described) && gpu_stays_in_cache(k, &many_described)) return;
   if (cost_of_threads(&few, &few_described) < cost_of_threads(k, &many_described)) *k = few;
 }
 
@@ -362,20 +404,39 @@ static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_g
   }
 }
 
-recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
-                                         codegen_gpu_options options) {
+static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_options schedule, int heads,
+                                     codegen_gpu_options options) {
   recurrence_kernels *best = NULL;
   for (int chunk = LONGEST; chunk >= SHORTEST && !schedule.chunk; chunk /= 2) {
     schedule_options with = schedule;
     with.chunk = chunk;
     recurrence_kernels *kernels = schedule_for_room(a, r, with, options);
     if (strcmp(kernels->form, "chunk") != 0) break;
-    fit_all(a, kernels, options);
+    fit_all(a, kernels, heads, options);
     if (!best || kernels->gpu_cost < best->gpu_cost) best = kernels;
   }
   if (!best) {
     best = schedule_for_room(a, r, schedule, options);
-    fit_all(a, best, options);
+    fit_all(a, best, heads, options);
+  }
+  return best;
+}
+
+/* Do heads share a block whose scratch is too much? */
+static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
+  const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
+  if (k->lanes != LANES_PASSES) return false;
+  codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
+  return !gpu_stays_in_cache(k, &described);
+}
+
+recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
+                                         codegen_gpu_options options) {
+  enum { HEADS = 4 };
+  recurrence_kernels *best = of_chunks(a, r, schedule, HEADS, options);
+  if (has_heads_outside(a, best, options)) {
+    recurrence_kernels *other = of_chunks(a, r, schedule, HEADS / 2, options);
+    if (other->gpu_cost < best->gpu_cost) best = other;
   }
   pair_parts(a, with_threads(a, best, options), options);
   keep_three_launches(a, best, options);

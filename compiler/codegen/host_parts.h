@@ -60,7 +60,8 @@ typedef struct host {
   team team;
   int64_t on_chip;       /* numbers of shared memory */
   int64_t chip_limit;
-  int64_t history;       /* numbers of scratch for the states before each chunk */
+  int64_t history, homes, group_sums; /* numbers of scratch: for the states before each chunk, of passes between groups, for what
+                                         passes add up in a group */
   int64_t sums;          /* where in it results are summed over threads */
   ir chip;               /* shared memory */
   ir entry_step, saved_first; /* where tokens and saved states of the instance begin */

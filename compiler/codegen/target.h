@@ -170,7 +170,9 @@ typedef struct codegen_gpu_kernel {
   int left;               /* products of a chunk whose result stays in registers, as the left factor of others */
   double operand_bytes;   /* of shared memory that products of a chunk read */
   double group_share;     /* what part of all products' multiply-adds warpgroups make */
-  int64_t history_bytes;  /* of base.scratch: states before each chunk, made again */
+  int64_t history_bytes;  /* of base.scratch: states before each chunk of a group, made again */
+  int64_t home_bytes;     /* cotangents of the states of all passes, between groups */
+  int64_t sum_bytes;      /* what passes add up in a group */
   codegen_bytes ends;     /* numbers that are kept of a part of time: of kernel.ends, or of a kernel that makes them */
   bool is_second;         /* PART_BACK, in one function with PART (kernel.beside): frame.back_items are its items */
   int column_blocks;      /* makers of parts: blocks of the lane axis behind its own, for the columns of a matrix */
