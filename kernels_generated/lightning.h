@@ -196,7 +196,7 @@ static inline int64_t lightning_states_ends_numbers(const lightning_states_param
 /* ---- lightning_backward ---- */
 
 #define LIGHTNING_BACKWARD_SYMBOL "rec_kernel_lightning_backward_gpu"
-enum { LIGHTNING_BACKWARD_THREADS = 128, LIGHTNING_BACKWARD_SHARED_BYTES = 47360, LIGHTNING_BACKWARD_CHUNK = 128 };
+enum { LIGHTNING_BACKWARD_THREADS = 128, LIGHTNING_BACKWARD_SHARED_BYTES = 39296, LIGHTNING_BACKWARD_CHUNK = 128 };
 typedef struct lightning_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;

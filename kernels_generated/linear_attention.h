@@ -190,7 +190,7 @@ static inline int64_t linear_attention_states_ends_numbers(const linear_attentio
 /* ---- linear_attention_backward ---- */
 
 #define LINEAR_ATTENTION_BACKWARD_SYMBOL "rec_kernel_linear_attention_backward_gpu"
-enum { LINEAR_ATTENTION_BACKWARD_THREADS = 128, LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 45184, LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
+enum { LINEAR_ATTENTION_BACKWARD_THREADS = 128, LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 43136, LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
 typedef struct linear_attention_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -578,7 +578,7 @@ static inline int64_t normalized_linear_attention_states_ends_numbers(const norm
 /* ---- normalized_linear_attention_backward ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_BACKWARD_SYMBOL "rec_kernel_normalized_linear_attention_backward_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_THREADS = 128, NORMALIZED_LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 45952, NORMALIZED_LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_BACKWARD_THREADS = 128, NORMALIZED_LINEAR_ATTENTION_BACKWARD_SHARED_BYTES = 44544, NORMALIZED_LINEAR_ATTENTION_BACKWARD_CHUNK = 128 };
 typedef struct normalized_linear_attention_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -647,7 +647,7 @@ static inline int64_t normalized_linear_attention_part_ends_numbers(const normal
 /* ---- normalized_linear_attention_part_backward ---- */
 
 #define NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_SYMBOL "rec_kernel_normalized_linear_attention_part_backward_gpu"
-enum { NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_SHARED_BYTES = 46208, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_CHUNK = 128 };
+enum { NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_THREADS = 256, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_SHARED_BYTES = 35584, NORMALIZED_LINEAR_ATTENTION_PART_BACKWARD_CHUNK = 128 };
 typedef struct normalized_linear_attention_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -99,7 +99,7 @@ _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is 
 /* ---- ssd_forward ---- */
 
 #define SSD_FORWARD_SYMBOL "rec_kernel_ssd_forward_gpu"
-enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 39552, SSD_FORWARD_CHUNK = 128 };
+enum { SSD_FORWARD_THREADS = 256, SSD_FORWARD_SHARED_BYTES = 62080, SSD_FORWARD_CHUNK = 128 };
 typedef struct ssd_forward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -168,7 +168,7 @@ static inline int64_t ssd_step_scratch_bytes(const ssd_step_parameter *parameter
 /* ---- ssd_states ---- */
 
 #define SSD_STATES_SYMBOL "rec_kernel_ssd_parts_gpu"
-enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 49792, SSD_STATES_CHUNK = 128 };
+enum { SSD_STATES_THREADS = 256, SSD_STATES_SHARED_BYTES = 66176, SSD_STATES_CHUNK = 128 };
 typedef struct ssd_states_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -204,7 +204,7 @@ static inline int64_t ssd_states_ends_numbers(const ssd_states_parameter *parame
 /* ---- ssd_backward ---- */
 
 #define SSD_BACKWARD_SYMBOL "rec_kernel_ssd_backward_gpu"
-enum { SSD_BACKWARD_THREADS = 256, SSD_BACKWARD_SHARED_BYTES = 86656, SSD_BACKWARD_CHUNK = 128 };
+enum { SSD_BACKWARD_THREADS = 256, SSD_BACKWARD_SHARED_BYTES = 100992, SSD_BACKWARD_CHUNK = 128 };
 typedef struct ssd_backward_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -238,7 +238,7 @@ static inline int64_t ssd_backward_items(const ssd_backward_parameter *parameter
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t ssd_backward_scratch_bytes(const ssd_backward_parameter *parameter) {
   (void)parameter;
-  return 394048;
+  return 344896;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_backward_ends_numbers(const ssd_backward_parameter *parameter) {
@@ -274,7 +274,7 @@ static inline int64_t ssd_backward_copies_d_D(const ssd_backward_parameter *para
 /* ---- ssd_part ---- */
 
 #define SSD_PART_SYMBOL "rec_kernel_ssd_parts_gpu"
-enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 49792, SSD_PART_CHUNK = 128 };
+enum { SSD_PART_THREADS = 256, SSD_PART_SHARED_BYTES = 66176, SSD_PART_CHUNK = 128 };
 typedef struct ssd_part_parameter {
   rec_gpu_frame frame;
   int64_t G;
@@ -310,7 +310,7 @@ static inline int64_t ssd_part_ends_numbers(const ssd_part_parameter *parameter)
 /* ---- ssd_part_backward ---- */
 
 #define SSD_PART_BACKWARD_SYMBOL "rec_kernel_ssd_parts_gpu"
-enum { SSD_PART_BACKWARD_THREADS = 256, SSD_PART_BACKWARD_SHARED_BYTES = 49792 };
+enum { SSD_PART_BACKWARD_THREADS = 256, SSD_PART_BACKWARD_SHARED_BYTES = 66176 };
 typedef struct ssd_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t G;

@@ -190,7 +190,7 @@ static inline int64_t retnet_states_ends_numbers(const retnet_states_parameter *
 /* ---- retnet_backward ---- */
 
 #define RETNET_BACKWARD_SYMBOL "rec_kernel_retnet_backward_gpu"
-enum { RETNET_BACKWARD_THREADS = 128, RETNET_BACKWARD_SHARED_BYTES = 47360, RETNET_BACKWARD_CHUNK = 128 };
+enum { RETNET_BACKWARD_THREADS = 128, RETNET_BACKWARD_SHARED_BYTES = 39296, RETNET_BACKWARD_CHUNK = 128 };
 typedef struct retnet_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;

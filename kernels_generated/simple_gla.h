@@ -193,7 +193,7 @@ static inline int64_t simple_gla_states_ends_numbers(const simple_gla_states_par
 /* ---- simple_gla_backward ---- */
 
 #define SIMPLE_GLA_BACKWARD_SYMBOL "rec_kernel_simple_gla_backward_gpu"
-enum { SIMPLE_GLA_BACKWARD_THREADS = 128, SIMPLE_GLA_BACKWARD_SHARED_BYTES = 47616, SIMPLE_GLA_BACKWARD_CHUNK = 128 };
+enum { SIMPLE_GLA_BACKWARD_THREADS = 128, SIMPLE_GLA_BACKWARD_SHARED_BYTES = 40832, SIMPLE_GLA_BACKWARD_CHUNK = 128 };
 typedef struct simple_gla_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;

@@ -10,11 +10,11 @@
 // stores of shared and of global memory, asynchronous copies, those in bulk; mma, wgmma and other operations of warps
 // (ldmatrix, shuffles);
 // bytes of shared memory that ldmatrix and wgmma read; barriers. Forward moves at most 1.5 times the least; backward, with what it
-// makes again, 2.2 times; on sm_80 this does not hold for Mamba-2 and GLA, whose scratch is more than 40 MiB. Forward asks for at
-// most 3 times the least: nothing that one chunk needs lies outside the chip. Mamba-2's decays and gates are applied in registers,
-// backward so are sums over rows and results: its threads access shared memory less than 1250 and 10300 times a token of two heads;
-// where warpgroups make its products, less than 560 and 4650 times, for the scores of a chunk stay in registers, too, and a block of
-// one warpgroup reads less than 3500 bytes of factors. It has four heads here: so many share a block's scratch backward. The systems
+// makes again, 2.2 times. Forward asks for at most 3 times the least: nothing that one chunk needs lies outside the chip. Mamba-2's
+// decays and gates are applied in registers, backward so are sums over rows and results, and states that backward makes again stay
+// there: its threads access shared memory less than 800 and 6250 times a token of two heads; where warpgroups make its products,
+// less than 560 and 4300 times, for the scores of a chunk stay in registers, too, and a block of one warpgroup reads less than 3500
+// bytes of factors. It has four heads here: so many share a block's scratch backward. The systems
 // of the gated delta rule are solved in registers, four rows at a time. Launches of a call are few and fixed. The same for kernels
 // whose products warpgroups make (sm_90a), with wgmma in each. Where a thread has a channel to itself, tokens of the next steps come ahead: a step reads none of them from
 // global memory when it needs it, and what all channels read is read once for the block. 45 s of processor time.
@@ -36,14 +36,13 @@ typedef struct subject {
   int most_shared[2];  // its accesses that a token takes forward, and with products by warpgroups; 0: as many as there are
   int most_back[2];    // and backward
   int most_operands;   // bytes of it that products by warpgroups read for a token forward
-  double most_moved[2];  // times the least that it moves backward: 2.2, but where scratch is more than the cache holds
 } subject;
 
 static const subject subjects[] = {
-    {"stdlib/mamba2.rec", "ssd", {"G=1", "R=4", "P=64", "N=128"}, {2500, 1120}, {20600, 9300}, 7000, {2.6, 2.2}},
-    {"stdlib/gla.rec", "gla", {"H=2", "K=128", "V=128"}, {0, 0}, {0, 0}, 0, {3.8, 2.2}},
-    {"stdlib/rwkv6.rec", "rwkv6", {"H=2", "K=64", "V=64"}, {0, 0}, {0, 0}, 0, {2.2, 2.2}},
-    {"stdlib/gated_deltanet.rec", "gated_deltanet", {"H=2", "K=128", "V=128"}, {7200, 10200}, {51500, 39500}, 0, {2.2, 2.2}},
+    {"stdlib/mamba2.rec", "ssd", {"G=1", "R=4", "P=64", "N=128"}, {1600, 1120}, {12500, 8600}, 7000},
+    {"stdlib/gla.rec", "gla", {"H=2", "K=128", "V=128"}, {0, 0}, {23000, 0}, 0},
+    {"stdlib/rwkv6.rec", "rwkv6", {"H=2", "K=64", "V=64"}, {0, 0}, {0, 0}, 0},
+    {"stdlib/gated_deltanet.rec", "gated_deltanet", {"H=2", "K=128", "V=128"}, {7200, 10200}, {48000, 37500}, 0},
 };
 
 // Bytes of a token's inputs, or of its outputs.
@@ -63,8 +62,8 @@ typedef struct gpu_figures {
 } gpu_figures;
 
 static const gpu_figures devices[] = {
-#define GPU_DEVICE(name, multiprocessors, shared_kib, cache_mib) {name, multiprocessors, shared_kib, cache_mib},
-#include "tests/runtime/gpu_devices.def"
+#define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) {name, multiprocessors, shared_kib, cache_mib},
+#include "compiler/codegen/gpu_devices.def"
 #undef GPU_DEVICE
 };
 
@@ -173,8 +172,7 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   check(!most || backward.shared_accesses <= (int64_t)most * TIME,
         "%s: backward accesses shared memory %d times a token", s->recurrence, (int)(backward.shared_accesses / TIME));
   moved = moved_by(&backward);
-  int64_t once = backward.launch_read_bytes + backward.launch_written_bytes;
-  check((double)moved <= s->most_moved[device > 0] * (double)least && (double)once <= 2.2 * (double)least,
+  check((double)moved <= 2.2 * (double)least,
         "%s: backward moves %d bytes a token, the least is %d", s->recurrence, (int)(moved / TIME),
         (int)(least / TIME));
   check(both - launches <= 3, "%s: %d kernels backward", s->recurrence, (int)(both - launches));
