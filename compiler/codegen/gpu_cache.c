@@ -32,7 +32,8 @@ int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *describe
 }
 
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {
-  kernel_room room = k->groups ? ROOM_GROUPS : k->shared_kib >= GPU_LARGE_KIB ? ROOM_LARGE : ROOM_SMALL;
+  kernel_room room = ROOM_SMALL; /* kernels without warpgroups may turn out to be those of the devices that have them, too */
+  if (k->shared_kib >= GPU_LARGE_KIB) room = k->groups ? ROOM_GROUPS : ROOM_LARGE | ROOM_GROUPS;
   for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
     const device *d = &devices[i];
     int64_t blocks = d->multiprocessors * blocks_of(d->shared_kib, k, described);
