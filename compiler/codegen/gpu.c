@@ -78,6 +78,7 @@ static void one_item(host *h, ir item) {
 
 /* ---- functions ---- */
 
+/* Without the rec_gpu_last. */
 static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
   if (g->maps.count) return g->maps_at + (int64_t)sizeof(rec_gpu_map) * g->maps.count;
   return (int64_t)sizeof(rec_gpu_frame) + 8 * g->base.kernel->recurrence->body.axes.count +
@@ -209,6 +210,7 @@ static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_op
   } else {
     lower_items(&x->hosts[0], block, items, blocks);
   }
+  if (k->last_at) gpu_end_block(&x->hosts[0], k->last_at);
   LLVMBuildRetVoid(e->b);
 }
 
@@ -261,6 +263,12 @@ static void add_resources(arena *a, const host *h, codegen_gpu_kernel *g) {
   if (h->maps_at) g->maps_at = (int)h->maps_at;
 }
 
+static void add_last(codegen_gpu_kernel *g) {
+  g->last_at = g->parameter_bytes;
+  if (g->base.kernel->kind == KERNEL_BACKWARD) g->sums = gpu_sums_of(g);
+  g->parameter_bytes += (int)sizeof(rec_gpu_last) + (int)sizeof(rec_gpu_sum_task) * g->sums;
+}
+
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
   bodies *x = bodies_of(a, k, options);
   int own = x->hosts[0].k->kind == k->kind ? 0 : 1;
@@ -269,6 +277,7 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   g.base.scratch = (codegen_bytes){0};
   for (int i = 0; i < x->count; i++) add_resources(a, &x->hosts[i], &g);
   g.parameter_bytes = (int)parameter_bytes(&g);
+  if (k->sums) add_last(&g);
   count_rows(h, &g);
   g.threads = h->team.threads;
   g.history_bytes = 4 * h->history;

@@ -75,7 +75,8 @@ void gpu_group_op_kernel(llvm_module *m, emitter *e, gpu_op op, const char *symb
 /* gpu_cache.c: blocks that a multiprocessor runs at a time; whether their scratch stays in the second level cache. */
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
-/* gpu_sum.c */
+/* gpu_sum.c: the sums of a rec_gpu_sum_list and the tasks behind it, by threads of which this one has the number `first`. */
+void gpu_sum_copies(emitter *e, ir list, ir first, ir threads);
 void gpu_sum_kernel(arena *a, llvm_module *m);
 
 /* The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n x i8])`. */

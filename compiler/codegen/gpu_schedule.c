@@ -390,18 +390,20 @@ static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_option
   }
 }
 
-/* Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch. Parts of
- * time add to parameters' gradients; whether several blocks do to those of tokens, the sizes of a call decide. */
+/* Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch, so it makes
+ * that itself. Parts of time add to parameters' gradients; whether several blocks do to those of tokens, the sizes of a call
+ * decide. */
 static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
-  kernel *back = schedule_kernel(kernels, KERNEL_PART_BACK);
+  kernel *back = schedule_kernel(kernels, KERNEL_PART_BACK), *last = schedule_kernel(kernels, KERNEL_BACKWARD);
   if (!back || !back->states) return;
-  codegen_gpu_kernel last = codegen_gpu_describe(a, schedule_kernel(kernels, KERNEL_BACKWARD), options);
-  for (int i = 0; i < last.base.slots.count; i++) {
-    const codegen_slot *slot = &last.base.slots.items[i];
-    if (!slot->accumulated || slot->time) continue;
-    kernels->whole_unsaved = "parts of cotangents are made of states, and there are parameters";
-    back->states = NULL;
-  }
+  codegen_gpu_kernel described = codegen_gpu_describe(a, last, options);
+  if (!gpu_sums_of(&described)) return;
+  back->sums = last->sums = true;
+  kernels->whole_unsaved = codegen_gpu_describe(a, last, options).why_not;
+  if (!kernels->whole_unsaved) kernels->whole_unsaved = codegen_gpu_describe(a, back, options).why_not;
+  if (!kernels->whole_unsaved) return;
+  back->sums = last->sums = false;
+  back->states = NULL;
 }
 
 static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_options schedule, int heads,
@@ -465,7 +467,7 @@ static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gp
 
 /* The same of all that a function has. */
 static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
-  if (!x->states != !y->states || !x->beside != !y->beside) return false;
+  if (!x->states != !y->states || !x->beside != !y->beside || x->sums != y->sums) return false;
   kernel one = *x, other = *y;
   one.beside = other.beside = NULL;
   if (!is_same_alone(a, &one, &other, options)) return false;

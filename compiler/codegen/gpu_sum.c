@@ -1,35 +1,39 @@
-/* The kernel `rec_gpu_sum`: adds up the copies that work items made of a result (runtime/support/gpu_frame.h).
+/* Adds up the copies that work items made of results (runtime/support/gpu_frame.h), in their order, a thread for each number.
  *
- *   to[entry][step][number] = from[0][..] + from[1][..] + ..   in the order of the copies, a thread for each number
+ *   to[entry][step][number] = from[0][..] + from[1][..] + ..
+ *
+ * So does the kernel `rec_gpu_sum`, a launch of its own, with all blocks that there are.
  */
 #include <stddef.h>
 
 #include "../../runtime/support/gpu_frame.h"
+#include "../../runtime/support/launch.h"
 #include "../../runtime/support/library.h"
 #include "gpu.h"
 
+/* The fields of a task, read before its numbers. */
 typedef struct sum_task {
   emitter *e;
-  ir task; /* address */
+  ir from, to;
+  ir entry_stride, step_stride;
+  ir rows, steps, numbers; /* rows: of numbers; entries times steps */
+  ir copies, stored;
 } sum_task;
 
-static ir field_of(const sum_task *t, LLVMTypeRef type, size_t offset) {
-  emitter *e = t->e;
-  ir at = element(e, LLVMInt8TypeInContext(e->context), t->task, integer(e, (int64_t)offset));
+static ir field_at(emitter *e, ir base, LLVMTypeRef type, size_t offset) {
+  ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, (int64_t)offset));
   return LLVMBuildLoad2(e->b, type, at, "");
 }
 
-#define POINTER(t, field) field_of(t, (t)->e->data, offsetof(rec_gpu_sum_task, field))
-#define NUMBER(t, field) field_of(t, (t)->e->i64, offsetof(rec_gpu_sum_task, field))
-#define SHORT(t, field) \
-  LLVMBuildSExt((t)->e->b, field_of(t, (t)->e->i32, offsetof(rec_gpu_sum_task, field)), (t)->e->i64, "")
+#define LIST(list, type, field) field_at(e, list, type, offsetof(rec_gpu_sum_list, field))
+#define TASK(task, type, field) field_at(e, task, type, offsetof(rec_gpu_sum_task, field))
 
 /* Of number `index` of each copy, which has `total`. */
 static ir sum_of_copies(const sum_task *t, ir index, ir total) {
   emitter *e = t->e;
-  ir from = element(e, e->real, POINTER(t, from), index), sum = stack_slot(e, e->real, "sum");
+  ir from = element(e, e->real, t->from, index), sum = stack_slot(e, e->real, "sum");
   store_real(e, real_number(e, 0, 0), sum);
-  emit_loop loop = loop_begin(e, integer(e, 0), SHORT(t, copies), 1, "copy");
+  emit_loop loop = loop_begin(e, integer(e, 0), t->copies, 1, "copy");
   ir x = load_real(e, element(e, e->real, from, int_mul(e, loop.index, total)), 0);
   store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
   loop_end(e, &loop);
@@ -41,11 +45,10 @@ static void store_as(const sum_task *t, ir sum, ir at) {
                                       [REC_STORED_BF16] = NUMBER_BF16,
                                       [REC_STORED_F16] = NUMBER_F16};
   emitter *e = t->e;
-  ir to = POINTER(t, to), stored = SHORT(t, stored);
   for (int kind = REC_STORED_NUMBER; kind <= REC_STORED_F16; kind++) {
     bool narrow = kind != REC_STORED_NUMBER;
-    emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
-    ir address = element(e, narrow ? e->i16 : e->real, to, at);
+    emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, t->stored, integer(e, kind)));
+    ir address = element(e, narrow ? e->i16 : e->real, t->to, at);
     if (narrow) {
       store_narrow(e, types[kind], sum, address, NULL, NULL);
     } else {
@@ -57,13 +60,58 @@ static void store_as(const sum_task *t, ir sum, ir at) {
 
 static void one_number(const sum_task *t, ir index, ir total) {
   emitter *e = t->e;
-  ir numbers = NUMBER(t, numbers), steps = NUMBER(t, steps);
-  ir number = LLVMBuildSRem(e->b, index, numbers, "");
-  ir rest = LLVMBuildSDiv(e->b, index, numbers, "");
-  ir step = LLVMBuildSRem(e->b, rest, steps, ""), entry = LLVMBuildSDiv(e->b, rest, steps, "");
-  ir to = int_add(e, int_mul(e, entry, NUMBER(t, to_entry_stride)),
-                  int_mul(e, step, NUMBER(t, to_step_stride)));
-  store_as(t, sum_of_copies(t, index, total), int_add(e, to, number));
+  ir place = stack_slot(e, e->i64, "place");
+  LLVMBuildStore(e->b, index, place);
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSGT, t->rows, integer(e, 1)));
+  ir number = LLVMBuildSRem(e->b, index, t->numbers, ""), row = LLVMBuildSDiv(e->b, index, t->numbers, "");
+  ir step = LLVMBuildSRem(e->b, row, t->steps, ""), entry = LLVMBuildSDiv(e->b, row, t->steps, "");
+  ir to = int_add(e, int_mul(e, entry, t->entry_stride), int_mul(e, step, t->step_stride));
+  LLVMBuildStore(e->b, int_add(e, to, number), place);
+  branch_end(e, &branch);
+  store_as(t, sum_of_copies(t, index, total), LLVMBuildLoad2(e->b, e->i64, place, ""));
+}
+
+/* An i32 as an i64: so many of its bits, from this one on. */
+static ir bits_of(emitter *e, ir x, unsigned first, unsigned count) {
+  ir wide = LLVMBuildZExt(e->b, x, e->i64, "");
+  return LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, wide, integer(e, first), ""), integer(e, (INT64_C(1) << count) - 1), "");
+}
+
+static sum_task read_task(emitter *e, ir list, ir task) {
+  enum { COPIES = 28, STORED = 2, OF = 2 };
+  ir packed = field_at(e, task, e->i32, offsetof(rec_gpu_sum_task, numbers) + sizeof(uint32_t));
+  ir of = bits_of(e, packed, COPIES + STORED, OF), one = integer(e, 1);
+  ir of_step = int_compare(e, LLVMIntEQ, of, integer(e, REC_GPU_OF_STEP)),
+     of_entry = int_compare(e, LLVMIntEQ, of, integer(e, REC_GPU_OF_ENTRY));
+  sum_task t = {.e = e,
+                .to = TASK(task, e->data, to),
+                .entry_stride = TASK(task, e->i64, to_entry_stride),
+                .step_stride = TASK(task, e->i64, to_step_stride),
+                .numbers = bits_of(e, TASK(task, e->i32, numbers), 0, 32),
+                .copies = bits_of(e, packed, 0, COPIES),
+                .stored = bits_of(e, packed, COPIES, STORED)};
+  t.steps = int_choose(e, of_step, LIST(list, e->i64, steps), one);
+  ir entries = int_choose(e, of_step, LIST(list, e->i64, batch), int_choose(e, of_entry, LIST(list, e->i64, entries), one));
+  t.rows = int_mul(e, entries, t.steps);
+  return t;
+}
+
+void gpu_sum_copies(emitter *e, ir list, ir first, ir threads) {
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+  ir from = stack_slot(e, e->data, "from"), tasks = element(e, bytes, list, integer(e, sizeof(rec_gpu_sum_list)));
+  LLVMBuildStore(e->b, LIST(list, e->data, copies), from);
+  emit_loop loop = loop_begin(e, integer(e, 0), LIST(list, e->i64, count), 1, "task");
+  sum_task t = read_task(e, list, element(e, bytes, tasks, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_sum_task)))));
+  t.from = LLVMBuildLoad2(e->b, e->data, from, "");
+  ir total = int_mul(e, t.rows, t.numbers), all = int_mul(e, int_mul(e, total, t.copies), integer(e, sizeof(float)));
+  ir lines = int_add(e, all, integer(e, REC_ALIGNMENT - 1));
+  lines = LLVMBuildAnd(e->b, lines, integer(e, -REC_ALIGNMENT), "");
+  LLVMBuildStore(e->b, element(e, bytes, t.from, lines), from);
+  ir wanted = int_choose(e, LLVMBuildIsNotNull(e->b, t.to, ""), total, integer(e, 0));
+  emit_loop numbers = loop_begin_by(e, first, wanted, threads, "number");
+  one_number(&t, numbers.index, total);
+  loop_end(e, &numbers);
+  loop_end(e, &loop);
 }
 
 static ir wide(emitter *e, gpu_op op) {
@@ -74,21 +122,10 @@ void gpu_sum_kernel(arena *a, llvm_module *m) {
   emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
   ir kernel_function =
       gpu_kernel_function(e, "rec_gpu_sum", sizeof(rec_gpu_sums), REC_GPU_SUM_THREADS);
-  ir sums = LLVMGetParam(kernel_function, 0);
   ir first = int_add(e, int_mul(e, wide(e, GPU_BLOCK_X), integer(e, REC_GPU_SUM_THREADS)),
                      wide(e, GPU_THREAD_X));
   ir all = int_mul(e, wide(e, GPU_BLOCK_COUNT), integer(e, REC_GPU_SUM_THREADS));
-  ir count = LLVMBuildLoad2(e->b, e->i64, sums, "");
-  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
-  emit_loop tasks = loop_begin(e, integer(e, 0), count, 1, "task");
-  ir offset = int_mul(e, tasks.index, integer(e, sizeof(rec_gpu_sum_task)));
-  offset = int_add(e, offset, integer(e, offsetof(rec_gpu_sums, tasks)));
-  sum_task t = {e, element(e, bytes, sums, offset)};
-  ir total = int_mul(e, int_mul(e, NUMBER(&t, entries), NUMBER(&t, steps)), NUMBER(&t, numbers));
-  emit_loop loop = loop_begin_by(e, first, total, all, "number");
-  one_number(&t, loop.index, total);
-  loop_end(e, &loop);
-  loop_end(e, &tasks);
+  gpu_sum_copies(e, LLVMGetParam(kernel_function, 0), first, all);
   LLVMBuildRetVoid(e->b);
   emitter_free(e);
 }

@@ -275,6 +275,11 @@ void gpu_open_chunks(host *h, part *p, ir first, ir any);
  * being copied. */
 void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more);
 
+/* gpu_last.c: results that blocks add to, but tokens. */
+int gpu_sums_of(const codegen_gpu_kernel *k);
+/* A block has made all its items: BACKWARD counts, and the last block makes the sums; PART_BACK clears the counter. */
+void gpu_end_block(host *h, int64_t last_at);
+
 /* gpu_steps.c: threads by themselves, whose tokens come a chunk ahead. */
 void gpu_place_steps(host *h);
 bool gpu_steps_ahead(host *h);

@@ -65,6 +65,8 @@ typedef struct kernel {
   int states_columns, states_column_axis; /* of that program, as columns, column_axis */
   const struct kernel *beside;   /* PART, PART_BACK, and STATES where it is PART's function: one function has PART and PART_BACK,
                                     some thread blocks run one, some the other; NULL: it is alone (codegen/gpu_schedule.c) */
+  bool sums;                     /* GPU: BACKWARD, where it is the third launch: the thread block that ends last adds up what all have added
+                                    to gradients; PART_BACK before it: sets the counter for that to 0 (codegen/gpu_last.c) */
   int join_steps, maker_percent; /* GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
                                     percent of the steps themselves (gpu_schedule.c) */
   axis_set cut;                  /* grid axes that may be cut, instances or not */

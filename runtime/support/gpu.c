@@ -1,13 +1,12 @@
 /* Lays out a call on a GPU and starts its kernels (gpu.h).
  *
- *   workspace:  [chunk-start states] [ends of parts of time: of cotangents, of states] [copies of results that items add to]
- *               [initial states] [scratch of the blocks]
+ *   workspace:  [chunk-start states] [ends of parts of time: of cotangents, of states] [blocks that have ended]
+ *               [copies of results that items add to] [initial states] [scratch of the blocks]
  */
-#include "gpu.h"
-
 #include <string.h>
 
 #include "error.h"
+#include "gpu_pass.h"
 #include "stage.h"
 
 enum {
@@ -28,16 +27,6 @@ typedef struct time_cut {
   const rec_table_gpu_kernel *states; /* that of states, where these are not saved: in the same launch as the other, or before it;
                                          NULL: they are saved, or not needed */
 } time_cut;
-
-/* How the work of one kernel is cut. */
-typedef struct gpu_pass {
-  const call *call;
-  const gpu_device *device;
-  const rec_table_gpu_kernel *kernel;
-  int64_t entries, lane_blocks, instances, parts, part_steps, items, blocks;
-  int64_t items_beside, blocks_beside; /* of the first kernel of the function, if this is the second */
-  int64_t scratch_bytes; /* of a thread block */
-} gpu_pass;
 
 /* Where the chunk-start states are. */
 typedef struct gpu_saved {
@@ -75,32 +64,6 @@ static gpu_pass plan_pass(const call *c, const gpu_device *device,
   p.blocks = smaller(p.items, blocks);
   p.scratch_bytes = round_up(call_count(c, &base->scratch, 1), SCRATCH_ALIGNMENT);
   return p;
-}
-
-/* Copies of a result that items add to, as gpu_frame.h numbers them. */
-static int64_t copies_of(const gpu_pass *p, const rec_table_slot *slot) {
-  const rec_table_kernel *base = &p->kernel->base;
-  const int32_t *grid = table_at(p->call->table, base->grid_at);
-  const rec_table_memory *memory = table_memory(p->call->table, slot->memory);
-  int64_t copies = (memory->per_batch ? 1 : p->entries) * (memory->token ? 1 : p->parts);
-  for (int i = 0; i < base->grid_count; i++)
-    if (slot->summed >> grid[i] & 1) copies *= p->call->axis_size[grid[i]];
-  bool lanes = base->lane_axis >= 0 && (slot->summed >> base->lane_axis & 1);
-  return lanes ? copies * p->lane_blocks : copies;
-}
-
-/* A single copy is the result itself, unless that is narrower. */
-static bool has_copies(const gpu_pass *p, const rec_table_slot *slot) {
-  if (!slot->accumulated) return false;
-  if (slot->single && copies_of(p, slot) == 1) return false;
-  return table_memory(p->call->table, slot->memory)->stored != REC_STORED_NUMBER ||
-         copies_of(p, slot) > 1;
-}
-
-static bool has_sums(const gpu_pass *p) {
-  for (int i = 0; i < p->kernel->base.slot_count; i++)
-    if (has_copies(p, table_slot(p->call->table, &p->kernel->base, i))) return true;
-  return false;
 }
 
 /* So many parts that no multiprocessor has two. The longest packed sequence may be as long as all together. */
@@ -143,6 +106,11 @@ static int64_t items_made(const call *c, const gpu_device *device, time_cut one)
 /* Are parts of states made before those of cotangents, which are made of them, and not beside them? */
 static bool makes_states_first(const time_cut *cut) { return cut->states && cut->maker->makes_states; }
 
+/* Behind parts of states and then of cotangents: is it the last launch? */
+static bool ends_in_time(const gpu_pass *last) {
+  return !gpu_has_sums(last) || (last->kernel->last_at && !gpu_sums_tokens(last));
+}
+
 static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool recompute) {
   const rec_table_gpu_kernel *kernel = gpu_kernel_of(device, kind);
   time_cut cut = {.parts = 1, .part_steps = c->time};
@@ -154,13 +122,13 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool
   if (recompute) made.states = gpu_kernel_of(device, REC_KERNEL_PART);
   gpu_pass whole = plan_pass(c, device, kernel, cut);
   int64_t wanted = parts_wanted(&whole, items_made(c, device, made));
-  if (wanted < 2 || (!back && has_sums(&whole))) return cut;
+  if (wanted < 2 || (!back && gpu_has_sums(&whole))) return cut;
   int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
   if (steps >= c->time) return cut;
   made.part_steps = steps;
   made.parts = (c->time + steps - 1) / steps;
   gpu_pass last = plan_pass(c, device, kernel, made);
-  return makes_states_first(&made) && has_sums(&last) ? cut : made;
+  return makes_states_first(&made) && !ends_in_time(&last) ? cut : made;
 }
 
 /* Numbers that a maker keeps of a part: whole cache lines. */
@@ -170,6 +138,11 @@ static int64_t ends_stride(const call *c, const rec_table_gpu_kernel *maker) {
 
 static int64_t ends_bytes(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker) {
   return 4 * call_entries(c) * cut->parts * ends_stride(c, maker);
+}
+
+/* Of the counter of thread blocks that have ended. */
+static int64_t ended_bytes(const time_cut *cut) {
+  return makes_states_first(cut) && cut->maker->last_at ? REC_ALIGNMENT : 0;
 }
 
 /* Two kernels of one function, in one launch: each has half of the blocks that the device runs. */
@@ -187,11 +160,6 @@ static gpu_pass plan_makers(const call *c, const gpu_device *device, time_cut cu
   gpu_pass other = plan_pass(c, device, cut.states, cut);
   put_beside(&p, &other);
   return p;
-}
-
-static int64_t gpu_copies_bytes(const gpu_pass *p, const rec_table_slot *slot) {
-  int64_t numbers = call_total(p->call, table_memory(p->call->table, slot->memory));
-  return round_up(numbers * copies_of(p, slot) * (int64_t)sizeof(float), REC_ALIGNMENT);
 }
 
 /* An initial state that several instances read and one of them overwrites: they read a copy. */
@@ -218,7 +186,7 @@ static int64_t pass_bytes(const gpu_pass *p) {
   for (int i = 0; i < p->kernel->base.slot_count; i++) {
     const rec_table_slot *slot = table_slot(p->call->table, &p->kernel->base, i);
     bytes += initial_bytes(p, slot);
-    if (has_copies(p, slot)) bytes += gpu_copies_bytes(p, slot);
+    if (gpu_has_copies(p, slot)) bytes += gpu_copies_bytes(p, slot);
   }
   return bytes;
 }
@@ -254,7 +222,7 @@ static int64_t gpu_workspace(const call *c, const gpu_device *device, int kind, 
       pass = plan_pass(c, device, cut.states, cut);
       bytes = larger(bytes, pass_bytes(&pass));
     }
-    bytes += ends_bytes(c, &cut, cut.maker);
+    bytes += ends_bytes(c, &cut, cut.maker) + ended_bytes(&cut);
     return cut.states ? saved + bytes + ends_bytes(c, &cut, cut.states) : bytes;
   }
   if (!recompute || saved == 0) return bytes;
@@ -282,7 +250,7 @@ rec_status gpu_sizes(const call *call_read, const gpu_device *device, rec_sizes 
 typedef struct gpu_parameter {
   _Alignas(rec_gpu_map) unsigned char bytes[REC_GPU_PARAMETER_BYTES];
   int64_t size;
-  simt_region regions[GPU_SLOTS_MAX + 5];
+  simt_region regions[GPU_SLOTS_MAX + REC_GPU_SUM_TASKS + 6];
   int region_count;
 } gpu_parameter;
 
@@ -306,39 +274,15 @@ static char *take(char **free_memory, int64_t bytes) {
   return taken;
 }
 
-/* Copies in place of the result; they are summed by `sum`. */
-static rec_gpu_slot place_copies(const gpu_pass *p, const rec_table_slot *slot, rec_slot result,
-                                 char *copies, rec_gpu_sum_task *sum) {
-  const call *c = p->call;
-  const rec_table_memory *memory = table_memory(c->table, slot->memory);
-  int64_t numbers = call_numbers(c, memory), steps = memory->token ? c->time : 1,
-          entries = !memory->per_batch ? 1
-                    : memory->token    ? c->batch
-                                       : call_entries(c);
-  *sum = (rec_gpu_sum_task){.from = (const float *)(const void *)copies,
-                            .to = result.data,
-                            .to_entry_stride = result.batch_stride,
-                            .to_step_stride = result.time_stride,
-                            .entries = entries,
-                            .steps = steps,
-                            .numbers = numbers,
-                            .copies = (int32_t)copies_of(p, slot),
-                            .stored = memory->stored};
-  return (rec_gpu_slot){.data = copies,
-                        .batch_stride = memory->per_batch ? steps * numbers : 0,
-                        .time_stride = memory->token ? numbers : 0,
-                        .copy_stride = entries * steps * numbers};
-}
-
 typedef struct pass_run {
   const gpu_pass *pass;
   const time_cut *cut;
   const rec_gpu_ends *ends; /* of states and cotangents, of parts of time if there are several */
   bool saved_only; /* no other results are wanted */
+  uint32_t *ended; /* how many thread blocks have; NULL: nobody counts */
   char *free_memory;
   gpu_parameter parameter;
-  rec_gpu_sum_task sums[GPU_SLOTS_MAX];
-  int sum_count;
+  gpu_sums sums;
 } pass_run;
 
 static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gpu_slot *placed) {
@@ -350,10 +294,10 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   if (slot->written && r->saved_only) s.data = NULL;
   int64_t bytes = extent_bytes(c, memory, s);
   *placed = (rec_gpu_slot){s.data, s.batch_stride, s.time_stride, 0};
-  if (has_copies(p, slot)) {
+  if (gpu_has_copies(p, slot)) {
     bytes = gpu_copies_bytes(p, slot);
-    char *copies = take(&r->free_memory, bytes);
-    if (s.data) *placed = place_copies(p, slot, s, copies, &r->sums[r->sum_count++]);
+    rec_status status = gpu_place_copies(&r->sums, p, slot, s, take(&r->free_memory, bytes), placed);
+    if (status != REC_OK) return status;
   } else if (initial_bytes(p, slot) > 0) {
     char *initial = take(&r->free_memory, initial_bytes(p, slot));
     if (s.data) placed->data = initial;
@@ -363,6 +307,34 @@ static rec_status place_gpu_slot(pass_run *r, const rec_table_slot *slot, rec_gp
   if (c->packed && memory->token) placed->batch_stride = 0;
   add_region(&r->parameter, name, placed->data, bytes, slot->written);
   return REC_OK;
+}
+
+/* Those that have copies, or the others: copies lie one behind the other. */
+static rec_status place_slots(pass_run *r, int64_t slots_at, bool copies) {
+  const gpu_pass *p = r->pass;
+  for (int i = 0; i < p->kernel->base.slot_count; i++) {
+    const rec_table_slot *slot = table_slot(p->call->table, &p->kernel->base, i);
+    rec_gpu_slot placed;
+    if (gpu_has_copies(p, slot) != copies) continue;
+    rec_status status = place_gpu_slot(r, slot, &placed);
+    if (status != REC_OK) return status;
+    memcpy(r->parameter.bytes + slots_at + (int64_t)sizeof placed * i, &placed, sizeof placed);
+  }
+  return REC_OK;
+}
+
+/* The sums that the kernel makes itself; of one without results the counter alone. */
+static void put_last(pass_run *r) {
+  gpu_parameter *x = &r->parameter;
+  const rec_gpu_sums *all = &r->sums.all;
+  unsigned char *at = x->bytes + r->pass->kernel->last_at;
+  rec_gpu_last last = {.ended = r->ended};
+  add_region(x, "blocks that have ended", r->ended, sizeof *r->ended, true);
+  if (r->sums.wanted) last.list = all->list;
+  memcpy(at, &last, sizeof last);
+  if (!r->sums.wanted) return;
+  memcpy(at + sizeof last, all->tasks, sizeof *all->tasks * (size_t)all->list.count);
+  x->region_count += gpu_sum_regions(&r->sums, x->regions + x->region_count);
 }
 
 static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
@@ -392,16 +364,16 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   if (p->kernel->map_count)
     x->size = round_up(x->size + (int64_t)sizeof(int64_t), (int64_t)_Alignof(rec_gpu_map)) +
               (int64_t)sizeof(rec_gpu_map) * p->kernel->map_count;
-  if (x->size != p->kernel->parameter_bytes)
+  int64_t last_at = p->kernel->last_at ? p->kernel->last_at : p->kernel->parameter_bytes;
+  if (x->size != last_at)
     return rec_fail(REC_ERROR_INTERNAL, "%s_%s: a kernel of %d bytes of parameters, found %lld",
-                    call_name(c), c->entry, p->kernel->parameter_bytes, (long long)x->size);
-  for (int i = 0; i < base->slot_count; i++) {
-    rec_gpu_slot placed;
-    rec_status status = place_gpu_slot(r, table_slot(c->table, base, i), &placed);
-    if (status != REC_OK) return status;
-    memcpy(x->bytes + slots_at + (int64_t)sizeof placed * i, &placed, sizeof placed);
-  }
+                    call_name(c), c->entry, (int)last_at, (long long)x->size);
+  x->size = p->kernel->parameter_bytes;
+  rec_status status = place_slots(r, slots_at, true);
+  if (status == REC_OK) status = place_slots(r, slots_at, false);
+  if (status != REC_OK) return status;
   gpu_fill_maps(c, p->device, p->kernel, x->bytes);
+  if (r->ended) put_last(r);
   uintptr_t past = (uintptr_t)r->free_memory % SCRATCH_ALIGNMENT;
   if (past) r->free_memory += SCRATCH_ALIGNMENT - past;
   frame.scratch = r->free_memory;
@@ -418,41 +390,6 @@ static rec_status fill_parameter(pass_run *r, gpu_saved saved) {
   return REC_OK;
 }
 
-/* Sums the copies of a pass, in order. */
-static rec_status run_sums(pass_run *r) {
-  rec_gpu_sums sums;
-  simt_region regions[2 * REC_GPU_SUM_TASKS];
-  const call *c = r->pass->call;
-  for (int first = 0; first < r->sum_count; first += REC_GPU_SUM_TASKS) {
-    int64_t most = 0;
-    int count = 0;
-    sums.count = smaller(REC_GPU_SUM_TASKS, r->sum_count - first);
-    memset(sums.tasks, 0, sizeof sums.tasks);
-    for (int i = 0; i < sums.count; i++) {
-      const rec_gpu_sum_task *t = &r->sums[first + i];
-      sums.tasks[i] = *t;
-      int64_t total = t->entries * t->steps * t->numbers;
-      most = larger(most, total);
-      int64_t last = (t->entries - 1) * t->to_entry_stride + (t->steps - 1) * t->to_step_stride;
-      regions[count++] =
-          (simt_region){"copies", (void *)t->from, 4 * t->copies * total, false};
-      regions[count++] = (simt_region){
-          "a sum", t->to, (last + t->numbers) * (t->stored == REC_STORED_NUMBER ? 4 : 2), true};
-    }
-    gpu_launch launch = {.name = "rec_gpu_sum",
-                         .threads = REC_GPU_SUM_THREADS,
-                         .parameter = &sums,
-                         .parameter_bytes = sizeof sums,
-                         .regions = regions,
-                         .region_count = count};
-    launch.blocks =
-        smaller((most + REC_GPU_SUM_THREADS - 1) / REC_GPU_SUM_THREADS, r->pass->device->blocks);
-    rec_status status = r->pass->device->launch(c, &launch);
-    if (status != REC_OK) return status;
-  }
-  return REC_OK;
-}
-
 /* What a kernel is run with. */
 typedef struct kernel_run {
   const rec_table_gpu_kernel *kernel;
@@ -460,6 +397,7 @@ typedef struct kernel_run {
   bool saved_only;
   time_cut cut;
   rec_gpu_ends ends[2];
+  uint32_t *ended; /* pass_run.ended */
 } kernel_run;
 
 static rec_status run_kernel(const call *c, const gpu_device *device, const kernel_run *run,
@@ -471,6 +409,7 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
                 .cut = &run->cut,
                 .ends = run->ends,
                 .saved_only = run->saved_only,
+                .ended = run->ended,
                 .free_memory = workspace};
   rec_status status = fill_parameter(&r, run->saved);
   if (status != REC_OK) return status;
@@ -484,9 +423,10 @@ static rec_status run_kernel(const call *c, const gpu_device *device, const kern
                        .scratch = r.free_memory,
                        .scratch_bytes = pass.scratch_bytes,
                        .regions = r.parameter.regions,
-                       .region_count = r.parameter.region_count};
+                       .region_count = r.parameter.region_count,
+                       .counts = r.ended && r.sums.wanted};
   status = device->launch(c, &launch);
-  return status == REC_OK ? run_sums(&r) : status;
+  return status == REC_OK && !r.ended ? gpu_run_sums(&r.sums, &pass) : status;
 }
 
 static rec_gpu_ends take_ends(const call *c, const time_cut *cut, const rec_table_gpu_kernel *maker,
@@ -494,6 +434,11 @@ static rec_gpu_ends take_ends(const call *c, const time_cut *cut, const rec_tabl
   if (!maker) return (rec_gpu_ends){0};
   char *taken = take(free_memory, ends_bytes(c, cut, maker));
   return (rec_gpu_ends){.data = (float *)(void *)taken, .stride = ends_stride(c, maker)};
+}
+
+static uint32_t *take_ended(const time_cut *cut, char **free_memory) {
+  int64_t bytes = ended_bytes(cut);
+  return bytes ? (uint32_t *)(void *)take(free_memory, bytes) : NULL;
 }
 
 /* Parts of states, before those of cotangents that are made of them. */
@@ -512,8 +457,9 @@ static rec_status run_parts(const call *c, const gpu_device *device, kernel_run 
   if (cut->maker) {
     run.ends[backward] = take_ends(c, cut, cut->maker, &workspace);
     if (cut->states) run.ends[0] = take_ends(c, cut, cut->states, &workspace);
+    run.ended = take_ended(cut, &workspace);
     if (makes_states_first(cut)) status = run_states_first(c, device, &run, workspace);
-    kernel_run maker = {.kernel = cut->maker, .saved_only = true, .cut = *cut};
+    kernel_run maker = {.kernel = cut->maker, .saved_only = true, .cut = *cut, .ended = run.ended};
     memcpy(maker.ends, run.ends, sizeof maker.ends);
     if (cut->maker->base.reads_saved) maker.saved = run.saved;
     if (status == REC_OK) status = run_kernel(c, device, &maker, workspace);

@@ -8,9 +8,9 @@
  * into as many parts as end first: another kernel, PART before FORWARD, PART_BACK before BACKWARD, makes what each part is begun
  * with. Not where FORWARD has a sum, which would be a third launch. Without `saved`, one launch makes the parts of states and of
  * cotangents, and BACKWARD makes the states of each part, where it can (rec_table_gpu_kernel.makes_states): states first, in parts,
- * and then cotangents, in parts, would be five launches where three are promised. Where parts of cotangents are made of states,
- * PART, PART_BACK, which makes the states, and BACKWARD are three; not where gradients are
- * summed.
+ * and then cotangents, in parts, would be five launches where three are promised. Where parts of cotangents are made of
+ * states, PART, PART_BACK, which makes the states, and BACKWARD are three, and the thread block of BACKWARD that ends last makes the
+ * sums (rec_gpu_last); not where blocks add to gradients of tokens.
  *
  * Everything depends on sizes alone; nothing waits for the device.
  */
@@ -35,6 +35,7 @@ typedef struct gpu_launch {
   int64_t scratch_bytes;      /* of a block */
   const simt_region *regions; /* what it may touch */
   int region_count;
+  bool counts;                /* its blocks count how many of them have ended: then one reads what the others have written */
 } gpu_launch;
 
 /* Fills a tensor map: the arguments are those of cuTensorMapEncodeTiled, 0 is done. */

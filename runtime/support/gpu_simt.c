@@ -21,13 +21,20 @@ typedef struct simt_task {
   char messages[SIMT_MOST_BLOCKS][SIMT_MESSAGE];
 } simt_task;
 
+/* The seed chooses which block comes first, and whether the next ones lie before or behind it. */
+static int64_t block_in_order(const simt_launch *l, int64_t turn) {
+  int64_t first = (int64_t)(l->seed % (uint64_t)l->blocks), back = (int64_t)(l->seed / (uint64_t)l->blocks % 2);
+  return (first + (back ? l->blocks - turn : turn)) % l->blocks;
+}
+
 /* Takes blocks until there are none: a lane that is never begun is no loss. */
 static void run_lane_of_blocks(void *argument, int64_t lane) {
   (void)lane;
   simt_task *t = argument;
   for (;;) {
-    int64_t i = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
-    if (i >= t->launch.blocks) return;
+    int64_t turn = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
+    if (turn >= t->launch.blocks) return;
+    int64_t i = block_in_order(&t->launch, turn);
     t->answers[i] = t->table->simt_run(&t->launch, i, i + 1, t->counts, t->messages[i]);
   }
 }
@@ -78,6 +85,27 @@ static void close_stamps(simt_stamps *s) {
   free(s->written_bytes);
 }
 
+/* Room for what blocks that count each other share. */
+static bool open_order(const simt_launch *l, simt_order *o) {
+  int64_t cells = 0;
+  o->first = calloc((size_t)l->region_count + 1, sizeof *o->first);
+  for (int i = 0; o->first && i < l->region_count; i++) {
+    const simt_region *r = &l->regions[i];
+    bool shared = r->writable && r->data != l->scratch;
+    o->first[i] = shared ? cells : -1;
+    if (shared) cells += r->bytes / SIMT_ORDER_BYTES + 1;
+  }
+  o->cells = calloc((size_t)cells + 1, sizeof *o->cells);
+  o->arrivals = calloc((size_t)l->blocks, sizeof *o->arrivals);
+  return o->first && o->cells && o->arrivals;
+}
+
+static void close_order(simt_order *o) {
+  free(o->first);
+  free(o->cells);
+  free(o->arrivals);
+}
+
 static void report_regions(const rec_simt_options *o, const simt_launch *l) {
   for (int i = 0; o->report && i < l->region_count; i++)
     o->report(o->context, l->kernel, l->regions[i].name, l->stamps->read_bytes[i],
@@ -92,9 +120,22 @@ static int64_t cache_of_block(const rec_simt_options *o, const gpu_launch *launc
   return o->cache_bytes / larger(1, blocks);
 }
 
+/* The faults of tests. */
+static void leave_out(const rec_simt_options *o, simt_launch *l) {
+  bool whole = o->size >= sizeof *o;
+  if (whole && o->faulty && strcmp(o->faulty, l->kernel) != 0) return;
+  l->skipped_barrier = o->skipped_barrier;
+  l->skipped_wait = o->skipped_wait;
+  if (!whole) return;
+  l->skipped_fence = o->skipped_fence;
+  l->skipped_expect = o->skipped_expect;
+  l->skipped_release = o->skipped_release;
+}
+
 static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
   rec_simt_options *options = c->launch->stream;
   simt_stamps stamps = {0};
+  simt_order order = {0};
   simt_task t = {.table = c->table,
                  .launch = {.kernel = launch->name,
                             .function = launch->kernel ? launch->kernel->simt : c->table->simt_sum,
@@ -108,21 +149,19 @@ static rec_status launch_on_host(const call *c, const gpu_launch *launch) {
                             .region_count = launch->region_count}};
   if (options) {
     t.launch.seed = options->seed;
-    t.launch.skipped_barrier = options->skipped_barrier;
-    t.launch.skipped_wait = options->skipped_wait;
-    bool whole = options->size >= sizeof *options;
-    if (whole) t.launch.skipped_fence = options->skipped_fence;
-    if (whole) t.launch.skipped_expect = options->skipped_expect;
+    leave_out(options, &t.launch);
     t.counts = options->counts;
     t.launch.cache_bytes = cache_of_block(options, launch);
     options->launches++;
   }
-  bool opened = !t.counts || open_stamps(&t.launch, &stamps);
+  bool opened = (!t.counts || open_stamps(&t.launch, &stamps)) && (!launch->counts || open_order(&t.launch, &order));
   if (opened && t.counts) t.launch.stamps = &stamps;
+  if (opened && launch->counts) t.launch.order = &order;
   if (opened) run_blocks(c, &t);
   if (t.launch.stamps) report_regions(options, &t.launch);
   close_stamps(&stamps);
-  if (!opened) return rec_fail(REC_ERROR_MEMORY, "no memory to count what a kernel reads");
+  close_order(&order);
+  if (!opened) return rec_fail(REC_ERROR_MEMORY, "no memory to check and count what a kernel reads");
   return answer_of(c, &t);
 }
 

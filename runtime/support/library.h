@@ -116,7 +116,8 @@ typedef struct rec_table_gpu_kernel {
   int32_t parameter_maps_at;   /* where maps[] begins in the parameter */
   int32_t behind;              /* so many steps behind its own that a part begins with */
   int32_t makes_states;        /* BACKWARD, PART_BACK: without `saved`, parts make their states from what PART keeps */
-  int32_t is_second, unused;   /* PART_BACK: the work items of its function's last blocks (gpu_frame.h: back_items) */
+  int32_t is_second;           /* PART_BACK: the work items of its function's last blocks (gpu_frame.h: back_items) */
+  int32_t last_at;             /* where the rec_gpu_last begins in the parameter; 0: there is none */
 } rec_table_gpu_kernel;
 
 /* The kernels for devices that have so much shared memory for a thread block; GROUPS: as much as LARGE, and their warpgroups

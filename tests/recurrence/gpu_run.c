@@ -216,13 +216,9 @@ static void run_function_of(call *c, int64_t items, int number, int threads,
 static void sum_copies(call *c, int i, void *to, int64_t numbers) {
   const codegen_slot *slot = &c->k->base.slots.items[i];
   rec_gpu_sums *sums = arena_alloc(c->l->a, sizeof *sums);
-  *sums = (rec_gpu_sums){.count = 1};
-  sums->tasks[0] = (rec_gpu_sum_task){.from = c->slots[i].data,
-                                      .to = to,
-                                      .entries = 1,
-                                      .steps = 1,
-                                      .numbers = numbers,
-                                      .copies = (int32_t)copies_of(c, slot)};
+  *sums = (rec_gpu_sums){.list = {.count = 1, .copies = c->slots[i].data, .batch = 1, .entries = 1, .steps = 1}};
+  sums->tasks[0] =
+      (rec_gpu_sum_task){.to = to, .numbers = (uint32_t)numbers, .copies = (uint32_t)copies_of(c, slot) & 0xfffffff};
   run_function_of(c, 2, c->l->lib->object->kernels.count, REC_GPU_SUM_THREADS, sums);
 }
 

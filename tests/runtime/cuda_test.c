@@ -129,21 +129,25 @@ static void check_parts(const rec_recurrence *r, const char *const *kernels) {
   problem_free(second);
 }
 
-enum { MANY_PARAMETERS = 50 };
+static const char *const rwkv4_parts[] = {"rwkv4_part", "rwkv4_forward", "rwkv4_part", "rwkv4_part_backward", "rwkv4_backward",
+                                          NULL};
 
-// h = sigmoid(x) * h[t-1] + p0 * exp(x / 1) + p1 * exp(x / 2) + ..
-static const rec_recurrence *compile_many(rec_module **module) {
+// As many as there are slots for; one more has none (gpu_frame.h: REC_GPU_PARAMETER_BYTES).
+enum { MANY_PARAMETERS = 116, TOO_MANY_PARAMETERS = 130 };
+
+// h = 0.9 * h[t-1] + x + p0 / 1 + p1 / 2 + ..
+static const rec_recurrence *compile_many(const char *name, int count, rec_module **module) {
   char file[128];
-  snprintf(file, sizeof file, "%s/many.rec", folder);
+  snprintf(file, sizeof file, "%s/%s.rec", folder, name);
   FILE *text = fopen(file, "w");
   if (!check(text, "%s cannot be written", file)) return NULL;
   fprintf(text, "recurrence many(D = 4) {\n  input x[D]\n");
-  for (int i = 0; i < MANY_PARAMETERS; i++) fprintf(text, "  param p%d[D]\n", i);
-  fprintf(text, "  state h[D]\n  output y[D]\n  h = sigmoid(x) * h[t-1]");
-  for (int i = 0; i < MANY_PARAMETERS; i++) fprintf(text, " + p%d * exp(x / %d)", i, i + 1);
+  for (int i = 0; i < count; i++) fprintf(text, "  param p%d[D]\n", i);
+  fprintf(text, "  state h[D]\n  output y[D]\n  h = 0.9 * h[t-1] + x");
+  for (int i = 0; i < count; i++) fprintf(text, " + p%d / %d", i, i + 1);
   fprintf(text, "\n  y = h\n}\n");
   fclose(text);
-  return compile_source("many", file, "many", "--target sm_80,simt", module);
+  return compile_source(name, file, "many", "--target sm_80,simt", module);
 }
 
 // However many gradients are summed, one launch adds them up.
@@ -161,6 +165,16 @@ static void check_sums(const rec_recurrence *r) {
   check(error < 2e-5, "many sums: %g in %s", error, where);
   problem_free(first);
   problem_free(second);
+}
+
+// Beyond that the GPU has no kernels, and says why.
+static void check_limit(const rec_recurrence *r) {
+  problem *p = problem_new(rec_recurrence_signature(r), 2, 20, 2);
+  problem_draw(p, 5, 0.5);
+  check(!problem_run(p, r, "cuda", &(rec_run_options){.backward = true}) &&
+            strstr(rec_message(), "not made for GPUs: its tensors and axes take more than 4000 bytes of parameters"),
+        "too many parameters: %s", rec_message());
+  problem_free(p);
 }
 
 static void check_shortage(const rec_recurrence *r) {
@@ -377,24 +391,30 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
 }
 
 int main(void) {
-  rec_module *module = NULL, *other = NULL, *third = NULL, *fourth = NULL, *fifth = NULL;
+  rec_module *module = NULL, *other = NULL, *third = NULL, *fourth = NULL, *fifth = NULL, *sixth = NULL, *seventh = NULL;
   cuda_context context;
   int pushed;
   if (!mkdtemp(folder) || !open_driver()) return checked();
   snprintf(log_path, sizeof log_path, "%s/calls", folder);
   const rec_recurrence *r = compile_at("gla", "gla", plain, &module), *unloaded = compile_at("again", "gla", plain, &other),
                        *bulk = compile_at("bulk", "simple_gla", in_bulk, &third),
-                       *many = compile_many(&fourth), *mlstm = compile_at("mlstm", "mlstm", plain, &fifth);
-  bool all = r && unloaded && bulk && many && mlstm;
+                       *many = compile_many("many", MANY_PARAMETERS, &fourth),
+                       *mlstm = compile_at("mlstm", "mlstm", plain, &fifth),
+                       *rwkv4 = compile_at("rwkv4", "rwkv4", "--target sm_80,simt -D D=4", &sixth),
+                       *too_many = compile_many("too_many", TOO_MANY_PARAMETERS, &seventh);
+  bool all = r && unloaded && bulk && many && mlstm && rwkv4 && too_many;
   if (all && check(cuda_enter(driver, 0, &context, &pushed) == REC_OK, "%s", rec_message())) {
     check_memory(r);
     check_parts(r, gla_parts);
     check_parts(mlstm, mlstm_parts);
+    check_parts(rwkv4, rwkv4_parts);
     check_sums(many);
+    check_limit(too_many);
     check_shortage(r);
     check_maps(bulk);
     check_graphs(r, unloaded);
     check_graphs(bulk, NULL);
+    check_graphs(rwkv4, NULL);
     check_length(r);
     cuda_leave(driver, pushed);
   }
@@ -403,6 +423,8 @@ int main(void) {
   rec_module_close(third);
   rec_module_close(fourth);
   rec_module_close(fifth);
+  rec_module_close(sixth);
+  rec_module_close(seventh);
   char command[128];
   snprintf(command, sizeof command, "rm -rf %s", folder);
   check(system(command) == 0, "the folder stays");

@@ -22,6 +22,7 @@
 #include "runtime/support/gpu_cuda.c"
 #include "runtime/support/gpu_maps.c"
 #include "runtime/support/gpu_simt.c"
+#include "runtime/support/gpu_sums.c"
 #include "runtime/support/narrow.c"
 #include "runtime/support/pool.c"
 #include "runtime/support/promise.c"
