@@ -286,6 +286,9 @@ static double cost_of_join(const kernel *k) {
   return passes * (MULTIPLY_ADDS_OF_MEETING + MULTIPLY_ADDS_OF_A_NUMBER * numbers + SLOWER * product);
 }
 
+/* A single block reads a part of what all together could. */
+enum { MULTIPLY_ADDS_OF_A_COPY = 100, COPIES_WEIGHED = 1024 };
+
 /* What the runtime needs to know to choose how many parts there are. */
 static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *costs) {
   for (int i = 0; i < kernels->kernels.count; i++) {
@@ -294,6 +297,7 @@ static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *cos
     if (!k->ends || (k->kind != KERNEL_BACKWARD && k->kind != KERNEL_FORWARD)) continue;
     double own = block_cost(k, costs[i]);
     k->join_steps = (int)ceil(cost_of_join(k) / own);
+    k->sum_steps = (int)ceil(COPIES_WEIGHED * (double)MULTIPLY_ADDS_OF_A_COPY / own);
     for (int m = 0; m < kernels->kernels.count; m++) {
       const kernel *other = &kernels->kernels.items[m];
       if (other->kind != maker) continue;

@@ -11,6 +11,8 @@
 #include "../../runtime/support/library.h"
 #include "gpu.h"
 
+enum { MOST_AT_ONCE = 8 };
+
 /* The fields of a task, read before its numbers. */
 typedef struct sum_task {
   emitter *e;
@@ -28,16 +30,20 @@ static ir field_at(emitter *e, ir base, LLVMTypeRef type, size_t offset) {
 #define LIST(list, type, field) field_at(e, list, type, offsetof(rec_gpu_sum_list, field))
 #define TASK(task, type, field) field_at(e, task, type, offsetof(rec_gpu_sum_task, field))
 
-/* Of number `index` of each copy, which has `total`. */
-static ir sum_of_copies(const sum_task *t, ir index, ir total) {
+/* So many numbers of each copy, which has `total`, at once: what is read of them is on its way together. */
+static void sum_copies(const sum_task *t, const ir *indices, int count, ir total, ir *sums) {
   emitter *e = t->e;
-  ir from = element(e, e->real, t->from, index), sum = stack_slot(e, e->real, "sum");
-  store_real(e, real_number(e, 0, 0), sum);
+  ir slots[MOST_AT_ONCE];
+  for (int i = 0; i < count; i++) {
+    slots[i] = stack_slot(e, e->real, "sum");
+    store_real(e, real_number(e, 0, 0), slots[i]);
+  }
   emit_loop loop = loop_begin(e, integer(e, 0), t->copies, 1, "copy");
-  ir x = load_real(e, element(e, e->real, from, int_mul(e, loop.index, total)), 0);
-  store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
+  ir from = element(e, e->real, t->from, int_mul(e, loop.index, total)), x[MOST_AT_ONCE];
+  for (int i = 0; i < count; i++) x[i] = load_real(e, element(e, e->real, from, indices[i]), 0);
+  for (int i = 0; i < count; i++) store_real(e, real_add(e, load_real(e, slots[i], 0), x[i]), slots[i]);
   loop_end(e, &loop);
-  return load_real(e, sum, 0);
+  for (int i = 0; i < count; i++) sums[i] = load_real(e, slots[i], 0);
 }
 
 static void store_as(const sum_task *t, ir sum, ir at) {
@@ -58,7 +64,7 @@ static void store_as(const sum_task *t, ir sum, ir at) {
   }
 }
 
-static void one_number(const sum_task *t, ir index, ir total) {
+static ir place_of(const sum_task *t, ir index) {
   emitter *e = t->e;
   ir place = stack_slot(e, e->i64, "place");
   LLVMBuildStore(e->b, index, place);
@@ -68,7 +74,34 @@ static void one_number(const sum_task *t, ir index, ir total) {
   ir to = int_add(e, int_mul(e, entry, t->entry_stride), int_mul(e, step, t->step_stride));
   LLVMBuildStore(e->b, int_add(e, to, number), place);
   branch_end(e, &branch);
-  store_as(t, sum_of_copies(t, index, total), LLVMBuildLoad2(e->b, e->i64, place, ""));
+  return LLVMBuildLoad2(e->b, e->i64, place, "");
+}
+
+/* Of a parameter in f32 each thread has many at once, as long as every thread has as many. Returns the first that is left. */
+static ir sum_plain(const sum_task *t, ir first, ir threads, ir wanted, ir total) {
+  emitter *e = t->e;
+  ir next = stack_slot(e, e->i64, "next"), at_once = int_mul(e, threads, integer(e, MOST_AT_ONCE));
+  ir indices[MOST_AT_ONCE], sums[MOST_AT_ONCE];
+  ir plain = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSLE, t->rows, integer(e, 1)),
+                          int_compare(e, LLVMIntEQ, t->stored, integer(e, REC_STORED_NUMBER)), "");
+  ir end = int_choose(e, plain, int_sub(e, wanted, int_sub(e, at_once, threads)), integer(e, 0));
+  LLVMBuildStore(e->b, first, next);
+  emit_loop loop = loop_begin_by(e, first, end, at_once, "numbers");
+  for (int i = 0; i < MOST_AT_ONCE; i++) indices[i] = int_add(e, loop.index, int_mul(e, threads, integer(e, i)));
+  sum_copies(t, indices, MOST_AT_ONCE, total, sums);
+  for (int i = 0; i < MOST_AT_ONCE; i++) store_real(e, sums[i], element(e, e->real, t->to, indices[i]));
+  LLVMBuildStore(e->b, int_add(e, loop.index, at_once), next);
+  loop_end(e, &loop);
+  return LLVMBuildLoad2(e->b, e->i64, next, "");
+}
+
+static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
+  emitter *e = t->e;
+  ir wanted = int_choose(e, LLVMBuildIsNotNull(e->b, t->to, ""), total, integer(e, 0)), sum;
+  emit_loop loop = loop_begin_by(e, sum_plain(t, first, threads, wanted, total), wanted, threads, "number");
+  sum_copies(t, &loop.index, 1, total, &sum);
+  store_as(t, sum, place_of(t, loop.index));
+  loop_end(e, &loop);
 }
 
 /* An i32 as an i64: so many of its bits, from this one on. */
@@ -107,10 +140,7 @@ void gpu_sum_copies(emitter *e, ir list, ir first, ir threads) {
   ir lines = int_add(e, all, integer(e, REC_ALIGNMENT - 1));
   lines = LLVMBuildAnd(e->b, lines, integer(e, -REC_ALIGNMENT), "");
   LLVMBuildStore(e->b, element(e, bytes, t.from, lines), from);
-  ir wanted = int_choose(e, LLVMBuildIsNotNull(e->b, t.to, ""), total, integer(e, 0));
-  emit_loop numbers = loop_begin_by(e, first, wanted, threads, "number");
-  one_number(&t, numbers.index, total);
-  loop_end(e, &numbers);
+  sum_task_of(&t, first, threads, total);
   loop_end(e, &loop);
 }
 

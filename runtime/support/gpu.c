@@ -76,35 +76,43 @@ static int64_t most_parts(const gpu_pass *whole) {
   return smaller(smaller(parts, c->time / JOINED_PART_STEPS), JOINED_PARTS);
 }
 
-/* How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks, `made` for
- * a part, may be more than multiprocessors, and the joins of the last part. */
-static int64_t time_of_parts(const gpu_pass *whole, int64_t made, int64_t parts) {
+/* What is begun and ended for each part: work items of the makers, numbers that the last block adds up. */
+typedef struct part_work {
+  int64_t made, summed;
+} part_work;
+
+/* How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be more
+ * than multiprocessors, the joins of the last part, and the sums of the last block. */
+static int64_t time_of_parts(const gpu_pass *whole, part_work work, int64_t parts) {
+  enum { COPIES_WEIGHED = 1024 };
   const rec_table_gpu_kernel *k = whole->kernel;
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
   if (parts == 1) return 100 * steps;
-  int64_t turns = (made * parts + room - 1) / room;
-  return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps;
+  int64_t turns = (work.made * parts + room - 1) / room, sums = 100 * work.summed * parts / COPIES_WEIGHED * k->sum_steps;
+  return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps + sums;
 }
 
 /* 1: parts do not pay. */
-static int64_t parts_wanted(const gpu_pass *whole, int64_t made) {
+static int64_t parts_wanted(const gpu_pass *whole, part_work work) {
   if (whole->call->time_parts) return whole->call->time_parts;
-  int64_t best = 1, least = time_of_parts(whole, made, 1) * WORTH_PERCENT / 100;
+  int64_t best = 1, least = time_of_parts(whole, work, 1) * WORTH_PERCENT / 100;
   for (int64_t parts = 2; parts <= most_parts(whole); parts++) {
-    int64_t time = time_of_parts(whole, made, parts);
+    int64_t time = time_of_parts(whole, work, parts);
     if (time < least) least = time, best = parts;
   }
   return best;
 }
 
-/* Work items of the makers, for a part. */
-static int64_t items_made(const call *c, const gpu_device *device, time_cut one) {
-  int64_t items = plan_pass(c, device, one.maker, one).items;
-  return one.states ? items + plan_pass(c, device, one.states, one).items : items;
-}
-
 /* Are parts of states made before those of cotangents, which are made of them, and not beside them? */
 static bool makes_states_first(const time_cut *cut) { return cut->states && cut->maker->makes_states; }
+
+static part_work work_of_part(const gpu_pass *whole, time_cut one) {
+  const call *c = whole->call;
+  part_work work = {.made = plan_pass(c, whole->device, one.maker, one).items};
+  if (one.states) work.made += plan_pass(c, whole->device, one.states, one).items;
+  if (makes_states_first(&one) && whole->kernel->last_at) work.summed = gpu_numbers_summed(whole);
+  return work;
+}
 
 /* Behind parts of states and then of cotangents: is it the last launch? */
 static bool ends_in_time(const gpu_pass *last) {
@@ -121,7 +129,7 @@ static time_cut cut_time(const call *c, const gpu_device *device, int kind, bool
   if (recompute && !kernel->makes_states && !made.maker->makes_states) return cut;
   if (recompute) made.states = gpu_kernel_of(device, REC_KERNEL_PART);
   gpu_pass whole = plan_pass(c, device, kernel, cut);
-  int64_t wanted = parts_wanted(&whole, items_made(c, device, made));
+  int64_t wanted = parts_wanted(&whole, work_of_part(&whole, made));
   if (wanted < 2 || (!back && gpu_has_sums(&whole))) return cut;
   int64_t steps = round_up((c->time + wanted - 1) / wanted, device->code->chunk);
   if (steps >= c->time) return cut;

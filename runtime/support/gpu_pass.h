@@ -21,6 +21,9 @@ bool gpu_has_copies(const gpu_pass *pass, const rec_table_slot *slot);
 bool gpu_has_sums(const gpu_pass *pass);
 bool gpu_sums_tokens(const gpu_pass *pass);
 
+/* Numbers of all copies of results but tokens. */
+int64_t gpu_numbers_summed(const gpu_pass *pass);
+
 /* Sums of a pass. Copies lie one behind the other in the order of their tasks. */
 typedef struct gpu_sums {
   rec_gpu_sums all;

@@ -41,6 +41,16 @@ int64_t gpu_copies_bytes(const gpu_pass *p, const rec_table_slot *slot) {
   return round_up(numbers * copies_of(p, slot) * (int64_t)sizeof(float), REC_ALIGNMENT);
 }
 
+int64_t gpu_numbers_summed(const gpu_pass *p) {
+  int64_t numbers = 0;
+  for (int i = 0; i < p->kernel->base.slot_count; i++) {
+    const rec_table_slot *slot = table_slot(p->call->table, &p->kernel->base, i);
+    if (slot->accumulated && !table_memory(p->call->table, slot->memory)->token)
+      numbers += gpu_copies_bytes(p, slot) / (int64_t)sizeof(float);
+  }
+  return numbers;
+}
+
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 static int64_t entries_of(const rec_gpu_sum_list *list, const rec_gpu_sum_task *t) {
