@@ -27,7 +27,7 @@
  * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
- * (rec_gpu_sum): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
+ * (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no
  * time), then the indices of the summed grid axes in nest order, last the lane blocks (where the lane axis is summed).
  * Items with the same copy write different numbers of it; together they write all of them. Copies hold f32.
  */
@@ -74,24 +74,49 @@ typedef struct rec_gpu_frame {
                                   of cotangents; those before them the `blocks` */
 } rec_gpu_frame;
 
-/* One task of the kernel `rec_gpu_sum`: to[entry][step][number] = sum of the copies, in order. Its parameter is a
- * rec_gpu_sums with as many tasks as it has; REC_GPU_SUM_THREADS threads in a block, any number of blocks. */
+/* A sum: to[entry][step][number] = sum of the copies, in order. */
 typedef struct rec_gpu_sum_task {
-  const float *from;           /* [copy][entry][step][number], dense */
-  void *to;
+  void *to;                    /* NULL: not wanted */
   int64_t to_entry_stride, to_step_stride;
-  int64_t entries, steps, numbers; /* numbers: of one step */
-  int32_t copies, stored;      /* stored: REC_STORED_.. of `to` */
+  uint32_t numbers;            /* of one step */
+  uint32_t copies : 28, stored : 2, of : 2; /* stored: REC_STORED_.. of `to`; of: REC_GPU_OF_.. */
 } rec_gpu_sum_task;
 
-enum { REC_GPU_SUM_TASKS = 62, REC_GPU_SUM_THREADS = 256 };
+/* What there is a result of: all, with one entry and step; each of `entries`; each step of each of `batch`. */
+enum { REC_GPU_OF_ALL, REC_GPU_OF_ENTRY, REC_GPU_OF_STEP };
+
+/* Sums of one kernel: in front of their tasks. */
+typedef struct rec_gpu_sum_list {
+  int64_t count;               /* of tasks */
+  const float *copies;         /* of the first task: [copy][entry][step][number], dense; those of the next begin behind them, at
+                                  a multiple of 64 bytes */
+  int64_t batch, entries, steps;
+} rec_gpu_sum_list;
+
+/* The parameter of the kernel `rec_gpu_sum`: REC_GPU_SUM_THREADS threads in a block, any number of blocks. A task takes no more room
+ * than a slot, so that there is room for all sums that a kernel may have. */
+enum {
+  REC_GPU_SUM_TASKS = (REC_GPU_PARAMETER_BYTES - sizeof(rec_gpu_sum_list)) / sizeof(rec_gpu_sum_task),
+  REC_GPU_SUM_THREADS = 256
+};
 
 typedef struct rec_gpu_sums {
-  int64_t count;
+  rec_gpu_sum_list list;
   rec_gpu_sum_task tasks[REC_GPU_SUM_TASKS];
 } rec_gpu_sums;
 
+/* What stands behind all else in the parameter of a NAME_backward before which parts of states and then those of cotangents are
+ * made: a sum behind it would be a fourth launch. Its thread blocks count in `ended` how many of them have made all their items; the
+ * one that ends last adds all copies up, of which it has a list, and tasks behind it. Copies of tokens are too many for one
+ * block. NAME_part_backward before it has the same without tasks, and sets the counter to 0. */
+typedef struct rec_gpu_last {
+  uint32_t *ended;             /* NULL: the copies are left to rec_gpu_sum */
+  rec_gpu_sum_list list;
+} rec_gpu_last;
+
 _Static_assert(sizeof(rec_gpu_sums) <= REC_GPU_PARAMETER_BYTES, "a parameter is at most 4096 bytes");
+_Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gpu_sum_list) <= sizeof(rec_gpu_frame),
+               "a kernel whose slots have room has room for their sums");
 
 #endif
 
