@@ -212,7 +212,7 @@ static void compile_side_by_side(part *parts) {
 }
 
 static const char *joined(arena *a, const char *first, const char *second) {
-  return first ? arena_printf(a, "%s\n%s", first, second) : second;
+  return first ? arena_printf(a, "%s\n%s", first, second) : arena_strdup(a, second);
 }
 
 /* Takes what was compiled out of a part, which ends here. */
