@@ -27,11 +27,18 @@ typedef struct ordering {
   int resources;     /* buffers, then values, then carried values */
   access *accesses;  /* by nest, resource */
   bool *before;      /* by nest, nest: must come before */
+  uint64_t *needs;   /* by nest: those before it, a bit each */
+  int words;         /* of such bits */
+  int *users;        /* nests that read or write a resource, those of one behind the other */
+  int *first_user;   /* by resource, and behind the last */
+  bool *last;        /* by nest: before none */
   bool *at_end;      /* by resource: read after all nests */
   int64_t *numbers;  /* by resource */
   int *order, *best; /* nests */
   int *places;       /* by nest: how it is gone through */
-  bool *done;
+  int *position;     /* by nest: where an order has it */
+  int64_t *change;   /* by position: of what is alive */
+  uint64_t *done;    /* nests, a bit each */
   int filled;
   uint64_t seed;
 } ordering;
@@ -146,26 +153,37 @@ static void keep_pairs(ordering *o) {
 
 /* ---- what is alive ---- */
 
-static int64_t most_alive(const ordering *o, const int *order) {
+/* Orders are many: the nests that use each buffer are looked for once. */
+static void list_users(ordering *o) {
+  int buffers = o->q->p->buffers.count, count = 0;
+  o->users = ARENA_ARRAY(o->q->a, int, o->count * buffers + 1);
+  o->first_user = ARENA_ARRAY(o->q->a, int, buffers + 1);
+  for (int r = 0; r < buffers; r++) {
+    o->first_user[r] = count;
+    for (int n = 0; n < o->count && o->numbers[r]; n++)
+      if (access_of(o, n, r)->reads || access_of(o, n, r)->writes) o->users[count++] = n;
+  }
+  o->first_user[buffers] = count;
+}
+
+static int64_t most_alive(ordering *o, const int *order) {
   int64_t most = 0, alive = 0;
-  const planner *q = o->q;
-  int64_t *change = ARENA_ARRAY(q->a, int64_t, o->count + 1);
-  for (int r = 0; r < q->p->buffers.count; r++) {
-    if (!o->numbers[r]) continue;
-    int first = -1, last = -1;
-    for (int i = 0; i < o->count; i++) {
-      const access *x = access_of((ordering *)o, order[i], r);
-      if (!x->reads && !x->writes) continue;
-      if (first < 0) first = i;
-      last = i;
+  memset(o->change, 0, ((size_t)o->count + 1) * sizeof *o->change);
+  for (int i = 0; i < o->count; i++) o->position[order[i]] = i;
+  for (int r = 0; r < o->q->p->buffers.count; r++) {
+    int first = o->count, last = -1;
+    for (int u = o->first_user[r]; u < o->first_user[r + 1]; u++) {
+      int at = o->position[o->users[u]];
+      if (at < first) first = at;
+      if (at > last) last = at;
     }
-    if (first < 0) continue;
+    if (last < 0) continue;
     if (o->at_end[r]) last = o->count - 1;
-    change[first] += o->numbers[r];
-    change[last + 1] -= o->numbers[r];
+    o->change[first] += o->numbers[r];
+    o->change[last + 1] -= o->numbers[r];
   }
   for (int i = 0; i < o->count; i++) {
-    alive += change[i];
+    alive += o->change[i];
     if (alive > most) most = alive;
   }
   return most;
@@ -186,27 +204,44 @@ static void shuffle(ordering *o) {
   }
 }
 
-static void visit(ordering *o, int nest) {
-  if (o->done[nest]) return;
-  o->done[nest] = true;
-  for (int i = 0; i < o->count; i++) {
-    int other = o->places[i];
-    if (o->before[(size_t)other * (size_t)o->count + (size_t)nest]) visit(o, other);
-  }
-  o->order[o->filled++] = nest;
+static bool has_bit(const uint64_t *bits, int i) { return bits[i / 64] >> (i % 64) & 1; }
+
+static void set_bit(uint64_t *bits, int i) { bits[i / 64] |= (uint64_t)1 << (i % 64); }
+
+static bool waits(const ordering *o, const uint64_t *needs) {
+  uint64_t rest = 0;
+  for (int w = 0; w < o->words; w++) rest |= needs[w] & ~o->done[w];
+  return rest;
 }
 
-static bool is_last(const ordering *o, int nest) {
-  for (int other = 0; other < o->count; other++)
-    if (o->before[(size_t)nest * (size_t)o->count + (size_t)other]) return false;
-  return true;
+static void visit(ordering *o, int nest) {
+  if (has_bit(o->done, nest)) return;
+  set_bit(o->done, nest);
+  const uint64_t *needs = o->needs + (size_t)nest * (size_t)o->words;
+  for (int i = 0; i < o->count && waits(o, needs); i++)
+    if (has_bit(needs, o->places[i])) visit(o, o->places[i]);
+  o->order[o->filled++] = nest;
 }
 
 static void go_through(ordering *o) {
   o->filled = 0;
-  memset(o->done, 0, (size_t)o->count);
+  memset(o->done, 0, (size_t)o->words * sizeof *o->done);
   for (int i = 0; i < o->count; i++)
-    if (is_last(o, o->places[i])) visit(o, o->places[i]);
+    if (o->last[o->places[i]]) visit(o, o->places[i]);
+}
+
+static void list_needs(ordering *o) {
+  o->words = (o->count + 63) / 64;
+  o->needs = ARENA_ARRAY(o->q->a, uint64_t, o->count * o->words);
+  o->done = ARENA_ARRAY(o->q->a, uint64_t, o->words);
+  o->last = ARENA_ARRAY(o->q->a, bool, o->count);
+  for (int n = 0; n < o->count; n++) {
+    o->last[n] = true;
+    for (int other = 0; other < o->count; other++) {
+      if (*is_before(o, n, other)) o->last[n] = false;
+      if (*is_before(o, other, n)) set_bit(o->needs + (size_t)n * (size_t)o->words, other);
+    }
+  }
 }
 
 static bool is_order(const ordering *o, const int *order) {
@@ -251,7 +286,8 @@ static void open_ordering(ordering *o) {
   o->order = ARENA_ARRAY(q->a, int, o->count + 1);
   o->best = ARENA_ARRAY(q->a, int, o->count + 1);
   o->places = ARENA_ARRAY(q->a, int, o->count + 1);
-  o->done = ARENA_ARRAY(q->a, bool, o->count + 1);
+  o->position = ARENA_ARRAY(q->a, int, o->count + 1);
+  o->change = ARENA_ARRAY(q->a, int64_t, o->count + 1);
   for (int i = 0; i < p->buffers.count; i++) {
     const plan_buffer *b = &p->buffers.items[i];
     if (b->carried < 0 && !b->persistent && !b->numbers.sizes) o->numbers[i] = b->numbers.factor;
@@ -270,6 +306,8 @@ void plan_order_nests(planner *q) {
   for (int i = 0; i < o.count; i++) note_nest(&o, i, found);
   find_order(&o);
   keep_pairs(&o);
+  list_needs(&o);
+  list_users(&o);
   for (int i = 0; i < o.count; i++) o.best[i] = o.places[i] = i;
   if (!is_order(&o, o.best)) {
     go_through(&o);
