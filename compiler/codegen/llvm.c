@@ -132,18 +132,18 @@ void llvm_verify(llvm_module *m) {
 }
 
 /* Kernels come out of the lowering as explicit vectors in counted loops: what is left to do is to bring variables into
- * registers and to move what does not change out of loops. Unrolling made no kernel faster and compilation much slower. */
+ * registers and to move what does not change out of loops. Unrolling made no kernel faster and compilation much slower.
+ * Dead stores and dead instructions there are none: passes that look for them left the code of every recurrence as it was. */
 #define REGISTERS "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"
 #define LOOPS "loop-mssa(loop-rotate,licm)"
-#define POINTERS "loop(canon-freeze,loop-reduce)"
+#define POINTERS "loop(loop-reduce)"
 
 void llvm_optimise(llvm_module *m, int level) {
   static const char *const passes[] = {
       "always-inline",
-      "function(" REGISTERS ",dce," POINTERS ")",
-      "function(" REGISTERS "," LOOPS ",early-cse<memssa>,dce," POINTERS ")",
-      "function(" REGISTERS "," LOOPS
-      ",early-cse<memssa>,instcombine<no-verify-fixpoint>,dse,simplifycfg,dce," POINTERS ")",
+      "function(" REGISTERS "," POINTERS ")",
+      "function(" REGISTERS "," LOOPS ",early-cse<memssa>," POINTERS ")",
+      "function(" REGISTERS "," LOOPS ",early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg," POINTERS ")",
   };
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMErrorRef error = LLVMRunPasses(m->module,

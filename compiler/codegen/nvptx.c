@@ -347,7 +347,7 @@ static const char passes[] =
     "always-inline,globaldce,"
     "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),"
     "function(loop(loop-rotate,loop-unroll-full),sroa,early-cse<memssa>,"
-    "instcombine<no-verify-fixpoint>,simplifycfg,dse,dce)";
+    "instcombine<no-verify-fixpoint>,simplifycfg)";
 
 void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
 
