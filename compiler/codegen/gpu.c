@@ -329,14 +329,12 @@ static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_targe
   return most;
 }
 
-/* LLVM makes the same of a kernel for sm_80 and sm_90a, and for sm_120 and sm_100a: of these two texts the first, if both have the
- * same kernels, serves the second, too. Products by warpgroups are kernels of their own. NULL: there is none. */
+/* A text that is there already and serves this target, too. Products by warpgroups are kernels of their own. NULL: there is none. */
 static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object, codegen_gpu_target target) {
-  if (target != GPU_SM_90A && target != GPU_SM_100A) return NULL;
-  codegen_gpu_target twin = target == GPU_SM_90A ? GPU_SM_80 : GPU_SM_120;
-  if (!nvptx_same_kernels(m, twin, target)) return NULL;
-  for (int i = 0; i < object->images.count; i++)
-    if (object->images.items[i].target == twin) return object->images.items[i].text;
+  for (int i = 0; i < object->images.count; i++) {
+    const codegen_gpu_image *made = &object->images.items[i];
+    if (made->text && nvptx_same_text(m, made->target, target)) return made->text;
+  }
   return NULL;
 }
 
@@ -367,13 +365,13 @@ static void make_image_for(arena *a, llvm_module *m, llvm_module *with_bodies, c
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
                      codegen_gpu_object *object) {
   /* the one that takes the assembler longest comes first, but none before the text that serves it */
-  static const codegen_gpu_target apart[] = {GPU_SM_90A, GPU_SM_120, GPU_SM_100A, GPU_SM_80, GPU_SIMT},
+  static const codegen_gpu_target apart[] = {GPU_SM_90A, GPU_SM_80, GPU_SM_120, GPU_SM_100A, GPU_SIMT},
                                   shared[] = {GPU_SM_80, GPU_SM_90A, GPU_SM_120, GPU_SM_100A, GPU_SIMT};
   llvm_module with_bodies = {.module = NULL};
   for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
     if (options.targets >> target & 1)
       vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
-  const codegen_gpu_target *order = nvptx_same_kernels(m, GPU_SM_80, GPU_SM_90A) ? shared : apart;
+  const codegen_gpu_target *order = nvptx_same_text(m, GPU_SM_80, GPU_SM_90A) ? shared : apart;
   for (int i = 0; i < GPU_TARGET_COUNT; i++)
     make_image_for(a, m, &with_bodies, order[i], options, object);
   if (with_bodies.module) LLVMDisposeModule(with_bodies.module);

@@ -55,8 +55,8 @@ llvm_module gpu_module_new(const char *name);
 llvm_module nvptx_bodies(const llvm_module *module);
 /* PTX of a clone of that, and of a module without bodies; it stays as it is. */
 const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target);
-/* Whether the two devices run the same kernels of the module. */
-bool nvptx_same_kernels(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second);
+/* Whether the two devices run the same kernels of the module, and LLVM writes the same for both, but for the head. */
+bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second);
 const char *nvptx_text(arena *a, const llvm_module *module, codegen_gpu_target target);
 /* PTX of another target, whose kernels and instructions are the same, as that of this one. */
 const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target);

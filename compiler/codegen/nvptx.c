@@ -16,18 +16,20 @@
 
 typedef struct nvptx_row {
   const char *name, *cpu, *features;
+  codegen_gpu_target as; /* LLVM writes the same for it, but for the head */
   int capability;
   bool exact;       /* for no later devices */
   kernel_room room; /* whose kernels it has */
 } nvptx_row;
 
-/* The lowest PTX version that has what the target needs; drivers of CUDA 12.6 and later take all of them but sm_120's. */
+/* The lowest PTX version that has what the target needs; drivers of CUDA 12.6 and later take all of them but sm_120's. From
+ * sm_100a on LLVM writes f32 two at a time; ptxas takes that apart again for sm_120, and makes more of it than of numbers alone. */
 static const nvptx_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", 80, false, ROOM_SMALL},
-    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86", 90, true, ROOM_GROUPS},
-    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", 100, true, ROOM_LARGE},
-    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", 120, false, ROOM_SMALL},
-    [GPU_SIMT] = {"simt", NULL, NULL, 0, false, ROOM_ANY},
+    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", GPU_SM_80, 80, false, ROOM_SMALL},
+    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86", GPU_SM_80, 90, true, ROOM_GROUPS},
+    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", GPU_SM_100A, 100, true, ROOM_LARGE},
+    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", GPU_SM_80, 120, false, ROOM_SMALL},
+    [GPU_SIMT] = {"simt", NULL, NULL, GPU_SIMT, 0, false, ROOM_ANY},
 };
 
 const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
@@ -57,7 +59,8 @@ static kernel_room room_of(LLVMValueRef function) {
   return room ? (kernel_room)(LLVMGetStringAttributeValue(room, &digits)[0] - '0') : ROOM_ANY;
 }
 
-bool nvptx_same_kernels(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second) {
+bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second) {
+  if (rows[first].as != rows[second].as) return false;
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
     if (codegen_gpu_has_room(first, room_of(f)) != codegen_gpu_has_room(second, room_of(f))) return false;
   return true;
@@ -404,26 +407,9 @@ llvm_module nvptx_bodies(const llvm_module *m) {
 }
 
 /* Products of warpgroups know places in shared memory by patterns of 1024 bytes. */
-static void align_for_groups(LLVMModuleRef module, codegen_gpu_target target) {
+static void align_for_groups(LLVMModuleRef module) {
   LLVMValueRef memory = LLVMGetNamedGlobal(module, bodies[GPU_SHARED].text);
-  if (memory && rows[target].room == ROOM_GROUPS) LLVMSetAlignment(memory, 1024);
-}
-
-const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
-  llvm_module copy = {.context = with_bodies->context,
-                      .module = LLVMCloneModule(with_bodies->module),
-                      .machine = machine_of(target)};
-  keep_room(&copy, target);
-  align_for_groups(copy.module, target);
-  LLVMMemoryBufferRef buffer = NULL;
-  char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message, &buffer))
-    ICE("codegen", "LLVM: %s", message);
-  const char *text = text_of(a, buffer);
-  LLVMDisposeMemoryBuffer(buffer);
-  LLVMDisposeModule(copy.module);
-  LLVMDisposeTargetMachine(copy.machine);
-  return text;
+  if (memory) LLVMSetAlignment(memory, 1024);
 }
 
 /* The text begins with .version and .target, a line each. */
@@ -438,6 +424,24 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
   memcpy(own + before, head, length);
   strcpy(own + before + length, rest);
   return own;
+}
+
+const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
+  llvm_module copy = {.context = with_bodies->context,
+                      .module = LLVMCloneModule(with_bodies->module),
+                      .machine = machine_of(rows[target].as)};
+  keep_room(&copy, target);
+  bool groups = rows[target].room == ROOM_GROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
+  if (groups) align_for_groups(copy.module);
+  LLVMMemoryBufferRef buffer = NULL;
+  char *message = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message, &buffer))
+    ICE("codegen", "LLVM: %s", message);
+  const char *text = text_of(a, buffer);
+  LLVMDisposeMemoryBuffer(buffer);
+  LLVMDisposeModule(copy.module);
+  LLVMDisposeTargetMachine(copy.machine);
+  return rows[target].as == target ? text : nvptx_text_for(a, text, target);
 }
 
 const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
