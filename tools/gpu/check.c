@@ -120,6 +120,7 @@ static void check_recurrence(subject *s) {
                      s->run_time_size);
   draw(s, p, 2000);
   compare(s, p, "parts", (rec_run_options){.backward = true, .time_parts = 4});
+  compare(s, p, "parts, nothing saved", (rec_run_options){.backward = true, .recompute = true, .time_parts = 4});
   problem_free(p);
 }
 
