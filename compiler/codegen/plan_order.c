@@ -27,18 +27,19 @@ typedef struct ordering {
   int resources;     /* buffers, then values, then carried values */
   access *accesses;  /* by nest, resource */
   bool *before;      /* by nest, nest: must come before */
-  uint64_t *needs;   /* by nest: those before it, a bit each */
-  int words;         /* of such bits */
+  int *followers;    /* nests that one must come before, those of one nest behind the other */
+  int *first_follower;
+  int *needs; /* nests that must come before one, in the order in which they are gone through */
+  int *first_need, *end_need;
   int *users;        /* nests that read or write a resource, those of one behind the other */
   int *first_user;   /* by resource, and behind the last */
-  bool *last;        /* by nest: before none */
   bool *at_end;      /* by resource: read after all nests */
   int64_t *numbers;  /* by resource */
   int *order, *best; /* nests */
   int *places;       /* by nest: how it is gone through */
   int *position;     /* by nest: where an order has it */
   int64_t *change;   /* by position: of what is alive */
-  uint64_t *done;    /* nests, a bit each */
+  bool *done;
   int filled;
   uint64_t seed;
 } ordering;
@@ -204,44 +205,51 @@ static void shuffle(ordering *o) {
   }
 }
 
-static bool has_bit(const uint64_t *bits, int i) { return bits[i / 64] >> (i % 64) & 1; }
-
-static void set_bit(uint64_t *bits, int i) { bits[i / 64] |= (uint64_t)1 << (i % 64); }
-
-static bool waits(const ordering *o, const uint64_t *needs) {
-  uint64_t rest = 0;
-  for (int w = 0; w < o->words; w++) rest |= needs[w] & ~o->done[w];
-  return rest;
+/* Of each nest what it needs, as places have it. */
+static void line_up_needs(ordering *o) {
+  memcpy(o->end_need, o->first_need, (size_t)o->count * sizeof *o->end_need);
+  for (int i = 0; i < o->count; i++) {
+    int nest = o->places[i];
+    for (int f = o->first_follower[nest]; f < o->first_follower[nest + 1]; f++)
+      o->needs[o->end_need[o->followers[f]]++] = nest;
+  }
 }
 
 static void visit(ordering *o, int nest) {
-  if (has_bit(o->done, nest)) return;
-  set_bit(o->done, nest);
-  const uint64_t *needs = o->needs + (size_t)nest * (size_t)o->words;
-  for (int i = 0; i < o->count && waits(o, needs); i++)
-    if (has_bit(needs, o->places[i])) visit(o, o->places[i]);
+  if (o->done[nest]) return;
+  o->done[nest] = true;
+  for (int n = o->first_need[nest]; n < o->end_need[nest]; n++) visit(o, o->needs[n]);
   o->order[o->filled++] = nest;
+}
+
+static bool is_last(const ordering *o, int nest) {
+  return o->first_follower[nest] == o->first_follower[nest + 1];
 }
 
 static void go_through(ordering *o) {
   o->filled = 0;
-  memset(o->done, 0, (size_t)o->words * sizeof *o->done);
+  memset(o->done, 0, (size_t)o->count);
+  line_up_needs(o);
   for (int i = 0; i < o->count; i++)
-    if (o->last[o->places[i]]) visit(o, o->places[i]);
+    if (is_last(o, o->places[i])) visit(o, o->places[i]);
 }
 
 static void list_needs(ordering *o) {
-  o->words = (o->count + 63) / 64;
-  o->needs = ARENA_ARRAY(o->q->a, uint64_t, o->count * o->words);
-  o->done = ARENA_ARRAY(o->q->a, uint64_t, o->words);
-  o->last = ARENA_ARRAY(o->q->a, bool, o->count);
+  int needs = 0, followers = 0;
+  o->first_need = ARENA_ARRAY(o->q->a, int, o->count);
+  o->end_need = ARENA_ARRAY(o->q->a, int, o->count);
+  o->first_follower = ARENA_ARRAY(o->q->a, int, o->count + 1);
+  o->needs = ARENA_ARRAY(o->q->a, int, o->count * o->count);
+  o->followers = ARENA_ARRAY(o->q->a, int, o->count * o->count);
   for (int n = 0; n < o->count; n++) {
-    o->last[n] = true;
+    o->first_need[n] = needs;
+    o->first_follower[n] = followers;
     for (int other = 0; other < o->count; other++) {
-      if (*is_before(o, n, other)) o->last[n] = false;
-      if (*is_before(o, other, n)) set_bit(o->needs + (size_t)n * (size_t)o->words, other);
+      needs += *is_before(o, other, n);
+      if (*is_before(o, n, other)) o->followers[followers++] = other;
     }
   }
+  o->first_follower[o->count] = followers;
 }
 
 static bool is_order(const ordering *o, const int *order) {
@@ -286,6 +294,7 @@ static void open_ordering(ordering *o) {
   o->order = ARENA_ARRAY(q->a, int, o->count + 1);
   o->best = ARENA_ARRAY(q->a, int, o->count + 1);
   o->places = ARENA_ARRAY(q->a, int, o->count + 1);
+  o->done = ARENA_ARRAY(q->a, bool, o->count + 1);
   o->position = ARENA_ARRAY(q->a, int, o->count + 1);
   o->change = ARENA_ARRAY(q->a, int64_t, o->count + 1);
   for (int i = 0; i < p->buffers.count; i++) {
