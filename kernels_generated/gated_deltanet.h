@@ -353,7 +353,7 @@ static inline int64_t gated_deltanet_part_backward_ends_numbers(const gated_delt
 /* ---- gated_deltanet_forward_groups ---- */
 
 #define GATED_DELTANET_FORWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_forward_groups_gpu"
-enum { GATED_DELTANET_FORWARD_GROUPS_THREADS = 128, GATED_DELTANET_FORWARD_GROUPS_SHARED_BYTES = 34048, GATED_DELTANET_FORWARD_GROUPS_CHUNK = 128 };
+enum { GATED_DELTANET_FORWARD_GROUPS_THREADS = 256, GATED_DELTANET_FORWARD_GROUPS_SHARED_BYTES = 116992, GATED_DELTANET_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -369,8 +369,13 @@ typedef struct gated_deltanet_forward_groups_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } gated_deltanet_forward_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_forward_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_forward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_forward_groups_items(const gated_deltanet_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -389,7 +394,7 @@ static inline int64_t gated_deltanet_forward_groups_ends_numbers(const gated_del
 /* ---- gated_deltanet_states_groups ---- */
 
 #define GATED_DELTANET_STATES_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
-enum { GATED_DELTANET_STATES_GROUPS_THREADS = 128, GATED_DELTANET_STATES_GROUPS_SHARED_BYTES = 56320, GATED_DELTANET_STATES_GROUPS_CHUNK = 128 };
+enum { GATED_DELTANET_STATES_GROUPS_THREADS = 256, GATED_DELTANET_STATES_GROUPS_SHARED_BYTES = 100608, GATED_DELTANET_STATES_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -405,8 +410,12 @@ typedef struct gated_deltanet_states_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } gated_deltanet_states_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_states_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_states_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_states_groups_items(const gated_deltanet_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -479,7 +488,7 @@ static inline int64_t gated_deltanet_backward_groups_copies_d_dt_bias(const gate
 /* ---- gated_deltanet_part_groups ---- */
 
 #define GATED_DELTANET_PART_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
-enum { GATED_DELTANET_PART_GROUPS_THREADS = 128, GATED_DELTANET_PART_GROUPS_SHARED_BYTES = 56320, GATED_DELTANET_PART_GROUPS_CHUNK = 128 };
+enum { GATED_DELTANET_PART_GROUPS_THREADS = 256, GATED_DELTANET_PART_GROUPS_SHARED_BYTES = 100608, GATED_DELTANET_PART_GROUPS_CHUNK = 128 };
 typedef struct gated_deltanet_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -495,8 +504,12 @@ typedef struct gated_deltanet_part_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } gated_deltanet_part_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_part_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_part_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gated_deltanet_part_groups_items(const gated_deltanet_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -515,7 +528,7 @@ static inline int64_t gated_deltanet_part_groups_ends_numbers(const gated_deltan
 /* ---- gated_deltanet_part_backward_groups ---- */
 
 #define GATED_DELTANET_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gated_deltanet_parts_groups_gpu"
-enum { GATED_DELTANET_PART_BACKWARD_GROUPS_THREADS = 128, GATED_DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 56320 };
+enum { GATED_DELTANET_PART_BACKWARD_GROUPS_THREADS = 256, GATED_DELTANET_PART_BACKWARD_GROUPS_SHARED_BYTES = 100608 };
 typedef struct gated_deltanet_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -531,8 +544,12 @@ typedef struct gated_deltanet_part_backward_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } gated_deltanet_part_backward_groups_parameter;
-_Static_assert(sizeof(gated_deltanet_part_backward_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(gated_deltanet_part_backward_groups_parameter) == 768, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t gated_deltanet_part_backward_groups_items(const gated_deltanet_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);

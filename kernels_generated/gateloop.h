@@ -329,7 +329,7 @@ static inline int64_t gateloop_part_backward_ends_numbers(const gateloop_part_ba
 /* ---- gateloop_forward_groups ---- */
 
 #define GATELOOP_FORWARD_GROUPS_SYMBOL "rec_kernel_gateloop_forward_groups_gpu"
-enum { GATELOOP_FORWARD_GROUPS_THREADS = 256, GATELOOP_FORWARD_GROUPS_SHARED_BYTES = 93184, GATELOOP_FORWARD_GROUPS_CHUNK = 128 };
+enum { GATELOOP_FORWARD_GROUPS_THREADS = 256, GATELOOP_FORWARD_GROUPS_SHARED_BYTES = 232448, GATELOOP_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct gateloop_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -343,8 +343,15 @@ typedef struct gateloop_forward_groups_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V,2], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: magnitude, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[4]: phase, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[5];
 } gateloop_forward_groups_parameter;
-_Static_assert(sizeof(gateloop_forward_groups_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_forward_groups_parameter) == 1152, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_forward_groups_items(const gateloop_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -352,7 +359,7 @@ static inline int64_t gateloop_forward_groups_items(const gateloop_forward_group
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
 static inline int64_t gateloop_forward_groups_scratch_bytes(const gateloop_forward_groups_parameter *parameter) {
   (void)parameter;
-  return 0;
+  return 16448;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gateloop_forward_groups_ends_numbers(const gateloop_forward_groups_parameter *parameter) {
@@ -363,7 +370,7 @@ static inline int64_t gateloop_forward_groups_ends_numbers(const gateloop_forwar
 /* ---- gateloop_states_groups ---- */
 
 #define GATELOOP_STATES_GROUPS_SYMBOL "rec_kernel_gateloop_parts_groups_gpu"
-enum { GATELOOP_STATES_GROUPS_THREADS = 256, GATELOOP_STATES_GROUPS_SHARED_BYTES = 73728, GATELOOP_STATES_GROUPS_CHUNK = 128 };
+enum { GATELOOP_STATES_GROUPS_THREADS = 256, GATELOOP_STATES_GROUPS_SHARED_BYTES = 182272, GATELOOP_STATES_GROUPS_CHUNK = 128 };
 typedef struct gateloop_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -377,8 +384,14 @@ typedef struct gateloop_states_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: magnitude, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: phase, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } gateloop_states_groups_parameter;
-_Static_assert(sizeof(gateloop_states_groups_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_states_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_states_groups_items(const gateloop_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -437,7 +450,7 @@ static inline int64_t gateloop_backward_groups_ends_numbers(const gateloop_backw
 /* ---- gateloop_part_groups ---- */
 
 #define GATELOOP_PART_GROUPS_SYMBOL "rec_kernel_gateloop_parts_groups_gpu"
-enum { GATELOOP_PART_GROUPS_THREADS = 256, GATELOOP_PART_GROUPS_SHARED_BYTES = 73728, GATELOOP_PART_GROUPS_CHUNK = 128 };
+enum { GATELOOP_PART_GROUPS_THREADS = 256, GATELOOP_PART_GROUPS_SHARED_BYTES = 182272, GATELOOP_PART_GROUPS_CHUNK = 128 };
 typedef struct gateloop_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -451,8 +464,14 @@ typedef struct gateloop_part_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: magnitude, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: phase, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } gateloop_part_groups_parameter;
-_Static_assert(sizeof(gateloop_part_groups_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_part_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gateloop_part_groups_items(const gateloop_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -471,7 +490,7 @@ static inline int64_t gateloop_part_groups_ends_numbers(const gateloop_part_grou
 /* ---- gateloop_part_backward_groups ---- */
 
 #define GATELOOP_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gateloop_parts_groups_gpu"
-enum { GATELOOP_PART_BACKWARD_GROUPS_THREADS = 256, GATELOOP_PART_BACKWARD_GROUPS_SHARED_BYTES = 73728 };
+enum { GATELOOP_PART_BACKWARD_GROUPS_THREADS = 256, GATELOOP_PART_BACKWARD_GROUPS_SHARED_BYTES = 182272 };
 typedef struct gateloop_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -485,8 +504,14 @@ typedef struct gateloop_part_backward_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V,2], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: magnitude, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: phase, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } gateloop_part_backward_groups_parameter;
-_Static_assert(sizeof(gateloop_part_backward_groups_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(gateloop_part_backward_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t gateloop_part_backward_groups_items(const gateloop_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

@@ -322,7 +322,7 @@ static inline int64_t gla_part_backward_ends_numbers(const gla_part_backward_par
 /* ---- gla_forward_groups ---- */
 
 #define GLA_FORWARD_GROUPS_SYMBOL "rec_kernel_gla_forward_groups_gpu"
-enum { GLA_FORWARD_GROUPS_THREADS = 256, GLA_FORWARD_GROUPS_SHARED_BYTES = 98304, GLA_FORWARD_GROUPS_CHUNK = 128 };
+enum { GLA_FORWARD_GROUPS_THREADS = 256, GLA_FORWARD_GROUPS_SHARED_BYTES = 185344, GLA_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct gla_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -336,10 +336,10 @@ typedef struct gla_forward_groups_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[3]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[4];
 } gla_forward_groups_parameter;
 _Static_assert(sizeof(gla_forward_groups_parameter) == 1024, "as the kernel reads it");
@@ -361,7 +361,7 @@ static inline int64_t gla_forward_groups_ends_numbers(const gla_forward_groups_p
 /* ---- gla_states_groups ---- */
 
 #define GLA_STATES_GROUPS_SYMBOL "rec_kernel_gla_parts_groups_gpu"
-enum { GLA_STATES_GROUPS_THREADS = 256, GLA_STATES_GROUPS_SHARED_BYTES = 88064, GLA_STATES_GROUPS_CHUNK = 128 };
+enum { GLA_STATES_GROUPS_THREADS = 256, GLA_STATES_GROUPS_SHARED_BYTES = 100352, GLA_STATES_GROUPS_CHUNK = 128 };
 typedef struct gla_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -375,14 +375,15 @@ typedef struct gla_states_groups_parameter {
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[3]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[4]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[5];
+  /* maps[4]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[5]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[6];
 } gla_states_groups_parameter;
-_Static_assert(sizeof(gla_states_groups_parameter) == 1152, "as the kernel reads it");
+_Static_assert(sizeof(gla_states_groups_parameter) == 1280, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_states_groups_items(const gla_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -446,7 +447,7 @@ static inline int64_t gla_backward_groups_ends_numbers(const gla_backward_groups
 /* ---- gla_part_groups ---- */
 
 #define GLA_PART_GROUPS_SYMBOL "rec_kernel_gla_parts_groups_gpu"
-enum { GLA_PART_GROUPS_THREADS = 256, GLA_PART_GROUPS_SHARED_BYTES = 88064, GLA_PART_GROUPS_CHUNK = 128 };
+enum { GLA_PART_GROUPS_THREADS = 256, GLA_PART_GROUPS_SHARED_BYTES = 100352, GLA_PART_GROUPS_CHUNK = 128 };
 typedef struct gla_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -460,14 +461,15 @@ typedef struct gla_part_groups_parameter {
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[3]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[4]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[5];
+  /* maps[4]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[5]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[6];
 } gla_part_groups_parameter;
-_Static_assert(sizeof(gla_part_groups_parameter) == 1152, "as the kernel reads it");
+_Static_assert(sizeof(gla_part_groups_parameter) == 1280, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t gla_part_groups_items(const gla_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -486,7 +488,7 @@ static inline int64_t gla_part_groups_ends_numbers(const gla_part_groups_paramet
 /* ---- gla_part_backward_groups ---- */
 
 #define GLA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_gla_parts_groups_gpu"
-enum { GLA_PART_BACKWARD_GROUPS_THREADS = 256, GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 88064 };
+enum { GLA_PART_BACKWARD_GROUPS_THREADS = 256, GLA_PART_BACKWARD_GROUPS_SHARED_BYTES = 100352 };
 typedef struct gla_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -500,14 +502,15 @@ typedef struct gla_part_backward_groups_parameter {
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: v, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 128 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   /* maps[3]: q, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[4]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  rec_gpu_map maps[5];
+  /* maps[4]: gate, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[5]: d_y, 128 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[6];
 } gla_part_backward_groups_parameter;
-_Static_assert(sizeof(gla_part_backward_groups_parameter) == 1152, "as the kernel reads it");
+_Static_assert(sizeof(gla_part_backward_groups_parameter) == 1280, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t gla_part_backward_groups_items(const gla_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

@@ -327,7 +327,7 @@ static inline int64_t hgrn2_part_backward_ends_numbers(const hgrn2_part_backward
 /* ---- hgrn2_forward_groups ---- */
 
 #define HGRN2_FORWARD_GROUPS_SYMBOL "rec_kernel_hgrn2_forward_groups_gpu"
-enum { HGRN2_FORWARD_GROUPS_THREADS = 256, HGRN2_FORWARD_GROUPS_SHARED_BYTES = 79872, HGRN2_FORWARD_GROUPS_CHUNK = 128 };
+enum { HGRN2_FORWARD_GROUPS_THREADS = 256, HGRN2_FORWARD_GROUPS_SHARED_BYTES = 161792, HGRN2_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct hgrn2_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -340,8 +340,13 @@ typedef struct hgrn2_forward_groups_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } hgrn2_forward_groups_parameter;
-_Static_assert(sizeof(hgrn2_forward_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_forward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_forward_groups_items(const hgrn2_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -360,7 +365,7 @@ static inline int64_t hgrn2_forward_groups_ends_numbers(const hgrn2_forward_grou
 /* ---- hgrn2_states_groups ---- */
 
 #define HGRN2_STATES_GROUPS_SYMBOL "rec_kernel_hgrn2_parts_groups_gpu"
-enum { HGRN2_STATES_GROUPS_THREADS = 256, HGRN2_STATES_GROUPS_SHARED_BYTES = 65536, HGRN2_STATES_GROUPS_CHUNK = 128 };
+enum { HGRN2_STATES_GROUPS_THREADS = 256, HGRN2_STATES_GROUPS_SHARED_BYTES = 87040, HGRN2_STATES_GROUPS_CHUNK = 128 };
 typedef struct hgrn2_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -373,8 +378,12 @@ typedef struct hgrn2_states_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } hgrn2_states_groups_parameter;
-_Static_assert(sizeof(hgrn2_states_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_states_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_states_groups_items(const hgrn2_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -436,7 +445,7 @@ static inline int64_t hgrn2_backward_groups_copies_d_bound(const hgrn2_backward_
 /* ---- hgrn2_part_groups ---- */
 
 #define HGRN2_PART_GROUPS_SYMBOL "rec_kernel_hgrn2_parts_groups_gpu"
-enum { HGRN2_PART_GROUPS_THREADS = 256, HGRN2_PART_GROUPS_SHARED_BYTES = 65536, HGRN2_PART_GROUPS_CHUNK = 128 };
+enum { HGRN2_PART_GROUPS_THREADS = 256, HGRN2_PART_GROUPS_SHARED_BYTES = 87040, HGRN2_PART_GROUPS_CHUNK = 128 };
 typedef struct hgrn2_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -449,8 +458,12 @@ typedef struct hgrn2_part_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } hgrn2_part_groups_parameter;
-_Static_assert(sizeof(hgrn2_part_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_part_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t hgrn2_part_groups_items(const hgrn2_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -469,7 +482,7 @@ static inline int64_t hgrn2_part_groups_ends_numbers(const hgrn2_part_groups_par
 /* ---- hgrn2_part_backward_groups ---- */
 
 #define HGRN2_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_hgrn2_parts_groups_gpu"
-enum { HGRN2_PART_BACKWARD_GROUPS_THREADS = 256, HGRN2_PART_BACKWARD_GROUPS_SHARED_BYTES = 65536 };
+enum { HGRN2_PART_BACKWARD_GROUPS_THREADS = 256, HGRN2_PART_BACKWARD_GROUPS_SHARED_BYTES = 87040 };
 typedef struct hgrn2_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -482,8 +495,12 @@ typedef struct hgrn2_part_backward_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } hgrn2_part_backward_groups_parameter;
-_Static_assert(sizeof(hgrn2_part_backward_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(hgrn2_part_backward_groups_parameter) == 768, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t hgrn2_part_backward_groups_items(const hgrn2_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

@@ -353,7 +353,7 @@ static inline int64_t kda_part_backward_ends_numbers(const kda_part_backward_par
 /* ---- kda_forward_groups ---- */
 
 #define KDA_FORWARD_GROUPS_SYMBOL "rec_kernel_kda_forward_groups_gpu"
-enum { KDA_FORWARD_GROUPS_THREADS = 128, KDA_FORWARD_GROUPS_SHARED_BYTES = 57344, KDA_FORWARD_GROUPS_CHUNK = 128 };
+enum { KDA_FORWARD_GROUPS_THREADS = 256, KDA_FORWARD_GROUPS_SHARED_BYTES = 229376, KDA_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct kda_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -369,8 +369,14 @@ typedef struct kda_forward_groups_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: q, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[4];
 } kda_forward_groups_parameter;
-_Static_assert(sizeof(kda_forward_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(kda_forward_groups_parameter) == 1024, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_forward_groups_items(const kda_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -389,7 +395,7 @@ static inline int64_t kda_forward_groups_ends_numbers(const kda_forward_groups_p
 /* ---- kda_states_groups ---- */
 
 #define KDA_STATES_GROUPS_SYMBOL "rec_kernel_kda_parts_groups_gpu"
-enum { KDA_STATES_GROUPS_THREADS = 256, KDA_STATES_GROUPS_SHARED_BYTES = 67584, KDA_STATES_GROUPS_CHUNK = 128 };
+enum { KDA_STATES_GROUPS_THREADS = 256, KDA_STATES_GROUPS_SHARED_BYTES = 158720, KDA_STATES_GROUPS_CHUNK = 128 };
 typedef struct kda_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -405,8 +411,13 @@ typedef struct kda_states_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } kda_states_groups_parameter;
-_Static_assert(sizeof(kda_states_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(kda_states_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_states_groups_items(const kda_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -479,7 +490,7 @@ static inline int64_t kda_backward_groups_copies_d_dt_bias(const kda_backward_gr
 /* ---- kda_part_groups ---- */
 
 #define KDA_PART_GROUPS_SYMBOL "rec_kernel_kda_parts_groups_gpu"
-enum { KDA_PART_GROUPS_THREADS = 256, KDA_PART_GROUPS_SHARED_BYTES = 67584, KDA_PART_GROUPS_CHUNK = 128 };
+enum { KDA_PART_GROUPS_THREADS = 256, KDA_PART_GROUPS_SHARED_BYTES = 158720, KDA_PART_GROUPS_CHUNK = 128 };
 typedef struct kda_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -495,8 +506,13 @@ typedef struct kda_part_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } kda_part_groups_parameter;
-_Static_assert(sizeof(kda_part_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(kda_part_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t kda_part_groups_items(const kda_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);
@@ -515,7 +531,7 @@ static inline int64_t kda_part_groups_ends_numbers(const kda_part_groups_paramet
 /* ---- kda_part_backward_groups ---- */
 
 #define KDA_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_kda_parts_groups_gpu"
-enum { KDA_PART_BACKWARD_GROUPS_THREADS = 256, KDA_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
+enum { KDA_PART_BACKWARD_GROUPS_THREADS = 256, KDA_PART_BACKWARD_GROUPS_SHARED_BYTES = 158720 };
 typedef struct kda_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -531,8 +547,13 @@ typedef struct kda_part_backward_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: gate, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } kda_part_backward_groups_parameter;
-_Static_assert(sizeof(kda_part_backward_groups_parameter) == 480, "as the kernel reads it");
+_Static_assert(sizeof(kda_part_backward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t kda_part_backward_groups_items(const kda_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H * ((parameter->V + 63) / 64);

@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_LRU_H
 #define REC_GPU_LRU_H
 
@@ -124,7 +124,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- lru_forward ---- */
 
 #define LRU_FORWARD_SYMBOL "rec_kernel_lru_forward_gpu"
-enum { LRU_FORWARD_THREADS = 256, LRU_FORWARD_SHARED_BYTES = 49664, LRU_FORWARD_CHUNK = 128 };
+enum { LRU_FORWARD_THREADS = 256, LRU_FORWARD_SHARED_BYTES = 99072, LRU_FORWARD_CHUNK = 128 };
 typedef struct lru_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -195,7 +195,7 @@ static inline int64_t lru_step_scratch_bytes(const lru_step_parameter *parameter
 /* ---- lru_states ---- */
 
 #define LRU_STATES_SYMBOL "rec_kernel_lru_parts_gpu"
-enum { LRU_STATES_THREADS = 256, LRU_STATES_SHARED_BYTES = 46080, LRU_STATES_CHUNK = 128 };
+enum { LRU_STATES_THREADS = 256, LRU_STATES_SHARED_BYTES = 91392, LRU_STATES_CHUNK = 128 };
 typedef struct lru_states_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -320,7 +320,7 @@ static inline int64_t lru_backward_copies_d_D(const lru_backward_parameter *para
 /* ---- lru_part ---- */
 
 #define LRU_PART_SYMBOL "rec_kernel_lru_parts_gpu"
-enum { LRU_PART_THREADS = 256, LRU_PART_SHARED_BYTES = 46080, LRU_PART_CHUNK = 128 };
+enum { LRU_PART_THREADS = 256, LRU_PART_SHARED_BYTES = 91392, LRU_PART_CHUNK = 128 };
 typedef struct lru_part_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -357,7 +357,7 @@ static inline int64_t lru_part_ends_numbers(const lru_part_parameter *parameter)
 /* ---- lru_part_backward ---- */
 
 #define LRU_PART_BACKWARD_SYMBOL "rec_kernel_lru_parts_gpu"
-enum { LRU_PART_BACKWARD_THREADS = 256, LRU_PART_BACKWARD_SHARED_BYTES = 46080 };
+enum { LRU_PART_BACKWARD_THREADS = 256, LRU_PART_BACKWARD_SHARED_BYTES = 91392 };
 typedef struct lru_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -391,11 +391,11 @@ static inline int64_t lru_part_backward_ends_numbers(const lru_part_backward_par
   return 0 + 4 * parameter->N + 4;
 }
 
-/* ---- lru_forward_large ---- */
+/* ---- lru_forward_groups ---- */
 
-#define LRU_FORWARD_LARGE_SYMBOL "rec_kernel_lru_forward_large_gpu"
-enum { LRU_FORWARD_LARGE_THREADS = 128, LRU_FORWARD_LARGE_SHARED_BYTES = 49664, LRU_FORWARD_LARGE_CHUNK = 128 };
-typedef struct lru_forward_large_parameter {
+#define LRU_FORWARD_GROUPS_SYMBOL "rec_kernel_lru_forward_groups_gpu"
+enum { LRU_FORWARD_GROUPS_THREADS = 256, LRU_FORWARD_GROUPS_SHARED_BYTES = 223232, LRU_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct lru_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t N;  /* 64 */
@@ -412,28 +412,28 @@ typedef struct lru_forward_large_parameter {
   rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,N,2], f32: written */
-} lru_forward_large_parameter;
-_Static_assert(sizeof(lru_forward_large_parameter) == 544, "as the kernel reads it");
+} lru_forward_groups_parameter;
+_Static_assert(sizeof(lru_forward_groups_parameter) == 544, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t lru_forward_large_items(const lru_forward_large_parameter *parameter) {
+static inline int64_t lru_forward_groups_items(const lru_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t lru_forward_large_scratch_bytes(const lru_forward_large_parameter *parameter) {
+static inline int64_t lru_forward_groups_scratch_bytes(const lru_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t lru_forward_large_ends_numbers(const lru_forward_large_parameter *parameter) {
+static inline int64_t lru_forward_groups_ends_numbers(const lru_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
 }
 
-/* ---- lru_states_large ---- */
+/* ---- lru_states_groups ---- */
 
-#define LRU_STATES_LARGE_SYMBOL "rec_kernel_lru_parts_large_gpu"
-enum { LRU_STATES_LARGE_THREADS = 128, LRU_STATES_LARGE_SHARED_BYTES = 46080, LRU_STATES_LARGE_CHUNK = 128 };
-typedef struct lru_states_large_parameter {
+#define LRU_STATES_GROUPS_SYMBOL "rec_kernel_lru_parts_groups_gpu"
+enum { LRU_STATES_GROUPS_THREADS = 256, LRU_STATES_GROUPS_SHARED_BYTES = 199680, LRU_STATES_GROUPS_CHUNK = 128 };
+typedef struct lru_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t N;  /* 64 */
@@ -449,28 +449,28 @@ typedef struct lru_states_large_parameter {
   rec_gpu_slot C_re;  /* [W,N], f32 */
   rec_gpu_slot C_im;  /* [W,N], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
-} lru_states_large_parameter;
-_Static_assert(sizeof(lru_states_large_parameter) == 512, "as the kernel reads it");
+} lru_states_groups_parameter;
+_Static_assert(sizeof(lru_states_groups_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t lru_states_large_items(const lru_states_large_parameter *parameter) {
+static inline int64_t lru_states_groups_items(const lru_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t lru_states_large_scratch_bytes(const lru_states_large_parameter *parameter) {
+static inline int64_t lru_states_groups_scratch_bytes(const lru_states_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t lru_states_large_ends_numbers(const lru_states_large_parameter *parameter) {
+static inline int64_t lru_states_groups_ends_numbers(const lru_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
 }
 
-/* ---- lru_backward_large ---- */
+/* ---- lru_backward_groups ---- */
 
-#define LRU_BACKWARD_LARGE_SYMBOL "rec_kernel_lru_backward_large_gpu"
-enum { LRU_BACKWARD_LARGE_THREADS = 256, LRU_BACKWARD_LARGE_SHARED_BYTES = 201856, LRU_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct lru_backward_large_parameter {
+#define LRU_BACKWARD_GROUPS_SYMBOL "rec_kernel_lru_backward_groups_gpu"
+enum { LRU_BACKWARD_GROUPS_THREADS = 256, LRU_BACKWARD_GROUPS_SHARED_BYTES = 206848, LRU_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct lru_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t N;  /* 64 */
@@ -497,68 +497,68 @@ typedef struct lru_backward_large_parameter {
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,N,2], f32: written */
   rec_gpu_slot h0_h;  /* [batch,N,2], f32 */
-} lru_backward_large_parameter;
-_Static_assert(sizeof(lru_backward_large_parameter) == 864, "as the kernel reads it");
+} lru_backward_groups_parameter;
+_Static_assert(sizeof(lru_backward_groups_parameter) == 864, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t lru_backward_large_items(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_items(const lru_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t lru_backward_large_scratch_bytes(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_scratch_bytes(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 4160;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t lru_backward_large_ends_numbers(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_ends_numbers(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
 }
 /* Copies of d_nu_log for rec_gpu_sum to add up. */
-static inline int64_t lru_backward_large_copies_d_nu_log(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_copies_d_nu_log(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_theta_log for rec_gpu_sum to add up. */
-static inline int64_t lru_backward_large_copies_d_theta_log(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_copies_d_theta_log(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_gamma_log for rec_gpu_sum to add up. */
-static inline int64_t lru_backward_large_copies_d_gamma_log(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_copies_d_gamma_log(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_B_re for rec_gpu_sum to add up. */
-static inline int64_t lru_backward_large_copies_d_B_re(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_copies_d_B_re(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_B_im for rec_gpu_sum to add up. */
-static inline int64_t lru_backward_large_copies_d_B_im(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_copies_d_B_im(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_C_re for rec_gpu_sum to add up. */
-static inline int64_t lru_backward_large_copies_d_C_re(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_copies_d_C_re(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_C_im for rec_gpu_sum to add up. */
-static inline int64_t lru_backward_large_copies_d_C_im(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_copies_d_C_im(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_D for rec_gpu_sum to add up. */
-static inline int64_t lru_backward_large_copies_d_D(const lru_backward_large_parameter *parameter) {
+static inline int64_t lru_backward_groups_copies_d_D(const lru_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 
-/* ---- lru_part_large ---- */
+/* ---- lru_part_groups ---- */
 
-#define LRU_PART_LARGE_SYMBOL "rec_kernel_lru_parts_large_gpu"
-enum { LRU_PART_LARGE_THREADS = 128, LRU_PART_LARGE_SHARED_BYTES = 46080, LRU_PART_LARGE_CHUNK = 128 };
-typedef struct lru_part_large_parameter {
+#define LRU_PART_GROUPS_SYMBOL "rec_kernel_lru_parts_groups_gpu"
+enum { LRU_PART_GROUPS_THREADS = 256, LRU_PART_GROUPS_SHARED_BYTES = 199680, LRU_PART_GROUPS_CHUNK = 128 };
+typedef struct lru_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t N;  /* 64 */
@@ -574,28 +574,28 @@ typedef struct lru_part_large_parameter {
   rec_gpu_slot C_re;  /* [W,N], f32 */
   rec_gpu_slot C_im;  /* [W,N], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
-} lru_part_large_parameter;
-_Static_assert(sizeof(lru_part_large_parameter) == 512, "as the kernel reads it");
+} lru_part_groups_parameter;
+_Static_assert(sizeof(lru_part_groups_parameter) == 512, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t lru_part_large_items(const lru_part_large_parameter *parameter) {
+static inline int64_t lru_part_groups_items(const lru_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t lru_part_large_scratch_bytes(const lru_part_large_parameter *parameter) {
+static inline int64_t lru_part_groups_scratch_bytes(const lru_part_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t lru_part_large_ends_numbers(const lru_part_large_parameter *parameter) {
+static inline int64_t lru_part_groups_ends_numbers(const lru_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
 }
 
-/* ---- lru_part_backward_large ---- */
+/* ---- lru_part_backward_groups ---- */
 
-#define LRU_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_lru_parts_large_gpu"
-enum { LRU_PART_BACKWARD_LARGE_THREADS = 128, LRU_PART_BACKWARD_LARGE_SHARED_BYTES = 46080 };
-typedef struct lru_part_backward_large_parameter {
+#define LRU_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_lru_parts_groups_gpu"
+enum { LRU_PART_BACKWARD_GROUPS_THREADS = 256, LRU_PART_BACKWARD_GROUPS_SHARED_BYTES = 199680 };
+typedef struct lru_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t N;  /* 64 */
@@ -611,19 +611,19 @@ typedef struct lru_part_backward_large_parameter {
   rec_gpu_slot C_re;  /* [W,N], f32 */
   rec_gpu_slot C_im;  /* [W,N], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
-} lru_part_backward_large_parameter;
-_Static_assert(sizeof(lru_part_backward_large_parameter) == 512, "as the kernel reads it");
+} lru_part_backward_groups_parameter;
+_Static_assert(sizeof(lru_part_backward_groups_parameter) == 512, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
-static inline int64_t lru_part_backward_large_items(const lru_part_backward_large_parameter *parameter) {
+static inline int64_t lru_part_backward_groups_items(const lru_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t lru_part_backward_large_scratch_bytes(const lru_part_backward_large_parameter *parameter) {
+static inline int64_t lru_part_backward_groups_scratch_bytes(const lru_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t lru_part_backward_large_ends_numbers(const lru_part_backward_large_parameter *parameter) {
+static inline int64_t lru_part_backward_groups_ends_numbers(const lru_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->N + 4;
 }

@@ -336,7 +336,7 @@ static inline int64_t rwkv5_part_backward_ends_numbers(const rwkv5_part_backward
 /* ---- rwkv5_forward_groups ---- */
 
 #define RWKV5_FORWARD_GROUPS_SYMBOL "rec_kernel_rwkv5_forward_groups_gpu"
-enum { RWKV5_FORWARD_GROUPS_THREADS = 256, RWKV5_FORWARD_GROUPS_SHARED_BYTES = 59392, RWKV5_FORWARD_GROUPS_CHUNK = 128 };
+enum { RWKV5_FORWARD_GROUPS_THREADS = 256, RWKV5_FORWARD_GROUPS_SHARED_BYTES = 112640, RWKV5_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct rwkv5_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -350,8 +350,13 @@ typedef struct rwkv5_forward_groups_parameter {
   rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: r, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } rwkv5_forward_groups_parameter;
-_Static_assert(sizeof(rwkv5_forward_groups_parameter) == 416, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_forward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_forward_groups_items(const rwkv5_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -370,7 +375,7 @@ static inline int64_t rwkv5_forward_groups_ends_numbers(const rwkv5_forward_grou
 /* ---- rwkv5_states_groups ---- */
 
 #define RWKV5_STATES_GROUPS_SYMBOL "rec_kernel_rwkv5_parts_groups_gpu"
-enum { RWKV5_STATES_GROUPS_THREADS = 128, RWKV5_STATES_GROUPS_SHARED_BYTES = 51200, RWKV5_STATES_GROUPS_CHUNK = 128 };
+enum { RWKV5_STATES_GROUPS_THREADS = 128, RWKV5_STATES_GROUPS_SHARED_BYTES = 67584, RWKV5_STATES_GROUPS_CHUNK = 128 };
 typedef struct rwkv5_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -383,8 +388,12 @@ typedef struct rwkv5_states_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } rwkv5_states_groups_parameter;
-_Static_assert(sizeof(rwkv5_states_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_states_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_states_groups_items(const rwkv5_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -453,7 +462,7 @@ static inline int64_t rwkv5_backward_groups_copies_d_time_faaaa(const rwkv5_back
 /* ---- rwkv5_part_groups ---- */
 
 #define RWKV5_PART_GROUPS_SYMBOL "rec_kernel_rwkv5_parts_groups_gpu"
-enum { RWKV5_PART_GROUPS_THREADS = 128, RWKV5_PART_GROUPS_SHARED_BYTES = 51200, RWKV5_PART_GROUPS_CHUNK = 128 };
+enum { RWKV5_PART_GROUPS_THREADS = 128, RWKV5_PART_GROUPS_SHARED_BYTES = 67584, RWKV5_PART_GROUPS_CHUNK = 128 };
 typedef struct rwkv5_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -466,8 +475,12 @@ typedef struct rwkv5_part_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } rwkv5_part_groups_parameter;
-_Static_assert(sizeof(rwkv5_part_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_part_groups_parameter) == 768, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv5_part_groups_items(const rwkv5_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -486,7 +499,7 @@ static inline int64_t rwkv5_part_groups_ends_numbers(const rwkv5_part_groups_par
 /* ---- rwkv5_part_backward_groups ---- */
 
 #define RWKV5_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv5_parts_groups_gpu"
-enum { RWKV5_PART_BACKWARD_GROUPS_THREADS = 128, RWKV5_PART_BACKWARD_GROUPS_SHARED_BYTES = 51200 };
+enum { RWKV5_PART_BACKWARD_GROUPS_THREADS = 128, RWKV5_PART_BACKWARD_GROUPS_SHARED_BYTES = 67584 };
 typedef struct rwkv5_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -499,8 +512,12 @@ typedef struct rwkv5_part_backward_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[2];
 } rwkv5_part_backward_groups_parameter;
-_Static_assert(sizeof(rwkv5_part_backward_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv5_part_backward_groups_parameter) == 768, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t rwkv5_part_backward_groups_items(const rwkv5_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

@@ -331,7 +331,7 @@ static inline int64_t rwkv6_part_backward_ends_numbers(const rwkv6_part_backward
 /* ---- rwkv6_forward_groups ---- */
 
 #define RWKV6_FORWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_forward_groups_gpu"
-enum { RWKV6_FORWARD_GROUPS_THREADS = 256, RWKV6_FORWARD_GROUPS_SHARED_BYTES = 72704, RWKV6_FORWARD_GROUPS_CHUNK = 128 };
+enum { RWKV6_FORWARD_GROUPS_THREADS = 256, RWKV6_FORWARD_GROUPS_SHARED_BYTES = 144384, RWKV6_FORWARD_GROUPS_CHUNK = 128 };
 typedef struct rwkv6_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -346,10 +346,10 @@ typedef struct rwkv6_forward_groups_parameter {
   rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
-  /* maps[0]: r, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[1]: k, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[2]: v, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
-  /* maps[3]: decay, 64 columns; boxes of 64 columns and 32 steps, swizzled by 128 bytes */
+  /* maps[0]: r, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[3]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
   rec_gpu_map maps[4];
 } rwkv6_forward_groups_parameter;
 _Static_assert(sizeof(rwkv6_forward_groups_parameter) == 1024, "as the kernel reads it");
@@ -371,7 +371,7 @@ static inline int64_t rwkv6_forward_groups_ends_numbers(const rwkv6_forward_grou
 /* ---- rwkv6_states_groups ---- */
 
 #define RWKV6_STATES_GROUPS_SYMBOL "rec_kernel_rwkv6_parts_groups_gpu"
-enum { RWKV6_STATES_GROUPS_THREADS = 256, RWKV6_STATES_GROUPS_SHARED_BYTES = 59392, RWKV6_STATES_GROUPS_CHUNK = 128 };
+enum { RWKV6_STATES_GROUPS_THREADS = 256, RWKV6_STATES_GROUPS_SHARED_BYTES = 83968, RWKV6_STATES_GROUPS_CHUNK = 128 };
 typedef struct rwkv6_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -384,8 +384,13 @@ typedef struct rwkv6_states_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } rwkv6_states_groups_parameter;
-_Static_assert(sizeof(rwkv6_states_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_states_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_states_groups_items(const rwkv6_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -456,7 +461,7 @@ static inline int64_t rwkv6_backward_groups_copies_d_bonus(const rwkv6_backward_
 /* ---- rwkv6_part_groups ---- */
 
 #define RWKV6_PART_GROUPS_SYMBOL "rec_kernel_rwkv6_parts_groups_gpu"
-enum { RWKV6_PART_GROUPS_THREADS = 256, RWKV6_PART_GROUPS_SHARED_BYTES = 59392, RWKV6_PART_GROUPS_CHUNK = 128 };
+enum { RWKV6_PART_GROUPS_THREADS = 256, RWKV6_PART_GROUPS_SHARED_BYTES = 83968, RWKV6_PART_GROUPS_CHUNK = 128 };
 typedef struct rwkv6_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -469,8 +474,13 @@ typedef struct rwkv6_part_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } rwkv6_part_groups_parameter;
-_Static_assert(sizeof(rwkv6_part_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_part_groups_parameter) == 896, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
 static inline int64_t rwkv6_part_groups_items(const rwkv6_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;
@@ -489,7 +499,7 @@ static inline int64_t rwkv6_part_groups_ends_numbers(const rwkv6_part_groups_par
 /* ---- rwkv6_part_backward_groups ---- */
 
 #define RWKV6_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_rwkv6_parts_groups_gpu"
-enum { RWKV6_PART_BACKWARD_GROUPS_THREADS = 256, RWKV6_PART_BACKWARD_GROUPS_SHARED_BYTES = 59392 };
+enum { RWKV6_PART_BACKWARD_GROUPS_THREADS = 256, RWKV6_PART_BACKWARD_GROUPS_SHARED_BYTES = 83968 };
 typedef struct rwkv6_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;
@@ -502,8 +512,13 @@ typedef struct rwkv6_part_backward_groups_parameter {
   rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
   rec_gpu_slot r;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  int64_t mapped;  /* bit i: maps[i] is filled; 0 will do */
+  /* maps[0]: k, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[1]: v, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  /* maps[2]: decay, 64 columns; boxes of 64 columns and 64 steps, swizzled by 128 bytes */
+  rec_gpu_map maps[3];
 } rwkv6_part_backward_groups_parameter;
-_Static_assert(sizeof(rwkv6_part_backward_groups_parameter) == 384, "as the kernel reads it");
+_Static_assert(sizeof(rwkv6_part_backward_groups_parameter) == 896, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
 static inline int64_t rwkv6_part_backward_groups_items(const rwkv6_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts * parameter->H;

@@ -3,7 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
- * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block. */
+ * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_S5_H
 #define REC_GPU_S5_H
 
@@ -124,7 +124,7 @@ _Static_assert(sizeof(rec_gpu_sum_task) <= sizeof(rec_gpu_slot) && sizeof(rec_gp
 /* ---- s5_forward ---- */
 
 #define S5_FORWARD_SYMBOL "rec_kernel_s5_forward_gpu"
-enum { S5_FORWARD_THREADS = 256, S5_FORWARD_SHARED_BYTES = 33280, S5_FORWARD_CHUNK = 128 };
+enum { S5_FORWARD_THREADS = 256, S5_FORWARD_SHARED_BYTES = 99200, S5_FORWARD_CHUNK = 128 };
 typedef struct s5_forward_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -193,7 +193,7 @@ static inline int64_t s5_step_scratch_bytes(const s5_step_parameter *parameter) 
 /* ---- s5_states ---- */
 
 #define S5_STATES_SYMBOL "rec_kernel_s5_parts_gpu"
-enum { S5_STATES_THREADS = 256, S5_STATES_SHARED_BYTES = 29440, S5_STATES_CHUNK = 128 };
+enum { S5_STATES_THREADS = 256, S5_STATES_SHARED_BYTES = 99584, S5_STATES_CHUNK = 128 };
 typedef struct s5_states_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -304,7 +304,7 @@ static inline int64_t s5_backward_copies_d_D(const s5_backward_parameter *parame
 /* ---- s5_part ---- */
 
 #define S5_PART_SYMBOL "rec_kernel_s5_parts_gpu"
-enum { S5_PART_THREADS = 256, S5_PART_SHARED_BYTES = 29440, S5_PART_CHUNK = 128 };
+enum { S5_PART_THREADS = 256, S5_PART_SHARED_BYTES = 99584, S5_PART_CHUNK = 128 };
 typedef struct s5_part_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -340,7 +340,7 @@ static inline int64_t s5_part_ends_numbers(const s5_part_parameter *parameter) {
 /* ---- s5_part_backward ---- */
 
 #define S5_PART_BACKWARD_SYMBOL "rec_kernel_s5_parts_gpu"
-enum { S5_PART_BACKWARD_THREADS = 256, S5_PART_BACKWARD_SHARED_BYTES = 29440 };
+enum { S5_PART_BACKWARD_THREADS = 256, S5_PART_BACKWARD_SHARED_BYTES = 99584 };
 typedef struct s5_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
@@ -373,11 +373,11 @@ static inline int64_t s5_part_backward_ends_numbers(const s5_part_backward_param
   return 0 + 4 * parameter->P + 4;
 }
 
-/* ---- s5_forward_large ---- */
+/* ---- s5_forward_groups ---- */
 
-#define S5_FORWARD_LARGE_SYMBOL "rec_kernel_s5_forward_large_gpu"
-enum { S5_FORWARD_LARGE_THREADS = 128, S5_FORWARD_LARGE_SHARED_BYTES = 53888, S5_FORWARD_LARGE_CHUNK = 128 };
-typedef struct s5_forward_large_parameter {
+#define S5_FORWARD_GROUPS_SYMBOL "rec_kernel_s5_forward_groups_gpu"
+enum { S5_FORWARD_GROUPS_THREADS = 256, S5_FORWARD_GROUPS_SHARED_BYTES = 124928, S5_FORWARD_GROUPS_CHUNK = 128 };
+typedef struct s5_forward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t P;  /* 32 */
@@ -393,28 +393,28 @@ typedef struct s5_forward_large_parameter {
   rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
   rec_gpu_slot y;  /* [batch,time,W], bf16: written */
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
-} s5_forward_large_parameter;
-_Static_assert(sizeof(s5_forward_large_parameter) == 488, "as the kernel reads it");
+} s5_forward_groups_parameter;
+_Static_assert(sizeof(s5_forward_groups_parameter) == 488, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t s5_forward_large_items(const s5_forward_large_parameter *parameter) {
+static inline int64_t s5_forward_groups_items(const s5_forward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t s5_forward_large_scratch_bytes(const s5_forward_large_parameter *parameter) {
+static inline int64_t s5_forward_groups_scratch_bytes(const s5_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t s5_forward_large_ends_numbers(const s5_forward_large_parameter *parameter) {
+static inline int64_t s5_forward_groups_ends_numbers(const s5_forward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
 }
 
-/* ---- s5_states_large ---- */
+/* ---- s5_states_groups ---- */
 
-#define S5_STATES_LARGE_SYMBOL "rec_kernel_s5_parts_large_gpu"
-enum { S5_STATES_LARGE_THREADS = 128, S5_STATES_LARGE_SHARED_BYTES = 50048, S5_STATES_LARGE_CHUNK = 128 };
-typedef struct s5_states_large_parameter {
+#define S5_STATES_GROUPS_SYMBOL "rec_kernel_s5_parts_groups_gpu"
+enum { S5_STATES_GROUPS_THREADS = 256, S5_STATES_GROUPS_SHARED_BYTES = 108544, S5_STATES_GROUPS_CHUNK = 128 };
+typedef struct s5_states_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t P;  /* 32 */
@@ -429,28 +429,28 @@ typedef struct s5_states_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
   rec_gpu_slot C;  /* [W,P,Z], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
-} s5_states_large_parameter;
-_Static_assert(sizeof(s5_states_large_parameter) == 456, "as the kernel reads it");
+} s5_states_groups_parameter;
+_Static_assert(sizeof(s5_states_groups_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t s5_states_large_items(const s5_states_large_parameter *parameter) {
+static inline int64_t s5_states_groups_items(const s5_states_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t s5_states_large_scratch_bytes(const s5_states_large_parameter *parameter) {
+static inline int64_t s5_states_groups_scratch_bytes(const s5_states_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t s5_states_large_ends_numbers(const s5_states_large_parameter *parameter) {
+static inline int64_t s5_states_groups_ends_numbers(const s5_states_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
 }
 
-/* ---- s5_backward_large ---- */
+/* ---- s5_backward_groups ---- */
 
-#define S5_BACKWARD_LARGE_SYMBOL "rec_kernel_s5_backward_large_gpu"
-enum { S5_BACKWARD_LARGE_THREADS = 256, S5_BACKWARD_LARGE_SHARED_BYTES = 195200, S5_BACKWARD_LARGE_CHUNK = 128 };
-typedef struct s5_backward_large_parameter {
+#define S5_BACKWARD_GROUPS_SYMBOL "rec_kernel_s5_backward_groups_gpu"
+enum { S5_BACKWARD_GROUPS_THREADS = 256, S5_BACKWARD_GROUPS_SHARED_BYTES = 201728, S5_BACKWARD_GROUPS_CHUNK = 128 };
+typedef struct s5_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t P;  /* 32 */
@@ -474,58 +474,58 @@ typedef struct s5_backward_large_parameter {
   rec_gpu_slot d_D;  /* [W,H], f32, in copies: written */
   rec_gpu_slot d_h0_h;  /* [batch,P,2], f32: written */
   rec_gpu_slot h0_h;  /* [batch,P,2], f32 */
-} s5_backward_large_parameter;
-_Static_assert(sizeof(s5_backward_large_parameter) == 744, "as the kernel reads it");
+} s5_backward_groups_parameter;
+_Static_assert(sizeof(s5_backward_groups_parameter) == 744, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t s5_backward_large_items(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_items(const s5_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t s5_backward_large_scratch_bytes(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_scratch_bytes(const s5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1088;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t s5_backward_large_ends_numbers(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_ends_numbers(const s5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
 }
 /* Copies of d_Lambda_re for rec_gpu_sum to add up. */
-static inline int64_t s5_backward_large_copies_d_Lambda_re(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_copies_d_Lambda_re(const s5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_Lambda_im for rec_gpu_sum to add up. */
-static inline int64_t s5_backward_large_copies_d_Lambda_im(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_copies_d_Lambda_im(const s5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_log_step for rec_gpu_sum to add up. */
-static inline int64_t s5_backward_large_copies_d_log_step(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_copies_d_log_step(const s5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_B for rec_gpu_sum to add up. */
-static inline int64_t s5_backward_large_copies_d_B(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_copies_d_B(const s5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_C for rec_gpu_sum to add up. */
-static inline int64_t s5_backward_large_copies_d_C(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_copies_d_C(const s5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 /* Copies of d_D for rec_gpu_sum to add up. */
-static inline int64_t s5_backward_large_copies_d_D(const s5_backward_large_parameter *parameter) {
+static inline int64_t s5_backward_groups_copies_d_D(const s5_backward_groups_parameter *parameter) {
   (void)parameter;
   return 1 * parameter->frame.entries * parameter->frame.parts;
 }
 
-/* ---- s5_part_large ---- */
+/* ---- s5_part_groups ---- */
 
-#define S5_PART_LARGE_SYMBOL "rec_kernel_s5_parts_large_gpu"
-enum { S5_PART_LARGE_THREADS = 128, S5_PART_LARGE_SHARED_BYTES = 50048, S5_PART_LARGE_CHUNK = 128 };
-typedef struct s5_part_large_parameter {
+#define S5_PART_GROUPS_SYMBOL "rec_kernel_s5_parts_groups_gpu"
+enum { S5_PART_GROUPS_THREADS = 256, S5_PART_GROUPS_SHARED_BYTES = 108544, S5_PART_GROUPS_CHUNK = 128 };
+typedef struct s5_part_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t P;  /* 32 */
@@ -540,28 +540,28 @@ typedef struct s5_part_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
   rec_gpu_slot C;  /* [W,P,Z], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
-} s5_part_large_parameter;
-_Static_assert(sizeof(s5_part_large_parameter) == 456, "as the kernel reads it");
+} s5_part_groups_parameter;
+_Static_assert(sizeof(s5_part_groups_parameter) == 456, "as the kernel reads it");
 /* frame.blocks; a grid has as many blocks, or fewer. */
-static inline int64_t s5_part_large_items(const s5_part_large_parameter *parameter) {
+static inline int64_t s5_part_groups_items(const s5_part_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t s5_part_large_scratch_bytes(const s5_part_large_parameter *parameter) {
+static inline int64_t s5_part_groups_scratch_bytes(const s5_part_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t s5_part_large_ends_numbers(const s5_part_large_parameter *parameter) {
+static inline int64_t s5_part_groups_ends_numbers(const s5_part_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
 }
 
-/* ---- s5_part_backward_large ---- */
+/* ---- s5_part_backward_groups ---- */
 
-#define S5_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_s5_parts_large_gpu"
-enum { S5_PART_BACKWARD_LARGE_THREADS = 128, S5_PART_BACKWARD_LARGE_SHARED_BYTES = 50048 };
-typedef struct s5_part_backward_large_parameter {
+#define S5_PART_BACKWARD_GROUPS_SYMBOL "rec_kernel_s5_parts_groups_gpu"
+enum { S5_PART_BACKWARD_GROUPS_THREADS = 256, S5_PART_BACKWARD_GROUPS_SHARED_BYTES = 108544 };
+typedef struct s5_part_backward_groups_parameter {
   rec_gpu_frame frame;
   int64_t H;  /* 64 */
   int64_t P;  /* 32 */
@@ -576,19 +576,19 @@ typedef struct s5_part_backward_large_parameter {
   rec_gpu_slot hT_h;  /* [batch,P,2], f32: written */
   rec_gpu_slot C;  /* [W,P,Z], f32 */
   rec_gpu_slot d_y;  /* [batch,time,W], bf16 */
-} s5_part_backward_large_parameter;
-_Static_assert(sizeof(s5_part_backward_large_parameter) == 456, "as the kernel reads it");
+} s5_part_backward_groups_parameter;
+_Static_assert(sizeof(s5_part_backward_groups_parameter) == 456, "as the kernel reads it");
 /* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
-static inline int64_t s5_part_backward_large_items(const s5_part_backward_large_parameter *parameter) {
+static inline int64_t s5_part_backward_groups_items(const s5_part_backward_groups_parameter *parameter) {
   return parameter->frame.entries * parameter->frame.parts;
 }
 /* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
-static inline int64_t s5_part_backward_large_scratch_bytes(const s5_part_backward_large_parameter *parameter) {
+static inline int64_t s5_part_backward_groups_scratch_bytes(const s5_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0;
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
-static inline int64_t s5_part_backward_large_ends_numbers(const s5_part_backward_large_parameter *parameter) {
+static inline int64_t s5_part_backward_groups_ends_numbers(const s5_part_backward_groups_parameter *parameter) {
   (void)parameter;
   return 0 + 4 * parameter->P + 4;
 }

@@ -317,6 +317,7 @@ static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gp
     if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, costs[i] = costs[same];
     if (same >= 0) continue;
     *k = fitted(a, k, heads, options, &costs[i]);
+    if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = costs[i];
     if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += costs[i] + OF_MEMORY * copied_bytes(k);
   }
   weigh_parts(a, kernels, costs);
@@ -410,21 +411,74 @@ static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_g
   back->states = NULL;
 }
 
+/* ---- lengths of chunks ---- */
+
+static const double worth = 0.95; /* what the model tells less apart is noise */
+
+static bool keeps_values(const recurrence_kernels *kernels) {
+  return tile_takes(schedule_kernel(kernels, KERNEL_BACKWARD)->program, 1u << TILE_STASH);
+}
+
+static bool is_of_backward(kernel_kind kind) { return kind == KERNEL_BACKWARD || kind == KERNEL_PART_BACK; }
+
+/* Forward and backward meet in the states that are saved, which lie as far apart for any chunks. */
+static bool may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
+  if (forward == back) return true;
+  bool same = forward->chunk == back->chunk && !forward->whole[0] == !back->whole[0];
+  for (int i = 0; i < back->kernels.count; i++)
+    same = same && schedule_kernel(forward, back->kernels.items[i].kind);
+  return same && !keeps_values(forward) && !keeps_values(back);
+}
+
+/* The kernels of which FORWARD goes with this BACKWARD: the same, or those with other chunks where these are worth it. */
+static const recurrence_kernels *forward_for(const recurrence_kernels *back, recurrence_kernels *const *all, int count) {
+  const recurrence_kernels *best = back;
+  for (int i = 0; i < count; i++) {
+    bool cheaper = all[i]->gpu_forward < best->gpu_forward && all[i]->gpu_forward < worth * back->gpu_forward;
+    if (cheaper && may_go_together(all[i], back)) best = all[i];
+  }
+  return best;
+}
+
+static double cost_with(const recurrence_kernels *forward, const recurrence_kernels *back) {
+  return back->gpu_cost - back->gpu_forward + forward->gpu_forward;
+}
+
+static void take_forward(recurrence_kernels *kernels, const recurrence_kernels *forward) {
+  kernels->gpu_cost = cost_with(forward, kernels);
+  kernels->gpu_forward = forward->gpu_forward;
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    if (!is_of_backward(k->kind)) *k = *schedule_kernel(forward, k->kind);
+  }
+}
+
 static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_options schedule, int heads,
                                      codegen_gpu_options options) {
-  recurrence_kernels *best = NULL;
+  enum { LENGTHS = 3 };
+  recurrence_kernels *all[LENGTHS], *best = NULL;
+  int count = 0;
   for (int chunk = LONGEST; chunk >= SHORTEST && !schedule.chunk; chunk /= 2) {
     schedule_options with = schedule;
     with.chunk = chunk;
     recurrence_kernels *kernels = schedule_for_room(a, r, with, options);
     if (strcmp(kernels->form, "chunk") != 0) break;
     fit_all(a, kernels, heads, options);
-    if (!best || kernels->gpu_cost < best->gpu_cost) best = kernels;
+    all[count++] = kernels;
   }
-  if (!best) {
+  if (!count) {
     best = schedule_for_room(a, r, schedule, options);
     fit_all(a, best, heads, options);
+    return best;
   }
+  const recurrence_kernels *forward = NULL;
+  for (int i = 0; i < count; i++) {
+    const recurrence_kernels *own = forward_for(all[i], all, count);
+    if (best && cost_with(own, all[i]) >= cost_with(forward, best)) continue;
+    best = all[i];
+    forward = own;
+  }
+  take_forward(best, forward);
   return best;
 }
 
@@ -457,8 +511,6 @@ static bool is_same_work(const kernel *x, const kernel *y) {
          x->lane_block == y->lane_block && x->part_axis == y->part_axis &&
          x->part_entries == y->part_entries;
 }
-
-static const double worth = 0.95; /* what the model tells less apart is noise */
 
 /* More room that is not taken changes nothing. */
 static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {

@@ -105,7 +105,7 @@ typedef struct recurrence_kernels {
   bool steps_forward;            /* form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step` */
   double fused_step;
   VEC(schedule_alternative) alternatives;
-  double gpu_cost;               /* GPU: of a step forward and back (codegen_gpu_schedule) */
+  double gpu_cost, gpu_forward;  /* GPU: of a step forward and back (codegen_gpu_schedule); of that, forward */
 } recurrence_kernels;
 
 typedef enum schedule_form { FORM_CHOSEN, FORM_STEP, FORM_CHUNK, FORM_COUNT } schedule_form;

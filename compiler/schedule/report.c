@@ -476,6 +476,12 @@ static void put_parts(const reporter *r, bool back) {
           k->join_steps == 1 ? "" : "s", unsaved_text(r, back));
 }
 
+static const char *chunks_text(const reporter *r) {
+  int forward = kernel_of(r, KERNEL_FORWARD)->program->chunk, back = kernel_of(r, KERNEL_BACKWARD)->program->chunk;
+  if (forward == back) return arena_printf(r->a, "%d at a time", forward);
+  return arena_printf(r->a, "%d at a time, %d backward", forward, back);
+}
+
 char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_type dtype,
                           const report_resources resources[2], int kib) {
   char *text = NULL;
@@ -486,8 +492,8 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   bool states = kernels->recurrence->states.count || r.body->lags.count;
   const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
-  fprintf(r.out, "  gpu         %s%s, %d at a time, %d steps between saved states, %s\n", room,
-          kernels->form, forward->program->chunk, kernels->chunk,
+  fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room,
+          kernels->form, chunks_text(&r), kernels->chunk,
           forward->lane_axis >= 0 && forward->lanes == LANES_OWN
               ? "a thread for each entry of the lanes"
               : "a block of threads for each instance");

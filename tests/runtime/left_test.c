@@ -1,6 +1,7 @@
 // Products whose results stay in registers as the left factor of others, made in the other order where these read them transposed
 // (compiler/codegen/plan_left.c), and sums over rows of products (gpu_rows.c): the executor's values and gradients are the
-// interpreter's at the ends of chunks and packed. (40 s of processor time.)
+// interpreter's at the ends of chunks and packed. So they are where the model takes chunks of one length forward and of another
+// backward, in parts of time, too. (75 s of processor time.)
 //
 //   left_test [NAME]
 #include <stdio.h>
@@ -29,21 +30,28 @@ static const subject subjects[] = {
     {"stdlib/gated_deltanet.rec", "gated_deltanet", "bf16", {"H=1", "K=64", "V=64"}, 2},
 };
 
+// Forward and backward in chunks of their own lengths (tests/schedule/gpu-lengths): 64 and 16, 64 and 32 by warpgroups; 16 and 32.
+static const subject lengths_apart[] = {
+    {"stdlib/gated_deltanet.rec", "gated_deltanet", "bf16", {"H=1", "K=64", "V=64"}, 2},
+    {"stdlib/gla.rec", "gla", "f16", {"H=1", "K=64", "V=128"}, 2},
+    {"stdlib/mamba2.rec", "ssd", "f32", {"G=1", "R=2", "P=64", "N=128"}, 0},
+};
+
 static problem *packed(const rec_signature *signature) {
   static const int32_t lengths[] = {0, 1, 64, 15, 65, 0, 16};
   return problem_packed(signature, lengths, sizeof lengths / sizeof *lengths, 1);
 }
 
 // Takes the inputs.
-static void run(const subject *s, const rec_recurrence *r, problem *inputs, const char *what) {
+static void run_with(const subject *s, const rec_recurrence *r, problem *inputs, rec_run_options options, const char *what) {
   char where[256];
-  rec_run_options options = {.backward = true};
-  double least = strcmp(s->type, "bf16") == 0 ? 6e-2 : 7.5e-3,
-         shake = strcmp(s->type, "bf16") == 0 ? 0x1p-8 : 0x1p-11;
+  bool f32 = strcmp(s->type, "f32") == 0, bf16 = strcmp(s->type, "bf16") == 0;
+  double least = f32 ? 2e-5 : bf16 ? 6e-2 : 7.5e-3, shake = f32 ? 0x1p-24 : bf16 ? 0x1p-8 : 0x1p-11;
+  options.backward = true;
   problem_draw(inputs, 7, 0.7);
   problem_retype(inputs, inputs->signature);
   problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
-  if (check(problem_run(exact, r, "reference", &options), "%s: %s", s->recurrence, rec_message())) {
+  if (check(problem_run(exact, r, "reference", &(rec_run_options){.backward = true}), "%s: %s", s->recurrence, rec_message())) {
     options.device_number = s->device;
     if (check(problem_run(got, r, "simt", &options), "%s %s: %s", s->recurrence, what,
               rec_message())) {
@@ -59,15 +67,26 @@ static void run(const subject *s, const rec_recurrence *r, problem *inputs, cons
   problem_free(got);
 }
 
-static void run_subject(const subject *s) {
-  const char *words[24] = {
-      "--target", s->device ? "simt,sm_90a" : "simt", "-O0", "--dtype", s->type, "--chunk", "64"};
-  int count = 7;
+static void run(const subject *s, const rec_recurrence *r, problem *inputs, const char *what) {
+  run_with(s, r, inputs, (rec_run_options){0}, what);
+}
+
+// Without a chunk: as the model chooses.
+static rec_module *compile_subject(const subject *s, const char *chunk) {
+  const char *words[24] = {"--target", s->device ? "simt,sm_90a" : "simt", "-O0", "--dtype", s->type};
+  int count = 5;
   char path[512];
+  if (chunk) words[count++] = "--chunk", words[count++] = chunk;
   for (int i = 0; i < 5 && s->sizes[i]; i++) words[count++] = "-D", words[count++] = s->sizes[i];
   snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", s->path);
   rec_module *module = compile_file(path, words);
-  if (!check(module, "%s does not compile", s->path)) return;
+  check(module, "%s does not compile", s->path);
+  return module;
+}
+
+static void run_subject(const subject *s) {
+  rec_module *module = compile_subject(s, "64");
+  if (!module) return;
   const rec_recurrence *r = rec_module_find(module, s->recurrence);
   static const int64_t lengths[] = {15, 64, 130};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -76,8 +95,25 @@ static void run_subject(const subject *s) {
   rec_module_close(module);
 }
 
+static void run_apart(const subject *s) {
+  enum { TIME = 300 };
+  rec_module *module = compile_subject(s, NULL);
+  if (!module) return;
+  const rec_recurrence *r = rec_module_find(module, s->recurrence);
+  const rec_signature *signature = rec_recurrence_signature(r);
+  run(s, r, problem_new(signature, 1, 130, 1), "two lengths");
+  run(s, r, packed(signature), "two lengths, packed");
+  rec_run_options parts = {.time_parts = 2};
+  run_with(s, r, problem_new(signature, 1, TIME, 1), parts, "two lengths, parts");
+  parts.recompute = true;
+  run_with(s, r, problem_new(signature, 1, TIME, 1), parts, "two lengths, parts, nothing saved");
+  rec_module_close(module);
+}
+
 int main(int count, char **words) {
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
     if (count < 2 || strcmp(subjects[i].recurrence, words[1]) == 0) run_subject(&subjects[i]);
+  for (size_t i = 0; i < sizeof lengths_apart / sizeof *lengths_apart; i++)
+    if (count < 2 || strcmp(lengths_apart[i].recurrence, words[1]) == 0) run_apart(&lengths_apart[i]);
   return checked();
 }
