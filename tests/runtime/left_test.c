@@ -35,6 +35,7 @@ static const subject lengths_apart[] = {
     {"stdlib/gated_deltanet.rec", "gated_deltanet", "bf16", {"H=1", "K=64", "V=64"}, 2},
     {"stdlib/gla.rec", "gla", "f16", {"H=1", "K=64", "V=128"}, 2},
     {"stdlib/mamba2.rec", "ssd", "f32", {"G=1", "R=2", "P=64", "N=128"}, 0},
+    {"stdlib/mamba3.rec", "mamba3", "f32", {"H=1"}, 0},
 };
 
 static problem *packed(const rec_signature *signature) {
