@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "../../runtime/support/library.h"
 #include "../schedule/cost.h"
 #include "gpu.h"
 #include "host_parts.h"
@@ -287,7 +288,7 @@ static double cost_of_join(const kernel *k) {
 }
 
 /* A single block reads a part of what all together could. */
-enum { MULTIPLY_ADDS_OF_A_COPY = 100, COPIES_WEIGHED = 1024 };
+enum { MULTIPLY_ADDS_OF_A_COPY = 100 };
 
 /* What the runtime needs to know to choose how many parts there are. */
 static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *costs) {
@@ -297,7 +298,7 @@ static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *cos
     if (!k->ends || (k->kind != KERNEL_BACKWARD && k->kind != KERNEL_FORWARD)) continue;
     double own = block_cost(k, costs[i]);
     k->join_steps = (int)ceil(cost_of_join(k) / own);
-    k->sum_steps = (int)ceil(COPIES_WEIGHED * (double)MULTIPLY_ADDS_OF_A_COPY / own);
+    k->sum_steps = (int)ceil(REC_GPU_COPIES_WEIGHED * (double)MULTIPLY_ADDS_OF_A_COPY / own);
     for (int m = 0; m < kernels->kernels.count; m++) {
       const kernel *other = &kernels->kernels.items[m];
       if (other->kind != maker) continue;

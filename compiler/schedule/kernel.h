@@ -69,7 +69,7 @@ typedef struct kernel {
                                     to gradients; PART_BACK before it: sets the counter for that to 0 (codegen/gpu_last.c) */
   int join_steps, maker_percent; /* GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
                                     percent of the steps themselves (gpu_schedule.c) */
-  int sum_steps;                 /* GPU, with `sums`: in steps of a block, what it takes to add up 1024 numbers of copies */
+  int sum_steps;                 /* GPU, with `sums`: in steps of a block, what it takes to add up REC_GPU_COPIES_WEIGHED numbers of copies */
   axis_set cut;                  /* grid axes that may be cut, instances or not */
   kernel_room room;
   bool groups;                   /* GPU: products may be made by warpgroups */

@@ -84,11 +84,10 @@ typedef struct part_work {
 /* How long a call takes, in hundredths of a step: the steps of a part, those of what the parts begin with, whose blocks may be more
  * than multiprocessors, the joins of the last part, and the sums of the last block. */
 static int64_t time_of_parts(const gpu_pass *whole, part_work work, int64_t parts) {
-  enum { COPIES_WEIGHED = 1024 };
   const rec_table_gpu_kernel *k = whole->kernel;
   int64_t room = whole->device->multiprocessors, steps = (whole->call->time + parts - 1) / parts;
   if (parts == 1) return 100 * steps;
-  int64_t turns = (work.made * parts + room - 1) / room, sums = 100 * work.summed * parts / COPIES_WEIGHED * k->sum_steps;
+  int64_t turns = (work.made * parts + room - 1) / room, sums = 100 * work.summed * parts / REC_GPU_COPIES_WEIGHED * k->sum_steps;
   return 100 * (steps + k->behind) + turns * steps * k->maker_percent + 100 * (parts - 1) * k->join_steps + sums;
 }
 
