@@ -3,6 +3,7 @@
  *   sm_90a.ptx  --ptxas -arch=sm_90a-->  sm_90a.cubin, for compute capability 9.0 alone, beside the PTX
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +13,19 @@
 #include <unistd.h>
 
 #include "compiler/artifact/abi.h"
+#include "compiler/base/processors.h"
 
 extern char **environ;
+
+enum { MOST_WORDS = 8 };
 
 /* One run, and its files. */
 typedef struct assembly {
   const char *input, *output, *said;
-  pid_t process; /* 0: not started */
+  const char *words[MOST_WORDS]; /* of its command line */
+  pthread_t thread;
+  bool started, ran;
+  int status; /* what waitpid says of it, once it ran */
 } assembly;
 
 struct artifact_assembly {
@@ -35,22 +42,33 @@ static const char *folder_path(arena *a) {
   return mkdtemp(path);
 }
 
-static void start(const artifact_assembly *all, const codegen_gpu_image *image, assembly *run) {
-  arena *a = all->arena;
-  const char *ptxas = all->ptxas, *name = codegen_gpu_target_name(image->target);
-  run->input = arena_printf(a, "%s/%s.ptx", all->folder, name);
-  run->output = arena_printf(a, "%s/%s.cubin", all->folder, name);
-  run->said = arena_printf(a, "%s/%s.said", all->folder, name);
-  if (write_file(a, run->input, image->text, strlen(image->text), false)) return;
-  const char *words[] = {ptxas,      arena_printf(a, "-arch=%s", name),     "-o", run->output,
-                         run->input, all->lines ? "--generate-line-info" : NULL, NULL};
+/* When a processor is free. */
+static void *run_assembly(void *argument) {
+  assembly *run = argument;
+  pid_t process;
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&files, STDERR_FILENO, run->said, O_WRONLY | O_CREAT, 0600);
-  if (posix_spawnp(&run->process, ptxas, &files, NULL, (char **)words, environ) != 0)
-    run->process = 0;
+  processors_take(TURN_LONG);
+  run->ran = posix_spawnp(&process, run->words[0], &files, NULL, (char **)run->words, environ) == 0 &&
+             waitpid(process, &run->status, 0) >= 0;
+  processors_give();
   posix_spawn_file_actions_destroy(&files);
+  return NULL;
+}
+
+static void start(const artifact_assembly *all, const codegen_gpu_image *image, assembly *run) {
+  arena *a = all->arena;
+  const char *name = codegen_gpu_target_name(image->target);
+  run->input = arena_printf(a, "%s/%s.ptx", all->folder, name);
+  run->output = arena_printf(a, "%s/%s.cubin", all->folder, name);
+  run->said = arena_printf(a, "%s/%s.said", all->folder, name);
+  if (write_file(a, run->input, image->text, strlen(image->text), false)) return;
+  const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name), "-o", run->output,
+                                   run->input, all->lines ? "--generate-line-info" : NULL};
+  memcpy(run->words, words, sizeof words);
+  run->started = pthread_create(&run->thread, NULL, run_assembly, run) == 0;
 }
 
 /* The whole file, NULL if there is none. */
@@ -71,11 +89,10 @@ static const char *read_all(arena *a, const char *path, size_t *size) {
 /* Waits for a run. NULL, or why there is no cubin. */
 static const char *finish(arena *a, const char *ptxas, codegen_gpu_image *image, assembly *run) {
   const char *name = codegen_gpu_target_name(image->target);
-  int status = 0;
-  if (!run->process || waitpid(run->process, &status, 0) < 0)
-    return arena_printf(a, "%s cannot be run", ptxas);
+  if (run->started) pthread_join(run->thread, NULL);
+  if (!run->ran) return arena_printf(a, "%s cannot be run", ptxas);
   size_t size = 0;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+  if (WIFEXITED(run->status) && WEXITSTATUS(run->status) == 0) {
     image->cubin = read_all(a, run->output, &image->cubin_bytes);
     if (image->cubin) return NULL;
   }

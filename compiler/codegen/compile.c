@@ -3,12 +3,12 @@
  *   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #include "../base/ice.h"
+#include "../base/processors.h"
 #include "host.h"
 #include "lines.h"
 
@@ -191,18 +191,17 @@ static void *compile_parts(void *argument) {
   part_queue *queue = argument;
   int taken;
   while ((taken = atomic_fetch_add(&queue->next, 1)) < CLONE_COUNT) {
+    processors_take(TURN_SHORT);
     compile_part(&queue->parts[CLONE_COUNT - 1 - taken]);
+    processors_give();
   }
   return NULL;
 }
 
 static void compile_side_by_side(part *parts) {
   part_queue queue = {.parts = parts};
-  cpu_set_t processors;
-  CPU_ZERO(&processors);
-  sched_getaffinity(0, sizeof processors, &processors);
   pthread_t helpers[CLONE_COUNT];
-  int wanted = CPU_COUNT(&processors) - 1, started = 0;
+  int wanted = processors_count() - 1, started = 0;
   while (started < wanted && started < CLONE_COUNT - 1 &&
          pthread_create(&helpers[started], NULL, compile_parts, &queue) == 0) {
     started++;
@@ -239,8 +238,9 @@ link_object codegen_data(arena *a, const codegen_blob *blobs, int count) {
 
 codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options) {
   codegen_object *object = ARENA_NEW(a, codegen_object);
-  double start = seconds();
   part parts[CLONE_COUNT];
+  processors_take(TURN_SHORT);
+  double start = seconds();
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
     const char *name = clone_targets[clone].name;
     parts[clone] = (part){
@@ -258,6 +258,7 @@ codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options o
     if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[clone].module));
   }
   object->build_seconds = seconds() - start;
+  processors_give();
   compile_side_by_side(parts);
   for (int clone = 0; clone < CLONE_COUNT; clone++) {
     collect_part(a, object, &parts[clone], clone_targets[clone].name);

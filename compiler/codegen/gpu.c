@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "../base/ice.h"
+#include "../base/processors.h"
 #include "gpu_parts.h"
 #include "host_parts.h"
 #include "lines.h"
@@ -386,6 +387,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
                                         codegen_gpu_options options) {
   if (options.dtype == NUMBER_F64) ICE("codegen", "GPU kernels compute in f32");
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
+  processors_take(TURN_LONG);
   double start = seconds();
   llvm_module m = gpu_module_new("rec_gpu");
   if (options.lines) lines_begin(&m, options.lines, LINES_ALONE);
@@ -408,5 +410,6 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
   gpu_make_images(a, &m, options, object);
   object->emit_seconds = seconds() - start;
   llvm_module_free(&m);
+  processors_give();
   return object;
 }

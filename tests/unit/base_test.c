@@ -1,10 +1,14 @@
-// Arena, interner, arrays, sources and diagnostics.
+// Arena, interner, arrays, sources, diagnostics and processors.
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -12,6 +16,7 @@
 #include "compiler/base/diag.h"
 #include "compiler/base/embedded.h"
 #include "compiler/base/intern.h"
+#include "compiler/base/processors.h"
 #include "compiler/base/source.h"
 #include "compiler/base/vec.h"
 
@@ -151,6 +156,47 @@ static void support_object_is_embedded(void **state) {
   assert_null(embedded_find(embedded_stdlib, "no such file"));
 }
 
+static atomic_int at_work, most_at_work, turns_ended;
+
+static void *work_in_turn(void *turn) {
+  processors_take(*(processors_turn *)turn);
+  int now = atomic_fetch_add(&at_work, 1) + 1, most = atomic_load(&most_at_work);
+  while (now > most && !atomic_compare_exchange_weak(&most_at_work, &most, now)) continue;
+  nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+  atomic_fetch_sub(&at_work, 1);
+  atomic_fetch_add(&turns_ended, 1);
+  processors_give();
+  return NULL;
+}
+
+/* On all processors and on one; less than 0.1 s. */
+static void no_more_turns_than_processors(void **state) {
+  (void)state;
+  enum { THREADS = 24 };
+  cpu_set_t all, first;
+  pthread_t threads[THREADS];
+  processors_turn turns[THREADS];
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+  CPU_ZERO(&first);
+  for (int i = 0; CPU_COUNT(&first) == 0; i++)
+    if (CPU_ISSET(i, &all)) CPU_SET(i, &first);
+  const cpu_set_t *sets[] = {&all, &first};
+  for (int s = 0; s < 2; s++) {
+    assert_int_equal(sched_setaffinity(0, sizeof all, sets[s]), 0);
+    atomic_store(&most_at_work, 0);
+    atomic_store(&turns_ended, 0);
+    for (int i = 0; i < THREADS; i++) {
+      turns[i] = i % 3 ? TURN_SHORT : TURN_LONG;
+      assert_int_equal(pthread_create(&threads[i], NULL, work_in_turn, &turns[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&turns_ended), THREADS);
+    assert_true(atomic_load(&most_at_work) <= CPU_COUNT(sets[s]));
+    assert_int_equal(processors_count(), CPU_COUNT(sets[s]));
+  }
+  sched_setaffinity(0, sizeof all, &all);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(arena_memory_is_zeroed_and_aligned),
@@ -161,6 +207,7 @@ int main(void) {
       cmocka_unit_test(unusable_sources_are_refused),
       cmocka_unit_test(messages_are_sorted_with_line_caret_and_notes),
       cmocka_unit_test(support_object_is_embedded),
+      cmocka_unit_test(no_more_turns_than_processors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
