@@ -194,14 +194,22 @@ static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]
     store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
 }
 
-/* f32 bits as tf32, and what that leaves of them. */
+/* f32 bits as tf32, and what that leaves of them. ptxas makes four instructions of cvt.rna, for it keeps every NaN. Rounding by
+ * hand takes two; it may lose a NaN, but then the rest is one. The rest has 12 bits, of which tensor cores read the first 11,
+ * and either sign, so that nothing leans to one side. */
 static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
   emitter *e = l->e;
+  ir half = LLVMConstInt(e->i32, 0x1000, 0), kept = LLVMConstInt(e->i32, 0xffffe000u, 0);
   for (int r = 0; r < count; r++) {
     ir x = LLVMBuildBitCast(e->b, bits[r], e->real, "");
-    high[r] = gpu_call(e, GPU_CVT_TF32, &x, 1);
+    if (l->m->tf32) {
+      high[r] = gpu_call(e, GPU_CVT_TF32, &x, 1);
+      continue;
+    }
+    ir number = LLVMBuildBitCast(e->b, bits[r], e->i32, "");
+    high[r] = LLVMBuildAnd(e->b, LLVMBuildAdd(e->b, number, half, ""), kept, "");
     ir rest = real_sub(e, x, LLVMBuildBitCast(e->b, high[r], e->real, ""));
-    low[r] = gpu_call(e, GPU_CVT_TF32, &rest, 1);
+    low[r] = LLVMBuildBitCast(e->b, rest, e->i32, "");
   }
 }
 
@@ -259,16 +267,25 @@ static int64_t numbers_of_turn(const mma *p) {
   return OF_ROWS * is_outside(&p->a) + OF_TILE * p->tiles * is_outside(&p->b);
 }
 
-/* Turns that are made at once; 0: the assembler sees to it. It would make up to 64, and all that they load lies in registers. */
+/* Are there always so many turns, or twice as many, and so on? Where a factor is 0 above the diagonal, rows or columns of the
+ * block at hand begin and end them. */
+static bool in_groups_of(lower *l, const mma *p, ir begin, ir end, int64_t turns) {
+  int64_t first, last, steps = turns * p->depth;
+  if (int_known(begin, &first) && int_known(end, &last)) return (last - first) % steps == 0;
+  return size_of(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 &&
+         p->tiles * TILE_COLUMNS % steps == 0;
+}
+
+/* Turns that are made at once; 0: the assembler sees to it. It would make up to 64, and all that they load lies in registers.
+ * Three products for one are work enough to wait for the numbers of the next turn. */
 static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
-  enum { MANY = 128, AT_ONCE = 64 };
-  int64_t numbers = numbers_of_turn(p), first, last;
+  enum { MANY = 128, AT_ONCE = 64, OF_THREE_PRODUCTS = 2 };
+  int64_t numbers = numbers_of_turn(p);
   int64_t all = numbers * (size_of(l, p->factors->dot->k) / p->depth);
+  if (is_tf32(p) && !l->m->tf32 && in_groups_of(l, p, begin, end, OF_THREE_PRODUCTS)) return OF_THREE_PRODUCTS;
   if (all < MANY) return 0;
   int64_t turns = numbers < AT_ONCE ? AT_ONCE / numbers : 1;
-  bool even = int_known(begin, &first) && int_known(end, &last) &&
-              (last - first) % (turns * p->depth) == 0;
-  return even ? turns : 1;
+  return in_groups_of(l, p, begin, end, turns) ? turns : 1;
 }
 
 static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end) {

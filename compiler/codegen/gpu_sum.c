@@ -42,7 +42,7 @@ static void sum_copies(const sum_task *t, const ir *indices, int count, ir total
   ir from = element(e, e->real, t->from, int_mul(e, loop.index, total)), x[MOST_AT_ONCE];
   for (int i = 0; i < count; i++) x[i] = load_real(e, element(e, e->real, from, indices[i]), 0);
   for (int i = 0; i < count; i++) store_real(e, real_add(e, load_real(e, slots[i], 0), x[i]), slots[i]);
-  loop_end(e, &loop);
+  (count < MOST_AT_ONCE ? loop_end : loop_end_kept)(e, &loop);
   for (int i = 0; i < count; i++) sums[i] = load_real(e, slots[i], 0);
 }
 
@@ -69,8 +69,8 @@ static ir place_of(const sum_task *t, ir index) {
   ir place = stack_slot(e, e->i64, "place");
   LLVMBuildStore(e->b, index, place);
   emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSGT, t->rows, integer(e, 1)));
-  ir number = LLVMBuildSRem(e->b, index, t->numbers, ""), row = LLVMBuildSDiv(e->b, index, t->numbers, "");
-  ir step = LLVMBuildSRem(e->b, row, t->steps, ""), entry = LLVMBuildSDiv(e->b, row, t->steps, "");
+  ir row = int_div(e, index, t->numbers), number = int_sub(e, index, int_mul(e, row, t->numbers));
+  ir entry = int_div(e, row, t->steps), step = int_sub(e, row, int_mul(e, entry, t->steps));
   ir to = int_add(e, int_mul(e, entry, t->entry_stride), int_mul(e, step, t->step_stride));
   LLVMBuildStore(e->b, int_add(e, to, number), place);
   branch_end(e, &branch);

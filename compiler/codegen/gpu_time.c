@@ -371,25 +371,33 @@ static void join_kept(lower *l, const joined *j, const kept_sums *kept) {
   loop_end(l->e, &loop);
 }
 
-/* A single number is at hand for all threads: the one that stores it reads it. */
-static void join_point(lower *l, const place_in_loops *at, void *data) {
+/* A single number is at hand for all threads: the one that stores it reads it. Several places of a thread at once, for what it
+ * reads of a part is on its way together. */
+static void join_points(lower *l, const place_in_loops *at, int count, void *data) {
+  enum { PLENTY = 8 };
   const joined *j = data;
   emitter *e = l->e;
   emit_branch own = {0};
   if (l->only) own = branch_begin(e, l->only);
   int lanes = at->vector_axis >= 0 ? at->lanes : 0;
-  ir slots[MOST_JOINED];
-  for (int k = 0; k < j->count; k++) {
-    slots[k] = stack_slot(e, real_type(e, lanes), "joined");
-    store_real(e, view_load(l, j->state[k], at, j->axes), slots[k]);
+  ir slots[MOST_POINTS_AT_ONCE][MOST_JOINED];
+  for (int i = 0; i < count; i++) {
+    for (int k = 0; k < j->count; k++) {
+      slots[i][k] = stack_slot(e, real_type(e, lanes), "joined");
+      store_real(e, view_load(l, j->state[k], &at[i], j->axes), slots[i][k]);
+    }
   }
   emit_loop loop = each_part_before(j);
-  (j->coupled ? join_coupled : join_part)(l, at, j, number_in_order(j, loop.index), slots);
-  loop_end(e, &loop);
-  for (int k = 0; k < j->count; k++)
-    view_store(l, j->state[k], at, j->axes, load_real(e, slots[k], lanes));
+  for (int i = 0; i < count; i++)
+    (j->coupled ? join_coupled : join_part)(l, &at[i], j, number_in_order(j, loop.index), slots[i]);
+  (count * lanes >= PLENTY ? loop_end_kept : loop_end)(e, &loop);
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < j->count; k++)
+      view_store(l, j->state[k], &at[i], j->axes, load_real(e, slots[i][k], lanes));
   if (l->only) branch_end(e, &own);
 }
+
+static void join_point(lower *l, const place_in_loops *at, void *data) { join_points(l, at, 1, data); }
 
 static const view *carried_view(const part *p, const tile_place *state, int component) {
   for (int c = 0; c < p->carried.count; c++) {
@@ -479,7 +487,7 @@ static void join_state(host *h, part *p, const tile_place *state) {
   } else if (j.count == 2) {
     lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
   } else {
-    lower_copies(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
+    lower_copies_at_once(&p->l, plan_tile_axes(&h->m, j.axes), join_points, &j);
   }
 }
 

@@ -48,21 +48,21 @@ static unsigned bytes_of(const view *v, int piece) {
 
 /* ---- loads ---- */
 
-static ir load_piece(lower *l, const view *v, const place_in_loops *at, axis_set axes, int piece) {
+static ir load_piece(lower *l, const view *v, ir address, int piece) {
   emitter *e = l->e;
   LLVMTypeRef type = LLVMVectorType(view_type(e, v), (unsigned)piece);
-  ir x = LLVMBuildLoad2(e->b, type, view_address(l, v, at, axes), "");
+  ir x = LLVMBuildLoad2(e->b, type, address, "");
   LLVMSetAlignment(x, bytes_of(v, piece));
   return number_is_narrow(v->stored) ? narrow_widened(e, v->stored, x) : x;
 }
 
 static ir load_by(lower *l, const view *v, const place_in_loops *at, axis_set axes, int piece) {
   emitter *e = l->e;
-  if (piece == at->lanes) return load_piece(l, v, at, axes, piece);
+  if (piece == at->lanes) return load_piece(l, v, view_address(l, v, at, axes), piece);
   ir all = LLVMGetPoison(real_type(e, at->lanes));
   for (int lane = 0; lane < at->lanes; lane += piece) {
     place_in_loops one = scalar_place(l, at, lane);
-    ir x = piece > 1 ? load_piece(l, v, &one, axes, piece) : view_load(l, v, &one, axes);
+    ir x = piece > 1 ? load_piece(l, v, view_address(l, v, &one, axes), piece) : view_load(l, v, &one, axes);
     for (int i = 0; i < piece; i++) {
       ir number = piece > 1 ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x;
       all = LLVMBuildInsertElement(e->b, all, number, integer(e, lane + i), "");
@@ -71,15 +71,26 @@ static ir load_by(lower *l, const view *v, const place_in_loops *at, axis_set ax
   return all;
 }
 
+/* Neighbours from an address on, of which nothing else is known. */
+static ir load_neighbours(lower *l, const view *v, ir address, int count) {
+  emitter *e = l->e, as = emit_as(e, view_type(e, v));
+  ir all = LLVMGetPoison(real_type(e, count));
+  for (int i = 0; i < count; i++) {
+    ir at = element(e, view_type(e, v), address, integer(e, i));
+    ir x = number_is_narrow(v->stored) ? load_narrow(e, v->stored, at, NULL, NULL, 0) : as_real(e, load_real(&as, at, 0));
+    all = LLVMBuildInsertElement(e->b, all, x, integer(e, i), "");
+  }
+  return all;
+}
+
 ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
   emitter *e = l->e;
-  int piece = piece_of(l, v, at, axes, v->alignment ? v->alignment : 1);
-  if (!may_be_aligned(v, at)) return load_by(l, v, at, axes, piece);
-  ir slot = stack_slot(e, real_type(e, at->lanes), "numbers");
+  if (!may_be_aligned(v, at)) return load_by(l, v, at, axes, piece_of(l, v, at, axes, v->alignment ? v->alignment : 1));
+  ir slot = stack_slot(e, real_type(e, at->lanes), "numbers"), address = view_address(l, v, at, axes);
   emit_branch branch = branch_begin(e, v->aligned);
-  store_real(e, load_piece(l, v, at, axes, at->lanes), slot);
+  store_real(e, load_piece(l, v, address, at->lanes), slot);
   branch_else(e, &branch);
-  store_real(e, load_by(l, v, at, axes, 1), slot);
+  store_real(e, load_neighbours(l, v, address, at->lanes), slot);
   branch_end(e, &branch);
   return load_real(e, slot, at->lanes);
 }
@@ -96,11 +107,11 @@ static ir part_of(lower *l, ir x, int first, int count) {
                                 LLVMConstVector(numbers, (unsigned)count), "");
 }
 
-static void store_piece(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
+static void store_piece(lower *l, const view *v, ir address, ir x) {
   emitter *e = l->e;
   int piece = ir_lanes(x);
   if (number_is_narrow(v->stored)) x = narrow_pairs(e, v->stored, x);
-  ir store = LLVMBuildStore(e->b, x, view_address(l, v, at, axes));
+  ir store = LLVMBuildStore(e->b, x, address);
   LLVMSetAlignment(store, bytes_of(v, piece));
 }
 
@@ -109,24 +120,36 @@ static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set
   for (int lane = 0; lane < at->lanes; lane += piece) {
     place_in_loops one = scalar_place(l, at, lane);
     if (piece > 1) {
-      store_piece(l, v, &one, axes, part_of(l, x, lane, piece));
+      store_piece(l, v, view_address(l, v, &one, axes), part_of(l, x, lane, piece));
     } else {
       view_store(l, v, &one, axes, part_of(l, x, lane, 1));
     }
   }
 }
 
+static void store_neighbours(lower *l, const view *v, ir address, ir x) {
+  emitter *e = l->e, as = emit_as(e, view_type(e, v));
+  for (int i = 0; i < ir_lanes(x); i++) {
+    ir at = element(e, view_type(e, v), address, integer(e, i)), number = part_of(l, x, i, 1);
+    if (number_is_narrow(v->stored)) {
+      store_narrow(e, v->stored, number, at, NULL, NULL);
+    } else {
+      store_real(&as, as_real(&as, number), at);
+    }
+  }
+}
+
 void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
   emitter *e = l->e;
-  int piece = piece_of(l, v, at, axes, v->alignment ? v->alignment : 1);
   if (!may_be_aligned(v, at)) {
-    store_by(l, v, at, axes, x, piece);
+    store_by(l, v, at, axes, x, piece_of(l, v, at, axes, v->alignment ? v->alignment : 1));
     return;
   }
+  ir address = view_address(l, v, at, axes);
   emit_branch branch = branch_begin(e, v->aligned);
-  store_piece(l, v, at, axes, x);
+  store_piece(l, v, address, x);
   branch_else(e, &branch);
-  store_by(l, v, at, axes, x, 1);
+  store_neighbours(l, v, address, x);
   branch_end(e, &branch);
 }
 

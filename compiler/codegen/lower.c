@@ -153,28 +153,43 @@ void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops 
   end_tile_loop(l, &loop, axis);
 }
 
-/* The points of `axes` shared out among the threads of a block, neighbours along the last axis to neighbours: pieces of
- * `numbers` of them. */
+/* The points of some axes among the threads of a block: pieces of `numbers` neighbours along the last one. */
+typedef struct shared_pieces {
+  const loop_axes *axes;
+  int numbers;
+  ir sizes[PLAN_MAX_AXES], count;
+} shared_pieces;
+
+static shared_pieces pieces_of(lower *l, const loop_axes *axes, int numbers) {
+  emitter *e = l->e;
+  shared_pieces s = {.axes = axes, .numbers = numbers, .count = integer(e, 1)};
+  for (int i = 0; i < axes->count; i++) {
+    s.sizes[i] = l->axis_size[axes->axes[i]];
+    if (i == axes->count - 1 && numbers > 1) s.sizes[i] = integer(e, known_size(l, axes->axes[i]) / numbers);
+    s.count = int_mul(e, s.count, s.sizes[i]);
+  }
+  return s;
+}
+
+static void go_to_piece(lower *l, const shared_pieces *s, ir piece, place_in_loops *at) {
+  emitter *e = l->e;
+  int last = s->axes->count - 1;
+  for (int i = last; i > 0; i--) {
+    at->index[s->axes->axes[i]] = int_rem(e, piece, s->sizes[i]);
+    piece = int_div(e, piece, s->sizes[i]);
+  }
+  at->index[s->axes->axes[0]] = piece;
+  at->index[s->axes->axes[last]] = int_mul(e, at->index[s->axes->axes[last]], integer(e, s->numbers));
+}
+
 void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at,
                          nest_function *inner, void *data) {
   emitter *e = l->e;
-  int last = axes->count - 1;
-  ir sizes[PLAN_MAX_AXES], points = integer(e, 1);
-  for (int i = 0; i <= last; i++) {
-    sizes[i] = l->axis_size[axes->axes[i]];
-    if (i == last && numbers > 1) sizes[i] = integer(e, known_size(l, axes->axes[i]) / numbers);
-    points = int_mul(e, points, sizes[i]);
-  }
-  emit_loop loop = loop_begin(e, l->team->thread, points, l->team->threads, "point");
-  ir rest = loop.index;
-  for (int i = last; i > 0; i--) {
-    at->index[axes->axes[i]] = int_rem(e, rest, sizes[i]);
-    rest = int_div(e, rest, sizes[i]);
-  }
-  at->index[axes->axes[0]] = rest;
-  at->index[axes->axes[last]] = int_mul(e, at->index[axes->axes[last]], integer(e, numbers));
+  shared_pieces s = pieces_of(l, axes, numbers);
+  emit_loop loop = loop_begin(e, l->team->thread, s.count, l->team->threads, "point");
+  go_to_piece(l, &s, loop.index, at);
   inner(l, at, data);
-  for (int i = 0; i <= last; i++) at->index[axes->axes[i]] = NULL;
+  for (int i = 0; i < axes->count; i++) at->index[axes->axes[i]] = NULL;
   loop_end(e, &loop);
 }
 
@@ -664,6 +679,49 @@ void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void
   lower_barrier(l);
   gpu_forget_accesses(l, false);
   lower_copy_loops(l, axes, lane, body, data);
+}
+
+/* How many pieces each thread has at once, if all threads have as many. */
+static int pieces_at_once(const lower *l, const shared_pieces *s) {
+  int64_t pieces;
+  int most = MOST_POINTS_AT_ONCE;
+  if (!int_known(s->count, &pieces)) return 1;
+  while (most > 1 && pieces % ((int64_t)l->team->threads * most)) most /= 2;
+  return most;
+}
+
+typedef struct single_point {
+  points_function *body;
+  void *data;
+} single_point;
+
+static void one_at_once(lower *l, const place_in_loops *at, void *data) {
+  const single_point *s = data;
+  s->body(l, at, 1, s->data);
+}
+
+void lower_copies_at_once(lower *l, axis_set axes, points_function *body, void *data) {
+  emitter *e = l->e;
+  if (!l->team->shares) {
+    single_point single = {body, data};
+    lower_copies(l, axes, false, one_at_once, &single);
+    return;
+  }
+  place_in_loops at[MOST_POINTS_AT_ONCE];
+  loop_axes all = lower_by_rank(l, axes);
+  int lanes = gpu_lanes(l, &all), count = 1;
+  lower_barrier(l);
+  gpu_forget_accesses(l, false);
+  shared_pieces s = pieces_of(l, &all, lanes);
+  if (all.count) count = pieces_at_once(l, &s);
+  emit_loop loop = loop_begin(e, l->team->thread, s.count, l->team->threads * count, "points");
+  for (int i = 0; i < count; i++) {
+    at[i] = lower_start_place(l, false);
+    if (lanes > 1) at[i].vector_axis = all.axes[all.count - 1], at[i].lanes = lanes;
+    if (all.count) go_to_piece(l, &s, int_add(e, loop.index, integer(e, (int64_t)i * l->team->threads)), &at[i]);
+  }
+  body(l, at, count, data);
+  loop_end(e, &loop);
 }
 
 static void copy_point(lower *l, const place_in_loops *at, void *data) {

@@ -136,6 +136,11 @@ void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void
 /* The same for bodies that load and store alone: a thread of a GPU block takes neighbours together. */
 void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 
+/* GPU: the same, with several places of a thread in one call where there are as many for all threads. */
+enum { MOST_POINTS_AT_ONCE = 4 };
+typedef void points_function(lower *l, const place_in_loops *at, int count, void *data);
+void lower_copies_at_once(lower *l, axis_set axes, points_function *body, void *data);
+
 /* The numbers of a tensor, or 0 (`from` NULL), to another of these axes. */
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes);
 

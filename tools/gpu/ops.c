@@ -73,9 +73,9 @@ static float float_of(uint32_t bits) {
 
 static float uniform(uint32_t *seed) { return (float)(next(seed) % 65536) / 8192 - 4; }
 
-/* Words of a register of mma: two numbers of 16 bits, or one of tf32. */
+/* Words of a register of mma: two numbers of 16 bits, or one of tf32, of which the last 13 bits are not read. */
 static uint32_t matrix_word(const op *o, uint32_t *seed) {
-  if (strstr(o->name, "tf32")) return bits_of(uniform(seed)) & ~0x1fffu;
+  if (strstr(o->name, "tf32")) return (bits_of(uniform(seed)) & ~0x1fffu) | next(seed) % 0x2000;
   bool bf16 = strstr(o->name, "bf16");
   uint32_t low = bf16 ? 0x3d00 + next(seed) % 0x380 : 0x2c00 + next(seed) % 0x1800;
   uint32_t high = bf16 ? 0x3d00 + next(seed) % 0x380 : 0x2c00 + next(seed) % 0x1800;
