@@ -187,6 +187,7 @@ static void open_host(host *h, emitter *e, ir function, ir block) {
   h->frame = LLVMGetParam(function, 0);
   host_read_sizes(h);
   h->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
+  if (h->team.shares) h->team.warp = gpu_warp_of_block(e, h->team.thread, h->team.threads);
   h->chip = gpu_call(e, GPU_SHARED, NULL, 0);
   h->team.sums = host_scratch_at(h, h->chip, h->sums);
   ir scratch = host_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);

@@ -98,6 +98,7 @@ static void open_function(lower *l, emitter *inside, view_copy c, axis_set tile,
   here.team = &threads;
   here.outside = (place_in_loops){.vector_axis = -1};
   threads.thread = gpu_call(inside, GPU_THREAD_X, NULL, 0);
+  threads.warp = NULL;
   c.axes = tile;
   lower_copy_loops(&here, tile, false, point, &c);
 }

@@ -248,6 +248,7 @@ static ir any_flag(host *h) {
     host there = *h;
     there.e = &inside;
     there.team.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
+    there.team.warp = NULL;
     llvm_flag(e->m, function, "convergent");
     add_flags(&there, own);
     emit_shared_end(&inside);

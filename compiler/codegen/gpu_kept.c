@@ -79,7 +79,7 @@ static void each_block(lower *l, const kept_sums *k, block_function *of_block, p
   team own = gpu_team_of_nest(l);
   const team *before = l->team;
   l->team = &own;
-  ir warp = int_div(e, own.thread, integer(e, GPU_WARP_LANES));
+  ir warp = gpu_warp(l);
   for (int block = 0; block < k->blocks; block++) {
     ir index = int_add(e, warp, integer(e, block * own.threads / GPU_WARP_LANES));
     of_block(l, k, first_of_block(l, k, index), block * k->tiles, body, data);

@@ -591,10 +591,10 @@ void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
   p.tiles = gpu_tiles_of_block(l->m, l->p->program, dot, outer);
   if (operands->kept) p.tiles = operands->kept->tiles;
   int64_t columns = blocks_up(tiles, p.tiles);
-  p.lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES));
+  p.lane = gpu_lane(l);
   p.group = int_div(e, p.lane, integer(e, 4));
   p.pair = int_rem(e, p.lane, integer(e, 4));
-  ir warp = int_div(e, l->team->thread, integer(e, GPU_WARP_LANES));
+  ir warp = gpu_warp(l);
   if (operands->stays != NO_TILE || operands->first.left || operands->other.left) {
     by_rows_of_warps(l, &p, warp);
     return;

@@ -16,8 +16,26 @@ team gpu_team_of_nest(const lower *l) {
   if (!own.shares) return own;
   own.thread = gpu_call(e, GPU_OPAQUE, &own.thread, 1);
   own.thread = int_rem(e, own.thread, integer(e, own.threads));
+  int64_t known;
+  if (!own.warp || int_known(own.warp, &known)) return own;
+  own.warp = gpu_call(e, GPU_OPAQUE, &own.warp, 1);
+  own.warp = int_rem(e, own.warp, integer(e, own.threads / GPU_WARP_LANES));
   return own;
 }
+
+/* What lane 0 says: nothing else tells ptxas that thread / 32 is the same in all lanes. */
+ir gpu_warp_of_block(emitter *e, ir thread, int threads) {
+  if (threads == GPU_WARP_LANES) return LLVMConstInt(e->i32, 0, 0);
+  ir own = int_div(e, thread, integer(e, GPU_WARP_LANES));
+  ir args[] = {LLVMBuildBitCast(e->b, own, e->real, ""), LLVMConstInt(e->i32, 0, 0)};
+  return LLVMBuildBitCast(e->b, gpu_call(e, GPU_SHFL_IDX_F32, args, 2), e->i32, "");
+}
+
+ir gpu_warp(const lower *l) {
+  return l->team->warp ? l->team->warp : int_div(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
+}
+
+ir gpu_lane(const lower *l) { return int_rem(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES)); }
 
 /* ---- triangular systems ---- */
 
@@ -169,20 +187,12 @@ static ir warp_sum(emitter *e, ir x) {
   return x;
 }
 
-static ir lane_number(lower *l) {
-  return int_rem(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
-}
-
-static ir warp_number(lower *l) {
-  return int_div(l->e, l->team->thread, integer(l->e, GPU_WARP_LANES));
-}
-
 /* The first lane of every warp stores what its warp came to. */
 static void store_of_warp(lower *l, ir x, ir row) {
   emitter *e = l->e;
-  ir first = int_compare(e, LLVMIntEQ, lane_number(l), integer(e, 0));
+  ir first = int_compare(e, LLVMIntEQ, gpu_lane(l), integer(e, 0));
   emit_branch branch = branch_begin(e, first);
-  store_real(e, x, element(e, e->real, l->team->sums, int_add(e, row, warp_number(l))));
+  store_real(e, x, element(e, e->real, l->team->sums, int_add(e, row, gpu_warp(l))));
   branch_end(e, &branch);
 }
 

@@ -40,8 +40,7 @@ static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
 static shared_column column_of(lower *l, const loop_axes *columns, int lanes) {
   emitter *e = l->e;
   shared_column c = {.lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
-  ir warp = int_div(e, l->team->thread, integer(e, GPU_WARP_LANES));
-  ir lane = int_rem(e, l->team->thread, integer(e, GPU_WARP_LANES));
+  ir warp = gpu_warp(l), lane = gpu_lane(l);
   c.part = int_div(e, lane, integer(e, c.side));
   ir rest = int_add(e, int_mul(e, warp, integer(e, c.side)), int_rem(e, lane, integer(e, c.side)));
   int64_t count = points_of(l, columns);

@@ -121,10 +121,9 @@ static void each_column(lower *l, const plan_nest *nest, column_function *body) 
   loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(v->index2) & ~axis_bit(v->index3));
   int64_t count = 1;
   for (int i = 0; i < columns.count; i++) count *= known_size(l, columns.axes[i]);
-  ir lanes = integer(e, GPU_WARP_LANES), lane = int_rem(e, l->team->thread, lanes);
-  ir warp = int_div(e, l->team->thread, lanes);
+  ir lane = gpu_lane(l);
   lower_forget(l);
-  emit_loop loop = loop_begin(e, warp, integer(e, count), l->team->threads / GPU_WARP_LANES, "column");
+  emit_loop loop = loop_begin(e, gpu_warp(l), integer(e, count), l->team->threads / GPU_WARP_LANES, "column");
   place_in_loops at = lower_start_place(l, false);
   ir rest = loop.index;
   for (int i = columns.count - 1; i >= 0; i--) {

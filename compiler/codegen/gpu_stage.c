@@ -257,6 +257,7 @@ static void start_rows(lower *l, row_copy *c) {
     here.e = &inside;
     here.team = &threads;
     threads.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
+    threads.warp = NULL;
     copy_rows(&here, c, own);
     emit_shared_end(&inside);
   }

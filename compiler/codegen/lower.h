@@ -54,6 +54,7 @@ typedef struct result_target {
 /* GPU: the threads of a block. */
 typedef struct team {
   ir thread;   /* i32 */
+  ir warp;     /* i32, of threads that share out nests (gpu_warp_of_block); NULL: in a function that many nests call */
   int threads;
   bool shares; /* MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis */
   ir inside;   /* MAP_THREADS: this thread has one */
