@@ -49,16 +49,14 @@ static int64_t take(int64_t *total, int64_t numbers) {
 }
 
 /* A result that lacks an axis of the passes, of a value that has it or is partial over it, is a sum of theirs. */
-static bool is_sum_of_passes(const host *h, const tile_result *r, axis_set partial) {
+static bool is_sum_of_passes(const host *h, const tile_result *r) {
   axis_set lacking = pass_axes(h->k) & ~host_axes_of_place(&r->place);
-  axis_set own = h->main.p->program->values.items[r->value].axes | partial;
   if (r->place.role != TILE_D_INPUT && r->place.role != TILE_D_PARAM) return false;
-  return lacking & own;
+  return lacking & h->main.p->values[r->value].own;
 }
 
 void gpu_place_passes(host *h) {
   const tile_program *program = h->main.p->program;
-  const axis_set *partial = tile_partial(h->a, program);
   h->home_at = ARENA_ARRAY(h->a, location, h->main.carried.count);
   for (int c = 0; c < h->main.carried.count; c++) {
     int64_t numbers = h->main.carried.items[c].memory.numbers.factor;
@@ -69,7 +67,7 @@ void gpu_place_passes(host *h) {
   for (int i = 0; i < program->results.count; i++) {
     const tile_result *r = &program->results.items[i];
     h->pass_sums[i] = (location){-1, -1, false};
-    if (!is_sum_of_passes(h, r, partial[r->value])) continue;
+    if (!is_sum_of_passes(h, r)) continue;
     int64_t numbers = numbers_of_result(h, &r->place);
     h->pass_sums[i].offset = take(&h->shared_numbers, numbers);
     h->group_sums += (numbers + 31) / 32 * 32;

@@ -43,10 +43,8 @@ static int64_t row_numbers(const host *h, const part *p, const tile_place *place
   return numbers;
 }
 
-/* Instances of a group follow each other with the same chunk: what they share is near. */
-static bool is_near(const host *h, axis_set axes) {
-  return h->m.chunks_outside && !axis_in(axes, h->m.shared_axis);
-}
+/* Instances of a group follow each other with the same chunk: tensors that they share are near. */
+static bool is_near(const host *h, axis_set axes) { return plan_is_shared(&h->m, axes); }
 
 static void add_rows(host *h, part *p, fetched_list *list, const tile_place *place, view v,
                      ir stride, ir there, ir begin) {

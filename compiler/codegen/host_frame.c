@@ -289,17 +289,14 @@ static ir is_first(host *h, axis_set axes) {
   return here;
 }
 
-/* Instances that differ in an axis that neither the value nor its tensor has would store the same: the first does.
- * `partial` is that of the planned program: what is left of it comes from cotangents of states that are partial. */
-static ir stores_here(host *h, const tile_program *program, const tile_result *r,
-                      const axis_set *partial) {
-  return is_first(h, ~(program->values.items[r->value].axes | host_axes_of_place(&r->place) |
-                       partial[r->value]));
+/* Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does. */
+static ir stores_here(host *h, const plan *p, const tile_result *r) {
+  return is_first(h, ~(p->values[r->value].own | host_axes_of_place(&r->place)));
 }
 
 /* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
 ir host_writes_state(host *h, const tile_place *place) {
-  return is_first(h, ~(state_axes(place) | place->partial));
+  return is_first(h, ~plan_own_axes(place));
 }
 
 /* A thread without an entry of the lane axis stores nothing. */
@@ -309,11 +306,10 @@ ir host_by_this_thread(host *h, ir condition) {
 
 /* GPU: sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
  * threads have entries of the lane axis, they are summed over the block. */
-static void gpu_result(host *h, const part *p, const tile_result *r, result_target *target, ir wanted,
-                       axis_set partial) {
+static void gpu_result(host *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
   emitter *e = h->e;
-  axis_set place = host_axes_of_place(&r->place), own = p->p->program->values.items[r->value].axes | partial;
-  ir first = is_first(h, ~(own | place));
+  axis_set place = host_axes_of_place(&r->place);
+  ir first = stores_here(h, p->p, r);
   bool lane = h->m.kind == MAP_THREADS && !axis_in(place, h->k->lane_axis);
   target->over_threads = target->add && lane;
   if (target->add) {
@@ -380,7 +376,6 @@ void host_open_instance(host *h, part *p) {
     int argument = p->p->carried[c].argument;
     if (argument >= 0) l->arguments[argument] = l->carried[c];
   }
-  const axis_set *partial = tile_partial(h->a, p->p->program);
   for (int i = 0; i < p->program->results.count; i++) {
     const tile_result *r = &p->p->program->results.items[i];
     if (!host_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
@@ -393,11 +388,11 @@ void host_open_instance(host *h, part *p) {
     result_target *target = &l->results[i];
     target->at = p->result_memory[i];
     target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
-                                  stores_here(h, p->p->program, r, partial), "");
+                                  stores_here(h, p->p, r), "");
     int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
     target->add = h->described->slots.items[slot].accumulated;
     if (!e->gpu) continue;
-    gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""), partial[r->value]);
+    gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""));
     single_target(h, r, target);
   }
 }

@@ -274,7 +274,7 @@ static void set_rows(host *h, part *p, int i, ir begin, ir rows, ir new_group) {
   ir padded = int_compare(e, LLVMIntSLT, available, integer(e, p->program->chunk));
   if (always) padded = LLVMConstInt(e->i1, 1, 0);
   axis_set axes = tile_place_axes(p->program, place);
-  bool shared = new_group && !axis_in(axes, h->m.shared_axis);
+  bool shared = new_group && plan_is_shared(&h->m, plan_own_axes(place));
   emit_branch branch =
       branch_begin(e, shared ? LLVMBuildAnd(e->b, padded, new_group, "") : padded);
   pad_data data = {

@@ -19,11 +19,11 @@
 
 /* ---- axes and buffers ---- */
 
-axis_set plan_tile_axes(const mapping *m, axis_set axes) {
-  axes &= ~m->instance;
-  if (m->lane_axis >= 0) axes &= ~axis_bit(m->lane_axis);
-  return axes;
+static axis_set cut_axes(const mapping *m) {
+  return m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0);
 }
+
+axis_set plan_tile_axes(const mapping *m, axis_set axes) { return axes & ~cut_axes(m); }
 
 int64_t plan_axis_size(const mapping *m, const tile_program *program, int axis) {
   (void)m;
@@ -84,6 +84,12 @@ static axis_set place_axes(const tile_place *place) {
   axis_set axes = 0;
   for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
   return axes;
+}
+
+axis_set plan_own_axes(const tile_place *place) { return place_axes(place) | place->partial; }
+
+bool plan_is_shared(const mapping *m, axis_set own) {
+  return m->chunks_outside && !axis_in(own, m->shared_axis);
 }
 
 static void carry(arena *a, const mapping *m, const tile_program *program, carried_list *list,
@@ -288,6 +294,28 @@ static bool zero_above(const planner *q, const tile_value *v) {
   }
 }
 
+/* Of the axes that instances, lanes and parts are cut from. What is computed of an instance's own numbers is its own. */
+static axis_set own_axes(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  axis_set own = v->axes;
+  if (v->op == TILE_ARGUMENT) own |= plan_own_axes(&q->program->arguments.items[v->index]);
+  for (int k = 0; k < tile_arity(v->op); k++) own |= q->p->values[v->args[k]].own;
+  return own & (cut_axes(q->m) | q->m->parts);
+}
+
+/* A value of the body that all instances along the shared axis would compute alike. A sum over runs is each instance's own. */
+static bool is_shared_value(const planner *q, tile_id id) {
+  return q->sections[id] == TILE_BODY && value(q, id)->op != TILE_ACCUMULATE &&
+         plan_is_shared(q->m, q->p->values[id].own);
+}
+
+static region region_of(const planner *q, tile_id id) {
+  if (q->sections[id] == TILE_PROLOGUE) return REGION_PROLOGUE;
+  if (value(q, id)->op == TILE_ACCUMULATE) return REGION_BODY;
+  if (q->sections[id] == TILE_EPILOGUE) return REGION_EPILOGUE;
+  return is_shared_value(q, id) ? REGION_SHARED : REGION_BODY;
+}
+
 static void describe_values(planner *q) {
   for (tile_id id = 0; id < q->program->values.count; id++) {
     const tile_value *v = value(q, id);
@@ -304,25 +332,8 @@ static void describe_values(planner *q) {
       }
     }
     pv->zero_above = zero_above(q, v);
-    pv->region = q->sections[id] == TILE_PROLOGUE   ? REGION_PROLOGUE
-                 : q->sections[id] == TILE_EPILOGUE ? REGION_EPILOGUE
-                                                    : REGION_BODY;
-    if (v->op == TILE_ACCUMULATE) pv->region = REGION_BODY;
-    if (q->m->chunks_outside && pv->region == REGION_BODY) {
-      bool shared = !axis_in(v->axes, q->m->shared_axis) && v->op != TILE_ACCUMULATE;
-      for (int k = 0; k < tile_arity(v->op); k++) {
-        const plan_value *arg = &q->p->values[v->args[k]];
-        bool leaf =
-            plan_is_inline(value(q, v->args[k])->op) && !tile_arity(value(q, v->args[k])->op);
-        if (arg->region == REGION_BODY && !leaf) shared = false;
-        if (axis_in(value(q, v->args[k])->axes, q->m->shared_axis)) shared = false;
-      }
-      if (plan_is_inline(v->op) && v->op == TILE_ARGUMENT) {
-        tile_role role = q->program->arguments.items[v->index].role;
-        if (role == TILE_STATE || role == TILE_D_NEXT_STATE) shared = false;
-      }
-      pv->region = shared ? REGION_SHARED : REGION_BODY;
-    }
+    pv->own = own_axes(q, id);
+    pv->region = region_of(q, id);
   }
 }
 
@@ -663,7 +674,7 @@ static bool is_zero_beyond(const mapping *m, const tile_program *p, const tile_v
 /* A sum over an axis that is cut into instances or lanes adds up one entry: the value is partial, keeps the axis here, and
  * is summed where it is stored. */
 static tile_program *copy_program(arena *a, const mapping *m, const tile_program *whole) {
-  axis_set cut = m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0);
+  axis_set cut = cut_axes(m);
   const tile_program *program = tile_uncut(a, whole, cut | m->parts);
   tile_program *copy = tile_program_like(a, program->name, program);
   tile_id *image = ARENA_ARRAY(a, tile_id, program->values.count);

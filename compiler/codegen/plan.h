@@ -27,7 +27,7 @@ typedef struct mapping {
   int lane_axis, lanes; /* -1; else `lanes` entries of it are computed together */
   bool
       chunks_outside; /* loop over chunks around the loop over instances: shared values are computed once */
-  int shared_axis;         /* chunks_outside: values that lack this instance axis are shared */
+  int shared_axis;         /* chunks_outside: instances along this axis follow each other (plan_is_shared); else -1 */
   int rank[PLAN_MAX_AXES]; /* order of axes in memory: the highest rank is contiguous */
 } mapping;
 
@@ -73,6 +73,7 @@ typedef struct plan_value {
   bool needed;
   axis_set tile;  /* its tile axes */
   axis_set space; /* tile axes of its computation */
+  axis_set own;   /* of the axes that are cut: along these, instances have numbers of their own, and along others the same */
   bool lane;
   bool wide; /* computed in f64 (plan_wide.c) */
   region region;
@@ -170,6 +171,11 @@ int64_t plan_axis_size(const mapping *m, const tile_program *program,
                        int axis); /* TILE_RUNTIME_SIZE: at run time */
 axis_set plan_tile_axes(const mapping *m, axis_set axes);
 bool plan_has_lane(const mapping *m, axis_set axes);
+/* Along which axes instances have numbers of their own in the memory of a place: those of the tensor, and of a cotangent
+ * those that it is partial over. */
+axis_set plan_own_axes(const tile_place *place);
+/* chunks_outside: whether instances that follow each other hold the same numbers, if these are their own along `own`. */
+bool plan_is_shared(const mapping *m, axis_set own);
 plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
                             int last_axis);
 /* Its numbers of 32 bits (f64: of 64). */

@@ -46,6 +46,22 @@ static const char shifts[] =
     "  y = sum[N](c * h)\n"
     "}\n";
 
+// Heads share a lag, the state of a value and a sum of all steps. Instances that differ in the head alone have cotangents of their
+// own of these.
+static const char shared_by_heads[] =
+    "recurrence shared_by_heads(G, R, P = 6, N = 16) {\n"
+    "  input q[G,N], k[G,N], v[G,R,P], g[G,R]\n"
+    "  param w[G,N]\n"
+    "  state S[G,R,P,N], before[G,N], top[G]\n"
+    "  output y[G,R,P]\n"
+    "  let key = silu(k + w * k[t-1])\n"
+    "  let query = q + 0.5 * before[t-1]\n"
+    "  before = key * q\n"
+    "  top = 0.9 * top[t-1] + sum[N](key)\n"
+    "  S = sigmoid(g) * S[t-1] + key * v\n"
+    "  y = sum[N](query * S) + tanh(top)\n"
+    "}\n";
+
 #define GOLDEN(name) "tests/golden/" name ".rec", NULL
 #define PROGRAM(name) "tests/runtime/programs/" name ".rec", NULL
 static const program programs[] = {
@@ -78,6 +94,8 @@ static const program programs[] = {
     {NULL, key_resets, {"--dtype", "f64"}, 1, true},
     {NULL, shifts, {"--chunk", "16"}, 9, false},
     {NULL, shifts, {"--dtype", "f64"}, 3, false},
+    {NULL, shared_by_heads, {"--form", "chunk", "--chunk", "16"}, 3, false},
+    {NULL, shared_by_heads, {"--dtype", "f64"}, 4, false},
 };
 
 static const int64_t lengths[] = {0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 300};
