@@ -1,10 +1,11 @@
 #include "runtime/machine.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "runtime/support/cpu.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,9 +17,12 @@ double rec_seconds(int threads) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-int rec_machine_threads(void) {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+rec_status rec_machine_threads(int64_t wanted, int *threads) {
+  int64_t number;
+  rec_status status = rec_cpu_threads(wanted, &number);
+  if (status) return status;
+  *threads = number < REC_MOST_THREADS ? (int)number : REC_MOST_THREADS;
+  return REC_OK;
 }
 
 // ---- Multiply-adds -----------------------------------------------------------------------------------------

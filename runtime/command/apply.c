@@ -21,7 +21,7 @@ const char apply_usage[] =
     "interpreter;\n"
     "                      simt, the GPU's code run and checked on the CPU; cuda, a GPU\n"
     "  --step              feed the single-step form token by token\n"
-    "  --threads N         threads of host and simt (default: one for each processor)\n"
+    "  --threads N         threads of host and simt (default: REC_NUM_THREADS, or one for each processor)\n"
     "  --recompute         backward keeps nothing from forward\n"
     "  -D axis=size        sizes, as in recc\n"
     "  --dtype f32|f64|bf16|f16    element type of tokens, as in recc\n"

@@ -22,8 +22,8 @@ const char bench_usage[] =
     "  -D axis=size        size of an axis; those known at run time need one\n"
     "  --time T            steps (2048)\n"
     "  --batch B           sequences (1)\n"
-    "  --threads N         threads (all processors); 1 is timed by processor time, which other "
-    "programs do not disturb\n"
+    "  --threads N         threads (REC_NUM_THREADS, or all processors); 1 is timed by processor time, "
+    "which other programs do not disturb\n"
     "  --rounds N          turns; medians are shown (9 or more, for about two seconds)\n"
     "  --forward           forward only\n"
     "  --dtype f32|f64|bf16|f16    element type of tokens for a .rec file\n"
@@ -35,7 +35,8 @@ enum { ROUNDS_LEAST = 9, ROUNDS_MOST = 199 };
 typedef struct bench {
   module_request module;
   const char *name;
-  int64_t time, batch, threads, rounds;
+  int64_t time, batch, rounds;
+  int threads;
   bool forward_only, json;
   const rec_recurrence *recurrence;
   const rec_signature *signature;
@@ -172,13 +173,13 @@ static double median(turns *t, const double *list) {
 // The time of one run; short ones are repeated until there is something to measure.
 static rec_status time_run(const bench *b, const rec_host_session *s,
                            rec_status (*run)(const rec_host_session *), double *seconds) {
-  double begin = rec_seconds((int)b->threads), end = begin;
+  double begin = rec_seconds(b->threads), end = begin;
   int64_t runs = 0;
   while (end - begin < 0.004) {
     rec_status status = run(s);
     if (status) return status;
     runs++;
-    end = rec_seconds((int)b->threads);
+    end = rec_seconds(b->threads);
   }
   *seconds = (end - begin) / (double)runs;
   return REC_OK;
@@ -188,7 +189,7 @@ static rec_status time_run(const bench *b, const rec_host_session *s,
 static rec_status take_turn(const bench *b, const rec_host_session *alone,
                             const rec_host_session *training, turns *t) {
   int i = t->count++;
-  t->peak[i] = rec_machine_peak((int)b->threads, 0.02);
+  t->peak[i] = rec_machine_peak(b->threads, 0.02);
   rec_status status = time_run(b, alone, rec_host_forward, &t->forward[i]);
   if (!status && training) status = time_run(b, training, rec_host_forward, &t->saving[i]);
   if (!status && training) status = time_run(b, training, rec_host_backward, &t->backward[i]);
@@ -252,7 +253,7 @@ static rec_status measure(const bench *b, figures *f) {
   static turns t;
   rec_host_session alone, training;
   rec_run_options options = {.threads = b->threads};
-  f->bandwidth = rec_machine_bandwidth((int)b->threads);
+  f->bandwidth = rec_machine_bandwidth(b->threads);
   rec_status status = rec_host_open(b->recurrence, &b->call, &options, &alone);
   if (status) return status;
   options.backward = true;
@@ -273,7 +274,7 @@ static void show_text(const bench *b, const figures *f) {
   double tokens = (double)(b->time * b->batch);
   printf(
       "machine             %d thread(s): %.1f GFLOP/s multiply-add (%d bit, f32), %.1f GB/s read\n",
-      (int)b->threads, f->peak / 1e9, rec_machine_vector_bits(), f->bandwidth / 1e9);
+      b->threads, f->peak / 1e9, rec_machine_vector_bits(), f->bandwidth / 1e9);
   printf("%-19s B=%lld T=%lld", b->signature->name, (long long)b->batch, (long long)b->time);
   for (int i = 0; i < b->signature->axis_count; i++) {
     printf(" %s=%lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
@@ -298,8 +299,8 @@ static void show_text(const bench *b, const figures *f) {
 }
 
 static void show_json(const bench *b, const figures *f) {
-  printf("{\"recurrence\": \"%s\", \"batch\": %lld, \"time\": %lld, \"threads\": %lld",
-         b->signature->name, (long long)b->batch, (long long)b->time, (long long)b->threads);
+  printf("{\"recurrence\": \"%s\", \"batch\": %lld, \"time\": %lld, \"threads\": %d",
+         b->signature->name, (long long)b->batch, (long long)b->time, b->threads);
   for (int i = 0; i < b->signature->axis_count; i++) {
     printf(", \"axis_%s\": %lld", b->signature->axes[i].name, (long long)b->axis_sizes[i]);
   }
@@ -324,7 +325,7 @@ static int read_words(words *w, bench *b) {
   const char *word;
   while (w->next < w->count && !w->failed) {
     if (take_number(w, "--time", 1, &b->time) || take_number(w, "--batch", 1, &b->batch) ||
-        take_number(w, "--threads", 1, &b->threads) ||
+        take_threads(w, &b->threads) ||
         take_number(w, "--rounds", ROUNDS_LEAST, &b->rounds)) {
       continue;
     }
@@ -353,6 +354,7 @@ static int read_words(words *w, bench *b) {
 static int run_bench(bench *b) {
   figures f = {0};
   int status = choose_sizes(b);
+  if (!status && rec_machine_threads(b->threads, &b->threads)) status = report_failure("bench");
   if (!status && !make_call(b)) {
     fprintf(stderr, "rec bench: out of memory\n");
     status = EXIT_USAGE;
@@ -366,7 +368,7 @@ static int run_bench(bench *b) {
 
 int command_bench(int count, char **list) {
   words w = {.command = "bench", .count = count, .list = list};
-  bench b = {.time = 2048, .batch = 1, .threads = rec_machine_threads(), .module.command = "bench"};
+  bench b = {.time = 2048, .batch = 1, .module.command = "bench"};
   b.module.defines = calloc(2 * (size_t)count + 1, sizeof *b.module.defines);
   b.module.recc_words = calloc(2 * (size_t)count + 1, sizeof *b.module.recc_words);
   int status = EXIT_USAGE;

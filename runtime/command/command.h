@@ -41,6 +41,8 @@ typedef struct words {
 bool take_value(words *w, const char *option, const char **value);
 // The same for a whole number of at least `least`.
 bool take_number(words *w, const char *option, int64_t least, int64_t *number);
+// `--threads N`; more than REC_MOST_THREADS are as many as that.
+bool take_threads(words *w, int *threads);
 // The same for a real number from `least` to `most`.
 bool take_real(words *w, const char *option, double least, double most, double *number);
 bool take_flag(words *w, const char *option);

@@ -43,7 +43,7 @@ const char generate_usage[] =
     "(default: zero)\n"
     "  --checkpoint PATH     a safetensors file with the weights of the model\n"
     "  --runs DIR            where runs are kept (default: runs)\n"
-    "  --threads N           threads (default: one for each processor)\n"
+    "  --threads N           threads (default: REC_NUM_THREADS, or one for each processor)\n"
     "  --device D            host (default); cuda, a GPU; simt, the GPU's code run and checked on the "
     "CPU\n"
     "  -D axis=size, --dtype f32|f64|bf16, --chunk N    for a .rec file, as in recc\n";
@@ -73,8 +73,7 @@ static bool read_number(words *w, generate_request *r) {
   if (take_number(w, "--top-k", 1, &number))
     return r->sample.top_k = number < MOST_TOKENS ? (int)number : 0, true;
   if (take_number(w, "--seed", 0, &number)) return r->sample.seed = (uint64_t)number, true;
-  if (take_number(w, "--threads", 1, &number))
-    return r->options.threads = number < 1024 ? (int)number : 1024, true;
+  if (take_threads(w, &r->options.threads)) return true;
   return take_real(w, "--temperature", 0, 1000, &r->sample.temperature) ||
          take_real(w, "--top-p", 0, 1, &r->sample.top_p);
 }

@@ -8,7 +8,8 @@
 #define SHARED_OPTIONS                                                                            \
   "  --runs DIR        where runs are kept (default: runs)\n"                                     \
   "  --data FILE       text in place of the one that the program names\n"                         \
-  "  --threads N       threads (default: one for each processor); results do not depend on it\n"  \
+  "  --threads N       threads (default: REC_NUM_THREADS, or one for each processor); results do "  \
+  "not depend on it\n"                                                                            \
   "  --device D        host (default); cuda, a GPU; simt, the GPU's code run and checked on the " \
   "CPU\n"                                                                                         \
   "  --seed N          in place of the seed of every train block\n"                               \
@@ -47,8 +48,7 @@ static bool read_option(words *w, train_request *r, bool train) {
       take_module_option(w, &r->module) ||
       take_device(w, &r->module, &r->options.device))
     return true;
-  if (take_number(w, "--threads", 1, &number))
-    return r->options.threads = number < 1024 ? (int)number : 1024, true;
+  if (take_threads(w, &r->options.threads)) return true;
   if (take_number(w, "--seed", 0, &r->options.seed)) return r->options.has_seed = true;
   if (!train) return false;
   if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/command/command.h"
+#include "runtime/machine.h"
 
 bool take_value(words *w, const char *option, const char **value) {
   if (w->failed || w->next == w->count) return false;
@@ -37,6 +38,13 @@ bool take_number(words *w, const char *option, int64_t least, int64_t *number) {
     return false;
   }
   *number = value;
+  return true;
+}
+
+bool take_threads(words *w, int *threads) {
+  int64_t number;
+  if (!take_number(w, "--threads", 1, &number)) return false;
+  *threads = number < REC_MOST_THREADS ? (int)number : REC_MOST_THREADS;
   return true;
 }
 

@@ -26,7 +26,10 @@ typedef struct worker_start {
   int worker;
 } worker_start;
 
+// A worker beyond the number of tasks takes none, however fast it wakes: what tasks keep by worker
+// has room for as many workers as there are tasks.
 static void take_tasks(train_pool *pool, int worker) {
+  if (worker >= pool->count) return;
   for (int number; (number = atomic_fetch_add(&pool->next, 1)) < pool->count;)
     pool->task(pool->context, number, worker);
 }

@@ -12,7 +12,7 @@ void train_pool_free(train_pool *pool);  // NULL is allowed
 int train_pool_threads(const train_pool *pool);
 
 // Runs task(context, 0 .. count - 1, worker), each once; returns when all are done. `worker` is
-// below train_pool_threads. Not to be called from inside a task.
+// below train_pool_threads and below `count`. Not to be called from inside a task.
 void train_pool_run(train_pool *pool, int count,
                     void (*task)(void *context, int number, int worker), void *context);
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/machine.h"
 #include "runtime/module.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/gpu_place.h"
@@ -77,12 +78,12 @@ rec_status session_open(const rec_module *module, const session_options *options
   if (!s) return rec_no_memory();
   *s = (session){.module = module, .options = *options, .lock = -1};
   if (!s->options.runs) s->options.runs = "runs";
-  if (s->options.threads <= 0) s->options.threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
   if (s->options.checkpoint_seconds <= 0) s->options.checkpoint_seconds = 30;
   s->source_path = module->source_count ? module->sources[0].path : "";
   s->source_text = module->source_count ? module->sources[0].text : "";
   openblas_set_num_threads(1); /* threads are ours: results must not depend on their number */
-  rec_status status = s->options.has_seed ? reseed(s, &json) : REC_OK;
+  rec_status status = rec_machine_threads(s->options.threads, &s->options.threads);
+  if (!status && s->options.has_seed) status = reseed(s, &json);
   if (!status) status = train_program_read(json, &s->program);
   if (!status && module->dtype == REC_F16)
     status = rec_fail(REC_ERROR_UNSUPPORTED,

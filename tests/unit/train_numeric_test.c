@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/train/numeric.h"
 #include "runtime/train/pool.h"
@@ -41,6 +42,30 @@ static void draws_have_their_moments(void **state) {
   assert_true(fabs(squares / COUNT - 1) < 0.05);
   assert_true(fabs(uniform / COUNT - 0.5) < 0.01);
   assert_int_equal(largest, 9);
+}
+
+// Tasks that take a while, so that every worker has woken before the last is taken.
+static void keep_worker(void *context, int number, int worker) {
+  ((int *)context)[number] = worker;
+  usleep(200);
+}
+
+static void workers_are_no_more_than_tasks(void **state) {
+  (void)state;
+  static const int threads[] = {1, 2, 3, 5, 16, 64}, tasks[] = {1, 2, 3, 4, 13};
+  for (int i = 0; i < 6; i++) {
+    train_pool *pool = train_pool_new(threads[i]);
+    assert_non_null(pool);
+    for (int round = 0; round < 50; round++) {
+      int workers[13], count = tasks[round % 5];
+      train_pool_run(pool, count, keep_worker, workers);
+      for (int k = 0; k < count; k++) {
+        assert_in_range(workers[k], 0, count - 1);
+        assert_in_range(workers[k], 0, threads[i] - 1);
+      }
+    }
+    train_pool_free(pool);
+  }
 }
 
 static void mark(void *context, int number, int worker) {
@@ -237,6 +262,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(random_bits_are_philox),
       cmocka_unit_test(draws_have_their_moments),
+      cmocka_unit_test(workers_are_no_more_than_tasks),
       cmocka_unit_test(pool_runs_each_task_once),
       cmocka_unit_test(gradients_equal_differences),
       cmocka_unit_test(embedding_gradients_add_up),
