@@ -90,14 +90,21 @@ bool read_optimizer(train_settings *k) {
          read_no_decay(k, call.values[5]);
 }
 
-/* A number of steps, or a part of all of them. */
+/* A number of steps, or a part of all of them. A fraction is neither: 0.1 of a step is nothing. */
 static bool read_steps(train_settings *k, const ast_expr *e, const char *what, double *steps) {
   double all = (double)k->train->steps;
   if (!e) return true;
-  if (e->kind == AST_PERCENT)
+  if (e->kind == AST_PERCENT) {
     *steps = e->percent.value * all;
-  else if (!setting_number(k, e, what, steps))
+  } else if (!setting_number(k, e, what, steps)) {
     return false;
+  } else if (*steps != floor(*steps)) {
+    diag_error(k->b->diag, e->span,
+               "expected whole steps or a percentage of all steps for the %s, as in 100 or 10%%, "
+               "found %g",
+               what, *steps);
+    return false;
+  }
   return setting_in_range(k, e, arena_printf(k->b->arena, "the steps of the %s", what), *steps, 0,
                           all);
 }
