@@ -102,8 +102,10 @@ static void open_places(host *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) p->buffer_at[i] = (location){-1, -1, false};
 }
 
+/* The next state that is made of no nest, such as the tail of a lag, is copied behind all nests: its buffer has none. */
 static bool is_of_prologue(const part *p, const plan_buffer *b) {
-  return is_placed_here(b) && p->p->nests.items[b->first].region == REGION_PROLOGUE;
+  return is_placed_here(b) && b->first < p->p->nests.count &&
+         p->p->nests.items[b->first].region == REGION_PROLOGUE;
 }
 
 /* Numbers that a thread holds all the time. */
@@ -234,8 +236,7 @@ static void place_prologue(host *h, part *p) {
   open_places(h, p);
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
-    if (is_placed_here(b) && p->p->nests.items[b->first].region == REGION_PROLOGUE)
-      p->buffer_at[i] = gpu_take(h, words_of(b));
+    if (is_of_prologue(p, b)) p->buffer_at[i] = gpu_take(h, words_of(b));
   }
 }
 

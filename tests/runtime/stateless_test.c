@@ -1,0 +1,126 @@
+// Recurrences without states, from tests/random/stateless.c: every GPU target's code is made, and the executor's results are the
+// interpreter's, values and all gradients, in one call, packed, token by token and in parts of time.
+//
+//   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
+//   REC_PROGRAMS=N   so many programs (160)
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "tests/random/stateless.h"
+#include "tests/runtime/compiled.h"
+#include "tests/runtime/problem.h"
+
+enum { BATCH = 16 };
+
+static int compared;
+
+static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
+  static const int64_t lengths[] = {0, 1, 2, 5, 9, 16, 17, 33, 70};
+  int64_t run_time_size = next_random(seed) % 3 ? 1 + (int64_t)(next_random(seed) % 3) : 70;
+  problem *p;
+  if (next_random(seed) % 4 == 0) {
+    int32_t each[4];
+    for (int i = 0; i < 4; i++) each[i] = (int32_t)lengths[next_random(seed) % 8];
+    p = problem_packed(signature, each, 4, run_time_size);
+  } else {
+    p = problem_new(signature, 1 + (int64_t)(next_random(seed) % 2), lengths[next_random(seed) % 9], run_time_size);
+  }
+  problem_draw(p, next_random(seed), 0.8);
+  return p;
+}
+
+// Tokens of 16 bits are rounded once: beyond that the bound is that of f32.
+static bool compare_once(const rec_recurrence *r, uint64_t *seed, char *text, size_t size) {
+  problem *inputs = random_problem(rec_recurrence_signature(r), seed), *exact = problem_copy(inputs),
+          *got = problem_copy(inputs);
+  int way = (int)(next_random(seed) % 5);
+  rec_run_options plain = {.backward = way != 0}, options = {.backward = way != 0, .step = way == 0};
+  if (way == 1) options.time_parts = 3;
+  options.recompute = way == 2;
+  bool same = problem_run(exact, r, "reference", &plain) && problem_run(got, r, "simt", &options);
+  snprintf(text, size, "%s", same ? "" : rec_message());
+  if (same) {
+    char where[256];
+    double tolerance = problem_tolerance(inputs, exact, r, 1e-4, 1e-7, plain.backward),
+           error = problem_compare(exact, got, plain.backward, 1e-2, where, sizeof where);
+    same = error <= tolerance;
+    snprintf(text, size, "B=%d T=%d%s%s: error %.2e > %.2e at %s", (int)inputs->batch, (int)inputs->time,
+             inputs->cu_seqlens ? " packed" : "", options.step ? " step by step" : "", error, tolerance, where);
+  }
+  problem_free(inputs);
+  problem_free(exact);
+  problem_free(got);
+  return same;
+}
+
+// Where rounding decides at a kink, another draw of the inputs does not.
+static void judge(const rec_recurrence *r, uint64_t seed) {
+  arena *memory = arena_new();
+  char message[1024];
+  uint64_t random = seed;
+  bool same = false;
+  for (int draws = 3; draws > 0 && !same; draws--) same = compare_once(r, &random, message, sizeof message);
+  check(same, "REC_SEED=%llu REC_PROGRAMS=1, %s\n%s", (unsigned long long)seed, message,
+        stateless_recurrence(memory, seed, "r"));
+  compared++;
+  arena_free(memory);
+}
+
+// What a batch has follows from its seed, so that one program alone gets the same.
+static rec_module *compile(const char *text, uint64_t seed) {
+  static const char *const types[] = {"f32", "bf16", "f32", "f16"};
+  const char *const words[] = {"--target", "simt,sm_80,sm_90a,sm_100a,sm_120", "--ptxas", "none", "-O0",
+                               "--dtype", types[seed / BATCH % 4], NULL};
+  return compile_text(text, words);
+}
+
+static void run_one(uint64_t seed) {
+  arena *memory = arena_new();
+  const char *text = stateless_recurrence(memory, seed, "r");
+  rec_module *module = compile(text, seed);
+  if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s", (unsigned long long)seed, text))
+    judge(rec_module_find(module, "r"), seed);
+  rec_module_close(module);
+  arena_free(memory);
+}
+
+// Programs together in one library; one by one where recc refuses that.
+static void run_batch(uint64_t seed, int count) {
+  arena *memory = arena_new();
+  const char *text = "";
+  for (int i = 0; i < count; i++)
+    text = arena_printf(memory, "%s%s\n", text,
+                        stateless_recurrence(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i)));
+  rec_module *module = compile(text, seed);
+  for (int i = 0; i < count; i++) {
+    if (module)
+      judge(rec_module_find(module, arena_printf(memory, "r%d", i)), seed + (uint64_t)i);
+    else
+      run_one(seed + (uint64_t)i);
+  }
+  rec_module_close(module);
+  arena_free(memory);
+}
+
+static uint64_t chosen_seed(void) {
+  uint64_t seed = 1;
+  const char *text = getenv("REC_SEED");
+  if (text) return strtoull(text, NULL, 10);
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
+  return seed >> 32;
+}
+
+int main(void) {
+  const char *wanted = getenv("REC_PROGRAMS");
+  int programs = wanted ? atoi(wanted) : 160;
+  uint64_t seed = chosen_seed();
+  if (programs >= BATCH) seed -= seed % BATCH;
+  printf("seed %llu\n", (unsigned long long)seed);
+  fflush(stdout);
+  for (int done = 0; done < programs; done += BATCH)
+    run_batch(seed + (uint64_t)done, programs - done < BATCH ? programs - done : BATCH);
+  check(compared == programs, "%d of %d programs were compared", compared, programs);
+  return checked();
+}
