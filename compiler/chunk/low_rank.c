@@ -169,8 +169,8 @@ static void add_written_unknown(equations *e, const summand *of, const scan_prod
 // A read of a state of the group: what was there before the chunk, and each product of the increments that reach it.
 static void add_own_read(equations *e, const summand *of, const scan_product *read) {
   scan *s = e->s;
-  if (!read->previous || read->part != PART_WHOLE) {
-    scan_refuse(s, "an update sums its own state after the step, or a part of it");
+  if (read->part != PART_WHOLE) {
+    scan_refuse(s, "an update sums a part of its own state");
     return;
   }
   tile_pair outside = outside_of(e, of, read);
@@ -209,26 +209,49 @@ static void add_same_step(equations *e, const summand *of, const scan_product *p
            pair_where(s->program, same, factor, pair_real(tile_number(s->program, 0))));
 }
 
+static void add_summand(equations *e, const summand *of, const scan_product *product);
+
+// A state of the group after the step, summed before the step's own writes are known: what its update makes of the states
+// before the step.
+//
+//   W0 = where(c, W[t-1], W0[t-1])      sum[K](k * W0)  ->  sum[K](k * where(c, 1, 0) * W[t-1])
+//                                                           + sum[K](k * where(c, 0, 1) * W0[t-1])
+static void add_updated_read(equations *e, const summand *of, const scan_product *read) {
+  scan *s = e->s;
+  const linear *x = s->states[read->state].update;
+  for (int i = 0; i < read->factors.count; i++)
+    x = linear_scaled(s, x, read->factors.items[i].value, read->factors.items[i].divides);
+  for (int i = 0; i < x->products.count && !s->reason; i++) {
+    scan_product product = x->products.items[i];
+    product.scale *= read->scale;
+    add_summand(e, of, &product);
+  }
+}
+
+static void add_summand(equations *e, const summand *of, const scan_product *product) {
+  scan *s = e->s;
+  int column = unknown_of(e, product);
+  bool own = product->state >= 0 && s->states[product->state].group == e->group;
+  if (own && column < 0 && !product->previous && product->part == PART_WHOLE) {
+    add_updated_read(e, of, product);
+  } else if (own && column < 0) {
+    add_own_read(e, of, product);
+  } else if (product->state < 0 && column >= 0) {
+    add_same_step(e, of, product, column);
+  } else if (column < 0) {
+    tile_pair part = contract_product(s, product, of->over);
+    add_right(e, of->row, pair_mul(s->program, of->times, part));
+  } else {
+    scan_refuse(s, "sums over a state are multiplied in its update");
+  }
+}
+
 static void add_sum(equations *e, int row, value_id id, tile_pair times) {
   scan *s = e->s;
   const typed_value *sum = &s->body->values.items[id];
   const linear *x = scan_visit(s, sum->args[0]);
   const summand of = {row, sum->over, times};
-  for (int i = 0; i < x->products.count && !s->reason; i++) {
-    const scan_product *product = &x->products.items[i];
-    int column = unknown_of(e, product);
-    bool own = product->state >= 0 && s->states[product->state].group == e->group;
-    if (own && column < 0) {
-      add_own_read(e, &of, product);
-    } else if (product->state < 0 && column >= 0) {
-      add_same_step(e, &of, product, column);
-    } else if (column < 0) {
-      tile_pair part = contract_product(s, product, sum->over);
-      add_right(e, row, pair_mul(s->program, times, part));
-    } else {
-      scan_refuse(s, "sums over a state are multiplied in its update");
-    }
-  }
+  for (int i = 0; i < x->products.count && !s->reason; i++) add_summand(e, &of, &x->products.items[i]);
 }
 
 static void add_unknown(equations *e, int row, value_id id, tile_pair times) {

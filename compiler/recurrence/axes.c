@@ -3,7 +3,14 @@
 //
 //   S = a * S[t-1] + k * v          k[H,K], v[H,V]: K stands in k alone, V in v alone
 //   y = sum[K](q * S)               keys [K], values [V]; H is in everything
+//
+// An axis that reads sum and both factors of the increment have is a head: heads are summed after the keys (heads.c).
+//
+//   S = a * S[t-1] + k * v          k[R,K], v[R,V]
+//   y = sum[R,K](q * S)             keys [K], values [V], heads [R]
 #include "compiler/recurrence/structure.h"
+
+enum { HEADS_AMONG_MAX = 8 };  // of more key axes none is tried as a head
 
 value_id previous_value(const typed_body *body, int state) {
   for (int i = 0; i < body->values.count; i++) {
@@ -83,6 +90,35 @@ axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increme
     made |= apart;
   }
   return values & made;
+}
+
+// The next set of as many bits among the lowest ones; Gosper's rule.
+static unsigned next_of_size(unsigned set) {
+  unsigned low = set & -set, carried = set + low;
+  return carried | ((set ^ carried) / low >> 2);
+}
+
+static axis_set chosen_axes(const int *axes, int count, unsigned which) {
+  axis_set chosen = 0;
+  for (int i = 0; i < count; i++) {
+    if (which >> i & 1) chosen |= axis_bit(axes[i]);
+  }
+  return chosen;
+}
+
+axis_set axes_of_heads(builder *b, axis_set state_axes, value_id increment, axis_set keys) {
+  int axes[TYPED_MAX_AXES], count = 0;
+  if (axes_of_outer_product(b, state_axes, increment, keys)) return 0;
+  for (int i = 0; i < TYPED_MAX_AXES; i++) {
+    if (axis_in(keys, i)) axes[count++] = i;
+  }
+  for (int size = 1; size < count && count <= HEADS_AMONG_MAX; size++) {
+    for (unsigned which = (1u << size) - 1; which < 1u << count; which = next_of_size(which)) {
+      axis_set heads = chosen_axes(axes, count, which);
+      if (axes_of_outer_product(b, state_axes, increment, keys & ~heads)) return heads;
+    }
+  }
+  return 0;
 }
 
 // No factor of a product (no term of a logarithm's sum) may have axes of both sets.

@@ -8,6 +8,9 @@
 // (simplify.c). Tensors, axes and lag buffers stay as they are.
 typed_body normalise_body(arena *memory, const typed_body *body);
 
+// The same where each sum with some axes in `last` (by value) sums these after its others.
+typed_body body_with_last_sums(arena *memory, const typed_body *body, const axis_set *last);
+
 // Removes the values that neither assignments nor lag buffers nor the structures of states need,
 // and renumbers.
 void remove_dead_values(arena *memory, recurrence *r);

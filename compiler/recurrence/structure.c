@@ -144,6 +144,7 @@ static void describe_affine(finder *f, int state, const affine *form, state_stru
   if (is_the_number(&f->builder, s->decay, 1)) s->decay = s->log_decay = NO_VALUE;
   s->increment = form->rest;
   s->key_axes = axes_summed_by_reads(f->memory, f->body, state);
+  s->key_axes &= ~axes_of_heads(&f->builder, state_axes, s->increment, s->key_axes);
   s->value_axes = axes_of_outer_product(&f->builder, state_axes, s->increment, s->key_axes);
   if (form->reads.count == 0) {
     classify_decay(f, s);
@@ -278,6 +279,7 @@ static const state_structure unknown_structure = {
 void find_structure(arena *memory, recurrence *r) {
   finder f = {memory, r, &r->body, builder_new(memory, &r->body),
               state_graph_make(memory, &r->body)};
+  r->states.count = r->stratum_count = 0;
   for (int i = 0; i < r->body.tensors.count; i++) {
     if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
     state_structure s = unknown_structure;
@@ -293,6 +295,7 @@ recurrence *recurrence_analyse(arena *a, diag *messages, const typed_body *body)
   r->body = normalise_body(a, body);
   remove_dead_values(a, r);
   find_structure(a, r);
+  if (sum_heads_last(a, r)) find_structure(a, r);
   remove_dead_values(a, r);
   return r;
 }

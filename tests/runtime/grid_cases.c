@@ -100,6 +100,10 @@ const grid_case grid_cases[] = {
     {INVENTED("crossing"), .sizes = {"K=11", "V=4"}, .more_sizes = {"K=8", "V=8"},
      .run_time_size = 1, GATES({"gate", 4, -20, -1e5, 1})},
     {INVENTED("choir"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1}, {"rate", -4, 2, 0, 1})},
+    {INVENTED("heads_summed"), .sizes = {"K=9", "V=7"}, .more_sizes = {"K=19", "V=5", "R=2"},
+     .run_time_size = 2, GATES({"gate", 6, -20, -1e5, 1}, {"rate", -4, 2, 0, 1})},
+    {INVENTED("frozen_copy"), KEYS_AND_VALUES,
+     GATES({"gate", 6, -20, -1e5, 1}, {"rate", -4, 2, 0, 1}, {"renew", -2, 2, 0, 0.5})},
     // y is saved for the backward (schedule/save.c)
     {INVENTED("tally"), .sizes = {"K=256", "V=4"}, .more_sizes = {"K=300", "V=3"},
      .run_time_size = 2, GATES({"gate", 6, -30, -1e5, 1})},
