@@ -50,13 +50,15 @@ static void push_factor(scan *s, scan_product *product, value_id factor, bool di
   }
 }
 
-// A factor that is a product is several factors. Squares stay whole: high powers are made of them.
+// A factor that is a product is several factors. Squares stay whole: high powers are made of them. A state after the step
+// stays whole: the parts of its update are not there.
 static void push_opened(scan *s, scan_product *product, value_id factor) {
   const typed_value v = s->body->values.items[factor];
-  if (v.op == VALUE_MUL && v.args[0] != v.args[1] && !s->linears[factor] && !s->reason) {
+  bool opens = !s->linears[factor] && scan_updated_state(s, factor) < 0;
+  if (v.op == VALUE_MUL && v.args[0] != v.args[1] && opens && !s->reason) {
     push_opened(s, product, v.args[0]);
     push_opened(s, product, v.args[1]);
-  } else if (v.op == VALUE_NEG && !s->linears[factor]) {
+  } else if (v.op == VALUE_NEG && opens) {
     product->scale = -product->scale;
     push_opened(s, product, v.args[0]);
   } else {

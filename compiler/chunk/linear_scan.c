@@ -161,8 +161,8 @@ static int state_of_tensor(const scan *s, int tensor) {
   return -1;
 }
 
-// The state whose value after the step this is; -1 if there is none. What a delay holds is nothing but that value.
-static int updated_state(const scan *s, value_id id) {
+// What a delay holds is nothing but that value.
+int scan_updated_state(const scan *s, value_id id) {
   for (int i = 0; i < s->state_count; i++) {
     if (s->states[i].structure->class == STATE_DELAY) continue;
     if (s->body->tensors.items[s->states[i].tensor].assigned == id) return i;
@@ -193,7 +193,7 @@ static void visit_state(scan *s, value_id id, int state, bool previous) {
 
 static void visit_one(scan *s, value_id id) {
   const typed_value *v = &s->body->values.items[id];
-  int state = updated_state(s, id);
+  int state = scan_updated_state(s, id);
   if (state >= 0) {
     visit_state(s, id, state, false);
   } else if (v->op == VALUE_PREVIOUS) {
@@ -229,7 +229,7 @@ const linear *scan_visit(scan *s, value_id id) {
   bool *needed = ARENA_ARRAY(s->arena, bool, id + 1);
   needed[id] = true;
   for (value_id i = id; i >= 0; i--) {
-    if (!needed[i] || s->visited[i] || updated_state(s, i) >= 0) continue;
+    if (!needed[i] || s->visited[i] || scan_updated_state(s, i) >= 0) continue;
     const typed_value *v = &s->body->values.items[i];
     for (int k = 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
   }

@@ -16,6 +16,7 @@
 //   low_rank.c      sums over a state that enter its own update: a triangular system
 //   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
 //   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
+//   autonomous.c    states that no input reaches: their steps one after another
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
 //   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
 //
@@ -144,6 +145,8 @@ tile_pair scan_pure(scan *s, value_id id);
 void scan_settle(scan *s, int group);
 // Makes the decay and the increment of a state and of its group; false if there is a reason against a chunk program.
 bool scan_make_state(scan *s, int state);
+// The state whose value after the step this is, delays apart; -1 if there is none.
+int scan_updated_state(const scan *s, value_id id);
 // The update of a state as a sum of products, itself not counting as the state.
 const linear *scan_update(scan *s, int state);
 // Visits the values that `id` is made of and returns it as a sum of products; NULL if there is a reason against it.
@@ -340,6 +343,11 @@ tile_pair sequence_previous(scan *s, int state);
 tile_pair sequence_next(scan *s, int state);
 // A value at the last step of the chunk that lies inside the sequence, or `back` steps before it.
 tile_pair sequence_at_end(scan *s, tile_pair x, int back);
+
+// ---- autonomous.c ----------------------------------------------------------------------------------------------
+// Does no input and no other state enter the update of the state, and is that short?
+bool autonomous_fits(const scan *s, int state);
+tile_pair autonomous_steps(scan *s, int state);
 
 // ---- toeplitz.c ------------------------------------------------------------------------------------------------
 // Are the decay, the keys and the reads of a state the same at all steps?

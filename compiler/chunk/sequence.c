@@ -3,6 +3,7 @@
 //   kprev = k                     S[t-1] at step t is k at step t - 1; at the first step, the state before the chunk
 //   m = max(f + m[t-1], i)        a scan over the steps (semiring.c), and so is
 //   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
+//   c = anything of c[t-1]        step by step (autonomous.c)
 //
 // On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a maximum stays so. The
 // state after the chunk is taken from the last step inside the sequence.
@@ -41,6 +42,7 @@ bool sequence_fits(const scan *s, int state, bool or_matrix) {
     case STATE_ELEMENTWISE: return beside_larger(s, state) || !or_matrix;
     case STATE_SCALAR_DECAY:
     case STATE_AXIS_DECAY: return !or_matrix;
+    case STATE_NONLINEAR: return autonomous_fits(s, state);
     default: return false;
   }
 }
@@ -96,6 +98,7 @@ void sequence_make(scan *s, int index) {
     case STATE_SCALAR_DECAY:
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
+    case STATE_NONLINEAR: state->steps = autonomous_steps(s, index); break;
     default: state->steps = part_of_update(s, index, state->structure->increment, 0);
   }
 }
