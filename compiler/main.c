@@ -24,7 +24,8 @@ static const char usage_text[] =
     "                                    the structure allows (default: chosen by cost)\n"
     "  --target LIST                     of host, sm_80, sm_90a, sm_100a, sm_120, simt, all, none, "
     "with commas\n"
-    "                                    between (default: host and sm_80; models: host)\n"
+    "                                    between (default: host and sm_80; models: host); host is\n"
+    "                                    x86-64-v2,x86-64-v3,x86-64-v4, of which one alone may be named\n"
     "  --ptxas PATH|none                 machine code for the GPUs of --target beside their PTX "
     "(default: the\n"
     "                                    ptxas in the path, where there is one)\n"
@@ -94,23 +95,42 @@ static const char *value_of(char **args, int count, int *i, const char *name) {
   return *i + 1 < count ? args[++*i] : "";
 }
 
-/* sm_80,sm_90a: the bits of GPU targets; false: a word is none. The host's code is always made. */
-static bool read_targets(const char *text, unsigned *targets) {
-  *targets = 0;
+static bool is_word(const char *word, const char *text, size_t length) {
+  return strlen(word) == length && strncmp(text, word, length) == 0;
+}
+
+/* sm_80,sm_90a: the bits of GPU targets; none of them is `all`, which means every GPU. */
+static unsigned gpu_targets_of(const char *text, size_t length) {
+  unsigned targets = 0;
+  bool all = is_word("all", text, length);
+  for (int target = 0; target < GPU_TARGET_COUNT; target++) {
+    bool named = is_word(codegen_gpu_target_name((codegen_gpu_target)target), text, length);
+    if (named || (all && target != GPU_SIMT)) targets |= 1u << target;
+  }
+  return targets;
+}
+
+static unsigned clones_of(const char *text, size_t length) {
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    if (is_word(codegen_clone_name((codegen_clone)clone), text, length)) return 1u << clone;
+  return 0;
+}
+
+/* False: a word is no target. The host's code is always made: for every kind of processor, where none is named. */
+static bool read_targets(const char *text, compile_options *options) {
+  bool every = false;
+  options->gpu_targets = options->clones = 0;
   while (*text) {
     size_t length = strcspn(text, ",");
-    bool known = false;
-    for (int target = 0; target < GPU_TARGET_COUNT; target++) {
-      const char *name = codegen_gpu_target_name((codegen_gpu_target)target);
-      bool all = length == 3 && strncmp(text, "all", 3) == 0 && target != GPU_SIMT;
-      if (!all && (strlen(name) != length || strncmp(text, name, length) != 0)) continue;
-      *targets |= 1u << target;
-      known = true;
-    }
-    bool host = length == 4 && (strncmp(text, "host", 4) == 0 || strncmp(text, "none", 4) == 0);
-    if (!known && !host) return false;
+    unsigned gpus = gpu_targets_of(text, length), clones = clones_of(text, length);
+    bool host = is_word("host", text, length);
+    if (!gpus && !clones && !host && !is_word("none", text, length)) return false;
+    options->gpu_targets |= gpus;
+    options->clones |= clones;
+    every |= host;
     text += length + (text[length] == ',');
   }
+  if (every || options->clones == (1u << CLONE_COUNT) - 1) options->clones = 0;
   return true;
 }
 
@@ -143,8 +163,9 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     if (options->form == FORM_COUNT) return usage_error("--form step, chunk or chosen", value);
   } else if ((value = value_of(args, count, i, "--target"))) {
     options->targets_given = true;
-    if (!read_targets(value, &options->gpu_targets))
-      return usage_error("--target with a list of host, sm_80, sm_90a, sm_100a, sm_120, simt, all, none", value);
+    if (!read_targets(value, options))
+      return usage_error("--target with a list of host, x86-64-v2, x86-64-v3, x86-64-v4, sm_80, sm_90a, sm_100a, sm_120, simt, "
+                         "all, none", value);
   } else if ((value = value_of(args, count, i, "--emit"))) {
     options->emit = value;
     if (!compile_can_emit(value)) {

@@ -209,6 +209,7 @@ static codegen_options code_options(const compilation *c) {
   const char *emit = c->options->emit;
   return (codegen_options){.level = c->options->level,
                            .dtype = c->options->dtype,
+                           .clones = c->options->clones,
                            .lines = c->options->lines ? c->files : NULL,
                            .text = emit && (strcmp(emit, "llvm") == 0 || strcmp(emit, "asm") == 0)};
 }
@@ -279,6 +280,7 @@ static bool lay_out(compilation *c) {
   library->chunk = c->options->chunk;
   library->form = c->options->form;
   library->gpu_targets = gpu_targets(c);
+  library->clones = c->options->clones;
   library->tf32 = c->options->tf32;
   library->shared_kib = c->options->shared_kib;
   library->check = c->options->check;

@@ -38,6 +38,7 @@ typedef struct compile_options {
   int shared_kib;                /* --shared-memory, 0: as every device has it */
   bool targets_given;            /* --target */
   unsigned gpu_targets;          /* its GPUs: bits 1 << GPU_SM_80, .. */
+  unsigned clones;               /* its kinds of processor: bits 1 << CLONE_V2, ..; 0: every one */
   bool check;                    /* --check */
   bool lines;                    /* -g */
   const char *ptxas;             /* --ptxas, or NULL: the one in the path, with --target */

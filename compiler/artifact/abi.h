@@ -151,6 +151,7 @@ typedef struct artifact {
   bool tf32;                     /* --tf32 */
   int shared_kib;                /* --shared-memory, or 0 */
   unsigned gpu_targets;          /* --target: bits 1 << GPU_SM_80, .. */
+  unsigned clones;               /* --target: bits 1 << CLONE_V2, ..; 0: every one */
   bool check;                    /* --check */
   const char *from;              /* --from: "recurrence", or NULL: a program */
   VEC(const char *) defines;     /* the -D of the command line, as written */

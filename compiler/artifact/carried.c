@@ -33,16 +33,22 @@ static const char *text_of(const cJSON *object, const char *key) {
   return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
-/* sm_80,simt: the targets behind the host's. */
-static const char *gpu_targets(arena *a, const cJSON *json) {
+static bool is_target(const char *word) {
+  bool known = false;
+  for (int clone = 0; clone < CLONE_COUNT; clone++)
+    known |= strcmp(codegen_clone_name((codegen_clone)clone), word) == 0;
+  for (int target = 0; target < GPU_TARGET_COUNT; target++)
+    known |= strcmp(codegen_gpu_target_name((codegen_gpu_target)target), word) == 0;
+  return known;
+}
+
+/* x86-64-v3,sm_80: as --target takes them. */
+static const char *targets_of(arena *a, const cJSON *json) {
   const char *list = "";
   const cJSON *word;
   cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(json, "targets")) {
-    for (int target = 0; cJSON_IsString(word) && target < GPU_TARGET_COUNT; target++) {
-      const char *name = codegen_gpu_target_name((codegen_gpu_target)target);
-      if (strcmp(name, word->valuestring) == 0)
-        list = arena_printf(a, "%s%s%s", list, *list ? "," : "", name);
-    }
+    if (cJSON_IsString(word) && is_target(word->valuestring))
+      list = arena_printf(a, "%s%s%s", list, *list ? "," : "", word->valuestring);
   }
   return list;
 }
@@ -58,7 +64,7 @@ static void add_words(arena *a, const cJSON *json, artifact_carried *carried) {
     vec_push(a, &carried->words, arena_printf(a, "--chunk=%d", chunk->valueint));
   if (cJSON_IsString(form))
     vec_push(a, &carried->words, arena_printf(a, "--form=%s", form->valuestring));
-  const char *targets = gpu_targets(a, json);
+  const char *targets = targets_of(a, json);
   vec_push(a, &carried->words, arena_printf(a, "--target=%s", *targets ? targets : "host"));
   if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "check")))
     vec_push(a, &carried->words, "--check");

@@ -174,9 +174,10 @@ static const char *hash_text(arena *a, const artifact *library) {
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   const char *options =
-      arena_printf(a, "%s %s %s O%d chunk %d %s%s%s", REC_VERSION, ABI_TEXT,
+      arena_printf(a, "%s %s %s O%d chunk %d %s%s%s%s", REC_VERSION, ABI_TEXT,
                    number_type_text(library->dtype), library->level, library->chunk,
                    schedule_form_text(library->form), library->check ? " check" : "",
+                   library->clones ? arena_printf(a, " host %x", library->clones) : "",
                    library->gpu_targets ? arena_printf(a, " gpu %x%s shared %d", library->gpu_targets,
                                                        library->tf32 ? " tf32" : "",
                                                        library->shared_kib)
@@ -198,7 +199,8 @@ char *artifact_manifest(arena *a, const artifact *library, bool indented) {
   add_text(json, "dtype", number_type_text(library->dtype));
   cJSON *targets = must(cJSON_CreateArray());
   for (int clone = 0; clone < CLONE_COUNT; clone++)
-    cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
+    if (!library->clones || library->clones >> clone & 1)
+      cJSON_AddItemToArray(targets, text_or_null(codegen_clone_name((codegen_clone)clone)));
   for (int target = 0; target < GPU_TARGET_COUNT; target++)
     if (library->gpu_targets >> target & 1)
       cJSON_AddItemToArray(targets, text_or_null(codegen_gpu_target_name(target)));
