@@ -120,6 +120,14 @@ bool compile_copies(const char *path, const char *const *options, rec_module **m
   return all;
 }
 
+const char *random_target(uint64_t seed) {
+  static const char *const targets[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+  int newest = __builtin_cpu_supports("x86-64-v4") ? 2 : __builtin_cpu_supports("x86-64-v3") ? 1 : 0;
+  const char *asked = getenv("REC_CPU");
+  if (asked && asked[0] == 'v' && asked[1] >= '2' && asked[1] <= '4') return targets[asked[1] - '2'];
+  return targets[seed % 4 ? newest : (int)(seed / 4 % (uint64_t)(newest + 1))];
+}
+
 static void write_text(const char *path, const char *text) {
   FILE *file = fopen(path, "w");
   if (!file || fputs(text, file) < 0 || fclose(file)) abort();

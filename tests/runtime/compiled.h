@@ -15,6 +15,9 @@ bool compile_copies(const char *path, const char *const *options, rec_module **m
 // The file that compile_text wrote last.
 const char *compiled_path(void);
 
+// For --target: one kind of processor that this machine is, mostly the newest. Compiles in a third of the time of all three.
+const char *random_target(uint64_t seed);
+
 // The same in two steps, so that several recc run side by side.
 typedef struct compilation {
   int child;

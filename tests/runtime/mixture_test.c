@@ -193,12 +193,12 @@ static const char *narrow_of(uint64_t seed) {
 }
 
 static bool compile_all(const char *text, uint64_t seed, rec_module **modules) {
-  const char *chunk = chunk_of(seed), *narrow = narrow_of(seed);
-  const char *const words[KINDS][8] = {
-      {"--dtype", "f64", "--form", "chunk", "--chunk", chunk, "-O0", NULL},
-      {"--dtype", "f32", "--form", "chunk", "--chunk", chunk, "-O0", NULL},
-      {"--dtype", "f32", "--form", "step", "-O0", NULL},
-      {"--dtype", narrow, "--form", "chunk", "--chunk", chunk, "-O0", NULL}};
+  const char *chunk = chunk_of(seed), *narrow = narrow_of(seed), *target = random_target(seed / BATCH);
+  const char *const words[KINDS][10] = {
+      {"--target", target, "--dtype", "f64", "--form", "chunk", "--chunk", chunk, "-O0", NULL},
+      {"--target", target, "--dtype", "f32", "--form", "chunk", "--chunk", chunk, "-O0", NULL},
+      {"--target", target, "--dtype", "f32", "--form", "step", "-O0", NULL},
+      {"--target", target, "--dtype", narrow, "--form", "chunk", "--chunk", chunk, "-O0", NULL}};
   compilation started[KINDS];
   int kinds = narrow ? KINDS : CHUNKED_NARROW;
   bool complete = true;

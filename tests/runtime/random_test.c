@@ -106,7 +106,7 @@ static outcome compare(const rec_recurrence *recurrence, uint64_t seed, char *te
 
 typedef struct tally {
   uint64_t seed;
-  const char *type;  // of the batch at hand, beside f64
+  const char *type, *target;  // of the batch at hand; its programs are compiled in f64, too
   int compared, wild;
 } tally;
 
@@ -124,8 +124,8 @@ static void judge(tally *t, const rec_module *module, const char *name, uint64_t
   t->wild += result == WILD;
   t->compared += result != WILD;
   if (result != WILD) {
-    check(result == SAME, "REC_SEED=%llu REC_PROGRAMS=1 REC_DTYPE=%s, %s\n%s",
-          (unsigned long long)seed, t->type, message, random_program(memory, seed, "r"));
+    check(result == SAME, "REC_SEED=%llu REC_PROGRAMS=1 REC_DTYPE=%s (%s), %s\n%s",
+          (unsigned long long)seed, t->type, t->target, message, random_program(memory, seed, "r"));
   }
   arena_free(memory);
 }
@@ -166,9 +166,11 @@ static const char *draw_type(uint64_t seed) {
 // Every eighth batch is compiled with all the effort that users get, the others quickly.
 static void run_batch(tally *t, uint64_t seed, int count, int number) {
   arena *memory = arena_new();
-  const char *text = "", *const f64[] = {"--dtype", "f64", "-O0", NULL};
+  const char *text = "";
   t->type = draw_type(seed);
-  const char *const other[] = {"--dtype", t->type, number % 8 == 0 ? "-O3" : "-O0", NULL};
+  t->target = random_target(seed);
+  const char *const f64[] = {"--target", t->target, "--dtype", "f64", "-O0", NULL};
+  const char *const other[] = {"--target", t->target, "--dtype", t->type, number % 8 == 0 ? "-O3" : "-O0", NULL};
   for (int i = 0; i < count; i++) {
     const char *name = arena_printf(memory, "r%d", i);
     text =
