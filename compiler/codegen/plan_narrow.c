@@ -97,6 +97,7 @@ void plan_narrow_operands(const mapping *m, plan *p) {
     const tile_result *r = &p->program->results.items[i];
     if (plan_is_carried_role(r->place.role)) widen_below(&n, r->value, -1, true);
   }
+  for (int c = 0; c < p->carried_count; c++) widen_buffer(&n, p->carried[c].staging);
   for (int i = 0; i < p->buffers.count; i++) {
     plan_buffer *b = &p->buffers.items[i];
     if (!n.wide[i] && !b->persistent && b->carried < 0 && !b->lane && b->axis_count)
