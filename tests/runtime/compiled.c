@@ -145,6 +145,14 @@ rec_module *compile_text(const char *text, const char *const *options) {
   return compile_file(compiled_path(), options);
 }
 
+bool compile_output(const char *text, const char *const *options) {
+  compilation c = compile_start(text, options);
+  bool well = succeeded(c.child, c.source, c.library);
+  unlink(c.library);
+  unlink(c.source);
+  return well;
+}
+
 compilation compile_start(const char *text, const char *const *options) {
   compilation c;
   int number = next_number();

@@ -1,8 +1,9 @@
-// Recurrences without states, from tests/random/stateless.c: every GPU target's code is made, and the executor's results are the
-// interpreter's, values and all gradients, in one call, packed, token by token and in parts of time.
+// Recurrences without states, from tests/random/stateless.c: code for the executor and for a GPU target is made, and the
+// executor's results are the interpreter's, values and all gradients, in one call, packed, token by token and in parts of time.
+// 200 more programs are scheduled for every target without their code, which is most of the time. (15 s of processor time.)
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
-//   REC_PROGRAMS=N   so many programs (160)
+//   REC_PROGRAMS=N   so many programs (32; 480 with the word `full`)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,31 +70,37 @@ static void judge(const rec_recurrence *r, uint64_t seed) {
 }
 
 // What a batch has follows from its seed, so that one program alone gets the same.
-static rec_module *compile(const char *text, uint64_t seed) {
-  static const char *const types[] = {"f32", "bf16", "f32", "f16"};
-  const char *const words[] = {"--target", "simt,sm_80,sm_90a,sm_100a,sm_120", "--ptxas", "none", "-O0",
-                               "--dtype", types[seed / BATCH % 4], NULL};
-  return compile_text(text, words);
+static compilation start(const char *text, uint64_t seed) {
+  static const char *const types[] = {"f32", "bf16", "f16"},
+                           *const targets[] = {"simt,sm_80", "simt,sm_90a", "simt,sm_100a", "simt,sm_120"};
+  const char *const words[] = {"--target", targets[seed / BATCH % 4], "--ptxas", "none", "-O0",
+                               "--dtype", types[seed / BATCH % 3], NULL};
+  return compile_start(text, words);
 }
 
 static void run_one(uint64_t seed) {
   arena *memory = arena_new();
   const char *text = stateless_recurrence(memory, seed, "r");
-  rec_module *module = compile(text, seed);
+  compilation started = start(text, seed);
+  rec_module *module = compile_finish(&started);
   if (check(module, "recc fails on REC_SEED=%llu REC_PROGRAMS=1:\n%s", (unsigned long long)seed, text))
     judge(rec_module_find(module, "r"), seed);
   rec_module_close(module);
   arena_free(memory);
 }
 
-// Programs together in one library; one by one where recc refuses that.
-static void run_batch(uint64_t seed, int count) {
-  arena *memory = arena_new();
+static const char *programs_from(arena *memory, uint64_t seed, int count) {
   const char *text = "";
   for (int i = 0; i < count; i++)
     text = arena_printf(memory, "%s%s\n", text,
                         stateless_recurrence(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i)));
-  rec_module *module = compile(text, seed);
+  return text;
+}
+
+// Programs together in one library; one by one where recc refuses that.
+static void finish_batch(const compilation *started, uint64_t seed, int count) {
+  arena *memory = arena_new();
+  rec_module *module = compile_finish(started);
   for (int i = 0; i < count; i++) {
     if (module)
       judge(rec_module_find(module, arena_printf(memory, "r%d", i)), seed + (uint64_t)i);
@@ -104,6 +111,37 @@ static void run_batch(uint64_t seed, int count) {
   arena_free(memory);
 }
 
+// Two libraries are compiled side by side.
+static void run_two_batches(uint64_t seed, int count) {
+  arena *memory = arena_new();
+  compilation started[2];
+  int first = count < BATCH ? count : BATCH, second = count - first;
+  started[0] = start(programs_from(memory, seed, first), seed);
+  if (second) started[1] = start(programs_from(memory, seed + BATCH, second), seed + BATCH);
+  finish_batch(&started[0], seed, first);
+  if (second) finish_batch(&started[1], seed + BATCH, second);
+  arena_free(memory);
+}
+
+// A report has the schedule of all targets, but none of their code.
+static bool is_scheduled(uint64_t seed, int count) {
+  arena *memory = arena_new();
+  const char *const words[] = {"--target", "all", "--emit=report", NULL};
+  bool well = compile_output(programs_from(memory, seed, count), words);
+  arena_free(memory);
+  return well;
+}
+
+static void schedule_programs(uint64_t seed, int count) {
+  for (int done = 0; done < count; done += BATCH) {
+    uint64_t first = seed + (uint64_t)done;
+    bool together = is_scheduled(first, BATCH);
+    for (uint64_t i = first; i < first + BATCH; i++)
+      check(together || is_scheduled(i, 1), "recc --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1",
+            (unsigned long long)i);
+  }
+}
+
 static uint64_t chosen_seed(void) {
   uint64_t seed = 1;
   const char *text = getenv("REC_SEED");
@@ -112,15 +150,17 @@ static uint64_t chosen_seed(void) {
   return seed >> 32;
 }
 
-int main(void) {
+int main(int count, char **words) {
+  bool full = count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
-  int programs = wanted ? atoi(wanted) : 160;
+  int programs = wanted ? atoi(wanted) : full ? 480 : 32;
   uint64_t seed = chosen_seed();
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);
   fflush(stdout);
-  for (int done = 0; done < programs; done += BATCH)
-    run_batch(seed + (uint64_t)done, programs - done < BATCH ? programs - done : BATCH);
+  for (int done = 0; done < programs; done += 2 * BATCH)
+    run_two_batches(seed + (uint64_t)done, programs - done < 2 * BATCH ? programs - done : 2 * BATCH);
   check(compared == programs, "%d of %d programs were compared", compared, programs);
+  if (!wanted) schedule_programs(seed + (uint64_t)programs, 208);
   return checked();
 }
