@@ -359,6 +359,43 @@ static void check_whole(const body_check *c, const ast_item *item) {
   }
 }
 
+// Numbers of a value, as far as their count is known; more than INT32_MAX is more by an amount that does not matter.
+static int64_t numbers_over(const typed_body *body, axis_set axes) {
+  int64_t numbers = 1;
+  for (int i = 0; i < body->axes.count && numbers <= INT32_MAX; i++) {
+    int64_t size = body->axes.items[i].size;
+    if (axis_in(axes, i) && size != TYPED_RUNTIME_SIZE) numbers *= size;
+  }
+  return numbers;
+}
+
+static bool check_numbers(const body_check *c, span where, axis_set axes) {
+  const typed_body *body = c->body;
+  const char *sizes = "";
+  if (numbers_over(body, axes) <= INT32_MAX) return true;
+  for (int i = 0; i < body->axes.count; i++) {
+    int64_t size = body->axes.items[i].size;
+    if (!axis_in(axes, i) || size == TYPED_RUNTIME_SIZE) continue;
+    sizes = arena_printf(c->sema->memory, "%s%s%s = %lld", sizes, *sizes ? ", " : "", body->axes.items[i].name,
+                         (long long)size);
+  }
+  scope_error(c->scope, where, "expected at most 2147483647 numbers in a value, found more, with %s", sizes);
+  return false;
+}
+
+// Later layers multiply sizes of a value without a look at overflow. One message is enough: others have the same cause.
+static bool check_all_numbers(const body_check *c) {
+  for (int i = 0; i < c->body->tensors.count; i++) {
+    const typed_tensor *tensor = &c->body->tensors.items[i];
+    if (!check_numbers(c, tensor->span, tensor->axis_set)) return false;
+  }
+  for (int i = 0; i < c->body->values.count; i++) {
+    const typed_value *v = &c->body->values.items[i];
+    if (!check_numbers(c, v->span, v->axes)) return false;
+  }
+  return true;
+}
+
 typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,
                              int binding_count, span call) {
   const ast_item *item = recurrence->item;
@@ -380,7 +417,7 @@ typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_b
     check_statement(&c, item->body.statements.items[i]);
   }
   check_whole(&c, item);
-  if (diag_error_count(s->messages) > errors) return NULL;
+  if (diag_error_count(s->messages) > errors || !check_all_numbers(&c)) return NULL;
   body_prune(s->memory, body);
   return body;
 }
