@@ -1,6 +1,6 @@
 // Perplexity by position: streams evenly spaced over the held-out text, which is a ring, each read
 // from a zero state on, window after window with the state carried. Memory does not depend on how
-// far they read.
+// far they read. No stream comes back to where it began: what is read again is not new text.
 //
 // Near positions get more streams than far ones, so that every range of positions rests on a like
 // number of bytes.
@@ -296,6 +296,26 @@ static rec_status judge_perplexity(evaluation *e, const evaluate_block *b) {
 
 // ---- an evaluate block --------------------------------------------------------------------------
 
+// A stream of `length` tokens and the target after the last of them.
+static rec_status check_length(const evaluation *e, const evaluate_block *b, const char *what,
+                               int64_t length) {
+  int64_t held_out = e->data.count - e->data.train_count;
+  if (e->data.task || length < held_out) return REC_OK;
+  return rec_fail(REC_ERROR_ARGUMENT,
+                  "evaluate %s: expected a length below the %lld held-out tokens, which are not "
+                  "read twice, found %s = %lld); ask for less, give more text, or hold out a larger "
+                  "part of it (split)",
+                  b->name, (long long)held_out, what, (long long)length);
+}
+
+static rec_status check_lengths(const evaluation *e, const evaluate_block *b) {
+  rec_status status = check_length(e, b, "perplexity(until", b->until);
+  if (!status) status = check_length(e, b, "state_norm(until", b->state_until);
+  if (!status) status = check_length(e, b, "remembrance(T", b->remembrance);
+  if (!status) status = check_length(e, b, "attention(T", b->attention);
+  return status ? status : check_length(e, b, "overflow(T", b->overflow);
+}
+
 static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
   session *s = e->s;
   e->block = train_program_block(s->program, b->after);
@@ -309,6 +329,7 @@ static rec_status open_evaluation(evaluation *e, const evaluate_block *b) {
     status = compute_place(e->of.where, e->weights,
                            e->of.model->parameter_elements * e->of.n->element_size, &e->there);
   if (!status) status = session_open_data(s, e->block, &e->data);
+  if (!status) status = check_lengths(e, b);
   if (!status) status = session_make_folder(s, b->name);
   return status;
 }
