@@ -69,6 +69,7 @@
  *     "form", "why"              of recurrence_kernels
  *     "chunk": steps between saved states
  *     "report": text of --emit=report
+ *     "equations": "16 hexadecimal digits", of the normalised equations
  *     "structure": [{"state": "h", "class": "scalar decay", "stratum": 0}], one per state
  *     "axes": [{"name": "G", "size": number, or null (told at run time),
  *               "expression": "2 * D" or null}], in header order

@@ -151,6 +151,17 @@ static cJSON *arguments_json(const abi_recurrence *abi) {
   return arguments;
 }
 
+/* Of the normalised equations without the names of lets, which stand in quotes: neither these nor comments change it. */
+static const char *equations_hash(arena *a, const recurrence *r) {
+  char *text = recurrence_print(a, r), *end = text;
+  bool quoted = false;
+  for (const char *c = text; *c; c++) {
+    if (*c == '"') quoted = !quoted;
+    if (!quoted) *end++ = *c;
+  }
+  return arena_printf(a, "%016llx", (unsigned long long)XXH64(text, (size_t)(end - text), 0));
+}
+
 static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   const typed_body *body = r->abi->body;
   cJSON *json = must(cJSON_CreateObject());
@@ -161,6 +172,7 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   add_text(json, "why", r->kernels->why);
   add_number(json, "chunk", r->kernels->chunk);
   add_text(json, "report", r->report);
+  add_text(json, "equations", equations_hash(a, r->kernels->recurrence));
   add(json, "structure", structure_json(r->kernels->recurrence));
   add(json, "axes", axes_json(a, body));
   add(json, "tensors", tensors_json(a, body));

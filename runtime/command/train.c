@@ -24,6 +24,8 @@ const char train_usage[] =
     "RUNS/report.html shows it.\n"
     "\n"
     "  --resume          continue where the checkpoints are, to the same weights, bit for bit\n"
+    "  --again           replace the runs of these blocks that are in RUNS; without it, and without "
+    "--resume, there must be none\n"
     "  --checkpoint-steps N, --checkpoint-seconds N    how often a checkpoint is written (default: "
     "every 30 seconds)\n" SHARED_OPTIONS;
 
@@ -54,8 +56,8 @@ static bool read_option(words *w, train_request *r, bool train) {
   if (take_number(w, "--checkpoint-steps", 1, &r->options.checkpoint_steps)) return true;
   if (take_number(w, "--checkpoint-seconds", 1, &number))
     return r->options.checkpoint_seconds = (double)number, true;
-  if (!take_flag(w, "--resume")) return false;
-  return r->options.resume = true;
+  if (take_flag(w, "--resume")) return r->options.resume = true;
+  return take_flag(w, "--again") && (r->options.again = true);
 }
 
 static int read_words(words *w, train_request *r, bool train) {
@@ -70,6 +72,8 @@ static int read_words(words *w, train_request *r, bool train) {
       r->blocks[r->block_count++] = word;
   }
   if (w->failed) return EXIT_USAGE;
+  if (r->options.resume && r->options.again)
+    return usage_error(w, "expected --resume or --again, found both");
   return r->module.file ? 0 : usage_error(w, "expected FILE, a compiled library or a .rec file");
 }
 
@@ -106,6 +110,10 @@ static int check_names(const train_request *r, const session *s, const char *com
 static int train_blocks(const train_request *r, session *s) {
   enum { STOPPED = 130 };
   bool stopped = false;
+  for (int i = 0; i < s->program->block_count && !r->options.resume && !r->options.again; i++) {
+    const train_block *b = &s->program->blocks[i];
+    if (is_asked_for(r, b->name) && session_check_new(s, b)) return report_failure("train");
+  }
   for (int i = 0; i < s->program->block_count && !stopped; i++) {
     const train_block *b = &s->program->blocks[i];
     if (is_asked_for(r, b->name) && session_train(s, b, &stopped)) return report_failure("train");

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/identity.h"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -83,20 +85,6 @@ static void add_ages(tensor_list *list, const trainer *t) {
       "age", REC_F64, 2, shape, t->age, (size_t)(states * t->block->batch) * sizeof(double)};
 }
 
-// Sixteen digits that tell this model in this block from any other.
-static bool program_hash(const trained_model *of, const train_block *block, char digits[17]) {
-  char *model = cJSON_PrintUnformatted(of->model->json),
-       *settings = cJSON_PrintUnformatted(block->json);
-  if (model && settings) {
-    uint64_t hash = XXH64(model, strlen(model), XXH64(settings, strlen(settings), 1));
-    snprintf(digits, 17, "%016llx", (unsigned long long)hash);
-  }
-  bool good = model && settings;
-  cJSON_free(model);
-  cJSON_free(settings);
-  return good;
-}
-
 // ---- the checksum --------------------------------------------------------------------------------
 
 static uint64_t hash_of(const char *name, const void *bytes, size_t size) {
@@ -105,7 +93,7 @@ static uint64_t hash_of(const char *name, const void *bytes, size_t size) {
 
 // Metadata that is read again; what else a file says does not change a run.
 static const char *const sealed[] = {"rec.block",   "rec.step",    "rec.steps",     "rec.model",
-                                     "rec.program", "rec.carried", "rec.characters"};
+                                     "rec.trained", "rec.carried", "rec.characters"};
 
 static bool is_sealed(const char *key) {
   for (size_t i = 0; i < sizeof sealed / sizeof *sealed; i++)
@@ -157,18 +145,18 @@ static rec_status write_list(const tensor_list *list, const char *path, rec_meta
 
 rec_status checkpoint_save(const trainer *t, const char *path) {
   tensor_list list;
-  char step[32], steps[32], program[17];
+  char step[32], steps[32];
   rec_metadata metadata[8] = {{"rec.block", t->block->name},
                               {"rec.step", step},
                               {"rec.steps", steps},
                               {"rec.model", t->of.model->text},
-                              {"rec.program", program},
-                              {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"},
-                              {"rec.characters", t->characters}};
+                              {"rec.carried", t->carried && t->carried_valid ? "yes" : "no"}};
+  int count = 5;
+  if (t->identity) metadata[count++] = (rec_metadata){"rec.trained", t->identity};
+  if (t->characters) metadata[count++] = (rec_metadata){"rec.characters", t->characters};
   snprintf(step, sizeof step, "%lld", (long long)t->step);
   snprintf(steps, sizeof steps, "%lld", (long long)t->block->steps);
-  if (!open_list(&list, 3 * t->of.model->parameter_count + 2 * t->of.model->state_count + 1) ||
-      !program_hash(&t->of, t->block, program)) {
+  if (!open_list(&list, 3 * t->of.model->parameter_count + 2 * t->of.model->state_count + 1)) {
     close_list(&list);
     return rec_no_memory();
   }
@@ -177,7 +165,7 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
   add_parameters(&list, "optimizer.v.", &t->of, t->moment2);
   if (t->carried && t->carried_valid) add_states(&list, t), add_ages(&list, t);
   add_fitted(&list, t);
-  rec_status status = write_list(&list, path, metadata, t->characters ? 7 : 6);
+  rec_status status = write_list(&list, path, metadata, count);
   close_list(&list);
   return status;
 }
@@ -283,17 +271,21 @@ rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) 
   return status;
 }
 
+// Imported weights were not trained here: their block has ended, and says nothing about itself.
+static rec_status check_identity(const trainer *t, const rec_file *file) {
+  const char *found = rec_file_metadata(file, "rec.trained");
+  if (!t->identity || (!found && t->step >= t->block->steps)) return REC_OK;
+  if (found) return identity_check(rec_file_path(file), found, t->identity);
+  return rec_fail(REC_ERROR_FORMAT,
+                  "%s: expected a checkpoint that says what it was trained with, found none; an "
+                  "older rec wrote it, and goes on with it",
+                  rec_file_path(file));
+}
+
 static rec_status load(trainer *t, const rec_file *file) {
-  char program[17];
-  const char *found = rec_file_metadata(file, "rec.program"),
-             *carried = rec_file_metadata(file, "rec.carried");
-  if (!program_hash(&t->of, t->block, program)) return rec_no_memory();
-  if (!found || strcmp(found, program) != 0)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s: expected a checkpoint of this program, found one of other settings; train "
-                    "without --resume",
-                    rec_file_path(file));
+  const char *carried = rec_file_metadata(file, "rec.carried");
   rec_status status = read_number(file, "rec.step", &t->step);
+  if (!status) status = check_identity(t, file);
   if (!status) status = read_parameters(file, "", &t->of, t->weights);
   if (!status) status = read_parameters(file, "optimizer.m.", &t->of, t->moment1);
   if (!status) status = read_parameters(file, "optimizer.v.", &t->of, t->moment2);

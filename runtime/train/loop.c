@@ -13,6 +13,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/events.h"
 #include "runtime/train/gpu_place.h"
+#include "runtime/train/identity.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/session.h"
 #include "runtime/train/weights.h"
@@ -29,7 +30,7 @@ typedef struct loop {
   session *s;
   trainer *t;
   train_data data;
-  char *checkpoint, *fresh, *previous, *weights, *log_path;
+  char *checkpoint, *fresh, *previous, *weights, *log_path, *identity;
   FILE *log, *events;
   double last_checkpoint;
   struct sigaction old_interrupt, old_terminate;
@@ -211,14 +212,21 @@ static void remove_parts(const loop *l) {
   free(folder);
 }
 
+// Of a block that is trained again nothing stays.
+static rec_status remove_run(const loop *l) {
+  const char *const files[] = {l->previous, l->checkpoint, l->weights};
+  for (int i = 0; i < 3; i++)
+    if (unlink(files[i]) && errno != ENOENT)
+      return rec_fail(REC_ERROR_FILE, "%s: %s", files[i], strerror(errno));
+  return REC_OK;
+}
+
 static rec_status start(loop *l) {
-  bool exists = !access(l->checkpoint, R_OK);
+  bool exists = !access(l->checkpoint, F_OK) || !access(l->previous, F_OK);
   remove_parts(l);
-  if (l->s->options.resume && (exists || !access(l->previous, R_OK))) return resume(l);
-  unlink(l->previous);
-  if (exists && unlink(l->checkpoint))
-    return rec_fail(REC_ERROR_FILE, "%s: %s", l->checkpoint, strerror(errno));
-  return start_weights(l);
+  if (l->s->options.resume && exists) return resume(l);
+  rec_status status = l->s->options.again ? remove_run(l) : REC_OK;
+  return status ? status : start_weights(l);
 }
 
 static void announce(const loop *l) {
@@ -284,7 +292,8 @@ static rec_status open_loop(loop *l, const train_block *block) {
   if (!status) status = session_open_data(s, block, &l->data);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
-  if (!status) l->t->characters = l->data.characters;
+  if (!status && !(l->identity = identity_of(s, block, &l->data))) status = rec_no_memory();
+  if (!status) l->t->characters = l->data.characters, l->t->identity = l->identity;
   if (!status) status = start(l);
   if (!status) status = trainer_place(l->t);
   if (!status) status = open_log(l);
@@ -301,6 +310,30 @@ static void close_loop(loop *l) {
   free(l->previous);
   free(l->weights);
   free(l->log_path);
+  free(l->identity);
+}
+
+rec_status session_check_new(const session *s, const train_block *block) {
+  static const char *const files[] = {"checkpoint.safetensors", "checkpoint.previous.safetensors",
+                                      "model.safetensors"};
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < 3; i++) {
+    char *path = session_path(s, block->name, files[i]);
+    int64_t step = 0, steps = 0;
+    char done[64] = "";
+    if (!path) return rec_no_memory();
+    bool exists = !access(path, F_OK);
+    if (exists && !checkpoint_progress(path, &step, &steps))
+      snprintf(done, sizeof done, " after %" PRId64 " of %" PRId64 " steps", step, steps);
+    if (exists)
+      status = rec_fail(REC_ERROR_ARGUMENT,
+                        "expected no run of the block '%s' in %s, found %s%s; --resume goes on from "
+                        "there, --runs DIR trains in another folder, --again in this one, where "
+                        "the old run is lost",
+                        block->name, s->options.runs, path, done);
+    free(path);
+  }
+  return status;
 }
 
 rec_status session_train(session *s, const train_block *block, bool *stopped) {

@@ -10,7 +10,7 @@ typedef struct session_options {
   const char *data;  // NULL: the file that the program names
   int threads;       // 0: as many as there are processors
   int32_t device;    // REC_DEVICE_..: where models run
-  bool resume;
+  bool resume, again;  // go on with what is in the folder, or replace it; neither: there is none
   int64_t checkpoint_steps;   // 0: by time alone
   double checkpoint_seconds;  // between checkpoints; 0: 30
   bool has_seed;              // every train block takes `seed` in place of its own
@@ -49,6 +49,8 @@ rec_status session_make_folder(const session *s, const char *name);
 // The weights that a block ended with; an error if it has not ended.
 rec_status session_load_result(const session *s, const train_block *block, void *weights);
 
+// An error if the folder of the runs has a run of this block.
+rec_status session_check_new(const session *s, const train_block *block);
 // Trains one block from the weights of the block it is after. *stopped: a signal asked for the end;
 // a checkpoint was written.
 rec_status session_train(session *s, const train_block *block, bool *stopped);

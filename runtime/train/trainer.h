@@ -39,6 +39,7 @@ typedef struct trainer {
   int *layer_of;         // by state
   double *norms_before, *norms_after;  // by layer, of the last step
   const char *characters;  // that the tokens stand for, as train_data has them; NULL: none
+  const char *identity;    // what it is trained with, as identity.h has it; NULL: nobody asks
   trainer_memory memory;
   struct trainer_internals *in;
 } trainer;
