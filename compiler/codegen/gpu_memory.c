@@ -6,8 +6,10 @@
  */
 #include "gpu_parts.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "first_fit.h"
 #include "host_parts.h"
 
 /* ---- places ---- */
@@ -23,21 +25,24 @@ static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 
 static int64_t words_of(const plan_buffer *b) { return up(plan_words(b).factor); }
 
-/* First fit behind the placed buffers that live at the same time, from `base` on. */
-static int64_t first_fit(const host *h, const part *p, int index, int64_t base, bool on_chip) {
-  const plan_buffer *b = &p->p->buffers.items[index];
-  int64_t offset = gpu_chip_place(h, base, words_of(b));
+/* Buffers that are placed already, on the chip or in scratch. */
+static placed_list placed_buffers(const host *h, const part *p, bool on_chip) {
+  placed_list list = {0};
   for (int k = 0; k < p->p->buffers.count; k++) {
-    const plan_buffer *other = &p->p->buffers.items[k];
+    const plan_buffer *b = &p->p->buffers.items[k];
     location at = p->buffer_at[k];
-    if (k == index || at.offset < 0 || at.sized >= 0 || at.on_chip != on_chip) continue;
-    if (other->last < b->first || b->last < other->first) continue;
-    int64_t end = at.offset + words_of(other);
-    if (at.offset < offset + words_of(b) && offset < end) {
-      offset = gpu_chip_place(h, end, words_of(b));
-      k = -1;
-    }
+    if (at.offset < 0 || at.sized >= 0 || at.on_chip != on_chip) continue;
+    first_fit_add(h->a, &list, (placed){at.offset, at.offset + words_of(b), b->first, b->last});
   }
+  return list;
+}
+
+/* Behind the placed buffers that live at the same time, from `base` on. */
+static int64_t first_fit(const host *h, const placed_list *list, const plan_buffer *b, int64_t base) {
+  int64_t words = words_of(b), offset = gpu_chip_place(h, base, words), end;
+  int next = 0;
+  while ((end = first_fit_end(list, &next, offset, words, b->first, b->last)) >= 0)
+    offset = gpu_chip_place(h, end, words);
   return offset;
 }
 
@@ -45,37 +50,48 @@ static bool is_placed_here(const plan_buffer *b) {
   return b->last >= 0 && b->carried < 0 && !b->persistent;
 }
 
+typedef struct sized_buffer {
+  int64_t words;
+  bool before; /* it comes before all that are not */
+  int index;
+} sized_buffer;
+
+static int compare_sizes(const void *left, const void *right) {
+  const sized_buffer *x = left, *y = right;
+  if (x->before != y->before) return x->before ? -1 : 1;
+  if (x->words != y->words) return x->words > y->words ? -1 : 1;
+  return x->index < y->index ? -1 : 1;
+}
+
 /* Buffers by size, the largest first: small ones fit into what is left between them. Those of fewer words than `first`
  * come before all others. */
 static int *by_size(host *h, const part *p, int64_t first) {
   int count = p->p->buffers.count;
+  sized_buffer *sorted = ARENA_ARRAY(h->a, sized_buffer, count);
   int *order = ARENA_ARRAY(h->a, int, count);
   for (int i = 0; i < count; i++) {
     int64_t words = words_of(&p->p->buffers.items[i]);
-    int at = i;
-    for (; at > 0; at--) {
-      int64_t other = words_of(&p->p->buffers.items[order[at - 1]]);
-      bool before = (words < first) != (other < first) ? words < first : words > other;
-      if (!before) break;
-      order[at] = order[at - 1];
-    }
-    order[at] = i;
+    sorted[i] = (sized_buffer){words, words < first, i};
   }
+  qsort(sorted, (size_t)count, sizeof *sorted, compare_sizes);
+  for (int i = 0; i < count; i++) order[i] = sorted[i].index;
   return order;
 }
 
 /* Whether all fit on the chip. */
 static bool place_in_order(host *h, part *p, const int *order) {
   int64_t chip = h->on_chip, scratch = h->shared_numbers;
+  placed_list lists[] = {placed_buffers(h, p, false), placed_buffers(h, p, true)};
   bool all = true;
   for (int n = 0; n < p->p->buffers.count; n++) {
     int i = order[n];
     plan_buffer *b = &p->p->buffers.items[i];
     if (!is_placed_here(b) || b->numbers.sizes || p->buffer_at[i].offset >= 0) continue;
-    int64_t numbers = words_of(b), offset = first_fit(h, p, i, chip, true);
+    int64_t numbers = words_of(b), offset = first_fit(h, &lists[1], b, chip);
     bool fits = offset + numbers <= h->chip_limit;
-    if (!fits) offset = first_fit(h, p, i, scratch, false);
+    if (!fits) offset = first_fit(h, &lists[0], b, scratch);
     p->buffer_at[i] = (location){offset, -1, fits};
+    first_fit_add(h->a, &lists[fits], (placed){offset, offset + numbers, b->first, b->last});
     int64_t *used = fits ? &h->on_chip : &h->shared_numbers;
     if (offset + numbers > *used) *used = offset + numbers;
     all = all && fits;

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "first_fit.h"
 #include "plan_parts.h"
 
 /* ---- where values are held ---- */
@@ -291,31 +292,39 @@ static bool fits_stack(const planner *q, const plan_buffer *b) {
          b->numbers.factor / q->m->width <= STACK_VECTORS;
 }
 
-/* First fit behind the buffers that live at the same time, whole cache lines where the size is known. */
-static void place_buffer(planner *q, int index) {
-  plan_buffer *b = &q->p->buffers.items[index];
-  int64_t line = b->numbers.sizes ? 1 : 16;
+static bool needs_place(const plan_buffer *b) {
+  return b->last >= 0 && b->carried < 0 && !b->persistent && !b->stack;
+}
+
+/* Behind the buffers that live at the same time, whole cache lines where the size is known. */
+static void place_buffer(planner *q, plan_buffer *b, placed_list *placed_so_far) {
+  int64_t line = b->numbers.sizes ? 1 : 16, end;
+  int next = 0;
   b->offset = 0;
-  for (int k = 0; k < index; k++) {
-    const plan_buffer *other = &q->p->buffers.items[k];
-    if (other->offset < 0 || other->last < b->first || b->last < other->first) continue;
-    if (other->numbers.sizes != b->numbers.sizes) continue;
-    int64_t end = other->offset + other->numbers.factor;
-    if (other->offset < b->offset + b->numbers.factor && b->offset < end) {
-      b->offset = (end + line - 1) / line * line;
-      k = -1;
-    }
-  }
+  while ((end = first_fit_end(placed_so_far, &next, b->offset, b->numbers.factor, b->first,
+                              b->last)) >= 0)
+    b->offset = (end + line - 1) / line * line;
+  end = b->offset + b->numbers.factor;
+  first_fit_add(q->a, placed_so_far, (placed){b->offset, end, b->first, b->last});
   extent *scratch = scratch_of(q, b->numbers.sizes);
-  if (b->offset + b->numbers.factor > scratch->factor)
-    scratch->factor = b->offset + b->numbers.factor;
+  if (end > scratch->factor) scratch->factor = end;
+}
+
+static void place_buffers_of(planner *q, axis_set sizes) {
+  placed_list placed_so_far = {0};
+  for (int i = 0; i < q->p->buffers.count; i++) {
+    plan_buffer *b = &q->p->buffers.items[i];
+    if (needs_place(b) && b->numbers.sizes == sizes) place_buffer(q, b, &placed_so_far);
+  }
 }
 
 void plan_place_buffers(planner *q) {
   for (int i = 0; i < q->p->buffers.count; i++) {
     plan_buffer *b = &q->p->buffers.items[i];
-    if (b->last < 0 || b->carried >= 0) continue;
-    b->stack = fits_stack(q, b);
-    if (!b->persistent && !b->stack) place_buffer(q, i);
+    if (b->last >= 0 && b->carried < 0) b->stack = fits_stack(q, b);
+  }
+  for (int i = 0; i < q->p->buffers.count; i++) {
+    const plan_buffer *b = &q->p->buffers.items[i];
+    if (needs_place(b) && b->offset < 0) place_buffers_of(q, b->numbers.sizes);
   }
 }

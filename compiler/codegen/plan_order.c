@@ -12,29 +12,29 @@
 
 enum { DRAWS = 200 };
 
-/* What a nest reads or writes: buffers, variables of the function, states. */
-typedef struct resource {
-  int64_t numbers; /* in shared memory while it is alive; 0 for what is there anyway */
-} resource;
-
+/* A nest that reads or writes a resource. */
 typedef struct access {
+  int nest;
   bool reads, writes;
 } access;
+
+/* What nests read and write: a buffer, a variable of the function, a state. */
+typedef struct resource {
+  VEC(access) accesses; /* by nest */
+  bool at_end;          /* read after all nests */
+  int64_t numbers;      /* in shared memory while it is alive; 0 for what is there anyway */
+} resource;
 
 typedef struct ordering {
   planner *q;
   int first, count;  /* nests of the body */
-  int resources;     /* buffers, then values, then carried values */
-  access *accesses;  /* by nest, resource */
+  resource *resources; /* buffers, then values, then carried values */
+  int resource_count;
   bool *before;      /* by nest, nest: must come before */
   int *followers;    /* nests that one must come before, those of one nest behind the other */
   int *first_follower;
   int *needs; /* nests that must come before one, in the order in which they are gone through */
   int *first_need, *end_need;
-  int *users;        /* nests that read or write a resource, those of one behind the other */
-  int *first_user;   /* by resource, and behind the last */
-  bool *at_end;      /* by resource: read after all nests */
-  int64_t *numbers;  /* by resource */
   int *order, *best; /* nests */
   int *places;       /* by nest: how it is gone through */
   int *position;     /* by nest: where an order has it */
@@ -44,8 +44,21 @@ typedef struct ordering {
   uint64_t seed;
 } ordering;
 
+enum { AT_END = -1 }; /* in place of a nest */
+
+/* Nests are gone through in order: an access of the same nest is the last one. */
 static access *access_of(ordering *o, int nest, int what) {
-  return &o->accesses[(size_t)nest * (size_t)o->resources + (size_t)what];
+  resource *r = &o->resources[what];
+  bool noted = r->accesses.count && r->accesses.items[r->accesses.count - 1].nest == nest;
+  if (!noted) vec_push(o->q->a, &r->accesses, (access){.nest = nest});
+  return &r->accesses.items[r->accesses.count - 1];
+}
+
+static void note_read(ordering *o, int nest, int what) {
+  if (nest == AT_END)
+    o->resources[what].at_end = true;
+  else
+    access_of(o, nest, what)->reads = true;
 }
 
 static int of_buffer(const ordering *o, int buffer) {
@@ -55,42 +68,40 @@ static int of_buffer(const ordering *o, int buffer) {
 }
 
 /* What a value read at a nest stands for, through what is at hand. */
-static void reads(ordering *o, tile_id id, int nest, bool *found) {
+static void note_value(ordering *o, tile_id id, int nest) {
   planner *q = o->q;
   const tile_value *v = value(q, id);
   const plan_value *pv = &q->p->values[id];
   if (v->op == TILE_ARGUMENT) {
     for (int c = 0; c < q->p->carried_count; c++)
       if (q->p->carried[c].argument == v->index)
-        found[q->p->buffers.count + q->program->values.count + c] = true;
+        note_read(o, nest, q->p->buffers.count + q->program->values.count + c);
   }
   if (plan_at_hand(q->p, id)) {
-    for (int k = 0; k < tile_arity(v->op); k++) reads(o, v->args[k], nest, found);
+    for (int k = 0; k < tile_arity(v->op); k++) note_value(o, v->args[k], nest);
   } else if (pv->buffer >= 0) {
-    found[of_buffer(o, pv->buffer)] = true;
-  } else if (pv->nest != nest) {
-    found[q->p->buffers.count + id] = true;
+    note_read(o, nest, of_buffer(o, pv->buffer));
+  } else if (nest == AT_END || pv->nest != o->first + nest) {
+    note_read(o, nest, q->p->buffers.count + id);
   }
 }
 
-static void note_nest(ordering *o, int index, bool *found) {
+static void note_nest(ordering *o, int index) {
   planner *q = o->q;
   const plan *p = q->p;
   const plan_nest *nest = &p->nests.items[o->first + index];
-  memset(found, 0, (size_t)o->resources);
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
     for (int k = 0; k < tile_arity(value(q, id)->op); k++)
-      reads(o, value(q, id)->args[k], o->first + index, found);
+      note_value(o, value(q, id)->args[k], index);
   }
   for (int i = 0; i < nest->results.count; i++)
-    reads(o, q->program->results.items[nest->results.items[i]].value, o->first + index, found);
-  if (nest->kind == NEST_PACK) reads(o, nest->packed, o->first + index, found);
+    note_value(o, q->program->results.items[nest->results.items[i]].value, index);
+  if (nest->kind == NEST_PACK) note_value(o, nest->packed, index);
   if (nest->kind == NEST_DOT || nest->kind == NEST_SOLVE) {
-    if (nest->dot.pack_a >= 0) found[nest->dot.pack_a] = true;
-    if (nest->dot.pack_b >= 0) found[nest->dot.pack_b] = true;
+    if (nest->dot.pack_a >= 0) note_read(o, index, nest->dot.pack_a);
+    if (nest->dot.pack_b >= 0) note_read(o, index, nest->dot.pack_b);
   }
-  for (int r = 0; r < o->resources; r++) access_of(o, index, r)->reads = found[r];
   for (int i = 0; i < nest->values.count; i++) {
     const plan_value *pv = &p->values[nest->values.items[i]];
     tile_id into = pv->into;
@@ -101,27 +112,31 @@ static void note_nest(ordering *o, int index, bool *found) {
   if (nest->kind == NEST_PACK && nest->pack >= 0) access_of(o, index, nest->pack)->writes = true;
 }
 
+static bool *is_before(const ordering *o, int a, int b) {
+  return &o->before[(size_t)a * (size_t)o->count + (size_t)b];
+}
+
+/* Whoever writes a resource comes before or behind all others that use it. */
 static void find_order(ordering *o) {
-  for (int a = 0; a < o->count; a++) {
-    for (int b = a + 1; b < o->count; b++) {
-      bool *before = &o->before[(size_t)a * (size_t)o->count + (size_t)b];
-      for (int r = 0; r < o->resources && !*before; r++) {
-        const access *x = access_of(o, a, r), *y = access_of(o, b, r);
-        *before = (x->writes && (y->reads || y->writes)) || (x->reads && y->writes);
+  for (int r = 0; r < o->resource_count; r++) {
+    const resource *what = &o->resources[r];
+    for (int i = 0; i < what->accesses.count; i++) {
+      const access *x = &what->accesses.items[i];
+      for (int k = i + 1; k < what->accesses.count; k++) {
+        const access *y = &what->accesses.items[k];
+        if (x->writes || y->writes) *is_before(o, x->nest, y->nest) = true;
       }
     }
   }
 }
 
-static bool *is_before(const ordering *o, int a, int b) {
-  return &o->before[(size_t)a * (size_t)o->count + (size_t)b];
-}
-
-static bool leads_to(const ordering *o, int from, int to) {
-  if (*is_before(o, from, to)) return true;
-  for (int next = 0; next < o->count; next++)
-    if (*is_before(o, from, next) && leads_to(o, next, to)) return true;
-  return false;
+/* Marks in `done` the nests that must come before one, through others perhaps. */
+static void mark_ancestors(ordering *o, int nest) {
+  for (int n = 0; n < o->count; n++) {
+    if (o->done[n] || !*is_before(o, n, nest)) continue;
+    o->done[n] = true;
+    mark_ancestors(o, n);
+  }
 }
 
 /* The product to which the product of a nest may be added while it is in registers, times something perhaps; NO_TILE. */
@@ -136,52 +151,53 @@ static tile_id added_to(const ordering *o, const plan_nest *nest) {
   return value(q, x)->op == TILE_DOT && plan_is_blocked_dot(q, x) ? x : NO_TILE;
 }
 
+static bool is_read_by(const resource *what, int nest) {
+  for (int i = 0; i < what->accesses.count; i++)
+    if (what->accesses.items[i].nest == nest) return what->accesses.items[i].reads;
+  return false;
+}
+
 /* Two such products are made together (plan_join.c): a state that the first reads is not overwritten before the second. */
-static void keep_pairs(ordering *o) {
-  const plan *p = o->q->p;
-  int states = p->buffers.count + o->q->program->values.count;
-  for (int n = 0; n < o->count; n++) {
-    tile_id x = added_to(o, &p->nests.items[o->first + n]);
-    int first = x == NO_TILE ? -1 : p->values[x].nest - o->first;
-    for (int r = states; first >= 0 && first < o->count && r < o->resources; r++) {
-      for (int w = 0; w < o->count && access_of(o, first, r)->reads; w++) {
-        if (w == first || w == n || !access_of(o, w, r)->writes || leads_to(o, w, n)) continue;
-        *is_before(o, n, w) = true;
-      }
+static void keep_pair(ordering *o, int first, int second) {
+  int states = o->q->p->buffers.count + o->q->program->values.count;
+  memset(o->done, 0, (size_t)o->count);
+  mark_ancestors(o, second);
+  for (int r = states; r < o->resource_count; r++) {
+    const resource *state = &o->resources[r];
+    for (int i = 0; i < state->accesses.count && is_read_by(state, first); i++) {
+      int w = state->accesses.items[i].nest;
+      if (w == first || w == second || !state->accesses.items[i].writes || o->done[w]) continue;
+      *is_before(o, second, w) = true;
     }
   }
 }
 
-/* ---- what is alive ---- */
-
-/* Orders are many: the nests that use each buffer are looked for once. */
-static void list_users(ordering *o) {
-  int buffers = o->q->p->buffers.count, count = 0;
-  o->users = ARENA_ARRAY(o->q->a, int, o->count * buffers + 1);
-  o->first_user = ARENA_ARRAY(o->q->a, int, buffers + 1);
-  for (int r = 0; r < buffers; r++) {
-    o->first_user[r] = count;
-    for (int n = 0; n < o->count && o->numbers[r]; n++)
-      if (access_of(o, n, r)->reads || access_of(o, n, r)->writes) o->users[count++] = n;
+static void keep_pairs(ordering *o) {
+  for (int n = 0; n < o->count; n++) {
+    tile_id x = added_to(o, &o->q->p->nests.items[o->first + n]);
+    int first = x == NO_TILE ? -1 : o->q->p->values[x].nest - o->first;
+    if (first >= 0 && first < o->count) keep_pair(o, first, n);
   }
-  o->first_user[buffers] = count;
 }
+
+/* ---- what is alive ---- */
 
 static int64_t most_alive(ordering *o, const int *order) {
   int64_t most = 0, alive = 0;
   memset(o->change, 0, ((size_t)o->count + 1) * sizeof *o->change);
   for (int i = 0; i < o->count; i++) o->position[order[i]] = i;
   for (int r = 0; r < o->q->p->buffers.count; r++) {
+    const resource *what = &o->resources[r];
     int first = o->count, last = -1;
-    for (int u = o->first_user[r]; u < o->first_user[r + 1]; u++) {
-      int at = o->position[o->users[u]];
+    for (int u = 0; what->numbers && u < what->accesses.count; u++) {
+      int at = o->position[what->accesses.items[u].nest];
       if (at < first) first = at;
       if (at > last) last = at;
     }
     if (last < 0) continue;
-    if (o->at_end[r]) last = o->count - 1;
-    o->change[first] += o->numbers[r];
-    o->change[last + 1] -= o->numbers[r];
+    if (what->at_end) last = o->count - 1;
+    o->change[first] += what->numbers;
+    o->change[last + 1] -= what->numbers;
   }
   for (int i = 0; i < o->count; i++) {
     alive += o->change[i];
@@ -234,13 +250,20 @@ static void go_through(ordering *o) {
     if (is_last(o, o->places[i])) visit(o, o->places[i]);
 }
 
+static int count_edges(const ordering *o) {
+  int edges = 0;
+  for (int a = 0; a < o->count; a++)
+    for (int b = 0; b < o->count; b++) edges += *is_before(o, a, b);
+  return edges;
+}
+
 static void list_needs(ordering *o) {
   int needs = 0, followers = 0;
   o->first_need = ARENA_ARRAY(o->q->a, int, o->count);
   o->end_need = ARENA_ARRAY(o->q->a, int, o->count);
   o->first_follower = ARENA_ARRAY(o->q->a, int, o->count + 1);
-  o->needs = ARENA_ARRAY(o->q->a, int, o->count * o->count);
-  o->followers = ARENA_ARRAY(o->q->a, int, o->count * o->count);
+  o->needs = ARENA_ARRAY(o->q->a, int, count_edges(o) + 1);
+  o->followers = ARENA_ARRAY(o->q->a, int, count_edges(o) + 1);
   for (int n = 0; n < o->count; n++) {
     o->first_need[n] = needs;
     o->first_follower[n] = followers;
@@ -285,12 +308,10 @@ static void open_ordering(ordering *o) {
   while (o->first + o->count < p->nests.count &&
          p->nests.items[o->first + o->count].region == REGION_BODY)
     o->count++;
-  o->resources = p->buffers.count + q->program->values.count + p->carried_count;
+  o->resource_count = p->buffers.count + q->program->values.count + p->carried_count;
   size_t nests = (size_t)o->count;
-  o->accesses = ARENA_ARRAY(q->a, access, (int)(nests * (size_t)o->resources) + 1);
-  o->before = ARENA_ARRAY(q->a, bool, (int)(nests * nests) + 1);
-  o->numbers = ARENA_ARRAY(q->a, int64_t, o->resources + 1);
-  o->at_end = ARENA_ARRAY(q->a, bool, o->resources + 1);
+  o->resources = ARENA_ARRAY(q->a, resource, o->resource_count + 1);
+  o->before = ARENA_ARRAY(q->a, bool, nests * nests + 1);
   o->order = ARENA_ARRAY(q->a, int, o->count + 1);
   o->best = ARENA_ARRAY(q->a, int, o->count + 1);
   o->places = ARENA_ARRAY(q->a, int, o->count + 1);
@@ -299,11 +320,11 @@ static void open_ordering(ordering *o) {
   o->change = ARENA_ARRAY(q->a, int64_t, o->count + 1);
   for (int i = 0; i < p->buffers.count; i++) {
     const plan_buffer *b = &p->buffers.items[i];
-    if (b->carried < 0 && !b->persistent && !b->numbers.sizes) o->numbers[i] = b->numbers.factor;
+    if (b->carried < 0 && !b->persistent && !b->numbers.sizes) o->resources[i].numbers = b->numbers.factor;
   }
   for (int i = 0; i < q->program->results.count; i++) {
     const tile_result *r = &q->program->results.items[i];
-    if (plan_is_carried_role(r->place.role)) reads(o, r->value, -1, o->at_end);
+    if (plan_is_carried_role(r->place.role)) note_value(o, r->value, AT_END);
   }
 }
 
@@ -311,12 +332,10 @@ void plan_order_nests(planner *q) {
   ordering o = {.q = q, .seed = 1};
   open_ordering(&o);
   if (o.count < 2) return;
-  bool *found = ARENA_ARRAY(q->a, bool, o.resources + 1);
-  for (int i = 0; i < o.count; i++) note_nest(&o, i, found);
+  for (int i = 0; i < o.count; i++) note_nest(&o, i);
   find_order(&o);
   keep_pairs(&o);
   list_needs(&o);
-  list_users(&o);
   for (int i = 0; i < o.count; i++) o.best[i] = o.places[i] = i;
   if (!is_order(&o, o.best)) {
     go_through(&o);
