@@ -3,11 +3,13 @@
  *   let (q[N], k[N]) = linear(u, name = "qk")   op: linear layers.0.qk.weight [2N,D], outputs q, k
  *   conv1d(x, width = 3)                          w0 * x[t-2] + w1 * x[t-1] + w2 * x + bias
  *   rms_norm[D](x)                                x * rsqrt(sum[D](x * x) / D + eps) * weight
+ *   rms_norm[D](x, weight = [H,D])                the same; the weight has also the axis H of x
  */
 #include <math.h>
 #include <string.h>
 
 #include "compiler/graph/build.h"
+#include "compiler/syntax/syntax.h"
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
@@ -314,38 +316,67 @@ static value_id binary(instance *in, value_op op, value_id a, value_id b) {
   return append(in, (typed_value){.op = op, .args = {a, b, NO_VALUE}});
 }
 
-static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out) {
+/* Some of the axes of x, for a norm or for its weight. */
+static bool norm_axes(instance *in, const ast_names *names, span where, value_id x,
+                      axis_order *order) {
+  axis_set set, axes = in->body->values.items[x].axes;
+  if (names->count > TYPED_MAX_AXES) {
+    diag_error(in->b->diag, where, "expected at most %d axes, found %d", TYPED_MAX_AXES,
+               names->count);
+    return false;
+  }
+  order->count = names->count;
+  if (!sema_axes(in->scope, names, &set, order->axes)) return false;
+  if (names->count && !(set & ~axes)) return true;
+  diag_error(in->b->diag, where, "expected axes of the value %s, found %s",
+             set_text(in->b->arena, in->body, axes), order_text(in->b->arena, in->body, *order));
+  return false;
+}
+
+/* Those of `weight = [..]`, else those of the norm. */
+static bool norm_weight_axes(instance *in, const ast_expr *setting, value_id x,
+                             const axis_order *norm, axis_order *weight) {
+  *weight = *norm;
+  if (!setting) return true;
+  if (setting->kind == AST_AXES)
+    return norm_axes(in, &setting->axes.names, setting->span, x, weight);
+  diag_error(in->b->diag, setting->span,
+             "expected axes in brackets, as in weight = [H,D], found '%s'",
+             expr_to_text(in->b->arena, setting));
+  return false;
+}
+
+static value_id norm_weight(instance *in, const char *name, axis_order order, span where) {
   graph_builder *b = in->b;
-  call_settings settings = {.names = {"name", "eps"}};
+  int weight = parameter_add(in, PARAMETER_NORM, joined(b, name, ".weight"), where);
+  parameter_part(in, weight, NULL, in->body, order, start_number(b->arena, 1), where);
+  parameter_shape(b, weight, order_elements(in->body, order));
+  return instance_add_param(in, "weight", order, false, (graph_use){weight, 0});
+}
+
+static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out) {
+  call_settings settings = {.names = {"name", "eps", "weight"}};
   const char *name = "norm";
   double eps = 1e-5;
-  axis_order order = {.count = call->call.axes.count};
-  axis_set over;
+  axis_order over, weight;
   value_id x;
   if (!call->call.has_axes) {
-    diag_error(b->diag, call->span,
+    diag_error(in->b->diag, call->span,
                "expected the axes of rms_norm, found none; write rms_norm[...](...)");
     return false;
   }
   if (!read_settings(in, call, 1, &settings) || !read_name(in, settings.values[0], &name) ||
       (settings.values[1] && !sema_constant(in->scope, settings.values[1], "eps", &eps)) ||
-      !sema_axes(in->scope, &call->call.axes, &over, order.axes) ||
-      !real_value(in, positional(call, 0), &x))
+      !real_value(in, positional(call, 0), &x) ||
+      !norm_axes(in, &call->call.axes, call->span, x, &over) ||
+      !norm_weight_axes(in, settings.values[2], x, &over, &weight))
     return false;
-  axis_set axes = in->body->values.items[x].axes;
-  if (over & ~axes) {
-    diag_error(b->diag, call->span, "expected axes of the value %s, found %s",
-               set_text(b->arena, in->body, axes), order_text(b->arena, in->body, order));
-    return false;
-  }
-  int weight = parameter_add(in, PARAMETER_NORM, joined(b, name, ".weight"), call->span);
-  parameter_part(in, weight, NULL, in->body, order, start_number(b->arena, 1), call->span);
-  parameter_shape(b, weight, order_elements(in->body, order));
-  value_id w = instance_add_param(in, "weight", order, false, (graph_use){weight, 0});
-  value_id squares = append(
-      in, (typed_value){.op = VALUE_SUM, .args = {binary(in, VALUE_MUL, x, x)}, .over = over});
+  value_id w = norm_weight(in, name, weight, call->span);
+  value_id squares = append(in, (typed_value){.op = VALUE_SUM,
+                                              .args = {binary(in, VALUE_MUL, x, x)},
+                                              .over = order_set(over)});
   value_id mean =
-      binary(in, VALUE_MUL, squares, number(in, 1 / (double)order_elements(in->body, order)));
+      binary(in, VALUE_MUL, squares, number(in, 1 / (double)order_elements(in->body, over)));
   value_id scale = append(
       in, (typed_value){.op = VALUE_RSQRT, .args = {binary(in, VALUE_ADD, mean, number(in, eps))}});
   *out = operand_of(in, binary(in, VALUE_MUL, binary(in, VALUE_MUL, x, scale), w));

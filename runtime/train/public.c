@@ -172,8 +172,6 @@ static void put_mamba(writing *w, bool second) {
   if (K < 1) K = (D + 15) / 16;
   must_not_cut_steps(&inner, original ? "dt_limit" : "time_step_limit");
   if (original) {
-    if (G != 1)
-      wrong(&inner, "ngroups", "1"); /* its norm has groups then, rec's and transformers' one */
     must_be(&inner, "norm_before_gate", false, false);
     must_be(&inner, "rmsnorm", true, true);
   }

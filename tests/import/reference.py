@@ -167,7 +167,8 @@ class Mamba2(Layer):
             for p in range(self.P):
                 self.h[i][p] = [decay * h + step * b * x[i][p] for h, b in zip(self.h[i][p], B[g])]
                 y.append(dot(self.h[i][p], C[g]) + self["D"].numbers[i] * x[i][p])
-        gated = rms(times(y, each(silu, z)), self["norm.weight"].numbers, 1e-5)
+        gated, scales = times(y, each(silu, z)), heads(self["norm.weight"].numbers, self.G)
+        gated = [x for part, scale in zip(heads(gated, self.G), scales) for x in rms(part, scale, 1e-5)]
         return apply(self["out_proj.weight"], gated)
 
 

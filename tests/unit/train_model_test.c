@@ -347,6 +347,11 @@ static void gradients_of_odd_shapes(void **state) {
   check_gradients(REC_SOURCE_DIR "/tests/graph/odd-shapes.rec");
 }
 
+static void gradients_of_norms_of_groups(void **state) {
+  (void)state;
+  check_gradients(REC_SOURCE_DIR "/tests/graph/norms-of-groups.rec");
+}
+
 // Every layer of the standard library, two of them in a model.
 static const char *const standard_layers[] = {"std-mamba1", "std-mamba2",        "std-gla",
                                               "std-rwkv6",  "std-rwkv7",         "std-s4d",
@@ -420,6 +425,7 @@ static void compiled_models_equal_the_reference(void **state) {
   check_compiled("small-mamba2");
   check_compiled("layers-of-all-kinds");
   check_compiled("odd-shapes");
+  check_compiled("norms-of-groups");
   for (int i = 0; i < STANDARD_LAYERS; i++) check_compiled(standard_layers[i]);
 }
 
@@ -529,6 +535,7 @@ int main(void) {
       cmocka_unit_test(gradients_of_all_kinds_of_layers),
       cmocka_unit_test(gradients_of_unread_parts_and_lags),
       cmocka_unit_test(gradients_of_odd_shapes),
+      cmocka_unit_test(gradients_of_norms_of_groups),
       cmocka_unit_test(gradients_of_the_standard_library),
       cmocka_unit_test(compiled_models_equal_the_reference),
       cmocka_unit_test(carried_states_continue_the_window),
