@@ -12,6 +12,7 @@ typedef struct message {
   severity severity;
   span where;
   const char *text;
+  bool unused;           // not printed beside other errors
   int order;             // in which it was added: equal places keep it
   struct message *note;  // second places, in order
 } message;
@@ -22,6 +23,7 @@ struct diag {
   VEC(message *) messages;
   int printed;  // messages before this one are printed
   int errors, warnings;
+  int unused_errors;  // among the errors
 };
 
 enum {
@@ -45,20 +47,42 @@ static message *new_message(diag *d, severity kind, span where, const char *form
   return m;
 }
 
+static message *add_message(diag *d, severity kind, span where, const char *format,
+                            va_list arguments) {
+  message *m = new_message(d, kind, where, format, arguments);
+  vec_push(d->memory, &d->messages, m);
+  if (kind == SEVERITY_ERROR) d->errors++;
+  if (kind == SEVERITY_WARNING) d->warnings++;
+  return m;
+}
+
 void diag_error(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vec_push(d->memory, &d->messages, new_message(d, SEVERITY_ERROR, where, format, arguments));
+  add_message(d, SEVERITY_ERROR, where, format, arguments);
   va_end(arguments);
-  d->errors++;
 }
 
 void diag_warning(diag *d, span where, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vec_push(d->memory, &d->messages, new_message(d, SEVERITY_WARNING, where, format, arguments));
+  add_message(d, SEVERITY_WARNING, where, format, arguments);
   va_end(arguments);
-  d->warnings++;
+}
+
+void diag_unused_error(diag *d, span where, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  add_message(d, SEVERITY_ERROR, where, format, arguments)->unused = true;
+  va_end(arguments);
+  d->unused_errors++;
+}
+
+void diag_unused_warning(diag *d, span where, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  add_message(d, SEVERITY_WARNING, where, format, arguments)->unused = true;
+  va_end(arguments);
 }
 
 void diag_note(diag *d, span where, const char *format, ...) {
@@ -79,10 +103,14 @@ bool diag_has_errors(const diag *d) { return d->errors > 0; }
 int diag_error_count(const diag *d) { return d->errors; }
 int diag_warning_count(const diag *d) { return d->warnings; }
 
+static bool is_shown(const diag *d, const message *m) {
+  return !m->unused || d->errors == d->unused_errors;
+}
+
 const char *diag_error_text(const diag *d, int i) {
   for (int k = 0; k < d->messages.count; k++) {
     const message *m = d->messages.items[k];
-    if (m->severity == SEVERITY_ERROR && i-- == 0) return m->text;
+    if (m->severity == SEVERITY_ERROR && is_shown(d, m) && i-- == 0) return m->text;
   }
   return NULL;
 }
@@ -156,10 +184,12 @@ static bool same_message(const message *a, const message *b) {
 }
 
 void diag_print(diag *d, FILE *out) {
-  int count = d->messages.count - d->printed;
-  if (count == 0) return;
-  message **sorted = ARENA_ARRAY(d->memory, message *, count);
-  memcpy(sorted, d->messages.items + d->printed, (size_t)count * sizeof *sorted);
+  if (d->printed == d->messages.count) return;
+  message **sorted = ARENA_ARRAY(d->memory, message *, d->messages.count - d->printed);
+  int count = 0;
+  for (int i = d->printed; i < d->messages.count; i++) {
+    if (is_shown(d, d->messages.items[i])) sorted[count++] = d->messages.items[i];
+  }
   d->printed = d->messages.count;
   qsort(sorted, (size_t)count, sizeof *sorted, compare_messages);
   int shown = 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compiler/graph/build.h"
+#include "compiler/syntax/syntax.h"
 
 typedef struct weight_name {
   const char *param, *path;
@@ -34,15 +35,39 @@ static bool is_bound(const item_call *c, const char *axis) {
   return false;
 }
 
-/* Sizes that the arguments tell: an axis of the callee's header with the name of an argument's
- * axis. */
+/* The declaration of the callee's input at this place, NULL if there are fewer. */
+static const ast_decl *input_declared(const ast_item *item, int place) {
+  for (int i = 0; i < item->body.statements.count; i++) {
+    const ast_stmt *s = item->body.statements.items[i];
+    if (s->kind != AST_INPUT) continue;
+    if (place < s->decls.count) return &s->decls.items[place];
+    place -= s->decls.count;
+  }
+  return NULL;
+}
+
+static const char *ast_names_text(arena *memory, const ast_names *names) {
+  const char *text = "";
+  for (int i = 0; i < names->count; i++)
+    text = arena_printf(memory, "%s%s%s", text, i ? "," : "", names->items[i].text);
+  return text;
+}
+
+static bool names_have(const ast_names *names, const char *name) {
+  for (int i = 0; i < names->count; i++)
+    if (names->items[i].text == name) return true;
+  return false;
+}
+
+/* Sizes that the arguments tell: those of the axes that the input has, too. An axis of the callee
+ * that only happens to have the name of one of the caller's keeps its own size. */
 static void bind_argument_sizes(instance *in, item_call *c) {
-  const ast_header *header = &c->callee->item->body.header;
   for (int i = 0; i < c->arguments.count; i++) {
+    const ast_decl *input = input_declared(c->callee->item, i);
     axis_set axes = in->body->values.items[c->arguments.items[i]].axes;
-    for (int k = 0; k < in->body->axes.count; k++) {
+    for (int k = 0; input && k < in->body->axes.count; k++) {
       const typed_axis *axis = &in->body->axes.items[k];
-      if (axis_in(axes, k) && header_has(header, axis->name) && !is_bound(c, axis->name))
+      if (axis_in(axes, k) && names_have(&input->axes, axis->name) && !is_bound(c, axis->name))
         vec_push(in->b->arena, &c->bindings, (size_binding){axis->name, axis->size});
     }
   }
@@ -131,12 +156,92 @@ static int input_count(const ast_item *item) {
   return count;
 }
 
+/* The size of the caller's axis of this name, 0 if it has none. */
+static int64_t axis_size(const instance *in, const char *name) {
+  for (int k = 0; k < in->body->axes.count; k++)
+    if (in->body->axes.items[k].name == name) return in->body->axes.items[k].size;
+  return 0;
+}
+
+/* One axis by another: u{E -> D}. Else axes are missing, or there are some that the callee cannot
+ * run over. */
+static const char *axes_hint(instance *in, const item_call *c, int place, axis_set axes) {
+  arena *memory = in->b->arena;
+  const ast_names *wanted = &input_declared(c->callee->item, place)->axes;
+  const char *missing = NULL, *extra = NULL;
+  int missing_count = 0, extra_count = 0;
+  for (int i = 0; i < wanted->count; i++) {
+    bool present = false;
+    for (int k = 0; k < in->body->axes.count; k++)
+      present |= axis_in(axes, k) && in->body->axes.items[k].name == wanted->items[i].text;
+    if (present) continue;
+    missing = wanted->items[i].text;
+    missing_count++;
+  }
+  for (int k = 0; k < in->body->axes.count; k++) {
+    if (!axis_in(axes, k) || names_have(wanted, in->body->axes.items[k].name)) continue;
+    extra = in->body->axes.items[k].name;
+    extra_count++;
+  }
+  int64_t from = axis_size(in, extra), to = axis_size(in, missing);
+  if (missing_count == 1 && extra_count == 1 && (!to || from == to)) {
+    const ast_expr *e = c->written.items[place];
+    bool sign = e->kind == AST_BINARY || e->kind == AST_NEGATE;
+    return arena_printf(memory, "axes meet by name: write %s%s%s{%s -> %s}%s", sign ? "(" : "",
+                        expr_to_text(memory, e), sign ? ")" : "", extra, missing,
+                        to ? ""
+                           : arena_printf(memory, ", with %s = %s in the header of %s", missing,
+                                          extra, in->item->name));
+  }
+  if (!missing_count)
+    return arena_printf(memory, "%s runs over no axis %s: give its inputs one, or sum over %s",
+                        c->callee->name, extra, extra);
+  return arena_printf(memory, "axes meet by name: let a[%s] = linear(...) makes such a value",
+                      ast_names_text(memory, wanted));
+}
+
+/* Before the callee is looked at: a size from a wrong argument would be reported inside it. */
+static bool check_argument_axes(instance *in, const item_call *c) {
+  bool good = true;
+  for (int i = 0; i < c->arguments.count; i++) {
+    const ast_decl *input = input_declared(c->callee->item, i);
+    axis_set axes = in->body->values.items[c->arguments.items[i]].axes;
+    int matched = 0, present = 0;
+    for (int k = 0; k < in->body->axes.count; k++) {
+      present += axis_in(axes, k);
+      matched += axis_in(axes, k) && names_have(&input->axes, in->body->axes.items[k].name);
+    }
+    bool spread = !axes && c->callee->item->kind == AST_RECURRENCE;
+    if (spread || (present == matched && matched == input->axes.count)) continue;
+    diag_error(in->b->diag, c->written.items[i]->span,
+               "expected [%s] for the input %s of %s, found %s; %s",
+               ast_names_text(in->b->arena, &input->axes), input->name.text, c->callee->name,
+               set_text(in->b->arena, in->body, axes), axes_hint(in, c, i, axes));
+    good = false;
+  }
+  return good;
+}
+
 static bool check_count(instance *in, const item_call *c) {
   int wanted = input_count(c->callee->item);
   if (c->arguments.count == wanted) return true;
   diag_error(in->b->diag, c->call->span, "expected %d input%s of %s, found %d", wanted,
              wanted == 1 ? "" : "s", c->callee->name, c->arguments.count);
   return false;
+}
+
+/* The caller has no such axis (NULL), or one of another size. */
+static void refuse_result_axis(instance *in, const item_call *c, const typed_axis *axis,
+                               const typed_axis *own) {
+  arena *memory = in->b->arena;
+  diag_error(in->b->diag, c->call->span,
+             "expected the axis %s = %lld of the result of %s in the header of %s, found %s; %s",
+             axis->name, (long long)axis->size, c->callee->name, in->item->name,
+             own ? arena_printf(memory, "%s = %lld", axis->name, (long long)own->size) : "none",
+             own ? arena_printf(memory, "write %s(.., %s = %lld), or give the axis of %s another name",
+                                c->callee->name, axis->name, (long long)own->size, in->item->name)
+                 : arena_printf(memory, "declare it: %s(.., %s = %lld)", in->item->name, axis->name,
+                                (long long)axis->size));
 }
 
 /* The caller's axes for those of a result; every one must stand in the caller's header. */
@@ -148,12 +253,7 @@ static bool caller_order(instance *in, const item_call *c, const typed_body *bod
     int k = 0;
     while (k < in->body->axes.count && in->body->axes.items[k].name != axis->name) k++;
     if (k == in->body->axes.count || in->body->axes.items[k].size != axis->size) {
-      diag_error(in->b->diag, c->call->span,
-                 "expected the axis %s = %lld of the result of %s in the header of %s, found %s",
-                 axis->name, (long long)axis->size, c->callee->name, in->item->name,
-                 k == in->body->axes.count ? "none"
-                                           : arena_printf(in->b->arena, "%s = %lld", axis->name,
-                                                          (long long)in->body->axes.items[k].size));
+      refuse_result_axis(in, c, axis, k < in->body->axes.count ? &in->body->axes.items[k] : NULL);
       return false;
     }
     order->axes[i] = k;
@@ -330,7 +430,7 @@ bool call_item(instance *in, const ast_expr *call, operands *out, bool *good) {
                c.callee->name, c.callee->name);
     return true;
   }
-  if (!read_arguments(in, &c) || !check_count(in, &c)) return true;
+  if (!read_arguments(in, &c) || !check_count(in, &c) || !check_argument_axes(in, &c)) return true;
   *good = c.callee->item->kind == AST_RECURRENCE ? call_recurrence(in, &c, out)
                                                  : call_layer(in, &c, out);
   return true;

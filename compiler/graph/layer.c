@@ -274,7 +274,7 @@ static bool repeat_once(instance *in, const ast_expr *e, int carried_count, cons
 
 static void warn_unused(instance *in, const binding *known) {
   if (known->is_let && !known->used && !sema_is_used(in->scope, known->name))
-    diag_warning(in->b->diag, known->span, "'%s' is never used", known->name);
+    diag_unused_warning(in->b->diag, known->span, "'%s' is never used", known->name);
 }
 
 /* Runs the body once more in names of its own; `outer` are the names that it sees. */
@@ -492,16 +492,16 @@ static void check_leftovers(instance *in) {
     const binding *known = &in->bindings.items[i];
     if (known->used || sema_is_used(in->scope, known->name)) continue;
     if (known->is_let)
-      diag_warning(b->diag, known->span, "'%s' is never used", known->name);
+      diag_unused_warning(b->diag, known->span, "'%s' is never used", known->name);
     else
-      diag_error(b->diag, known->span, "expected a use of '%s', found none; remove it",
-                 known->name);
+      diag_unused_error(b->diag, known->span, "expected a use of '%s', found none; remove it",
+                        known->name);
   }
   for (int i = 0; i < in->body->axes.count; i++)
     if (!axis_is_used(in, i, header))
-      diag_error(b->diag, in->body->axes.items[i].span,
-                 "expected a use of '%s', found none; remove it from the header",
-                 in->body->axes.items[i].name);
+      diag_unused_error(b->diag, in->body->axes.items[i].span,
+                        "expected a use of '%s', found none; remove it from the header",
+                        in->body->axes.items[i].name);
 }
 
 /* ---- instances ------------------------------------------------------------------------------- */

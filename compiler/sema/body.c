@@ -322,13 +322,15 @@ static void check_used(const body_check *c, const symbol *s) {
   const char *kind = symbol_kind_text(s->kind);
   if (s->used) return;
   if (s->kind == SYMBOL_INPUT || s->kind == SYMBOL_PARAM) {
-    scope_error(c->scope, s->span, "expected a use of the %s '%s', found none; remove it", kind,
-                s->name);
+    diag_unused_error(d, s->span, "expected a use of the %s '%s', found none; remove it", kind,
+                      s->name);
   } else if (s->kind == SYMBOL_AXIS && !c->axes_unsure) {
-    scope_error(c->scope, s->span,
-                "expected a use of the axis '%s', found none; remove it from the header", s->name);
+    diag_unused_error(d, s->span,
+                      "expected a use of the axis '%s', found none; remove it from the header",
+                      s->name);
   } else if (s->kind == SYMBOL_LET) {
-    diag_warning(d, s->span, "expected a use of the let '%s', found none; remove it", s->name);
+    diag_unused_warning(d, s->span, "expected a use of the let '%s', found none; remove it",
+                        s->name);
   }
 }
 

@@ -71,6 +71,13 @@ const char *builtin_name(int i) {
   return i < BUILTIN_COUNT && builtins[i].kind <= BUILTIN_FOLD ? builtins[i].name : NULL;
 }
 
+const char *builtin_layer_name(int i) {
+  for (int k = 0; k < BUILTIN_COUNT; k++) {
+    if (builtins[k].kind == BUILTIN_LAYER && i-- == 0) return builtins[k].name;
+  }
+  return NULL;
+}
+
 // ---- values on constants ------------------------------------------------------------------------------------------------
 
 static double negate(double x) { return -x; }

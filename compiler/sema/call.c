@@ -298,7 +298,6 @@ static sema_operand check_function_call(sema_scope *scope, const ast_expr *e,
 // ---- which function is meant --------------------------------------------------------------------------------------------
 
 static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
-  sema *s = scope->sema;
   const ast_name *name = &e->call.callee;
   symbol *value = scope_find(scope, name->text);
   if (value) {
@@ -320,14 +319,8 @@ static sema_operand unknown_function(sema_scope *scope, const ast_expr *e) {
                                          : "it makes a part of a layer");
     return operand_error;
   }
-  suggestion found = {.name = name->text};
-  for (int i = 0; builtin_name(i); i++) suggest(&found, builtin_name(i));
-  for (int i = 0; i < scope->file->names.count; i++) {
-    if (scope->file->names.items[i].item->kind == AST_FN)
-      suggest(&found, scope->file->names.items[i].name);
-  }
-  scope_error(scope, name->span, "expected a known function, found '%s'%s", name->text,
-              suggestion_text(s, &found));
+  scope_error(scope, name->span, "expected a known function, found '%s'; %s", name->text,
+              unknown_function_hint(scope, name->text));
   return operand_error;
 }
 

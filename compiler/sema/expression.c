@@ -202,8 +202,10 @@ static int operand_axis(sema_scope *scope, const ast_name *name, const ast_expr 
     }
     hint = suggestion_text(scope->sema, &found);
   }
-  scope_error(scope, name->span, "expected an axis of %s, found '%s'%s",
-              with_axes_text(scope, operand, value.axes), name->text, hint);
+  const char *found = s && s->kind == SYMBOL_AXIS ? axis_here_text(scope, name->text, s->index)
+                                                  : arena_printf(scope->sema->memory, "'%s'", name->text);
+  scope_error(scope, name->span, "expected an axis of %s, found %s%s",
+              with_axes_text(scope, operand, value.axes), found, hint);
   return -1;
 }
 
@@ -296,6 +298,16 @@ static const char *size_text(const sema_scope *scope, int axis) {
   return arena_printf(scope->sema->memory, "%s = %lld", a->name, (long long)a->size);
 }
 
+static const char *one_size_hint(const sema_scope *scope, int from, int to) {
+  const sema_scope *outermost = scope;
+  while (outermost->caller) outermost = outermost->caller;
+  if (outermost->call.source) return "the call must give both one size";
+  const typed_axis *axes = scope->body->axes.items;
+  return arena_printf(scope->sema->memory, "declare %s = %s%s%s", axes[to].name, axes[from].name,
+                      scope->function ? " in the header of " : "",
+                      scope->function ? scope->body->name : "");
+}
+
 static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand value, int i,
                            renames *all) {
   const ast_renaming *r = &e->rename.renamings.items[i];
@@ -310,8 +322,8 @@ static bool check_renaming(sema_scope *scope, const ast_expr *e, sema_operand va
     return false;
   }
   if (!same_size(scope, from, to)) {
-    scope_error(scope, r->span, "expected axes of one size, found %s and %s; declare %s = %s",
-                size_text(scope, from), size_text(scope, to), r->to.text, r->from.text);
+    scope_error(scope, r->span, "expected axes of one size, found %s and %s; %s",
+                size_text(scope, from), size_text(scope, to), one_size_hint(scope, from, to));
     return false;
   }
   all->from[all->count] = from;
@@ -326,9 +338,58 @@ static int pending_index(const renames *all, axis_set present, unsigned done) {
   return -1;
 }
 
+// Follows the renames from the k-th on, each onto the axis that the next one takes away: to the one
+// whose axis stays, or around; `path` has the way.
+static bool is_circle(const renames *all, unsigned done, int k, int *path, int *length) {
+  for (*length = 0; *length < all->count;) {
+    path[(*length)++] = k;
+    int next = -1;
+    for (int j = 0; j < all->count; j++) {
+      if (!(done >> j & 1) && all->from[j] == all->to[k]) next = j;
+    }
+    if (next < 0) return false;
+    k = next;
+    if (k == path[0]) return *length > 1;  // x{N -> N} is no change of places
+  }
+  return true;
+}
+
+// N -> M, M -> N: x{N -> L}{M -> N}{L -> M}
+static void refuse_circle(const sema_scope *scope, const ast_expr *e, const int *path, int length) {
+  arena *memory = scope->sema->memory;
+  const ast_renaming *items = e->rename.renamings.items, *first = &items[path[0]];
+  const char *third = arena_printf(memory, "%s2", first->from.text);
+  const char *text =
+      arena_printf(memory, "{%s -> %s}", first->from.text, third);
+  for (int i = length - 1; i > 0; i--) {
+    const ast_renaming *r = &items[path[i]];
+    text = arena_printf(memory, "%s{%s -> %s}", text, r->from.text, r->to.text);
+  }
+  scope_error(scope, first->span,
+              "expected renames one after another, found axes that change places; give them a third "
+              "axis %s = %s: %s%s{%s -> %s}",
+              third, first->from.text, short_text(scope->sema, e->rename.operand), text, third,
+              first->to.text);
+}
+
+static void refuse_rename(const sema_scope *scope, const ast_expr *e, const renames *all,
+                          unsigned done, sema_operand value) {
+  int path[TYPED_MAX_AXES + 1], length, k = 0;
+  while (done >> k & 1) k++;
+  if (is_circle(all, done, k, path, &length)) {
+    refuse_circle(scope, e, path, length);
+    return;
+  }
+  k = path[length - 1];
+  const ast_name *to = &e->rename.renamings.items[k].to;
+  scope_error(scope, to->span, "expected an axis that the value lacks, found %s; it is %s",
+              axis_here_text(scope, to->text, all->to[k]),
+              with_axes_text(scope, e->rename.operand, value.axes));
+}
+
 static sema_operand check_rename(sema_scope *scope, const ast_expr *e) {
-  enum { MOST_RENAMES = 32 };
-  sema_operand value = check_expression(scope, e->rename.operand);
+  enum { MOST_RENAMES = TYPED_MAX_AXES };
+  sema_operand operand = check_expression(scope, e->rename.operand), value = operand;
   renames all = {0};
   bool fine = value.kind != OPERAND_ERROR;
   for (int i = 0; i < e->rename.renamings.count; i++) {
@@ -339,10 +400,7 @@ static sema_operand check_rename(sema_scope *scope, const ast_expr *e) {
   for (int step = 0; step < all.count; step++) {
     int k = pending_index(&all, value.axes, done);
     if (k < 0) {
-      for (k = 0; done >> k & 1; k++) continue;
-      const ast_renaming *r = &e->rename.renamings.items[k];
-      scope_error(scope, r->to.span, "expected an axis that the value lacks, found '%s'; it is %s",
-                  r->to.text, with_axes_text(scope, e->rename.operand, value.axes));
+      refuse_rename(scope, e, &all, done, operand);
       return operand_error;
     }
     value = build_rename(scope, value, all.from[k], all.to[k], e->span);

@@ -62,6 +62,8 @@ const builtin *builtin_find(const char *name, builtin_kind kind);
 const builtin *builtin_any(const char *name);
 // The i-th built-in that an expression may call, for suggestions; NULL beyond the last.
 const char *builtin_name(int i);
+// The same of those that only layers call.
+const char *builtin_layer_name(int i);
 
 // The value of an elementwise operation on constants. False if the operation has no constant value.
 bool fold_constant(value_op op, const double *numbers, double *result);
@@ -155,6 +157,8 @@ const char *tensor_axes_text(const sema_scope *scope, const typed_tensor *tensor
 const char *with_axes_text(const sema_scope *scope, const ast_expr *e, axis_set axes);
 // An expression for a message: its text if that is short.
 const char *short_text(const sema *s, const ast_expr *e);
+// "'K'"; where an fn's axis K stands for another one: "'K', which is N in this call".
+const char *axis_here_text(const sema_scope *scope, const char *written, int axis);
 // "K", "K, V": axis names of a set, without brackets.
 const char *axis_list_text(const sema_scope *scope, axis_set axes);
 // A number as the source would write it.
@@ -212,6 +216,9 @@ sema_operand build_current_slice(sema_scope *scope, sema_operand a, span where);
 
 // function.c: names, arities and recursion of an fn, checked once. Returns whether it can be called.
 bool check_function(sema *s, const typed_name *fn);
+
+// unknown_function.c: what to write in place of a call of this name.
+const char *unknown_function_hint(const sema_scope *scope, const char *name);
 
 // body.c
 typed_body *check_recurrence(sema *s, const typed_name *recurrence, const size_binding *bindings,

@@ -59,6 +59,12 @@ const char *tensor_axes_text(const sema_scope *scope, const typed_tensor *tensor
   return arena_printf(scope->sema->memory, "%s]", text);
 }
 
+const char *axis_here_text(const sema_scope *scope, const char *written, int axis) {
+  const char *name = scope->body->axes.items[axis].name;
+  if (name == written) return arena_printf(scope->sema->memory, "'%s'", written);
+  return arena_printf(scope->sema->memory, "'%s', which is %s in this call", written, name);
+}
+
 const char *short_text(const sema *s, const ast_expr *e) {
   const char *text = expr_to_text(s->memory, e);
   return strlen(text) <= SHORT_TEXT ? text : "the operand";

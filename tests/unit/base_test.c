@@ -147,6 +147,32 @@ static void messages_are_sorted_with_line_caret_and_notes(void **state) {
   arena_free(a);
 }
 
+static const char *printed(arena *a, diag *d) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  diag_print(d, out);
+  fclose(out);
+  const char *copy = arena_printf(a, "%s", text);
+  free(text);
+  return copy;
+}
+
+static void an_unused_name_is_not_reported_beside_another_error(void **state) {
+  (void)state;
+  arena *a = arena_new();
+  diag *d = diag_new(a, sources_new(a));
+  diag_unused_error(d, (span){0}, "unused input");
+  diag_unused_warning(d, (span){0}, "unused let");
+  assert_string_equal(diag_error_text(d, 0), "unused input");
+  assert_string_equal(printed(a, d), "error: unused input\nwarning: unused let\n");
+  diag_unused_error(d, (span){0}, "unused axis");
+  diag_error(d, (span){0}, "misspelled");
+  assert_string_equal(diag_error_text(d, 0), "misspelled");
+  assert_string_equal(printed(a, d), "error: misspelled\n");
+  arena_free(a);
+}
+
 static void support_object_is_embedded(void **state) {
   (void)state;
   const embedded_file *object = embedded_find(embedded_support, "support");
@@ -206,6 +232,7 @@ int main(void) {
       cmocka_unit_test(columns_count_characters),
       cmocka_unit_test(unusable_sources_are_refused),
       cmocka_unit_test(messages_are_sorted_with_line_caret_and_notes),
+      cmocka_unit_test(an_unused_name_is_not_reported_beside_another_error),
       cmocka_unit_test(support_object_is_embedded),
       cmocka_unit_test(no_more_turns_than_processors),
   };
