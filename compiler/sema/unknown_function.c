@@ -94,12 +94,11 @@ const char *unknown_function_hint(const sema_scope *scope, const char *name) {
   if (!meant) meant = nearest_builtin(scope, name);
   if (meant) return arena_printf(memory, "did you mean '%s'?", meant);
   if (!scope->hook) {
-    return arena_printf(memory,
-                        "there is none of that name; fn %s(x) = ... at the top of the file makes it",
-                        name);
+    return arena_printf(
+        memory, "there is none of that name; fn %s(x) = ... at the top of the file makes it", name);
   }
-  return arena_printf(memory, "there is none of that name; %s makes it, import \"FILE.rec\" lends it",
-                      is_capitalised(name)
-                          ? arena_printf(memory, "layer %s(D) { ... }", name)
-                          : arena_printf(memory, "recurrence %s(D) { ... } or fn", name));
+  return arena_printf(
+      memory, "there is none of that name; %s makes it, import \"FILE.rec\" lends it",
+      is_capitalised(name) ? arena_printf(memory, "layer %s(D) { ... }", name)
+                           : arena_printf(memory, "recurrence %s(D) { ... } or fn", name));
 }

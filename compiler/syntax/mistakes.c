@@ -32,6 +32,22 @@ static const char *text_to_entry_end(const parse *p, const token *from) {
   return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
 }
 
+// The source between two tokens, without blanks at its ends.
+static const char *text_between(const parse *p, const token *from, const token *to) {
+  const char *text = p->source->text + from->span.begin;
+  size_t length = to->span.begin - from->span.begin;
+  while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) length--;
+  return arena_printf(p->memory, "%.*s", (int)(length < 30 ? length : 30), text);
+}
+
+// The name that the declaration before the next token begins with.
+static const token *declared_name(const parse *p) {
+  int index = p->at - 1;
+  if (p->tokens.items[index].kind == TK_RB)
+    while (index > 0 && p->tokens.items[index].kind != TK_LB) index--;
+  return &p->tokens.items[p->tokens.items[index].kind == TK_LB && index > 0 ? index - 1 : index];
+}
+
 // Index of the token behind the bracket that opens at `index`; the last token if it does not close
 // within reach.
 static int after_bracket(const parse *p, int index) {
@@ -207,9 +223,78 @@ static bool misspelled_item(parse *p) {
   return true;
 }
 
+// Words by which other languages begin a function, a loop or a value.
+typedef struct foreign_word {
+  const char *words;  // between blanks
+  const char *hint;
+} foreign_word;
+
+static const char *find_hint(const foreign_word *rows, size_t count, const char *word) {
+  size_t length = strlen(word);
+  for (size_t i = 0; i < count; i++) {
+    for (const char *at = strstr(rows[i].words, word); at; at = strstr(at + 1, word)) {
+      bool whole = at > rows[i].words && at[-1] == ' ' && at[length] == ' ';
+      if (whole) return rows[i].hint;
+    }
+  }
+  return NULL;
+}
+
+#define FUNCTION_WORDS " def function func fun define lambda proc subroutine "
+#define FIND_HINT(rows, word) find_hint(rows, sizeof(rows) / sizeof *(rows), word)
+
+static const foreign_word item_words[] = {
+    {FUNCTION_WORDS, "a function is written fn f(x) = 2 * x, with axes fn f[K](x) = sum[K](x)"},
+    {" class struct module object type interface trait impl ",
+     "a formula over time is a recurrence, matrices around it are a layer, all of it a model"},
+    {" from include using require use ",
+     "a file is lent by import \"beside.rec\" or import std.mamba2"},
+    {" const constant var let val static global ",
+     "numbers of a whole declaration stand in its header, as in recurrence r(D, K = 4)"},
+    {" rnn cell block network net module kernel ",
+     "a formula over time is recurrence NAME(D) { ... }"},
+    {" optimizer config hyperparameters fit ",
+     "training is written train NAME { model ... data ... }"},
+    {" test eval validate ", "judging is written evaluate NAME { perplexity(until = 4096) }"},
+};
+
+static const foreign_word statement_words[] = {
+    {FUNCTION_WORDS, "functions stand at the top of the file: fn f(x) = 2 * x"},
+    {" return yield emit ", "what goes out is declared, output y[D], and assigned, y = ..."},
+    {" while loop do until foreach ",
+     "there are no loops: a sum over an axis is sum[K](e), a loop over its entries fold[K](s = e0, "
+     "e)"},
+    {" else elif elsif switch case match when ",
+     "there are no branches: write where(condition, a, b)"},
+    {" var val const auto local mut float double int real number tensor vector matrix array ",
+     "a value is given a name by let a = ..., and its axes follow from it"},
+    {" weight weights parameter learnable trainable buffer variable ",
+     "a weight is declared by param w[D] ~ normal(0, 1)"},
+    {" memory hidden cell carry ", "what is carried from step to step is declared by state h[D]"},
+    {" assert require check ", "a promise stands behind a declaration: input x[D] in [0, 1]"},
+};
+
+// def f(x): ...       return y        lambda x: 2 * x
+static bool foreign_start(parse *p) {
+  const token *t = peek(p, 0), *next = peek(p, 1);
+  if (t->kind != TK_NAME) return false;
+  bool item = fits(p, TK_FN) && !fits(p, TK_NAME), statement = !item && at_statement_name(p);
+  bool value = !item && !statement && fits(p, TK_INT) && strcmp(t->text, "lambda") == 0;
+  bool goes_on = (is_expression_start(next->kind) && !next->first_on_line) ||
+                 next->kind == TK_COLON || next->kind == TK_LP || next->kind == TK_LC ||
+                 (item && next->kind != 0);
+  if (!goes_on || (!item && !statement && !value)) return false;
+  const char *hint = item ? FIND_HINT(item_words, t->text) : FIND_HINT(statement_words, t->text);
+  if (!hint) return false;
+  say(p, t->span, expected_text(p), found_text(p, t), hint);
+  p->at++;
+  skip_to_recovery_point(p);
+  return true;
+}
+
 bool mistake_before(parse *p) {
-  return unfinished_line(p) || branch(p) || name_where_statement_starts(p) || assigned_axes(p) ||
-         misspelled_statement(p) || misspelled_item(p);
+  return foreign_start(p) || unfinished_line(p) || branch(p) || name_where_statement_starts(p) ||
+         assigned_axes(p) || misspelled_statement(p) || misspelled_item(p);
 }
 
 // ---- at a token that does not fit ---------------------------------------------------------------
@@ -331,7 +416,84 @@ static bool loop(parse *p) {
   return true;
 }
 
+static const char *start_hint(const parse *p) {
+  const token *sign = peek(p, 0), *value = peek(p, 1), *word = &p->tokens.items[p->statement];
+  bool number = value->kind == TK_INT || value->kind == TK_FLOAT;
+  switch (word->kind) {
+    case TK_STATE: return "a state starts at zero, or at the h0 that a call is given";
+    case TK_INPUT: return "an input is what the caller gives; a value of one's own is let a = ...";
+    case TK_OUTPUT: return "only a param has a start; an output is assigned by y = ...";
+    case TK_PARAM:
+      return arena_printf(p->memory, "how a param starts stands behind '~': %s ~ %s",
+                          text_between(p, declared_name(p), sign), number ? value->text : "...");
+    default: return NULL;
+  }
+}
+
+// state S[K] = 0     param w[D] = 1     input x[D] ~ normal(0, 1)
+static bool declared_value(parse *p) {
+  const token *t = peek(p, 0);
+  if ((t->kind != TK_ASSIGN && t->kind != TK_TILDE) || p->statement < 0) return false;
+  const char *hint = start_hint(p);
+  if (!hint || !fits(p, TK_COLON)) return false;
+  say(p, t->span, expected_text(p), found_text(p, t), hint);
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// (k * v)[t-1]       k[M = 0][t-1]
+static bool lagged_expression(parse *p) {
+  const token *t = peek(p, 0), *time = peek(p, -1), *before = peek(p, -3);
+  if (p->at < 3 || time->kind != TK_NAME || strcmp(time->text, "t") != 0) return false;
+  if (peek(p, -2)->kind != TK_LB || fits(p, TK_MINUS)) return false;
+  if (before->kind != TK_RP && before->kind != TK_RB && before->kind != TK_RC) return false;
+  say(p, span_join(peek(p, -2)->span, t->span), "a name before the lag", found_text(p, before),
+      before->kind == TK_RP
+          ? "name the value, let a = ..., and lag the name: a[t-1]"
+          : "the lag stands right behind the name, as in k[t-1][M = 0] and h[t-1]{N -> M}");
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// repeat 2.5 (x = x0) { ... }
+static bool count_of_repeat(parse *p) {
+  const token *t = peek(p, 0);
+  if (p->at == 0 || peek(p, -1)->kind != TK_REPEAT) return false;
+  say(p, t->span, expected_text(p), found_text(p, t),
+      "the count is a whole number, a name or in parentheses: repeat (2 * depth) (x = x0) { ... }");
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// repeat 2 (x = x0, s = s0) { f(x), s }
+static bool bare_tuple_of_repeat(parse *p) {
+  const token *t = peek(p, 0);
+  bracket_counts open = count_brackets(p);
+  int item = current_item(p);
+  if (t->kind != TK_COMMA || open.braces < 2 || !open.innermost) return false;
+  if (open.innermost->kind != TK_LC || (item != TK_LAYER && item != TK_MODEL)) return false;
+  say(p, t->span, expected_text(p), found_text(p, t),
+      "several values are a tuple in parentheses, one for each carried name: { (a, b) }");
+  skip_to_recovery_point(p);
+  return true;
+}
+
+// u[D = 0..8]        u[D = 0:8]
+static bool range_in_slice(parse *p) {
+  const token *t = peek(p, 0), *innermost = count_brackets(p).innermost;
+  if (t->kind != TK_DOTDOT && t->kind != TK_COLON) return false;
+  if (!innermost || innermost->kind != TK_LB || !fits(p, TK_STAR)) return false;
+  say(p, t->span, expected_text(p), found_text(p, t),
+      "a slice takes one entry, as in u[D = 0]; several are a value of their own from the start: "
+      "let "
+      "(a[E], b[K]) = linear(u, name = \"ab\")");
+  skip_to_recovery_point(p);
+  return true;
+}
+
 bool mistake_at(parse *p) {
-  return bare_point(p) || chained_comparison(p) || later_step(p) || number_in_brackets(p) ||
-         bare_tuple(p) || setting_without_value(p) || loop(p);
+  return declared_value(p) || lagged_expression(p) || count_of_repeat(p) ||
+         bare_tuple_of_repeat(p) || range_in_slice(p) || bare_point(p) || chained_comparison(p) ||
+         later_step(p) || number_in_brackets(p) || bare_tuple(p) || setting_without_value(p) ||
+         loop(p);
 }
