@@ -16,6 +16,13 @@ static void open_model(graph_builder *b, graph_model *model, const typed_name *i
   b->embedding = NONE;
 }
 
+const char *header_text(arena *memory, const ast_header *header) {
+  const char *text = "";
+  for (int i = 0; i < header->count; i++)
+    text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", header->items[i].name.text);
+  return *text ? text : "none";
+}
+
 /* Sizes that `LM(depth = 2, D = 64)` gives. */
 static bool call_bindings(graph_builder *b, const typed_name *item, const ast_expr *call,
                           size_binding *bindings, int *count) {
@@ -27,8 +34,9 @@ static bool call_bindings(graph_builder *b, const typed_name *item, const ast_ex
     for (int k = 0; arg->kind == AST_ARG_NAMED && k < item->item->body.header.count; k++)
       known |= item->item->body.header.items[k].name.text == arg->name.text;
     if (!known) {
-      diag_error(b->diag, arg->span, "expected a name of the header of %s with its size, found %s",
-                 item->name,
+      diag_error(b->diag, arg->span,
+                 "expected a name of the header of %s (%s) with its size, found %s", item->name,
+                 header_text(b->arena, &item->item->body.header),
                  arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
                                             : "another argument");
       return false;

@@ -109,8 +109,9 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   if (recurrence && arg->value->kind == AST_STRING) return read_weight_name(in, c, arg);
   int64_t size;
   if (!header_has(&c->callee->item->body.header, arg->name.text)) {
-    diag_error(b->diag, arg->span, "expected a name of the header of %s, found '%s'",
-               c->callee->name, arg->name.text);
+    diag_error(b->diag, arg->span, "expected a name of the header of %s (%s), found '%s'",
+               c->callee->name, header_text(b->arena, &c->callee->item->body.header),
+               arg->name.text);
     return false;
   }
   if (!sema_whole(in->scope, arg->value, "a size", 1, &size)) return false;
@@ -225,8 +226,12 @@ static bool check_argument_axes(instance *in, const item_call *c) {
 static bool check_count(instance *in, const item_call *c) {
   int wanted = input_count(c->callee->item);
   if (c->arguments.count == wanted) return true;
-  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s, found %d", wanted,
-             wanted == 1 ? "" : "s", c->callee->name, c->arguments.count);
+  const char *names = "";
+  for (int i = 0; i < wanted; i++)
+    names = arena_printf(in->b->arena, "%s%s%s", names, i ? ", " : "",
+                         input_declared(c->callee->item, i)->name.text);
+  diag_error(in->b->diag, c->call->span, "expected %d input%s of %s (%s), found %d", wanted,
+             wanted == 1 ? "" : "s", c->callee->name, names, c->arguments.count);
   return false;
 }
 

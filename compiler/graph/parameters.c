@@ -197,6 +197,31 @@ typedef struct init_run {
   const graph_part *part;
 } init_run;
 
+/* "A_log, in_proj.weight (x, z)": the weights of a layer or model as an init calls them, those of its
+ * first instance. */
+static const char *weights_text(const init_run *run) {
+  const char *text = "", *prefix = NULL;
+  for (int i = 0; i < run->model->parameters.count; i++) {
+    const graph_parameter *p = &run->model->parameters.items[i];
+    if (!p->owner || p->owner->name.text != run->item->init.target.text) continue;
+    if (prefix && strcmp(prefix, p->prefix) != 0) continue;
+    prefix = p->prefix;
+    const char *parts = "";
+    for (int k = 0; k < p->parts.count; k++)
+      if (p->parts.items[k].name)
+        parts = arena_printf(run->b->arena, "%s%s%s", parts, *parts ? ", " : "",
+                             p->parts.items[k].name);
+    text = arena_printf(run->b->arena, "%s%s%s%s%s%s", text, *text ? ", " : "", p->local,
+                        *parts ? " (" : "", parts, *parts ? ")" : "");
+  }
+  return *text ? text : "none in this model";
+}
+
+static void refuse_weight(const init_run *run, span where, const char *path) {
+  diag_error(run->b->diag, where, "expected a weight of '%s', found '%s'; it has %s",
+             run->item->init.target.text, path, weights_text(run));
+}
+
 static bool known_path(void *context, const ast_expr *path) {
   init_run *run = context;
   int parameter, part;
@@ -205,8 +230,7 @@ static bool known_path(void *context, const ast_expr *path) {
   if (!parameter_find_path(run->b->arena, run->model, run->near, run->part, text, &parameter,
                            &part)) {
     if (path->kind == AST_NAME) return false; /* sema knows better what else a name may be */
-    diag_error(run->b->diag, path->span, "expected a weight of '%s', found '%s'",
-               run->item->init.target.text, text);
+    refuse_weight(run, path->span, text);
     return true;
   }
   int64_t found = run->model->parameters.items[parameter].parts.items[part].count;
@@ -264,9 +288,7 @@ static void apply_entry(init_run *run, const ast_init_entry *entry, int first, i
       if (!part->start) return;
     }
   }
-  if (!found)
-    diag_error(b->diag, entry->span, "expected a weight of '%s', found '%s'",
-               run->item->init.target.text, path);
+  if (!found) refuse_weight(run, entry->span, path);
 }
 
 static bool init_bindings(init_run *run, const ast_expr *setting) {
@@ -280,8 +302,8 @@ static bool init_bindings(init_run *run, const ast_expr *setting) {
         known |= run->item->init.header.items[k].name.text == arg->name.text;
     if (!known) {
       diag_error(b->diag, arg->span,
-                 "expected a name of the header of init '%s' with its value, found %s",
-                 run->item->name.text,
+                 "expected a name of the header of init '%s' (%s) with its value, found %s",
+                 run->item->name.text, header_text(b->arena, &run->item->init.header),
                  arg->kind == AST_ARG_NAMED ? arena_printf(b->arena, "'%s'", arg->name.text)
                                             : "another argument");
       return false;
@@ -310,9 +332,14 @@ bool parameters_init(graph_builder *b, graph_model *model, const ast_expr *setti
     if (n->item->kind == AST_INIT && n->name == name->text) run.name = n, run.item = n->item;
   }
   if (!run.item) {
+    const char *known = "";
+    for (int i = 0; i < b->program->layers.count; i++)
+      if (b->program->layers.items[i].item->kind == AST_INIT)
+        known = arena_printf(b->arena, "%s%s%s", known, *known ? ", " : "",
+                             b->program->layers.items[i].name);
     diag_error(b->diag, name->span,
-               "expected an init, found '%s'; no init of that name is declared or imported",
-               name->text);
+               "expected an init, found '%s'; declared or imported: %s", name->text,
+               *known ? known : "none");
     return false;
   }
   int count = setting->kind == AST_CALL ? setting->call.args.count : 0;

@@ -259,7 +259,11 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
     return;
   }
   if (after->text && !before) {
-    diag_error(b->diag, after->span, "expected an earlier train block, found '%s'", after->text);
+    const char *known = "";
+    for (int i = 0; i < p->trains.count; i++)
+      known = arena_printf(b->arena, "%s%s%s", known, i ? ", " : "", p->trains.items[i].name);
+    diag_error(b->diag, after->span, "expected an earlier train block (%s), found '%s'",
+               *known ? known : "there is none", after->text);
     return;
   }
   graph_train train = {.name = item->name.text, .after = after->text, .item = item, .model = NONE};
