@@ -186,6 +186,14 @@ static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *ker
                taken, body->name, asked, taken);
 }
 
+/* Steps that another way of writing would spare; not where --form asks for them. */
+static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
+  if (c->options->form == FORM_STEP || strcmp(kernels->form, "step") != 0) return;
+  recurrence_advices advices = recurrence_advise(c->memory, kernels->recurrence);
+  for (int i = 0; i < advices.count; i++)
+    diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
+}
+
 static bool schedule(compilation *c) {
   schedule_options options = {.chunk = c->options->chunk,
                               .form = c->options->form,
@@ -193,7 +201,10 @@ static bool schedule(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->kernels,
              schedule_recurrence(c->memory, c->recurrences.items[i], options));
-  for (int i = 0; i < c->kernels.count; i++) warn_of_shorter_chunks(c, c->kernels.items[i]);
+  for (int i = 0; i < c->kernels.count; i++) {
+    warn_of_shorter_chunks(c, c->kernels.items[i]);
+    warn_of_steps(c, c->kernels.items[i]);
+  }
   if (!gpu_targets(c)) return true;
   codegen_gpu_options gpu = gpu_options(c);
   for (int i = 0; i < c->recurrences.count; i++) {

@@ -70,6 +70,15 @@ const char *recurrence_verify(arena *arena, const recurrence *recurrence);
 // more, with its text and place if `all` is given (NULL: without).
 char *recurrence_report(arena *arena, const sources *all, const recurrence *recurrence);
 
+// What the source wrote so that the recurrence goes by steps, and how else to write it, in the words
+// of a message (advice.c). For recurrences that the schedule leaves to steps.
+typedef struct recurrence_advice {
+  span where;
+  const char *text;
+} recurrence_advice;
+typedef VEC(recurrence_advice) recurrence_advices;
+recurrence_advices recurrence_advise(arena *arena, const recurrence *recurrence);
+
 // ---- for chunk builders ------------------------------------------------------------------------
 // Values that these functions make are appended to the body (simplified, and shared with what is
 // there); the positions of existing values stay.

@@ -1,0 +1,362 @@
+// What keeps a recurrence from being computed in chunks though another way to write it would not.
+//
+//   let u = k * v                                 a lag remembers u whole: lag its factors,
+//   S = a * S[t-1] + u + u[t-1]                   k[t-1] * v[t-1]
+//
+// Each function below knows one such way, and says in its first line what the user wrote. What no other
+// way of writing would mend (a GRU) is not spoken of: the report has it.
+#include "compiler/recurrence/structure.h"
+
+enum {
+  MATRIX_SIDE = 8,       // states with two axes as long as this ..
+  MATRIX_NUMBERS = 256,  // .. and so many numbers between them gain by chunks
+  MOST_FACTORS = 16,
+};
+
+typedef struct advisor {
+  arena *memory;
+  const recurrence *recurrence;
+  const typed_body *body;
+  bool *needed;  // by value, as the following
+  bool *reads_state, *has_outer, *in_update;
+  recurrence_advices found;
+} advisor;
+
+static const typed_value *at(const advisor *a, value_id id) { return &a->body->values.items[id]; }
+
+static void advise(advisor *a, value_id id, const char *expected, const char *found,
+                   const char *instead) {
+  const char *text = arena_printf(a->memory, "expected %s, found %s; so %s goes step by step: %s",
+                                  expected, found, a->body->name, instead);
+  vec_push(a->memory, &a->found, ((recurrence_advice){at(a, id)->span, text}));
+}
+
+// ---- what values are made of --------------------------------------------------------------------
+
+static void find_state_readers(advisor *a) {
+  bool *of_lag = ARENA_ARRAY(a->memory, bool, a->body->lags.count + 1);
+  for (int round = 0; round < 2; round++) {  // a lag may stand before the value that it remembers
+    for (int i = 0; i < a->body->values.count; i++) {
+      const typed_value *v = at(a, i);
+      a->reads_state[i] = v->op == VALUE_PREVIOUS || (v->op == VALUE_LAG && of_lag[v->index]);
+      for (int k = 0; k < value_arity(v->op); k++) a->reads_state[i] |= a->reads_state[v->args[k]];
+    }
+    for (int i = 0; i < a->body->lags.count; i++) {
+      value_id remembered = a->body->lags.items[i].source;
+      of_lag[i] = remembered >= 0 && a->reads_state[remembered];
+    }
+  }
+}
+
+static bool is_sum(value_op op) { return op == VALUE_ADD || op == VALUE_SUB || op == VALUE_NEG; }
+
+// Both operands lack an axis of the result: k * v.
+static bool is_outer(const advisor *a, value_id id) {
+  const typed_value *v = at(a, id);
+  if (v->op != VALUE_MUL && v->op != VALUE_ADD && v->op != VALUE_SUB) return false;
+  return at(a, v->args[0])->axes != v->axes && at(a, v->args[1])->axes != v->axes;
+}
+
+// An outer product, times whatever, or a sum of such.
+static void find_outer_products(advisor *a) {
+  for (int i = 0; i < a->body->values.count; i++) {
+    const typed_value *v = at(a, i);
+    a->has_outer[i] = v->op == VALUE_MUL && is_outer(a, i);
+    bool passes = v->op == VALUE_MUL || is_sum(v->op);
+    for (int k = 0; passes && k < value_arity(v->op); k++)
+      a->has_outer[i] |= a->has_outer[v->args[k]];
+  }
+}
+
+// What a state after the step is made of.
+static void find_updates(advisor *a) {
+  for (int i = 0; i < a->body->tensors.count; i++) {
+    const typed_tensor *t = &a->body->tensors.items[i];
+    if (t->kind == TENSOR_STATE && t->assigned >= 0) a->in_update[t->assigned] = true;
+  }
+  for (int i = a->body->values.count - 1; i >= 0; i--) {
+    const typed_value *v = at(a, i);
+    for (int k = 0; a->in_update[i] && k < value_arity(v->op); k++) a->in_update[v->args[k]] = true;
+  }
+}
+
+typedef struct factor_list {
+  value_id items[MOST_FACTORS];
+  int count;
+} factor_list;
+
+static bool collect_factors(const advisor *a, value_id id, factor_list *list) {
+  const typed_value *v = at(a, id);
+  if (v->op == VALUE_MUL)
+    return collect_factors(a, v->args[0], list) && collect_factors(a, v->args[1], list);
+  if (list->count == MOST_FACTORS) return false;
+  list->items[list->count++] = id;
+  return true;
+}
+
+// The name by which the source can lag a value; NULL: it has none.
+static const char *lagged_name(const advisor *a, value_id id, int steps) {
+  const typed_value *v = at(a, id);
+  if (v->op == VALUE_PARAM) return a->body->tensors.items[v->index].name;
+  const char *name = v->op == VALUE_INPUT ? a->body->tensors.items[v->index].name : v->name;
+  return name ? arena_printf(a->memory, "%s[t-%d]", name, steps) : NULL;
+}
+
+// "k[t-1] * v[t-1]"; a state among the factors is read before the step. NULL: some factor has no name.
+static const char *lagged_factors(const advisor *a, value_id product, int steps) {
+  factor_list list = {.count = 0};
+  const char *text = NULL;
+  if (!collect_factors(a, product, &list)) return NULL;
+  for (int i = 0; i < list.count; i++) {
+    const char *name = lagged_name(a, list.items[i], steps);
+    if (!name) return NULL;
+    text = text ? arena_printf(a->memory, "%s * %s", text, name) : name;
+  }
+  return text;
+}
+
+// Two axes of known size that are worth a product of matrices.
+static bool is_matrix(const advisor *a, axis_set axes) {
+  int64_t longest = 0, second = 0;
+  for (int i = 0; i < a->body->axes.count; i++) {
+    int64_t size = axis_in(axes, i) ? a->body->axes.items[i].size : 0;
+    if (size > longest) {
+      second = longest;
+      longest = size;
+    } else if (size > second) {
+      second = size;
+    }
+  }
+  return second >= MATRIX_SIDE && longest * second >= MATRIX_NUMBERS;
+}
+
+// Is it the value of a state after the step? -1: no.
+static int state_assigned(const advisor *a, value_id id) {
+  for (int i = 0; i < a->body->tensors.count; i++) {
+    const typed_tensor *t = &a->body->tensors.items[i];
+    if (t->kind == TENSOR_STATE && t->assigned == id) return i;
+  }
+  return -1;
+}
+
+static const char *axis_name(const advisor *a, int axis) { return a->body->axes.items[axis].name; }
+
+// ---- lags of products ---------------------------------------------------------------------------
+
+// let u = k * v    .. + u[t-1]
+static void lag_of_a_product(advisor *a, value_id id) {
+  const typed_value *v = at(a, id);
+  if (v->op != VALUE_LAG) return;
+  const typed_lag *lag = &a->body->lags.items[v->index];
+  if (lag->source < 0 || !is_matrix(a, lag->axes) || a->reads_state[lag->source]) return;
+  if (!a->has_outer[lag->source]) return;
+  const char *factors = lagged_factors(a, lag->source, v->steps);
+  advise(a, id, "lags of factors",
+         arena_printf(a->memory, "a lag of '%s', which is remembered with all its axes", lag->name),
+         factors ? arena_printf(a->memory, "write %s", factors)
+                 : "name the factors of its products by let and lag these");
+}
+
+// let P = b * S    .. P[t-1]
+static void lag_of_a_state(advisor *a, value_id id) {
+  const typed_value *v = at(a, id);
+  if (v->op != VALUE_LAG || v->steps != 1) return;
+  const typed_lag *lag = &a->body->lags.items[v->index];
+  factor_list list = {.count = 0};
+  if (lag->source < 0 || lag->depth != 1 || !is_matrix(a, lag->axes)) return;
+  if (!collect_factors(a, lag->source, &list)) return;
+  for (int i = 0; i < list.count; i++) {
+    int state = state_assigned(a, list.items[i]);
+    if (state < 0) continue;
+    const char *name = a->body->tensors.items[state].name;
+    const char *factors = lagged_factors(a, lag->source, 1);
+    advise(a, id, arena_printf(a->memory, "the state before the step, %s[t-1]", name),
+           arena_printf(a->memory, "a lag of '%s', which is made of %s", lag->name, name),
+           factors
+               ? arena_printf(a->memory, "write %s", factors)
+               : arena_printf(a->memory, "write %s[t-1] and the lags of what multiplies it", name));
+    return;
+  }
+}
+
+// ---- reads --------------------------------------------------------------------------------------
+
+// y = S[K = 3]
+static void slice_of_a_state(advisor *a, value_id id) {
+  const typed_value *v = at(a, id);
+  if (v->op != VALUE_SLICE) return;
+  int state = state_assigned(a, v->args[0]);
+  const typed_value *operand = at(a, v->args[0]);
+  if (operand->op == VALUE_PREVIOUS) state = operand->index;
+  if (state < 0 || !is_matrix(a, operand->axes)) return;
+  const typed_tensor *t = &a->body->tensors.items[state];
+  if (a->in_update[id]) return;
+  const char *axis = axis_name(a, v->index);
+  advise(a, id, arena_printf(a->memory, "a sum over %s to read %s", axis, t->name),
+         arena_printf(a->memory, "its entry [%s = %d]", axis, v->steps),
+         arena_printf(
+             a->memory, "write sum[%s](%s * (index[%s] == %d))", axis,
+             operand->op == VALUE_PREVIOUS ? arena_printf(a->memory, "%s[t-1]", t->name) : t->name,
+             axis, v->steps));
+}
+
+// S = .. + k * u with k[R,K], u[R,V]       y = sum[R,K](q * S): R is summed like a key, and in both factors.
+static void sum_over_heads(advisor *a, const state_structure *s, const typed_tensor *state) {
+  factor_list list = {.count = 0};
+  if (!s->key_axes || s->increment == NO_VALUE || !is_matrix(a, state->axis_set)) return;
+  if (!collect_factors(a, s->increment, &list)) return;
+  for (int i = 0; i < list.count; i++) {
+    for (int k = 0; k < list.count; k++) {
+      axis_set left = at(a, list.items[i])->axes, right = at(a, list.items[k])->axes;
+      axis_set shared = left & right & s->key_axes;
+      bool keys = left & ~right & s->key_axes, values = right & ~left & ~s->key_axes;
+      if (!shared || !keys || !values || !is_matrix(a, left ^ right)) continue;
+      int axis = 0;
+      while (!axis_in(shared, axis)) axis++;
+      value_id id = state->assigned;
+      advise(a, id,
+             arena_printf(a->memory, "reads of %s for each entry of %s", state->name,
+                          axis_name(a, axis)),
+             arena_printf(a->memory, "a sum over %s, which keys and values of %s have",
+                          axis_name(a, axis), state->name),
+             arena_printf(a->memory, "give the output the axis %s and sum over it outside",
+                          axis_name(a, axis)));
+      return;
+    }
+  }
+}
+
+// ---- writes -------------------------------------------------------------------------------------
+
+// S = .. + (k + v)^2
+static void square_of_a_sum(advisor *a, value_id id) {
+  const typed_value *v = at(a, id);
+  if (v->op != VALUE_WHOLE_POWER || v->index != 2) return;
+  value_op op = at(a, v->args[0])->op;
+  if ((op != VALUE_ADD && op != VALUE_SUB) || !is_outer(a, v->args[0])) return;
+  if (!is_matrix(a, v->axes) || a->reads_state[id]) return;
+  advise(a, id, "a sum of products", "the square of a sum",
+         "multiply it out: x^2 + 2 * x * z + z^2");
+}
+
+// ---- coupled states -----------------------------------------------------------------------------
+
+// The where, or the new value of a state, among the factors that a sum over states goes over.
+static value_id find_factor(const advisor *a, value_id sum, value_op op) {
+  factor_list list = {.count = 0};
+  if (!collect_factors(a, at(a, sum)->args[0], &list)) return NO_VALUE;
+  for (int i = 0; i < list.count; i++) {
+    const typed_value *v = at(a, list.items[i]);
+    bool reads = a->reads_state[list.items[i]] && v->op == op;
+    if (reads && (op != VALUE_WHERE || !a->reads_state[v->args[0]])) return list.items[i];
+  }
+  return NO_VALUE;
+}
+
+static bool is_coupled(const advisor *a) {
+  for (int i = 0; i < a->recurrence->states.count; i++) {
+    const state_structure *s = &a->recurrence->states.items[i];
+    if (s->class == STATE_LINEAR && s->limit == NO_VALUE) return true;
+  }
+  return false;
+}
+
+// sum[K](k * where(c, W[t-1], Z[t-1])), or sum[K](k * S) with S after the step
+static void sum_over_states(advisor *a, value_id id) {
+  const typed_value *v = at(a, id);
+  if (v->op != VALUE_SUM || !a->reads_state[id] || !is_coupled(a)) return;
+  if (!is_matrix(a, at(a, v->args[0])->axes) || !a->in_update[id]) return;
+  int axis = 0;
+  while (!axis_in(v->over, axis)) axis++;
+  const char *name = axis_name(a, axis);
+  if (find_factor(a, id, VALUE_WHERE) != NO_VALUE) {
+    advise(a, id, "a choice of sums", "a sum over a choice of states",
+           arena_printf(a->memory, "write where(c, sum[%s](x), sum[%s](z))", name, name));
+    return;
+  }
+  value_id added = find_factor(a, id, VALUE_ADD);
+  int state = added == NO_VALUE ? -1 : state_assigned(a, added);
+  if (state < 0) return;
+  const char *of = a->body->tensors.items[state].name;
+  advise(a, id, arena_printf(a->memory, "a sum over the state before the step, %s[t-1]", of),
+         arena_printf(a->memory, "one over %s after it, on which %s depends in turn", of, of),
+         arena_printf(a->memory,
+                      "write %s[t-1] in place of %s, or the sum over each summand of %s apart", of,
+                      of, of));
+}
+
+// ---- counters -----------------------------------------------------------------------------------
+
+// Does a state follow from numbers and itself alone?
+static bool counts_alone(const advisor *a, int state) {
+  const typed_tensor *t = &a->body->tensors.items[state];
+  bool *needs = ARENA_ARRAY(a->memory, bool, a->body->values.count);
+  needs[t->assigned] = true;
+  for (int i = t->assigned; i >= 0; i--) {
+    const typed_value *v = at(a, i);
+    if (!needs[i]) continue;
+    bool own = v->op == VALUE_PREVIOUS && v->index == state;
+    bool foreign = v->op == VALUE_INPUT || v->op == VALUE_PARAM || v->op == VALUE_LAG ||
+                   v->op == VALUE_PREVIOUS;
+    if (foreign && !own) return false;
+    for (int k = 0; k < value_arity(v->op); k++) needs[v->args[k]] = true;
+  }
+  return true;
+}
+
+// Is every other state linear, and read by sums over a matrix?
+static bool others_gain(const advisor *a, int counter) {
+  int states = 0, next = 0;
+  for (int i = 0; i < a->body->tensors.count; i++) {
+    const typed_tensor *t = &a->body->tensors.items[i];
+    if (t->kind != TENSOR_STATE) continue;
+    const state_structure *s = &a->recurrence->states.items[next++];
+    if (i == counter) continue;
+    bool linear = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
+                  s->class == STATE_LOW_RANK || s->class == STATE_DELAY;
+    if (!linear || !is_matrix(a, t->axis_set)) return false;
+    states++;
+  }
+  return states > 0;
+}
+
+// c = where(c[t-1] < 7, c[t-1] + 1, 0)
+static void counter_as_a_state(advisor *a, int state, const state_structure *s) {
+  const typed_tensor *t = &a->body->tensors.items[state];
+  if (s->class != STATE_NONLINEAR || t->assigned < 0) return;
+  if (!counts_alone(a, state) || !others_gain(a, state)) return;
+  advise(a, t->assigned, "states that something from outside reaches",
+         arena_printf(a->memory, "the counter '%s'", t->name),
+         arena_printf(a->memory, "make it an input, %s, that the caller counts", t->name));
+}
+
+// ---- all of them --------------------------------------------------------------------------------
+
+recurrence_advices recurrence_advise(arena *memory, const recurrence *r) {
+  advisor a = {.memory = memory,
+               .recurrence = r,
+               .body = &r->body,
+               .needed = recurrence_needed(memory, r),
+               .reads_state = ARENA_ARRAY(memory, bool, r->body.values.count + 1)};
+  a.has_outer = ARENA_ARRAY(memory, bool, r->body.values.count + 1);
+  a.in_update = ARENA_ARRAY(memory, bool, r->body.values.count + 1);
+  find_state_readers(&a);
+  find_outer_products(&a);
+  find_updates(&a);
+  for (int i = 0; i < r->body.values.count; i++) {
+    if (!a.needed[i]) continue;
+    lag_of_a_product(&a, i);
+    lag_of_a_state(&a, i);
+    slice_of_a_state(&a, i);
+    square_of_a_sum(&a, i);
+    sum_over_states(&a, i);
+  }
+  int next = 0;
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
+    const state_structure *s = &r->states.items[next++];
+    counter_as_a_state(&a, i, s);
+    sum_over_heads(&a, s, &r->body.tensors.items[i]);
+  }
+  return a.found;
+}
