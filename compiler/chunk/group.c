@@ -204,8 +204,9 @@ static void make_updates(scan *s, int group) {
 static void make_matrices(scan *s, int group) {
   make_updates(s, group);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
-    if (s->states[i].group == group && s->states[i].structure->class == STATE_LINEAR)
-      find_decay(s, i);
+    const scan_state *state = &s->states[i];
+    bool unknown = state->structure->class == STATE_LINEAR || state->delayed;
+    if (state->group == group && unknown) find_decay(s, i);
   }
   if (!s->reason) find_axes(s, group);
   for (int i = 0; i < s->state_count && !s->reason; i++) {

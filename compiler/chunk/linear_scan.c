@@ -338,6 +338,31 @@ static void find_uses(scan *s, int state) {
   if (of->finds_axes) of->keys = first;
 }
 
+// Is the value a sum of products none of whose factors has all of the axes?
+static bool is_outer(const scan *s, value_id id, axis_set axes) {
+  const typed_value *v = &s->body->values.items[id];
+  if (v->axes != axes) return false;
+  switch (v->op) {
+    case VALUE_NEG: return is_outer(s, v->args[0], axes);
+    case VALUE_ADD:
+    case VALUE_SUB: return is_outer(s, v->args[0], axes) && is_outer(s, v->args[1], axes);
+    case VALUE_MUL:
+      for (int k = 0; k < 2; k++) {
+        value_id factor = v->args[k];
+        if (s->body->values.items[factor].axes == axes && !is_outer(s, factor, axes)) return false;
+      }
+      return true;
+    default: return false;
+  }
+}
+
+// D = k * v, read as D[t-1] by sums and by updates of other states: a matrix whose decay is 0, never made at every step.
+static bool is_delayed_matrix(const scan *s, const scan_state *state) {
+  const typed_tensor *tensor = &s->body->tensors.items[state->tensor];
+  return state->structure->class == STATE_DELAY && state->keys && !state->entries &&
+         is_outer(s, tensor->assigned, tensor->axis_set);
+}
+
 // Diagonal decays: nothing but another state's update has the state without a sum.
 static bool may_be_matrix(const scan_state *state) {
   switch (state->structure->class) {
@@ -379,6 +404,8 @@ static void check_state(scan *s, int index) {
     state->values = 0;
     return;
   }
+  state->delayed = is_delayed_matrix(s, state);
+  if (state->delayed) return;
   state->sequence =
       sequence_fits(s, index, may_be_matrix(state)) || group_has_entries(s, state->group);
   if (state->sequence) return;

@@ -75,6 +75,7 @@ typedef struct scan_state {
   bool
       sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
   tile_pair steps;
+  bool delayed;           // an outer product of the step before, as a matrix whose decay is 0
   bool finds_axes;        // the structure does not tell its keys and values (group.c)
   bool entries;           // it is used entry by entry, not by sums and additions to states alone
   axis_set keys, values;  // axes that reads sum, axes that outer products make
