@@ -332,6 +332,20 @@ static void solve_single(equations *e) {
   e->right[0] = pair_real(x);
 }
 
+// One row of the system, [t,s,other]: few entries are placed among few.
+static tile_id placed_row(equations *e, int row, int other) {
+  scan *s = e->s;
+  tile_program *p = s->program;
+  tile_id all = NO_TILE;
+  for (int k = 0; k < e->unknowns * e->parts; k++) {
+    tile_id part = left_part(e, row / e->parts, row % e->parts, k / e->parts, k % e->parts);
+    if (part == NO_TILE) continue;
+    part = with_axes(s, part, axis_bit(p->time_axis) | axis_bit(p->pair_axis));
+    all = sum_or_first(s, all, placed(s, part, other, k));
+  }
+  return all;
+}
+
 static void solve_together(equations *e) {
   scan *s = e->s;
   tile_program *p = s->program;
@@ -345,13 +359,9 @@ static void solve_together(equations *e) {
     axes |= p->values.items[right_part(e, i / e->parts, i % e->parts)].axes;
   for (int i = 0; i < rows; i++) {
     tile_id r = with_axes(s, right_part(e, i / e->parts, i % e->parts), axes);
+    tile_id row_of_a = placed_row(e, i, other);
     b = sum_or_first(s, b, placed(s, r, sum, i));
-    for (int k = 0; k < rows; k++) {
-      tile_id part = left_part(e, i / e->parts, i % e->parts, k / e->parts, k % e->parts);
-      if (part == NO_TILE) continue;
-      part = with_axes(s, part, axis_bit(t) | axis_bit(pair));
-      a = sum_or_first(s, a, placed(s, placed(s, part, other, k), sum, i));
-    }
+    if (row_of_a != NO_TILE) a = sum_or_first(s, a, placed(s, row_of_a, sum, i));
   }
   if (a == NO_TILE) return;
   a = joined(s, joined(s, a, t, sum, row), pair, other, column);

@@ -626,8 +626,22 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
 /* Times the work of single steps that chunks may take where a block of GPU threads runs an instance. */
 enum { GPU_MORE_WORK = 8 };
 
+/* Times the work of single steps that chunks may take where forward may go by single steps beside them. */
+static const double slightly_more = 1.25;
+
+/* Forward is the same then, and the backward decides. */
+static bool wins_beside_steps(const scheduler *s, const tile_program *step,
+                              const schedule_alternative *steps, const schedule_alternative *chunks) {
+  const tile_program *program = chunks->program;
+  axis_set grid = program->grid & ~partial_axes(s->a, chunks->gradient.backward);
+  if (s->options.gpu || choose_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid)) return false;
+  double forward = cost_of_fused_step(s->a, step);
+  return forward < chunks->forward && chunks->backward < steps->backward &&
+         total(chunks) < slightly_more * total(steps);
+}
+
 static bool try_linear_scan(scheduler *s, tile_program *step, const char **reason) {
-  schedule_alternative steps = alternative(s, "step", step), chunks;
+  schedule_alternative steps = alternative(s, "step", step), chunks = {0};
   tile_program *program = best_chunks(s, &chunks, reason);
   if (!program) return false;
   double ratio = total(&chunks) / total(&steps);
@@ -637,7 +651,8 @@ static bool try_linear_scan(scheduler *s, tile_program *step, const char **reaso
    * the time of many multiply-adds. Without products a chunk only keeps more: each level of its scans goes through memory.
    */
   double limit = !s->options.gpu ? 1 : choose_threads(s, step->grid) < 0 ? GPU_MORE_WORK : 0;
-  bool wins = chunk_has_products(program) && ratio <= limit;
+  bool wins = ratio <= limit || wins_beside_steps(s, step, &steps, &chunks);
+  wins = wins && chunk_has_products(program);
   if (!wins && s->options.form != FORM_CHUNK) return false;
   chunk_kernels(
       s, program, step, false,
