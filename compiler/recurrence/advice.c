@@ -200,32 +200,6 @@ static void slice_of_a_state(advisor *a, value_id id) {
              axis, v->steps));
 }
 
-// S = .. + k * u with k[R,K], u[R,V]       y = sum[R,K](q * S): R is summed like a key, and in both factors.
-static void sum_over_heads(advisor *a, const state_structure *s, const typed_tensor *state) {
-  factor_list list = {.count = 0};
-  if (!s->key_axes || s->increment == NO_VALUE || !is_matrix(a, state->axis_set)) return;
-  if (!collect_factors(a, s->increment, &list)) return;
-  for (int i = 0; i < list.count; i++) {
-    for (int k = 0; k < list.count; k++) {
-      axis_set left = at(a, list.items[i])->axes, right = at(a, list.items[k])->axes;
-      axis_set shared = left & right & s->key_axes;
-      bool keys = left & ~right & s->key_axes, values = right & ~left & ~s->key_axes;
-      if (!shared || !keys || !values || !is_matrix(a, left ^ right)) continue;
-      int axis = 0;
-      while (!axis_in(shared, axis)) axis++;
-      value_id id = state->assigned;
-      advise(a, id,
-             arena_printf(a->memory, "reads of %s for each entry of %s", state->name,
-                          axis_name(a, axis)),
-             arena_printf(a->memory, "a sum over %s, which keys and values of %s have",
-                          axis_name(a, axis), state->name),
-             arena_printf(a->memory, "give the output the axis %s and sum over it outside",
-                          axis_name(a, axis)));
-      return;
-    }
-  }
-}
-
 // ---- writes -------------------------------------------------------------------------------------
 
 // S = .. + (k + v)^2
@@ -237,97 +211,6 @@ static void square_of_a_sum(advisor *a, value_id id) {
   if (!is_matrix(a, v->axes) || a->reads_state[id]) return;
   advise(a, id, "a sum of products", "the square of a sum",
          "multiply it out: x^2 + 2 * x * z + z^2");
-}
-
-// ---- coupled states -----------------------------------------------------------------------------
-
-// The where, or the new value of a state, among the factors that a sum over states goes over.
-static value_id find_factor(const advisor *a, value_id sum, value_op op) {
-  factor_list list = {.count = 0};
-  if (!collect_factors(a, at(a, sum)->args[0], &list)) return NO_VALUE;
-  for (int i = 0; i < list.count; i++) {
-    const typed_value *v = at(a, list.items[i]);
-    bool reads = a->reads_state[list.items[i]] && v->op == op;
-    if (reads && (op != VALUE_WHERE || !a->reads_state[v->args[0]])) return list.items[i];
-  }
-  return NO_VALUE;
-}
-
-static bool is_coupled(const advisor *a) {
-  for (int i = 0; i < a->recurrence->states.count; i++) {
-    const state_structure *s = &a->recurrence->states.items[i];
-    if (s->class == STATE_LINEAR && s->limit == NO_VALUE) return true;
-  }
-  return false;
-}
-
-// sum[K](k * where(c, W[t-1], Z[t-1])), or sum[K](k * S) with S after the step
-static void sum_over_states(advisor *a, value_id id) {
-  const typed_value *v = at(a, id);
-  if (v->op != VALUE_SUM || !a->reads_state[id] || !is_coupled(a)) return;
-  if (!is_matrix(a, at(a, v->args[0])->axes) || !a->in_update[id]) return;
-  int axis = 0;
-  while (!axis_in(v->over, axis)) axis++;
-  const char *name = axis_name(a, axis);
-  if (find_factor(a, id, VALUE_WHERE) != NO_VALUE) {
-    advise(a, id, "a choice of sums", "a sum over a choice of states",
-           arena_printf(a->memory, "write where(c, sum[%s](x), sum[%s](z))", name, name));
-    return;
-  }
-  value_id added = find_factor(a, id, VALUE_ADD);
-  int state = added == NO_VALUE ? -1 : state_assigned(a, added);
-  if (state < 0) return;
-  const char *of = a->body->tensors.items[state].name;
-  advise(a, id, arena_printf(a->memory, "a sum over the state before the step, %s[t-1]", of),
-         arena_printf(a->memory, "one over %s after it, on which %s depends in turn", of, of),
-         arena_printf(a->memory,
-                      "write %s[t-1] in place of %s, or the sum over each summand of %s apart", of,
-                      of, of));
-}
-
-// ---- counters -----------------------------------------------------------------------------------
-
-// Does a state follow from numbers and itself alone?
-static bool counts_alone(const advisor *a, int state) {
-  const typed_tensor *t = &a->body->tensors.items[state];
-  bool *needs = ARENA_ARRAY(a->memory, bool, a->body->values.count);
-  needs[t->assigned] = true;
-  for (int i = t->assigned; i >= 0; i--) {
-    const typed_value *v = at(a, i);
-    if (!needs[i]) continue;
-    bool own = v->op == VALUE_PREVIOUS && v->index == state;
-    bool foreign = v->op == VALUE_INPUT || v->op == VALUE_PARAM || v->op == VALUE_LAG ||
-                   v->op == VALUE_PREVIOUS;
-    if (foreign && !own) return false;
-    for (int k = 0; k < value_arity(v->op); k++) needs[v->args[k]] = true;
-  }
-  return true;
-}
-
-// Is every other state linear, and read by sums over a matrix?
-static bool others_gain(const advisor *a, int counter) {
-  int states = 0, next = 0;
-  for (int i = 0; i < a->body->tensors.count; i++) {
-    const typed_tensor *t = &a->body->tensors.items[i];
-    if (t->kind != TENSOR_STATE) continue;
-    const state_structure *s = &a->recurrence->states.items[next++];
-    if (i == counter) continue;
-    bool linear = s->class == STATE_SCALAR_DECAY || s->class == STATE_AXIS_DECAY ||
-                  s->class == STATE_LOW_RANK || s->class == STATE_DELAY;
-    if (!linear || !is_matrix(a, t->axis_set)) return false;
-    states++;
-  }
-  return states > 0;
-}
-
-// c = where(c[t-1] < 7, c[t-1] + 1, 0)
-static void counter_as_a_state(advisor *a, int state, const state_structure *s) {
-  const typed_tensor *t = &a->body->tensors.items[state];
-  if (s->class != STATE_NONLINEAR || t->assigned < 0) return;
-  if (!counts_alone(a, state) || !others_gain(a, state)) return;
-  advise(a, t->assigned, "states that something from outside reaches",
-         arena_printf(a->memory, "the counter '%s'", t->name),
-         arena_printf(a->memory, "make it an input, %s, that the caller counts", t->name));
 }
 
 // ---- all of them --------------------------------------------------------------------------------
@@ -349,14 +232,6 @@ recurrence_advices recurrence_advise(arena *memory, const recurrence *r) {
     lag_of_a_state(&a, i);
     slice_of_a_state(&a, i);
     square_of_a_sum(&a, i);
-    sum_over_states(&a, i);
-  }
-  int next = 0;
-  for (int i = 0; i < r->body.tensors.count; i++) {
-    if (r->body.tensors.items[i].kind != TENSOR_STATE) continue;
-    const state_structure *s = &r->states.items[next++];
-    counter_as_a_state(&a, i, s);
-    sum_over_heads(&a, s, &r->body.tensors.items[i]);
   }
   return a.found;
 }
