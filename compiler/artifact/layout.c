@@ -14,8 +14,17 @@
 
 #include "compiler/artifact/abi.h"
 
-/* Words that C or C++ reserves, and names that common compilers define as macros. */
-static const char *const reserved_words[] = {"alignas",
+/* Words that C or C++ reserves, types of the header, and macros of compilers and of the C library. */
+static const char *const reserved_words[] = {"EOF",
+                                             "I",
+                                             "INFINITY",
+                                             "NAN",
+                                             "NULL",
+                                             "REC_ABI_MAJOR",
+                                             "REC_ABI_MINOR",
+                                             "REC_ALIGNMENT",
+                                             "REC_LAUNCH_H",
+                                             "alignas",
                                              "alignof",
                                              "and",
                                              "and_eq",
@@ -36,6 +45,7 @@ static const char *const reserved_words[] = {"alignas",
                                              "co_return",
                                              "co_yield",
                                              "compl",
+                                             "complex",
                                              "concept",
                                              "const",
                                              "const_cast",
@@ -43,6 +53,7 @@ static const char *const reserved_words[] = {"alignas",
                                              "constexpr",
                                              "constinit",
                                              "continue",
+                                             "contract_assert",
                                              "decltype",
                                              "default",
                                              "delete",
@@ -61,14 +72,18 @@ static const char *const reserved_words[] = {"alignas",
                                              "friend",
                                              "goto",
                                              "if",
+                                             "imaginary",
                                              "inline",
                                              "int",
+                                             "int32_t",
+                                             "int64_t",
                                              "linux",
                                              "long",
                                              "mutable",
                                              "namespace",
                                              "new",
                                              "noexcept",
+                                             "noreturn",
                                              "not",
                                              "not_eq",
                                              "nullptr",
@@ -78,6 +93,7 @@ static const char *const reserved_words[] = {"alignas",
                                              "private",
                                              "protected",
                                              "public",
+                                             "reflexpr",
                                              "register",
                                              "reinterpret_cast",
                                              "requires",
@@ -89,6 +105,9 @@ static const char *const reserved_words[] = {"alignas",
                                              "static",
                                              "static_assert",
                                              "static_cast",
+                                             "stderr",
+                                             "stdin",
+                                             "stdout",
                                              "struct",
                                              "switch",
                                              "template",
@@ -102,6 +121,8 @@ static const char *const reserved_words[] = {"alignas",
                                              "typename",
                                              "typeof",
                                              "typeof_unqual",
+                                             "uint16_t",
+                                             "uint64_t",
                                              "union",
                                              "unix",
                                              "unsigned",
@@ -120,6 +141,29 @@ static bool is_reserved(const char *name) {
   return false;
 }
 
+static bool has_suffix(const char *name, const char *suffix) {
+  size_t length = strlen(name), end = strlen(suffix);
+  return length >= end && strcmp(name + length - end, suffix) == 0;
+}
+
+static bool has_prefix(const char *name, const char *prefix) {
+  return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+/* Macros of the headers that the generated one includes: INT32_MAX, SIZE_WIDTH. */
+static bool is_macro(const char *name) {
+  static const char *const types[] = {"INT", "UINT", "SIZE", "PTRDIFF", "WCHAR", "WINT", "SIG"};
+  bool found = false;
+  if (has_suffix(name, "_MAX") || has_suffix(name, "_MIN") || has_suffix(name, "_WIDTH"))
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) found |= has_prefix(name, types[i]);
+  return found;
+}
+
+/* Names that C and C++ leave to compilers: _Bool, __asm. */
+static bool is_of_compilers(const char *name) {
+  return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]));
+}
+
 static char *c_name(arena *a, const char *name) {
   char *safe = arena_strdup(a, name);
   for (char *p = safe; *p; p++)
@@ -127,7 +171,9 @@ static char *c_name(arena *a, const char *name) {
   return safe;
 }
 
-static bool is_taken_member(const abi_recurrence *abi, const char *name) {
+/* In C++ no member has the name of its struct. */
+static bool is_taken_member(arena *a, const abi_recurrence *abi, const char *name) {
+  if (strcmp(name, arena_printf(a, "%s_arguments", abi->symbol)) == 0) return true;
   for (int i = 0; i < abi->fields.count; i++)
     if (strcmp(abi->fields.items[i].name, name) == 0) return true;
   return false;
@@ -135,8 +181,9 @@ static bool is_taken_member(const abi_recurrence *abi, const char *name) {
 
 static int add_field(arena *a, abi_recurrence *abi, abi_field_kind kind, int index,
                      const char *wanted) {
-  const char *name = c_name(a, wanted);
-  while (is_reserved(name) || is_taken_member(abi, name)) name = arena_printf(a, "%s_", name);
+  const char *name = arena_printf(a, "%s%s", is_of_compilers(wanted) ? "x" : "", c_name(a, wanted));
+  while (is_reserved(name) || is_macro(name) || is_taken_member(a, abi, name))
+    name = arena_printf(a, "%s_", name);
   int position = abi->fields.count;
   vec_push(a, &abi->fields, (abi_field){name, kind, 8 * position, index});
   abi->arguments_size = 8 * (position + 1);
