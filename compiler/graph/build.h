@@ -179,6 +179,7 @@ bool stmt_mentions(const ast_stmt *s, const char *name);
 
 /* ---- calls.c ---- */
 bool layer_call(void *context, sema_scope *scope, const ast_expr *call, sema_operand *result);
+bool name_is_printable(instance *in, const ast_expr *value);
 bool call_is(const ast_expr *e, const char *name);
 bool call_linear(instance *in, const ast_expr *call, const layer_target *targets, int target_count,
                  operands *out);

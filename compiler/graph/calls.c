@@ -53,11 +53,23 @@ static bool read_settings(instance *in, const ast_expr *call, int positional,
   return false;
 }
 
+/* Names reach checkpoints, tables, pages and the terminal. */
+bool name_is_printable(instance *in, const ast_expr *value) {
+  for (const char *c = value->string.text; *c; c++) {
+    if ((unsigned char)*c >= ' ' && *c != 0x7f) continue;
+    diag_error(in->b->diag, value->span,
+               "expected a name of printable characters, found the control character 0x%02x",
+               (unsigned char)*c);
+    return false;
+  }
+  return true;
+}
+
 static bool read_name(instance *in, const ast_expr *value, const char **name) {
   if (!value) return true;
   if (value->kind == AST_STRING && value->string.text[0]) {
     *name = value->string.text;
-    return true;
+    return name_is_printable(in, value);
   }
   diag_error(in->b->diag, value->span, "expected a name in quotes, found another expression");
   return false;

@@ -86,6 +86,7 @@ static bool has_param(const ast_item *item, const char *name) {
 static bool read_weight_name(instance *in, item_call *c, const ast_arg *arg) {
   graph_builder *b = in->b;
   const char *path = arg->value->string.text, *problem = NULL;
+  if (!name_is_printable(in, arg->value)) return false;
   if (!has_param(c->callee->item, arg->name.text)) problem = "a param";
   for (int i = 0; i < c->weights.count; i++)
     if (c->weights.items[i].param == arg->name.text) problem = "one path for each param";
@@ -104,7 +105,7 @@ static bool read_named(instance *in, item_call *c, const ast_arg *arg) {
   bool recurrence = c->callee->item->kind == AST_RECURRENCE;
   if (!strcmp(arg->name.text, "name") && !recurrence && arg->value->kind == AST_STRING) {
     c->name = arg->value->string.text;
-    return true;
+    return name_is_printable(in, arg->value);
   }
   if (recurrence && arg->value->kind == AST_STRING) return read_weight_name(in, c, arg);
   int64_t size;

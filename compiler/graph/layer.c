@@ -298,15 +298,15 @@ static bool repeat_instance(instance *in, const ast_expr *e, int carried_count, 
   return good;
 }
 
+/* NULL after a message. */
 static const char *repeat_name(instance *in, const ast_expr *e, const char **label) {
   *label = NULL;
   for (int i = 0; i < e->repeat.carried.count; i++) {
     const ast_binding *c = &e->repeat.carried.items[i];
     if (strcmp(c->name.text, "name") != 0 || c->value->kind != AST_STRING) continue;
     *label = c->name.text;
-    return c->value->string.text;
+    return name_is_printable(in, c->value) ? c->value->string.text : NULL;
   }
-  (void)in;
   return "layers";
 }
 
@@ -316,6 +316,7 @@ static bool run_repeat(instance *in, const ast_expr *e, operands *out) {
   graph_builder *b = in->b;
   int64_t count;
   const char *label, *name = repeat_name(in, e, &label);
+  if (!name) return false;
   if (!sema_whole(in->scope, e->repeat.count, "the count of repeat", 0, &count)) return false;
   if (count > MOST_REPETITIONS) {
     diag_error(b->diag, e->repeat.count->span, "expected at most %d repetitions, found %lld",

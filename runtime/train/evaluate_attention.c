@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/escape.h"
 #include "runtime/train/probe.h"
 
 // One recurrence of the model while its maps are made.
@@ -255,7 +256,8 @@ static rec_status save_found(const attention *a, const evaluate_block *b) {
     double share = (double)sum.found / (double)sum.answers;
     const char *name = probe_name(&a->p, a->maps[i].op);
     printf("  %s: M leads to %.4f of the answers\n", name, share);
-    fprintf(memory, "%s,%.6f,%" PRId64 ",%d\n", name, share, sum.answers, SEQUENCES);
+    put_csv_cell(memory, name);
+    fprintf(memory, ",%.6f,%" PRId64 ",%d\n", share, sum.answers, SEQUENCES);
   }
   fclose(memory);
   rec_status status = evaluation_save(a->e->s, b, "attention_found.csv", text, size);
@@ -297,9 +299,11 @@ static void write_map(FILE *file, const attention *a, const mapped *m) {
   int64_t t = a->p.time;
   for (int64_t h = 0; h < m->heads; h++)
     for (int64_t i = 0; i < t; i++)
-      for (int64_t j = 0; j <= i; j++)
-        fprintf(file, "%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g,%.6g\n",
-                probe_name(&a->p, m->op), h, i, j, m->map[(h * t + i) * t + j], m->mask[i * t + j]);
+      for (int64_t j = 0; j <= i; j++) {
+        put_csv_cell(file, probe_name(&a->p, m->op));
+        fprintf(file, ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g,%.6g\n", h, i, j,
+                m->map[(h * t + i) * t + j], m->mask[i * t + j]);
+      }
 }
 
 // How much of |M| lies how far back, for people: the share within 1, 2, 4, .. tokens.

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/escape.h"
 #include "runtime/train/probe.h"
 #include "runtime/train/random.h"
 
@@ -165,8 +166,9 @@ static void write_state(const growth *g, int64_t time, FILE *csv) {
     double bound = fmin(overflow_bound(x->decay, x->input, (double)time), x->limit);
     printf("    %4" PRId64 "  %9.6f  %9.3e    %9.3e      %9.3e       %9.3e", i, x->decay, x->input,
            x->largest, bound, x->limit);
-    fprintf(csv, "%s,%" PRId64 ",%.9g,%.9g,%.9g,%.9g,%.9g", g->state->name, i, x->decay, x->input,
-            x->largest, bound, x->limit);
+    put_csv_cell(csv, g->state->name);
+    fprintf(csv, ",%" PRId64 ",%.9g,%.9g,%.9g,%.9g,%.9g", i, x->decay, x->input, x->largest, bound,
+            x->limit);
     for (int k = 0; k < TYPES; k++) {
       double most = types[k].most;
       double length = x->limit <= most ? INFINITY : overflow_length(x->decay, x->input, most);

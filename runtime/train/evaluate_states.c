@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/escape.h"
 #include "runtime/train/evaluate.h"
 
 enum { STREAMS = 64 };
@@ -96,8 +97,10 @@ typedef enum state_table { FOR_PEOPLE, BY_LAYER, BY_HEAD } state_table;
 
 static void write_head(FILE *file, const model_state *s, int64_t position, int64_t head,
                        head_statistics x) {
-  fprintf(file, "%" PRId64 ",%d,%" PRId64 ",%.9g,%.9g,%.9g,%s\n", position, s->layer, head, x.mean,
-          x.deviation, x.norm, s->name);
+  fprintf(file, "%" PRId64 ",%d,%" PRId64 ",%.9g,%.9g,%.9g,", position, s->layer, head, x.mean,
+          x.deviation, x.norm);
+  put_csv_cell(file, s->name);
+  putc('\n', file);
 }
 
 static void write_state(FILE *file, state_table table, const model_state *s, int64_t position,
@@ -110,9 +113,12 @@ static void write_state(FILE *file, state_table table, const model_state *s, int
     if (!(x.norm <= largest)) largest = x.norm;
     if (table == BY_HEAD) write_head(file, s, position, i, x);
   }
-  if (table == BY_LAYER)
-    fprintf(file, "%" PRId64 ",%d,%.9g,%.9g,%.9g,%.9g,%s\n", position, s->layer, all.mean,
-            all.deviation, all.norm, largest, s->name);
+  if (table == BY_LAYER) {
+    fprintf(file, "%" PRId64 ",%d,%.9g,%.9g,%.9g,%.9g,", position, s->layer, all.mean,
+            all.deviation, all.norm, largest);
+    put_csv_cell(file, s->name);
+    putc('\n', file);
+  }
   if (table == FOR_PEOPLE)
     fprintf(file, "  %9" PRId64 "   mean %10.3e   deviation %9.3e   norm %9.3e   largest %9.3e\n",
             position, all.mean, all.deviation, all.norm, largest);

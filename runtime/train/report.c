@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/escape.h"
 #include "runtime/train/report.h"
 #include "runtime/train/whole_file.h"
 
@@ -98,7 +99,9 @@ static void put_ranges(FILE *out, const session *s) {
 static void put_table(FILE *out, const session *s, const evaluate_block *e, const char *file) {
   char *csv = report_text(s, e->name, file);
   if (!csv) return;
-  fprintf(out, "<h3>%s</h3>\n<table>", e->name);
+  fputs("<h3>", out);
+  put_html(out, e->name);
+  fputs("</h3>\n<table>", out);
   for (char *line = csv, *end; *line; line = end) {
     end = strchr(line, '\n');
     if (!end) break;
@@ -107,7 +110,9 @@ static void put_table(FILE *out, const session *s, const evaluate_block *e, cons
     for (char *cell = line; cell;) {
       char *comma = strchr(cell, ',');
       if (comma) *comma = 0;
-      fprintf(out, line == csv ? "<th>%s</th>" : "<td>%s</td>", cell);
+      fputs(line == csv ? "<th>" : "<td>", out);
+      put_html(out, cell);
+      fputs(line == csv ? "</th>" : "</td>", out);
       cell = comma ? comma + 1 : NULL;
     }
     fprintf(out, "</tr>\n");
@@ -128,12 +133,14 @@ static void put_overflow(FILE *out, const session *s) {
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
     if (!e->overflow) continue;
+    fputs("<h2>Growth of the states: ", out);
+    put_html(out, e->name);
     fprintf(out,
-            "<h2>Growth of the states: %s</h2>\n<p>The largest decay a and input b of each head, "
+            "</h2>\n<p>The largest decay a and input b of each head, "
             "the largest number that was read, a bound for T = %" PRId64
             " and for any T, and the first T at which b (1 - a^T) / (1 - a) passes the largest "
             "number of a type that the bound for any T passes.</p>\n",
-            e->name, e->overflow);
+            e->overflow);
     put_table(out, s, e, "overflow.csv");
   }
 }
@@ -143,9 +150,11 @@ static void put_attention(FILE *out, const session *s) {
     const evaluate_block *e = &s->program->evaluates[i];
     char *svg = e->attention ? session_path(s, e->name, "attention.svg") : NULL;
     if (svg && report_attention(s, e, svg)) {
-      fprintf(out, "<h2>Attention maps: %s</h2>\n", e->name);
+      fputs("<h2>Attention maps: ", out);
+      put_html(out, e->name);
       fputs(
-          "<p>How the output of a recurrence at i follows its input at j, meaned over heads, and "
+          "</h2>\n<p>How the output of a recurrence at i follows its input at j, meaned over "
+          "heads, and "
           "how "
           "its state after i follows that after j.</p>\n",
           out);
@@ -157,11 +166,14 @@ static void put_attention(FILE *out, const session *s) {
 }
 
 static void put_block(FILE *out, const session *s, const train_block *b) {
+  fputs("<tr><td>", out);
+  put_html(out, b->name);
+  if (b->after) fputs(" after ", out), put_html(out, b->after);
+  fputs("</td><td>", out);
+  put_html(out, s->program->models[b->model].text);
+  if (b->init) fputs(", init ", out), put_html(out, b->init);
   fprintf(out,
-          "<tr><td>%s%s%s</td><td>%s%s%s</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64
-          "</td><td>%g</td></tr>\n",
-          b->name, b->after ? " after " : "", b->after ? b->after : "",
-          s->program->models[b->model].text, b->init ? ", init " : "", b->init ? b->init : "",
+          "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%g</td></tr>\n",
           b->context, b->batch, b->steps, b->rate);
 }
 
@@ -182,7 +194,7 @@ static void put_page(FILE *out, const session *s, const bool drawn[PICTURES]) {
       out);
   for (int i = 0; i < s->program->block_count; i++) put_block(out, s, &s->program->blocks[i]);
   fputs("</table>\n<h2>The program</h2>\n<pre>", out);
-  page_text(out, s->source_text);
+  put_html(out, s->source_text);
   fputs("</pre>\n</html>\n", out);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/escape.h"
 #include "runtime/train/report.h"
 
 enum { MOST_LAYERS = 8, MOST_CELLS = 96 };
@@ -65,15 +66,13 @@ static double largest(const double *cells, int n) {
   return most > 0 ? most : 1;
 }
 
-static void put_script(FILE *out, const maps *all, const char *svg) {
+static void put_script(FILE *out, const maps *all) {
   for (int l = 0; l < all->count; l++) {
     put_cells(out, "m", l, all->layers[l].m, all->cells, 1.0 / all->layers[l].heads);
     put_cells(out, "k", l, all->layers[l].mask, all->cells, 1);
   }
-  fprintf(out,
-          "set terminal svg size 760,%d font 'sans-serif,12' background '#ffffff'\nset output "
-          "'%s'\n",
-          330 * all->count, svg);
+  fprintf(out, "set terminal svg size 760,%d font 'sans-serif,12' background '#ffffff'\n",
+          330 * all->count);
   fprintf(out,
           "set multiplot layout %d,2\nset size square\nset yrange [%d:-1] \nset xrange [-1:%d]\n",
           all->count, all->cells, all->cells);
@@ -83,10 +82,11 @@ static void put_script(FILE *out, const maps *all, const char *svg) {
       "0.2 '#aed6f1', 0.6 '#2471a3', 1 '#1b2631')\n");
   for (int l = 0; l < all->count; l++) {
     const layer_map *map = &all->layers[l];
-    fprintf(out,
-            "set cbrange [0:%.4g]\nset title '|M| of %s' noenhanced\nplot $m%d matrix with image "
-            "pixels\n",
-            largest(map->m, all->cells) / map->heads, map->name, l);
+    char title[sizeof map->name + 8];
+    snprintf(title, sizeof title, "|M| of %s", map->name);
+    fprintf(out, "set cbrange [0:%.4g]\nset title ", largest(map->m, all->cells) / map->heads);
+    put_gnuplot_string(out, title);
+    fprintf(out, " noenhanced\nplot $m%d matrix with image pixels\n", l);
     fprintf(out,
             "set cbrange [0:1]\nset title 'mask' noenhanced\nplot $k%d matrix with image pixels\n",
             l);
@@ -105,9 +105,9 @@ bool report_attention(const session *s, const evaluate_block *e, const char *svg
     good = add_line(&all, line + 1);
   FILE *out = good && all.count ? open_memstream(&script, &size) : NULL;
   if (out) {
-    put_script(out, &all, svg);
+    put_script(out, &all);
     fclose(out);
-    good = report_draw(script, size);
+    good = report_draw(script, size, svg);
   }
   for (int l = 0; l < all.count; l++) {
     free(all.layers[l].m);

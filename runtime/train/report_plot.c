@@ -4,14 +4,19 @@
 //   ranges, state_norm, remembrance, accuracy .csv        their columns                           base,20,6.41250
 #include "runtime/train/report_plot.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/escape.h"
 #include "runtime/train/whole_file.h"
 
 static const char *const colours[] = {"#c0392b", "#2471a3", "#7d8083", "#239b56", "#8e44ad",
@@ -50,10 +55,13 @@ bool plot_open(plot *p, const picture *of) {
   p->out = open_memstream(&p->script, &p->size);
   p->csv = open_memstream(&p->table, &p->table_size);
   if (!p->out || !p->csv) return false;
-  fprintf(p->out,
-          "set title '%s'\nset xlabel '%s'\nset ylabel '%s'\nset grid lc rgb '#dddddd'\nset border "
-          "lc rgb '#888888'\n",
-          of->title, of->x, of->y);
+  fputs("set title ", p->out);
+  put_gnuplot_string(p->out, of->title);
+  fputs("\nset xlabel ", p->out);
+  put_gnuplot_string(p->out, of->x);
+  fputs("\nset ylabel ", p->out);
+  put_gnuplot_string(p->out, of->y);
+  fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", p->out);
   fprintf(p->out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s",
           of->log_axis ? "left" : "right", of->log_axis ? "set logscale x 2\n" : "");
   fprintf(p->csv, "curve,");
@@ -64,10 +72,10 @@ bool plot_open(plot *p, const picture *of) {
   return true;
 }
 
-// Points are lines `x y`. The CSV gets them with the name before, in which a comma would be a column.
+// Points are lines `x y`. The CSV gets them with the name before.
 static void put_points(plot *p, const char *name, const char *points) {
   for (const char *line = points, *end; (end = strchr(line, '\n')); line = end + 1) {
-    for (const char *c = name; *c; c++) putc(*c == ',' || *c == '\n' ? ' ' : *c, p->csv);
+    put_csv_cell(p->csv, name);
     putc(',', p->csv);
     for (const char *c = line; c <= end; c++) putc(*c == ' ' ? ',' : *c, p->csv);
   }
@@ -77,36 +85,64 @@ static void plot_curve(plot *p, const char *name, const char *points) {
   if (!*points) return;
   put_points(p, name, points);
   fprintf(p->out, "$c%d << END\n%sEND\n", p->curves, points);
-  fprintf(p->out, "name%d = '", p->curves);
-  for (; *name; name++)
-    if (*name == '\'' || (unsigned char)*name < ' ')
-      fputs(*name == '\'' ? "''" : " ", p->out);
-    else
-      putc(*name, p->out);
-  fputs("'\n", p->out);
+  fprintf(p->out, "name%d = ", p->curves);
+  put_gnuplot_string(p->out, name);
+  putc('\n', p->out);
   p->curves++;
 }
 
+// gnuplot with a pipe for its input, and a file for its output: no name of a file stands in the script,
+// and no shell is asked.
+static pid_t start_gnuplot(const char *svg, int *script) {
+  int ends[2];
+  pid_t child = -1;
+  if (pipe2(ends, O_CLOEXEC)) return -1;
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, ends[0], STDIN_FILENO);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, svg, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  char *words[] = {"gnuplot", "-d", NULL};
+  if (posix_spawnp(&child, words[0], &files, NULL, words, environ)) child = -1;
+  posix_spawn_file_actions_destroy(&files);
+  close(ends[0]);
+  *script = ends[1];
+  if (child < 0) close(ends[1]);
+  return child;
+}
+
 // Without gnuplot the pipe breaks; that must not end the process.
-bool report_draw(const char *script, size_t size) {
+static bool run_gnuplot(const char *script, size_t size, const char *svg) {
   struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
+  int input, ended = 1;
   sigaction(SIGPIPE, &ignore, &old);
-  FILE *gnuplot = popen("gnuplot 2>/dev/null", "w");
-  bool good = gnuplot != NULL;
-  if (gnuplot) {
-    fwrite(script, 1, size, gnuplot);
-    good = pclose(gnuplot) == 0;
+  pid_t child = start_gnuplot(svg, &input);
+  if (child >= 0) {
+    for (ssize_t written; size > 0; script += written, size -= (size_t)written) {
+      written = write(input, script, size);
+      if (written < 0 && errno == EINTR) written = 0;
+      if (written < 0) break;
+    }
+    close(input);
+    while (waitpid(child, &ended, 0) < 0 && errno == EINTR) continue;
   }
   sigaction(SIGPIPE, &old, NULL);
+  return child >= 0 && ended == 0;
+}
+
+bool report_draw(const char *script, size_t size, const char *svg) {
+  char *fresh = NULL;
+  if (asprintf(&fresh, "%s.new", svg) < 0) return false;
+  bool good = run_gnuplot(script, size, fresh) && !rename(fresh, svg);
+  if (!good) unlink(fresh);
+  free(fresh);
   return good;
 }
 
 // Beyond ten curves the colours come again, broken.
-static void put_commands(plot *p, const picture *of, const char *svg) {
-  fprintf(p->out,
-          "set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\nset "
-          "output '%s'\n",
-          svg);
+static void put_commands(plot *p, const picture *of) {
+  fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n",
+        p->out);
   for (int i = 0; i < p->curves; i++)
     fprintf(p->out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d",
             i ? "," : "plot", i, of->marks ? "linespoints" : "lines",
@@ -118,11 +154,11 @@ rec_status plot_close(plot *p, const picture *of, const char *folder, bool *draw
   char *svg = report_path(folder, of->name, ".svg"), *csv = report_path(folder, of->name, ".csv");
   bool open = p->out && p->csv;
   rec_status status = open && svg && csv ? REC_OK : rec_no_memory();
-  if (!status) put_commands(p, of, svg);
+  if (!status) put_commands(p, of);
   if (p->out && fclose(p->out) && !status) status = rec_no_memory();
   if (p->csv && fclose(p->csv) && !status) status = rec_no_memory();
   if (!status && p->curves) status = whole_file_write(csv, p->table, p->table_size);
-  *drawn = !status && p->curves && report_draw(p->script, p->size);
+  *drawn = !status && p->curves && report_draw(p->script, p->size, svg);
   free(p->script);
   free(p->table);
   free(svg);
@@ -267,20 +303,9 @@ const picture pictures[PICTURES] = {
 
 // ---- the page -----------------------------------------------------------------------------------
 
-void page_text(FILE *out, const char *text) {
-  for (; *text; text++) {
-    if (*text == '<')
-      fputs("&lt;", out);
-    else if (*text == '&')
-      fputs("&amp;", out);
-    else
-      putc(*text, out);
-  }
-}
-
 void page_open(FILE *out, const char *title) {
   fputs("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>rec: ", out);
-  page_text(out, title);
+  put_html(out, title);
   fputs(
       "</title>\n<style>body{font:15px/1.5 sans-serif;max-width:940px;margin:2em auto;padding:0 "
       "1em;color:#222}"
@@ -290,7 +315,7 @@ void page_open(FILE *out, const char *title) {
       "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}"
       "pre{background:#f6f6f4;padding:1em;overflow:auto;font-size:13px}</style>\n<h1>",
       out);
-  page_text(out, title);
+  put_html(out, title);
   fputs("</h1>\n", out);
 }
 
@@ -332,7 +357,7 @@ void page_ranges(FILE *out, const range_column *columns, int count) {
   for (int i = 0; i < count; i++)
     if (columns[i].ranges) {
       fprintf(out, "<th>");
-      page_text(out, columns[i].name);
+      put_html(out, columns[i].name);
       fprintf(out, "</th>");
     }
   fprintf(out, "</tr>\n");

@@ -38,8 +38,8 @@ bool plot_open(plot *p, const picture *of);
 // written.
 rec_status plot_close(plot *p, const picture *of, const char *folder, bool *drawn);
 
-// Runs gnuplot on a script; false without it or if it fails.
-bool report_draw(const char *script, size_t size);
+// Runs gnuplot on a script, which prints the picture; false without gnuplot or if it fails.
+bool report_draw(const char *script, size_t size, const char *svg);
 // A file as text, which the caller frees; NULL: it is not there.
 char *report_read(const char *path);
 // FOLDER/NAME; the caller frees it. NULL: no memory.
@@ -48,7 +48,6 @@ char *report_path(const char *folder, const char *name, const char *extension);
 // ---- the page -----------------------------------------------------------------------------------
 
 void page_open(FILE *out, const char *title);
-void page_text(FILE *out, const char *text);  // with < and & as they are
 void page_svg(FILE *out, const char *path);
 
 // What judging a block has left, as a column of the table of ranges.
