@@ -47,7 +47,7 @@ static value_id previous_of(const scan *s, int tensor) {
 tile_pair autonomous_steps(scan *s, int state) {
   int tensor = s->states[state].tensor;
   value_id previous = previous_of(s, tensor), update = s->body->tensors.items[tensor].assigned;
-  tile_pair now = lower_tensor(s->program, s->body, TILE_STATE, tensor), all = now;
+  tile_pair now = scan_before(s, state), all = now;
   tile_id t = tile_leaf(s->program, TILE_INDEX, s->program->time_axis);
   for (int step = 0; step < s->program->chunk; step++) {
     lowering values = lowering_new(s->program, s->body);

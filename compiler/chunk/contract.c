@@ -285,7 +285,7 @@ tile_pair contract_written(scan *s, const scan_product *read, int writer,
 static tile_pair before_of(scan *s, const scan_product *read, int from, axis_set over) {
   axis_set parts[TYPED_MAX_AXES];
   int count = split_axes(s, read, NULL, over, parts);
-  tile_pair state = lower_tensor(s->program, s->body, TILE_STATE, s->states[from].tensor);
+  tile_pair state = scan_before(s, from);
   for (int i = 0; i < count; i++) {
     tile_pair q = turned_reads(s, read, parts[i], PHASE_KEYS);
     if (i == 0) {
@@ -368,7 +368,7 @@ tile_pair contract_next_state(scan *s, int index) {
   for (int from = 0; from < s->state_count; from++) {
     const linear *increment = &s->states[from].increment;
     if (!coupled_reaches(s, index, from)) continue;
-    tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, s->states[from].tensor);
+    tile_pair before = scan_before(s, from);
     tile_pair total = pair_mul(s->program, coupled_total(s, index, from), phase_of_chunk(s, index));
     next = pair_linear(s->program, TILE_ADD, next, pair_mul(s->program, total, before));
     for (int i = 0; i < increment->products.count; i++) {

@@ -384,7 +384,7 @@ static tile_pair steps_of(scan *s, scan_joint *j, int row) {
   tile_pair steps = up_to->x[j->count - 1];
   for (int k = 0; k + 1 < j->count; k++) {
     tile_pair before =
-        lower_tensor(s->program, s->body, TILE_STATE, s->states[j->members[k]].tensor);
+        scan_before(s, j->members[k]);
     add_scaled(s, &steps, up_to->x[k], before);
   }
   return steps;

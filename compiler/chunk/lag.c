@@ -7,7 +7,7 @@
 // before it.
 #include "compiler/chunk/scan.h"
 
-static tile_pair slot_before(scan *s, int lag, int slot) {
+tile_pair lag_slot_before(scan *s, int lag, int slot) {
   tile_pair x = pair_real(lower_lag_argument(s->program, s->body, lag, slot, 0));
   if (s->body->lags.items[lag].complex)
     x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
@@ -40,7 +40,7 @@ void lag_read(scan *s, value_id id) {
   if (s->reason) return;
   x = pair_each(s->program, x, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = v.steps});
   for (int step = 0; step < v.steps && step < s->program->chunk; step++) {
-    tile_pair before = slot_before(s, v.index, depth - v.steps + step);
+    tile_pair before = lag_slot_before(s, v.index, depth - v.steps + step);
     x = pair_where(s->program, is_number(s, TILE_INDEX, t, step), before, x);
   }
   lowering_set(&s->values, id, x);
@@ -52,21 +52,23 @@ static tile_pair slot_after(scan *s, int lag, int slot, tile_pair x) {
   if (back < s->program->chunk) after = sequence_at_end(s, x, back);
   for (int before = slot + 1; before < depth && before - slot <= s->program->chunk; before++) {
     tile_id this_long = is_number(s, TILE_LENGTH, 0, before - slot);
-    after = pair_where(s->program, this_long, slot_before(s, lag, before), after);
+    after = pair_where(s->program, this_long, lag_slot_before(s, lag, before), after);
   }
   return after;
 }
 
+void lag_slot_result(scan *s, int lag, int slot, tile_pair after) {
+  for (int c = 0; c < (s->body->lags.items[lag].complex ? 2 : 1); c++) {
+    tile_place place = lower_lag_place(s->body, TILE_NEXT_STATE, lag, slot, c, s->arena);
+    tile_add_result(s->program, place, c ? pair_imaginary(s->program, after) : after.re);
+  }
+}
+
 void lag_results(scan *s) {
   for (int lag = 0; lag < s->body->lags.count && !s->reason; lag++) {
-    const typed_lag *buffer = &s->body->lags.items[lag];
+    if (s->lag_is_states && s->lag_is_states[lag]) continue;
     tile_pair x = steps_of(s, lag);
-    for (int slot = 0; slot < buffer->depth && !s->reason; slot++) {
-      tile_pair after = slot_after(s, lag, slot, x);
-      for (int c = 0; c < (buffer->complex ? 2 : 1); c++) {
-        tile_place place = lower_lag_place(s->body, TILE_NEXT_STATE, lag, slot, c, s->arena);
-        tile_add_result(s->program, place, c ? pair_imaginary(s->program, after) : after.re);
-      }
-    }
+    for (int slot = 0; slot < s->body->lags.items[lag].depth && !s->reason; slot++)
+      lag_slot_result(s, lag, slot, slot_after(s, lag, slot, x));
   }
 }

@@ -311,7 +311,8 @@ static bool leaves_unsummed(const scan *s, const bool *depends) {
     if (tensor->kind == TENSOR_OUTPUT && depends[tensor->assigned]) return true;
   }
   for (int i = 0; i < s->body->lags.count; i++) {
-    if (depends[s->body->lags.items[i].source]) return true;
+    bool remembered = !s->lag_is_states || !s->lag_is_states[i];
+    if (remembered && depends[s->body->lags.items[i].source]) return true;
   }
   return false;
 }
@@ -338,18 +339,17 @@ static void find_uses(scan *s, int state) {
   if (of->finds_axes) of->keys = first;
 }
 
-// Is the value a sum of products none of whose factors has all of the axes?
-static bool is_outer(const scan *s, value_id id, axis_set axes) {
+bool scan_is_outer(const scan *s, value_id id, axis_set axes) {
   const typed_value *v = &s->body->values.items[id];
   if (v->axes != axes) return false;
   switch (v->op) {
-    case VALUE_NEG: return is_outer(s, v->args[0], axes);
+    case VALUE_NEG: return scan_is_outer(s, v->args[0], axes);
     case VALUE_ADD:
-    case VALUE_SUB: return is_outer(s, v->args[0], axes) && is_outer(s, v->args[1], axes);
+    case VALUE_SUB: return scan_is_outer(s, v->args[0], axes) && scan_is_outer(s, v->args[1], axes);
     case VALUE_MUL:
       for (int k = 0; k < 2; k++) {
         value_id factor = v->args[k];
-        if (s->body->values.items[factor].axes == axes && !is_outer(s, factor, axes)) return false;
+        if (s->body->values.items[factor].axes == axes && !scan_is_outer(s, factor, axes)) return false;
       }
       return true;
     default: return false;
@@ -359,8 +359,8 @@ static bool is_outer(const scan *s, value_id id, axis_set axes) {
 // D = k * v, read as D[t-1] by sums and by updates of other states: a matrix whose decay is 0, never made at every step.
 static bool is_delayed_matrix(const scan *s, const scan_state *state) {
   const typed_tensor *tensor = &s->body->tensors.items[state->tensor];
-  return state->structure->class == STATE_DELAY && state->keys && !state->entries &&
-         is_outer(s, tensor->assigned, tensor->axis_set);
+  if (state->structure->class != STATE_DELAY || state->entries) return false;
+  return state->lag >= 0 || (state->keys && scan_is_outer(s, tensor->assigned, tensor->axis_set));
 }
 
 // Diagonal decays: nothing but another state's update has the state without a sum.
@@ -406,6 +406,7 @@ static void check_state(scan *s, int index) {
   }
   state->delayed = is_delayed_matrix(s, state);
   if (state->delayed) return;
+  if (state->lag >= 0) scan_refuse(s, "a lag is used entry by entry");
   state->sequence =
       sequence_fits(s, index, may_be_matrix(state)) || group_has_entries(s, state->group);
   if (state->sequence) return;
@@ -430,6 +431,7 @@ static void make_body(scan *s, const recurrence *from) {
   memcpy(s->body->values.items, from->body.values.items,
          sizeof *s->body->values.items * (size_t)from->body.values.count);
   s->body->values.capacity = from->body.values.count;
+  s->body->tensors.capacity = from->body.tensors.count;  // what is appended leaves the original as it is
 }
 
 static int *uses_of_values(arena *a, const typed_body *body) {
@@ -459,7 +461,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length) {
   for (int i = 0; i < LEVELS_MAX; i++) s->axes[i] = (scan_axes){-1, -1, -1};
   for (int i = 0; i <= LEVELS_MAX; i++) s->distances[i] = -1;
   s->state_count = from->states.count;
-  s->states = ARENA_ARRAY(a, scan_state, s->state_count);
+  s->states = ARENA_ARRAY(a, scan_state, s->state_count + lag_matrix_slots(s));
   s->lag_in_work = ARENA_ARRAY(a, bool, s->body->lags.count);
   int next = 0;
   for (int i = 0; i < s->body->tensors.count; i++) {
@@ -467,6 +469,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length) {
     scan_state *state = &s->states[next];
     state->structure = &from->states.items[next++];
     state->tensor = i;
+    state->lag = -1;
     state->decay_value = state->structure->decay;
     state->log_decay = state->structure->log_decay;
     state->keys = state->structure->key_axes;
@@ -496,29 +499,52 @@ static bool is_too_long(const scan *s, int length) {
   return length > 1 && length * most > ROWS_MAX;
 }
 
-tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
-                                      const char **reason) {
+tile_pair scan_before(scan *s, int state) {
+  const scan_state *of = &s->states[state];
+  if (of->lag >= 0) return lag_slot_before(s, of->lag, of->slot);
+  return lower_tensor(s->program, s->body, TILE_STATE, of->tensor);
+}
+
+static void add_next_state(scan *s, int state) {
+  const scan_state *of = &s->states[state];
+  tile_pair next = of->sequence ? sequence_next(s, state) : contract_next_state(s, state);
+  if (of->lag >= 0) {
+    lag_slot_result(s, of->lag, of->slot, next);
+  } else {
+    lower_result(s->program, s->body, TILE_NEXT_STATE, of->tensor, next);
+  }
+}
+
+static tile_program *build(arena *a, const recurrence *from, int length, bool lags_as_states,
+                           const char **reason) {
   scan *s = scan_new(a, from, length);
+  bool tries_states = lags_as_states && lag_matrix_make(s);
+  grow_arrays(s, s->body->values.count);
   group_find(s);
   if (!s->reason) check_states(s);
   check_axes(s);
-  lower_declare(s->program, s->body);
+  lower_declare(s->program, &from->body);
   for (int i = 0; i < s->state_count && !s->reason; i++) scan_make_state(s, i);
   if (!s->reason && is_too_long(s, length))
-    return chunk_build_linear_scan(a, from, length / 2, reason);
+    return build(a, from, length / 2, lags_as_states, reason);
   if (!s->reason) add_outputs(s);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     s->program->where = scan_update_span(s, i);
-    lower_result(s->program, s->body, TILE_NEXT_STATE, s->states[i].tensor,
-                 s->states[i].sequence ? sequence_next(s, i) : contract_next_state(s, i));
+    add_next_state(s, i);
   }
   if (!s->reason) lag_results(s);
+  if (s->reason && tries_states) return build(a, from, length, false, reason);
   if (s->reason) {
     *reason = s->reason;
     return NULL;
   }
   tile_find_grid(s->program);
   return tile_simplify(a, tile_drop_unused(a, s->program));
+}
+
+tile_program *chunk_build_linear_scan(arena *a, const recurrence *from, int length,
+                                      const char **reason) {
+  return build(a, from, length, true, reason);
 }
 
 bool chunk_has_products(const tile_program *chunk) {

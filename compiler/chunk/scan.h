@@ -18,6 +18,7 @@
 //   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
 //   autonomous.c    states that no input reaches: their steps one after another
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
+//   lag_matrix.c    lags of outer products: each slot of the buffer as a state
 //   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
 //
 // Padded rows: decays are 1 and keys are 0 there, so the state after a chunk that is not full is right.
@@ -75,6 +76,7 @@ typedef struct scan_state {
   bool
       sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
   tile_pair steps;
+  int lag, slot;          // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
   bool delayed;           // an outer product of the step before, as a matrix whose decay is 0
   bool finds_axes;        // the structure does not tell its keys and values (group.c)
   bool entries;           // it is used entry by entry, not by sums and additions to states alone
@@ -119,6 +121,7 @@ typedef struct scan {
   const linear **definition;  // by value of the body: what an unknown that is no sum is made of
   int *uses;                  // by value of the body as it was
   bool *lag_in_work;        // by lag buffer: its source is being visited
+  bool *lag_is_states;      // by lag buffer: its slots are states; NULL: none are
   int capacity;             // of these arrays
   scan_state *states;
   int state_count;
@@ -146,6 +149,10 @@ tile_pair scan_pure(scan *s, value_id id);
 void scan_settle(scan *s, int group);
 // Makes the decay and the increment of a state and of its group; false if there is a reason against a chunk program.
 bool scan_make_state(scan *s, int state);
+// A state (the slot of a lag) before the chunk.
+tile_pair scan_before(scan *s, int state);
+// Is the value a sum of products none of whose factors has all of the axes?
+bool scan_is_outer(const scan *s, value_id id, axis_set axes);
 // The state whose value after the step this is, delays apart; -1 if there is none.
 int scan_updated_state(const scan *s, value_id id);
 // The update of a state as a sum of products, itself not counting as the state.
@@ -371,8 +378,15 @@ typedef enum semiring {
 // The values h = a x h[t-1] + x of a chunk, [t], from the one before it.
 tile_pair semiring_scan(scan *s, semiring ring, tile_pair a, tile_pair x, tile_pair before);
 
+// ---- lag_matrix.c ----------------------------------------------------------------------------------------------
+// Makes states of the slots of the lags of matrices; false if there are none. How many there are.
+bool lag_matrix_make(scan *s);
+int lag_matrix_slots(const scan *s);
+
 // ---- lag.c -----------------------------------------------------------------------------------------------------
 void lag_read(scan *s, value_id id);
+tile_pair lag_slot_before(scan *s, int lag, int slot);
+void lag_slot_result(scan *s, int lag, int slot, tile_pair after);
 void lag_results(scan *s);
 
 #endif

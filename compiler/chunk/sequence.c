@@ -57,7 +57,7 @@ static tile_pair part_of_update(scan *s, int state, value_id id, double without)
 static tile_pair scanned(scan *s, int state, semiring ring, tile_pair a, tile_pair x) {
   decay_check_length(s, arena_printf(s->arena, "the state %s", scan_state_name(s, state)));
   if (s->reason) return x;
-  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, s->states[state].tensor);
+  tile_pair before = scan_before(s, state);
   return semiring_scan(s, ring, a, x, before);
 }
 
@@ -107,7 +107,7 @@ void sequence_make(scan *s, int index) {
 
 tile_pair sequence_previous(scan *s, int index) {
   const scan_state *state = &s->states[index];
-  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
+  tile_pair before = scan_before(s, index);
   int t = s->program->time_axis;
   tile_pair shifted =
       pair_each(s->program, state->steps, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = 1});

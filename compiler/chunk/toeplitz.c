@@ -335,7 +335,7 @@ void toeplitz_make(scan *s, int index) {
     axis_set steps = axis_bit(step_axis(s, of));
     added = add(s, added, pair_dot(s->program, write->leave, write->value, steps));
   }
-  tile_pair before = lower_tensor(s->program, s->body, TILE_STATE, state->tensor);
+  tile_pair before = scan_before(s, index);
   of->starts = starts_of(s, squared(s, of->decay, of->level), added, of->level, before);
 }
 

@@ -106,6 +106,7 @@ const grid_case grid_cases[] = {
      GATES({"gate", 6, -20, -1e5, 1}, {"rate", -4, 2, 0, 1}, {"renew", -2, 2, 0, 0.5})},
     {INVENTED("clocked"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("shadow"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("echo"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     // y is saved for the backward (schedule/save.c)
     {INVENTED("tally"), .sizes = {"K=256", "V=4"}, .more_sizes = {"K=300", "V=3"},
      .run_time_size = 2, GATES({"gate", 6, -30, -1e5, 1})},
