@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/command/command.h"
+#include "runtime/internal.h"
 
 typedef struct command {
   const char *name, *usage, *purpose;
@@ -40,6 +41,7 @@ static int unknown_command(const char *name) {
 }
 
 int main(int count, char **list) {
+  rec_map_report_faults();
   if (count < 2) {
     print_help(stderr);
     return 2;

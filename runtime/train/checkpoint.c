@@ -91,9 +91,9 @@ static uint64_t hash_of(const char *name, const void *bytes, size_t size) {
   return XXH3_64bits_withSeed(bytes, size, XXH64(name, strlen(name), 0));
 }
 
-// Metadata that is read again; what else a file says does not change a run.
-static const char *const sealed[] = {"rec.block",   "rec.step",    "rec.steps",     "rec.model",
-                                     "rec.trained", "rec.carried", "rec.characters"};
+// Metadata that is read again, and what older checkpoints have of it (rec.program); what else a file says does not change a run.
+static const char *const sealed[] = {"rec.block",   "rec.step",    "rec.steps",      "rec.model",
+                                     "rec.trained", "rec.carried", "rec.characters", "rec.program"};
 
 static bool is_sealed(const char *key) {
   for (size_t i = 0; i < sizeof sealed / sizeof *sealed; i++)

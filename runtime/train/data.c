@@ -12,17 +12,43 @@
 
 const char *const source_names[SOURCES] = {"bytes", "chars", "ids"};
 
+// ---- tokens -------------------------------------------------------------------------------------
+
+static uint16_t token_at(const train_data *data, int64_t place) {
+  return data->tokens ? data->tokens[place] : ((const uint8_t *)data->text.bytes)[place];
+}
+
+static void copy_tokens(const train_data *data, int64_t place, int64_t count, uint16_t *to) {
+  if (data->tokens)
+    memcpy(to, data->tokens + place, (size_t)count * sizeof *to);
+  else
+    for (int64_t i = 0; i < count; i++) to[i] = token_at(data, place + i);
+}
+
+// `count` tokens from a place on, and their successors.
+static void copy_window(const train_data *data, int64_t place, int64_t count, uint16_t *tokens,
+                        uint16_t *targets) {
+  copy_tokens(data, place, count, tokens);
+  copy_tokens(data, place + 1, count, targets);
+}
+
+const void *train_data_memory(const train_data *data, size_t *size) {
+  *size = (size_t)data->count * (data->tokens ? sizeof *data->tokens : 1);
+  return data->tokens ? (const void *)data->tokens : data->text.bytes;
+}
+
 // ---- checks -------------------------------------------------------------------------------------
 
 static rec_status check_tokens(const char *path, const train_data *data) {
   static const char *const units[SOURCES] = {"byte", "character", "token"};
   const char *unit = units[data->source.kind];
   int vocabulary = data->windows.vocabulary;
+  if (!data->tokens && vocabulary > UINT8_MAX) return REC_OK;
   for (int64_t i = 0; i < data->count; i++)
-    if (data->tokens[i] >= vocabulary)
+    if (token_at(data, i) >= vocabulary)
       return rec_fail(REC_ERROR_ARGUMENT,
                       "%s: expected %ss below %d, the symbols of the model, found %d at %s %lld",
-                      path, unit, vocabulary, data->tokens[i], unit, (long long)i);
+                      path, unit, vocabulary, token_at(data, i), unit, (long long)i);
   return REC_OK;
 }
 
@@ -46,11 +72,11 @@ static rec_status check(const char *path, train_data *data) {
 static rec_status find_separators(train_data *data) {
   int64_t count = 1;
   uint16_t separator = (uint16_t)data->source.separator;
-  for (int64_t i = 1; i < data->train_count; i++) count += data->tokens[i] == separator;
+  for (int64_t i = 1; i < data->train_count; i++) count += token_at(data, i) == separator;
   int64_t *starts = data->owned_starts = calloc((size_t)count + 1, sizeof *starts);
   if (!starts) return rec_no_memory();
   for (int64_t i = 1, n = 1; i < data->train_count; i++)
-    if (data->tokens[i] == separator) starts[n++] = i;
+    if (token_at(data, i) == separator) starts[n++] = i;
   data->starts = starts;
   data->document_count = count;
   data->ends_count = true;
@@ -115,8 +141,13 @@ static rec_status open_source(const char *path, train_data *data) {
     data->count = data->file.count;
     return status;
   }
-  rec_status status = train_text_read(path, data->source.kind, data->windows.vocabulary, &tokens,
-                                      &data->count, &data->characters);
+  if (data->source.kind == SOURCE_BYTES) {
+    rec_status status = rec_map(path, &data->text);
+    data->count = (int64_t)data->text.size;
+    return status;
+  }
+  rec_status status = train_text_read(path, data->windows.vocabulary, &tokens, &data->count,
+                                      &data->characters);
   data->tokens = data->owned_tokens = tokens;
   return status;
 }
@@ -149,6 +180,7 @@ rec_status train_data_generate(const train_task *task, int64_t context, int voca
 
 void train_data_close(train_data *data) {
   token_file_close(&data->file);
+  rec_unmap(&data->text);
   free(data->owned_tokens);
   free(data->owned_starts);
   free(data->pieces_before);
@@ -193,8 +225,7 @@ static int64_t piece_window(const train_data *data, int64_t piece, int64_t lengt
   int64_t first =
       data->starts[document] + (piece - data->pieces_before[document]) * data->windows.context;
   int64_t count = end - first < length ? end - first : length;
-  memcpy(tokens, data->tokens + first, (size_t)count * sizeof *tokens);
-  memcpy(targets, data->tokens + first + 1, (size_t)count * sizeof *targets);
+  copy_window(data, first, count, tokens, targets);
   for (int64_t i = count; i < length; i++) tokens[i] = 0, targets[i] = NO_TARGET;
   return count;
 }
@@ -210,8 +241,7 @@ int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream
                         targets);
   }
   int64_t start = random_below(seed, stream, position, data->train_count - length);
-  memcpy(tokens, data->tokens + start, (size_t)length * sizeof *tokens);
-  memcpy(targets, data->tokens + start + 1, (size_t)length * sizeof *targets);
+  copy_window(data, start, length, tokens, targets);
   return length;
 }
 
@@ -224,9 +254,8 @@ bool train_data_begins(const train_data *data, uint64_t position) {
 void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
                          uint16_t *targets) {
   int64_t ring = data->count - data->train_count;
-  const uint16_t *held_out = data->tokens + data->train_count;
   for (int64_t i = 0; i < length; i++) {
-    tokens[i] = held_out[(place + i) % ring];
-    targets[i] = held_out[(place + i + 1) % ring];
+    tokens[i] = token_at(data, data->train_count + (place + i) % ring);
+    targets[i] = token_at(data, data->train_count + (place + i + 1) % ring);
   }
 }

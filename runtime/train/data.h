@@ -28,7 +28,8 @@ typedef struct train_windows {
 typedef struct train_data {
   train_source source;
   train_windows windows;
-  const uint16_t *tokens;  // all of them
+  const uint16_t *tokens;  // all of them; NULL: they are the bytes of `text`
+  rec_mapping text;        // of SOURCE_BYTES
   int64_t count;
   int64_t train_count;  // the first ones
   char *characters;     // SOURCE_CHARACTERS: those that the tokens stand for, in UTF-8
@@ -61,11 +62,13 @@ bool train_data_begins(const train_data *data, uint64_t position);
 void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
                          uint16_t *targets);
 
-// text.c: a file as bytes or characters. The caller frees both.
-rec_status train_text_read(const char *path, source_kind kind, int vocabulary, uint16_t **tokens,
-                           int64_t *count, char **characters);
+// All tokens as they lie in memory.
+const void *train_data_memory(const train_data *data, size_t *size);
+
+// text.c: a file as characters. The caller frees both.
+rec_status train_text_read(const char *path, int vocabulary, uint16_t **tokens, int64_t *count,
+                           char **characters);
 // The same for text in memory.
-rec_status train_text_bytes(rec_mapping text, uint16_t **tokens, int64_t *count);
 rec_status train_text_characters(const char *path, rec_mapping text, int vocabulary,
                                  uint16_t **tokens, int64_t *count, char **characters);
 // The first character of UTF-8 text of `size` > 0 bytes and its length; 0: it is none.

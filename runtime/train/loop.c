@@ -232,14 +232,16 @@ static rec_status start(loop *l) {
 static void announce(const loop *l) {
   const trainer_memory *m = &l->t->memory;
   const double mib = 1 << 20;
+  size_t text;
+  train_data_memory(&l->data, &text);
   printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text,
          l->t->of.model->weight_count);
   printf(
       "  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states "
       "%.1f, text %.1f\n",
-      ((double)trainer_bytes(m) + (double)l->data.count * 2) / mib, (double)m->weights / mib,
+      ((double)trainer_bytes(m) + (double)text) / mib, (double)m->weights / mib,
       (double)m->gradients / mib, (double)m->moments / mib, (double)m->activations / mib,
-      (double)m->states / mib, ((double)m->data + (double)l->data.count * 2) / mib);
+      (double)m->states / mib, ((double)m->data + (double)text) / mib);
   const struct gpu_place *gpu = l->s->gpu;
   if (gpu && gpu->driver)
     printf("  on the GPU; matrix products by %s%s\n",

@@ -1,6 +1,6 @@
-// Text as tokens: its bytes, or its characters, numbered in the order of their code points.
+// Text as tokens: its characters, numbered in the order of their code points.
 //
-//   "abba€"     97 98 98 97 226 130 172 as bytes, 0 1 1 0 2 as characters
+//   "abba€"     0 1 1 0 2
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,14 +25,6 @@ int train_character(const unsigned char *text, size_t size, uint32_t *point) {
   *point = p;
   bool surrogate = p >= 0xD800 && p < 0xE000;
   return p >= least[length] && p < POINTS && !surrogate ? length : 0;
-}
-
-rec_status train_text_bytes(rec_mapping text, uint16_t **tokens, int64_t *count) {
-  *count = (int64_t)text.size;
-  *tokens = malloc((text.size + 1) * sizeof **tokens);
-  if (!*tokens) return rec_no_memory();
-  for (size_t i = 0; i < text.size; i++) (*tokens)[i] = ((const unsigned char *)text.bytes)[i];
-  return REC_OK;
 }
 
 // ---- characters ---------------------------------------------------------------------------------
@@ -142,15 +134,13 @@ const char *train_alphabet_text(const train_alphabet *a, int token, int *size) {
   return *at ? (*size = width(at), at) : space;
 }
 
-rec_status train_text_read(const char *path, source_kind kind, int vocabulary, uint16_t **tokens,
-                           int64_t *count, char **characters) {
+rec_status train_text_read(const char *path, int vocabulary, uint16_t **tokens, int64_t *count,
+                           char **characters) {
   rec_mapping text;
   *tokens = NULL, *characters = NULL;
   rec_status status = rec_map(path, &text);
   if (status) return status;
-  status = kind == SOURCE_BYTES
-               ? train_text_bytes(text, tokens, count)
-               : train_text_characters(path, text, vocabulary, tokens, count, characters);
+  status = train_text_characters(path, text, vocabulary, tokens, count, characters);
   rec_unmap(&text);
   return status;
 }

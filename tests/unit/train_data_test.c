@@ -296,7 +296,7 @@ static void characters_are_numbered(void **state) {
   char *characters;
   write_file("text", "", 0, text, sizeof text - 1);
   assert_int_equal(
-      train_text_read(in_folder("text"), SOURCE_CHARACTERS, 5, &tokens, &count, &characters),
+      train_text_read(in_folder("text"), 5, &tokens, &count, &characters),
       REC_OK);
   assert_int_equal(count, 7);
   assert_memory_equal(tokens, expected, sizeof expected);
@@ -314,7 +314,7 @@ static void characters_are_numbered(void **state) {
   free(tokens);
   free(characters);
   assert_int_not_equal(
-      train_text_read(in_folder("text"), SOURCE_CHARACTERS, 4, &tokens, &count, &characters),
+      train_text_read(in_folder("text"), 4, &tokens, &count, &characters),
       REC_OK);
   assert_non_null(
       strstr(rec_message(), "at most 4 different characters, the symbols of the model, found 5"));
@@ -331,7 +331,7 @@ static void bytes_that_are_no_characters_are_named(void **state) {
     char *characters;
     write_file("text", "", 0, wrong[i], i == 5 ? 4 : strlen(wrong[i]));
     assert_int_not_equal(
-        train_text_read(in_folder("text"), SOURCE_CHARACTERS, 99, &tokens, &count, &characters),
+        train_text_read(in_folder("text"), 99, &tokens, &count, &characters),
         REC_OK);
     assert_non_null(strstr(rec_message(), "expected characters in UTF-8, found byte"));
     assert_non_null(strstr(rec_message(), "at byte 3"));
