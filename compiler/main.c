@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/chunk/chunk.h"
 #include "compiler/codegen/target.h"
 #include "compiler/pipeline.h"
 #include "compiler/syntax/syntax.h"
@@ -155,7 +156,7 @@ static int read_option(arena *a, interner *names, compile_options *options, char
       return usage_error("--dtype f32, f64, bf16 or f16", value);
   } else if ((value = value_of(args, count, i, "--chunk"))) {
     int64_t chunk = whole(value);
-    if (chunk < 1 || chunk > 4096)
+    if (chunk < 1 || chunk > CHUNK_MOST_STEPS)
       return usage_error("--chunk with a number of steps from 1 to 4096", value);
     options->chunk = (int)chunk;
   } else if ((value = value_of(args, count, i, "--form"))) {

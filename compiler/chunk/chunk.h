@@ -10,6 +10,9 @@
 
 #include "../tile/tile.h"
 
+/* The longest chunk that users may ask for. */
+enum { CHUNK_MOST_STEPS = 4096 };
+
 /* One step: exists for every recurrence. Lag buffers are states of their own, one argument per slot. */
 tile_program *chunk_build_step(arena *a, const recurrence *from);
 

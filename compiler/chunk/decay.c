@@ -341,11 +341,18 @@ static tile_pair grow(scan *s, tile_pair x, tile_pair whole_other, int half, int
   return level_join(s, pair_mul(s->program, level_halve(s, x, level - 1), factor), level - 1);
 }
 
+// A chunk of one step has no axis of segments that tells its totals apart.
+static tile_pair of_only_step(scan *s, tile_pair x) {
+  int time = s->program->time_axis;
+  return axis_in(pair_axes(s->program, x), time) ? on_axes(s, TILE_SLICE, x, time, 0, 0) : x;
+}
+
 static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
   decay_level *l = &factor->levels[level];
   if (l->made) return l;
   if (level == 0) {
-    *l = (decay_level){true, factor->factor, one(s), one(s), factor->factor};
+    tile_pair total = decay_levels(s) ? factor->factor : of_only_step(s, factor->factor);
+    *l = (decay_level){true, factor->factor, one(s), one(s), total};
     return l;
   }
   const decay_level *below = level_of(s, factor, level - 1);

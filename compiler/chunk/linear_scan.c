@@ -458,7 +458,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length) {
   s->values.values = NULL;
   s->values.done = NULL;
   grow_arrays(s, s->body->values.count);
-  for (int i = 0; i < LEVELS_MAX; i++) s->axes[i] = (scan_axes){-1, -1, -1};
+  for (int i = 0; i < CHUNK_LEVELS; i++) s->axes[i] = (scan_axes){-1, -1, -1};
   for (int i = 0; i <= LEVELS_MAX; i++) s->distances[i] = -1;
   s->state_count = from->states.count;
   s->states = ARENA_ARRAY(a, scan_state, s->state_count + lag_matrix_slots(s));

@@ -25,6 +25,7 @@
 #ifndef REC_CHUNK_SCAN_H
 #define REC_CHUNK_SCAN_H
 
+#include "compiler/chunk/chunk.h"
 #include "compiler/chunk/lower.h"
 
 enum { JOINT_MAX = 4 };  // states that add each other
@@ -108,7 +109,10 @@ typedef struct scan_axes {
       pair_step;  // segments of n steps; steps in one; the same for the other step of a pair
 } scan_axes;
 
-enum { LEVELS_MAX = 8 };
+// Segments of up to 2^7 steps have decays and scores of their own. The level of a whole chunk, which masks alone have, may be
+// higher.
+enum { LEVELS_MAX = 8, CHUNK_LEVELS = 13 };
+_Static_assert(1 << (CHUNK_LEVELS - 1) == CHUNK_MOST_STEPS, "the longest chunk has the last level");
 
 typedef struct scan {
   arena *arena;
@@ -128,7 +132,7 @@ typedef struct scan {
   scan_group *groups;  // by the first state of each
   int making;          // the group whose decays and updates are being made; -1: none
   int middle;          // axis of the steps between two others; -1 until it is needed
-  scan_axes axes[LEVELS_MAX];
+  scan_axes axes[CHUNK_LEVELS];
   int half, other_half;           // axes of the two halves
   int distances[LEVELS_MAX + 1];  // axes of toeplitz.c, by level
   const char *reason;             // why there is no chunk program

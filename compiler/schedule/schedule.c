@@ -539,12 +539,13 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
 
 /* A chunk of pointwise steps and its intermediate values should stay in the first-level cache. */
 static int pointwise_chunk(const scheduler *s) {
+  enum { FEW_NUMBERS = 4096 };
   int64_t row = 1;
-  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+  for (int axis = 0; axis < s->r->body.axes.count && row <= FEW_NUMBERS; axis++) {
     if (size_of(s, axis) > 0) row *= size_of(s, axis);
   }
   int chunk = 32;
-  while (chunk > 1 && chunk * row > 4096) chunk /= 2;
+  while (chunk > 1 && chunk * row > FEW_NUMBERS) chunk /= 2;
   return chunk;
 }
 

@@ -702,6 +702,27 @@ static void chunks_agree_with_the_reference(void **state) {
   }
 }
 
+// Lengths without levels: one step, no power of two, more than levels go to. What needs levels refuses them.
+static void masks_take_any_length(void **state) {
+  (void)state;
+  static const struct {
+    int length, programs;
+  } all[] = {{1, 8}, {3, 8}, {256, 2}};
+  for (int c = 0; c < 3; c++) {
+    int made = 0;
+    for (size_t i = 0; i < sizeof chunked / sizeof *chunked && made < all[c].programs; i++) {
+      fixture s = fixture_open();
+      recurrence *r = from_source(&s, chunked[i].source);
+      const char *reason = NULL;
+      tile_program *forward = chunk_build_linear_scan(s.memory, r, all[c].length, &reason);
+      if (forward) assert_agrees(chunked[i].name, r, forward, 1, 7, true);
+      made += forward && forward->chunk == all[c].length;
+      fixture_close(&s);
+    }
+    assert_int_equal(made, all[c].programs);
+  }
+}
+
 static int count_ops(const tile_program *p, tile_op op) {
   int count = 0;
   for (int i = 0; i < p->values.count; i++) count += p->values.items[i].op == op;
@@ -1054,6 +1075,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(steps_agree_with_the_reference),
       cmocka_unit_test(chunks_agree_with_the_reference),
+      cmocka_unit_test(masks_take_any_length),
       cmocka_unit_test(bounded_decays_need_fewer_levels),
       cmocka_unit_test(pointwise_programs_agree),
       cmocka_unit_test(other_structures_are_refused),
