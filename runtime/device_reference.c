@@ -203,7 +203,6 @@ rec_status rec_module_open_source(const char *path, const char *const *defines, 
     return rec_no_memory();
   }
   module->dtype = dtype;
-  module->manifest = "";
   rec_status status = rec_front_new(path, NULL, 0, NULL, defines, define_count, messages, &module->front);
   if (!status) status = describe_all(module);
   if (status) {

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/library_file.h"
+
 typedef struct rec_block {
   struct rec_block *next;
   max_align_t bytes[];
@@ -30,11 +32,14 @@ void rec_module_close(rec_module *module) {
     next = block->next;
     free(block);
   }
+  free(module->manifest);
   free(module->path);
   free(module);
 }
 
-const char *rec_module_manifest(const rec_module *module) { return module->manifest; }
+const char *rec_module_manifest(const rec_module *module) {
+  return module->manifest ? module->manifest : "";
+}
 
 bool rec_module_has_target(const rec_module *module, const char *target) {
   const cJSON *word;
@@ -100,8 +105,9 @@ static const char *get_optional(reader *r, const cJSON *object, const char *key)
 
 static int64_t get_number(reader *r, const cJSON *object, const char *key) {
   const cJSON *item = get(r, object, key);
-  if (!cJSON_IsNumber(item) && !r->what) r->what = key;
-  return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
+  bool fits = cJSON_IsNumber(item) && item->valuedouble >= -1 && item->valuedouble <= INT32_MAX;
+  if (!fits && !r->what) r->what = key;
+  return fits ? (int64_t)item->valuedouble : 0;
 }
 
 static int get_count(reader *r, const cJSON *object, const char *key, const cJSON **list) {
@@ -321,23 +327,31 @@ static rec_status check_abi(const char *path, const cJSON *json) {
                   path, REC_ABI_MAJOR, text);
 }
 
+// Looks at the file before anything in it is run.
+static rec_status read_file(rec_module *module) {
+  const char *path = module->path;
+  char *manifest;
+  rec_status status = library_read_manifest(path, &manifest);
+  if (status) return status;
+  module->manifest = manifest;
+  module->json = cJSON_Parse(manifest);
+  if (!module->json) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest is not JSON", path);
+  return check_abi(path, module->json);
+}
+
 static rec_status load(rec_module *module) {
   const char *path = module->path;
   // Without a slash, dlopen searches elsewhere.
   char absolute[PATH_MAX];
   if (!realpath(path, absolute)) return rec_fail(REC_ERROR_FILE, "%s: no such file", path);
+  rec_status status = read_file(module);
+  if (status) return status;
   module->library = dlopen(absolute, RTLD_NOW | RTLD_LOCAL);
   if (!module->library)
     return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", path, dlerror());
-  module->manifest = dlsym(module->library, "rec_manifest");
   *(void **)&module->error = dlsym(module->library, "rec_error");
-  if (!module->manifest || !module->error) {
-    return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no manifest", path);
-  }
-  module->json = cJSON_Parse(module->manifest);
-  if (!module->json) return rec_fail(REC_ERROR_FORMAT, "%s: its manifest is not JSON", path);
-  rec_status status = check_abi(path, module->json);
-  if (status) return status;
+  if (!module->error)
+    return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no rec_error", path);
   reader r = {module, NULL};
   read_manifest(&r, module->json);
   if (r.what)

@@ -42,7 +42,7 @@ typedef struct rec_source_text {
 struct rec_module {
   char *path;
   void *library;  // NULL: a module of source text
-  const char *manifest;
+  char *manifest;  // its own copy; NULL: a module of source text
   void *json;  // the manifest, parsed; texts below live in it
   const char *(*error)(void);
   rec_dtype dtype;

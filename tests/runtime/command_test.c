@@ -69,7 +69,8 @@ static void check_info(void) {
   check(strcmp(output, program) == 0, "rec info --source prints\n%s", output);
   check(run("./rec info --manifest %s", library) == 0 && output[0] == '{', "rec info --manifest");
   check(run("./rec info %s", source) == 2, "rec info of a text");
-  says("rec info of a text", "not a library that can be loaded");
+  says("rec info of a text",
+       "not a library that can be loaded: it is a program; recc makes a library of it, FILE.so");
 }
 
 static void check_bench(void) {

@@ -16,7 +16,7 @@ static void refused(const char *path, const char *message) {
 static void check_refusals(void) {
   refused("/nowhere/a.so", "/nowhere/a.so: no such file");
   refused(REC_SOURCE_DIR "/README.md", "not a library that can be loaded");
-  refused(REC_SOURCE_DIR, "not a library that can be loaded");
+  refused(REC_SOURCE_DIR, "expected a regular file");
   refused(REC_BINARY_DIR "/tests/libother_abi.so",
           "expected binary interface 1, found 2.0; compile it again");
   refused(REC_BINARY_DIR "/tests/libbroken_manifest.so",

@@ -1,0 +1,146 @@
+// Where the manifest lies in an ELF file.
+//
+//   section headers --SHT_DYNSYM--> symbols --its name is rec_manifest--> address --PT_LOAD--> bytes of the file
+//
+// Nothing in the file is believed: every part is looked for inside of the file before it is read, and copied,
+// since it may lie anywhere.
+#include "runtime/library_file.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct library_file {
+  const char *path;
+  const unsigned char *bytes;
+  size_t size;
+  Elf64_Ehdr header;
+} library_file;
+
+static rec_status refuse(const library_file *f, const char *what) {
+  return rec_fail(REC_ERROR_FORMAT, "%s: not a library that can be loaded: %s", f->path, what);
+}
+
+static bool lies_inside(const library_file *f, uint64_t at, uint64_t size) {
+  return at <= f->size && size <= f->size - at;
+}
+
+static bool read_part(const library_file *f, uint64_t at, void *part, size_t size) {
+  if (!lies_inside(f, at, size)) return false;
+  memcpy(part, f->bytes + at, size);
+  return true;
+}
+
+// Entry `index` of a table that lies at `at`.
+static bool read_entry(const library_file *f, uint64_t at, uint64_t index, void *entry,
+                       size_t size) {
+  return at <= f->size && index <= f->size / size && read_part(f, at + index * size, entry, size);
+}
+
+static bool ends_with(const char *text, const char *end) {
+  size_t length = strlen(text), size = strlen(end);
+  return length >= size && strcmp(text + length - size, end) == 0;
+}
+
+static rec_status read_header(library_file *f) {
+  static const unsigned char wanted[] = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT};
+  if (f->size == 0) return refuse(f, "the file is empty");
+  size_t mark = f->size < SELFMAG ? f->size : SELFMAG;
+  if (memcmp(f->bytes, wanted, mark) != 0)
+    return refuse(f, ends_with(f->path, ".rec")
+                         ? "it is a program; recc makes a library of it, FILE.so"
+                         : "expected an ELF file, as recc writes FILE.so, found another kind");
+  if (!read_part(f, 0, &f->header, sizeof f->header)) return refuse(f, "its header is truncated");
+  if (memcmp(f->header.e_ident, wanted, sizeof wanted) != 0 || f->header.e_type != ET_DYN ||
+      f->header.e_machine != EM_X86_64)
+    return refuse(f, "expected a shared library for x86-64, found another ELF file");
+  if (f->header.e_phentsize != sizeof(Elf64_Phdr) || f->header.e_shentsize != sizeof(Elf64_Shdr))
+    return refuse(f, "its tables have entries of other sizes than ELF's");
+  return REC_OK;
+}
+
+// What is mapped must be there: reading a page behind the end of a file is a bus error.
+static rec_status check_segments(const library_file *f) {
+  for (unsigned i = 0; i < f->header.e_phnum; i++) {
+    Elf64_Phdr segment;
+    if (!read_entry(f, f->header.e_phoff, i, &segment, sizeof segment))
+      return refuse(f, "the file is truncated");
+    if (segment.p_type == PT_LOAD && !lies_inside(f, segment.p_offset, segment.p_filesz))
+      return refuse(f, "the file is truncated");
+  }
+  return REC_OK;
+}
+
+static bool is_named(const library_file *f, const Elf64_Shdr *strings, uint64_t name,
+                     const char *wanted) {
+  size_t length = strlen(wanted) + 1;
+  if (!lies_inside(f, strings->sh_offset, strings->sh_size)) return false;
+  if (name > strings->sh_size || length > strings->sh_size - name) return false;
+  return memcmp(f->bytes + strings->sh_offset + name, wanted, length) == 0;
+}
+
+// Looks in one table of symbols.
+static bool find_symbol(const library_file *f, const Elf64_Shdr *table, const char *name,
+                        Elf64_Sym *symbol) {
+  Elf64_Shdr strings;
+  if (!lies_inside(f, table->sh_offset, table->sh_size)) return false;
+  if (table->sh_link >= f->header.e_shnum ||
+      !read_entry(f, f->header.e_shoff, table->sh_link, &strings, sizeof strings))
+    return false;
+  for (uint64_t i = 0; i < table->sh_size / sizeof *symbol; i++) {
+    if (!read_entry(f, table->sh_offset, i, symbol, sizeof *symbol)) return false;
+    if (symbol->st_shndx != SHN_UNDEF && is_named(f, &strings, symbol->st_name, name)) return true;
+  }
+  return false;
+}
+
+static bool find_exported(const library_file *f, const char *name, Elf64_Sym *symbol) {
+  for (unsigned i = 0; i < f->header.e_shnum; i++) {
+    Elf64_Shdr section;
+    if (!read_entry(f, f->header.e_shoff, i, &section, sizeof section)) return false;
+    if (section.sh_type == SHT_DYNSYM && find_symbol(f, &section, name, symbol)) return true;
+  }
+  return false;
+}
+
+// The bytes of a symbol, if all of them lie in one segment; check_segments has seen that the segment is there.
+static const char *bytes_of(const library_file *f, const Elf64_Sym *symbol) {
+  for (unsigned i = 0; i < f->header.e_phnum; i++) {
+    Elf64_Phdr segment;
+    if (!read_entry(f, f->header.e_phoff, i, &segment, sizeof segment)) return NULL;
+    if (segment.p_type != PT_LOAD || symbol->st_value < segment.p_vaddr) continue;
+    uint64_t at = symbol->st_value - segment.p_vaddr;
+    if (at > segment.p_filesz || symbol->st_size > segment.p_filesz - at) continue;
+    return (const char *)f->bytes + segment.p_offset + at;
+  }
+  return NULL;
+}
+
+rec_status library_find_manifest(const char *path, const void *bytes, size_t size,
+                                 const char **manifest) {
+  library_file f = {.path = path, .bytes = bytes, .size = size};
+  Elf64_Sym symbol;
+  rec_status status = read_header(&f);
+  if (!status) status = check_segments(&f);
+  if (status) return status;
+  if (!find_exported(&f, "rec_manifest", &symbol))
+    return rec_fail(REC_ERROR_FORMAT, "%s: not made by recc: it has no manifest", path);
+  const char *text = bytes_of(&f, &symbol);
+  if (!text || symbol.st_size == 0 || !memchr(text, 0, symbol.st_size))
+    return refuse(&f, "its manifest does not lie in what is mapped");
+  *manifest = text;
+  return REC_OK;
+}
+
+rec_status library_read_manifest(const char *path, char **manifest) {
+  rec_mapping file;
+  const char *text = NULL;
+  *manifest = NULL;
+  rec_status status = rec_map(path, &file);
+  if (status) return status;
+  status = library_find_manifest(path, file.bytes, file.size, &text);
+  if (!status) *manifest = strdup(text);
+  if (!status && !*manifest) status = rec_no_memory();
+  rec_unmap(&file);
+  return status;
+}
