@@ -307,6 +307,17 @@ rec_slot call_slot(const call *c, const rec_table_memory *memory) {
   return slot;
 }
 
+/* Do all entries lie within 2^56 numbers? Nothing that is computed of strides overflows then. */
+static bool strides_fit(const call *c, int64_t batch_stride, int64_t time_stride, int64_t numbers) {
+  int64_t steps, entries, all;
+  if (time_stride == 0) time_stride = numbers;
+  bool fits = !__builtin_mul_overflow(c->time - 1, time_stride, &steps);
+  if (batch_stride == 0) fits &= !__builtin_mul_overflow(c->time, time_stride, &batch_stride);
+  fits = fits && !__builtin_mul_overflow(c->batch - 1, batch_stride, &entries) &&
+         !__builtin_add_overflow(steps, entries, &all) && all <= NUMBERS_MAX - numbers;
+  return fits;
+}
+
 /* A negative stride walks out of the tensor; a result's entries must not overlap each other. */
 static rec_status check_strides(const call *c, const rec_table_memory *memory, bool written) {
   int64_t batch_stride = read_size(c, memory->batch_stride_field),
@@ -315,6 +326,12 @@ static rec_status check_strides(const call *c, const rec_table_memory *memory, b
   const char *name = table_text(c->table, memory->name_at),
              *shape = table_text(c->table, memory->shape_at);
   int64_t least = written ? numbers : 0;
+  if (batch_stride >= 0 && time_stride >= 0 && !strides_fit(c, batch_stride, time_stride, numbers))
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_%s: expected strides that span at most 2^56 numbers for %s%s, found batch "
+                    "stride %lld, time stride %lld",
+                    call_name(c), c->entry, name, shape, (long long)batch_stride,
+                    (long long)time_stride);
   rec_slot slot = call_slot(c, memory);
   if (batch_stride < 0 || time_stride < 0 || (c->time > 1 && slot.time_stride < least) ||
       (c->batch > 1 && slot.batch_stride < least))

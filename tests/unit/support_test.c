@@ -804,6 +804,22 @@ static void mistakes_are_named(void **state) {
   refused(f, bad, launch, REC_ERROR_ARGUMENT,
           "f_forward: expected strides of at least 15 (or 0: dense) for y[batch,time,G,K], found "
           "batch stride 0, time stride 7");
+  const int64_t far[] = {INT64_MAX, INT64_MAX - 15, (int64_t)1 << 62, (int64_t)1 << 56};
+  for (int i = 0; i < 4; i++) {
+    char text[200];
+    bad = good, bad.x_time_stride = far[i];
+    snprintf(text, sizeof text,
+             "f_forward: expected strides that span at most 2^56 numbers for x[batch,time,G,K], "
+             "found batch stride 0, time stride %lld",
+             (long long)far[i]);
+    refused(f, bad, launch, REC_ERROR_ARGUMENT, text);
+    bad = good, bad.y_batch_stride = far[i];
+    snprintf(text, sizeof text,
+             "f_forward: expected strides that span at most 2^56 numbers for y[batch,time,G,K], "
+             "found batch stride %lld, time stride 0",
+             (long long)far[i]);
+    refused(f, bad, launch, REC_ERROR_ARGUMENT, text);
+  }
   rec_launch wrong = launch;
   wrong.abi_major = 7;
   refused(f, good, wrong, REC_ERROR_ABI, "f_forward: expected ABI 1.x, found 7.0 in rec_launch");
