@@ -62,37 +62,45 @@ static const char *nearest_builtin(const sema_scope *scope, const char *name) {
 
 // ---- the standard library -----------------------------------------------------------------------
 
-static bool declares(const char *text, const char *word, const char *name) {
-  size_t word_length = strlen(word), length = strlen(name);
-  for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) {
-    bool starts_line = at == text || at[-1] == '\n';
-    const char *declared = at + word_length;
-    bool ends = !isalnum((unsigned char)declared[length]) && declared[length] != '_';
-    if (starts_line && strncmp(declared, name, length) == 0 && ends) return true;
-  }
-  return false;
-}
+// The nearest layer or recurrence, by its capital, that some file of the standard library declares.
+typedef struct library_item {
+  const char *name, *file;  // NULL: none is near
+} library_item;
 
-// The file of the standard library that has such a layer or recurrence, or NULL.
-static const char *library_file(const sema_scope *scope, const char *name) {
+static library_item nearest_of_library(const sema_scope *scope, const char *name) {
   const char *word = is_capitalised(name) ? "layer " : "recurrence ";
+  suggestion found = {.name = name};
+  library_item nearest = {NULL, NULL};
   for (const embedded_file *row = scope->sema->options.stdlib; row && row->name; row++) {
-    if (declares((const char *)row->data, word, name)) return row->name;
+    const char *text = (const char *)row->data;
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) {
+      const char *declared = at + strlen(word), *end = declared;
+      if (at != text && at[-1] != '\n') continue;
+      while (isalnum((unsigned char)*end) || *end == '_') end++;
+      suggest(&found, arena_strndup(scope->sema->memory, declared, (size_t)(end - declared)));
+      if (found.best != nearest.name) nearest = (library_item){found.best, row->name};
+    }
   }
-  return NULL;
+  return nearest;
 }
 
 // ---- the message --------------------------------------------------------------------------------
 
 const char *unknown_function_hint(const sema_scope *scope, const char *name) {
   arena *memory = scope->sema->memory;
-  const char *file = scope->hook ? library_file(scope, name) : NULL;
-  if (file) return arena_printf(memory, "import std.%s has it", file);
+  library_item standard = {NULL, NULL};
+  if (scope->hook) standard = nearest_of_library(scope, name);
+  if (standard.name && strcmp(standard.name, name) == 0)
+    return arena_printf(memory, "import std.%s has it", standard.file);
   const char *meant = nearest_declared(scope, name);
   const char *other = meant ? NULL : way_out(name);
   if (other) return other;
   if (!meant) meant = nearest_builtin(scope, name);
   if (meant) return arena_printf(memory, "did you mean '%s'?", meant);
+  if (standard.name) {
+    return arena_printf(memory, "did you mean '%s', which import std.%s has?", standard.name,
+                        standard.file);
+  }
   if (!scope->hook) {
     return arena_printf(
         memory, "there is none of that name; fn %s(x) = ... at the top of the file makes it", name);

@@ -478,6 +478,19 @@ static bool bare_tuple_of_repeat(parse *p) {
   return true;
 }
 
+// linear(u, init = normal(0, 0.02))
+static bool start_in_a_call(parse *p) {
+  const token *t = peek(p, 0);
+  int item = current_item(p);
+  if (t->kind != TK_INIT || peek(p, 1)->kind != TK_ASSIGN || !fits(p, TK_NAME)) return false;
+  if (item != TK_LAYER && item != TK_MODEL) return false;
+  say(p, t->span, expected_text(p), found_text(p, t),
+      "how weights start stands in a block of its own: init small for LAYER { NAME.weight ~ "
+      "normal(0, 0.02) }");
+  skip_to_recovery_point(p);
+  return true;
+}
+
 // u[D = 0..8]        u[D = 0:8]
 static bool range_in_slice(parse *p) {
   const token *t = peek(p, 0), *innermost = count_brackets(p).innermost;
@@ -493,7 +506,7 @@ static bool range_in_slice(parse *p) {
 
 bool mistake_at(parse *p) {
   return declared_value(p) || lagged_expression(p) || count_of_repeat(p) ||
-         bare_tuple_of_repeat(p) || range_in_slice(p) || bare_point(p) || chained_comparison(p) ||
-         later_step(p) || number_in_brackets(p) || bare_tuple(p) || setting_without_value(p) ||
-         loop(p);
+         bare_tuple_of_repeat(p) || start_in_a_call(p) || range_in_slice(p) || bare_point(p) ||
+         chained_comparison(p) || later_step(p) || number_in_brackets(p) || bare_tuple(p) ||
+         setting_without_value(p) || loop(p);
 }
