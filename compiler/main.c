@@ -1,5 +1,7 @@
 /* The recc command: reads the command line and calls the pipeline. */
 #include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,7 +259,7 @@ static int read_carried(arena *a, interner *names, compile_options *options, cha
   return status ? status : read_options(a, names, options, args, count);
 }
 
-int main(int argc, char **argv) {
+static int run(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "fmt") == 0) return format_file(argv + 2, argc - 2);
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--version") == 0) return print_version();
@@ -280,3 +282,15 @@ int main(int argc, char **argv) {
   arena_free(a);
   return status;
 }
+
+/* What was printed must have arrived, on a disk that may be full. A run that has failed has said why. */
+static int end_output(int status) {
+  bool failed = ferror(stdout);
+  errno = 0;
+  if (fclose(stdout)) failed = true;
+  if (status || !failed) return status;
+  fprintf(stderr, "error: standard output: %s\n", errno ? strerror(errno) : "cannot be written");
+  return 1;
+}
+
+int main(int argc, char **argv) { return end_output(run(argc, argv)); }

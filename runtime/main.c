@@ -1,4 +1,5 @@
 // The `rec` command: one row per subcommand.
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,8 +41,7 @@ static int unknown_command(const char *name) {
   return 2;
 }
 
-int main(int count, char **list) {
-  rec_map_report_faults();
+static int run(int count, char **list) {
   if (count < 2) {
     print_help(stderr);
     return 2;
@@ -64,4 +64,19 @@ int main(int count, char **list) {
     return c->run(count - 2, list + 2);
   }
   return unknown_command(list[1]);
+}
+
+// What was printed must have arrived, on a disk that may be full. A command that has failed has said why.
+static int end_output(int status) {
+  bool failed = ferror(stdout);
+  errno = 0;
+  if (fclose(stdout)) failed = true;
+  if (status || !failed) return status;
+  fprintf(stderr, "rec: standard output: %s\n", errno ? strerror(errno) : "cannot be written");
+  return EXIT_USAGE;
+}
+
+int main(int count, char **list) {
+  rec_map_report_faults();
+  return end_output(run(count, list));
 }

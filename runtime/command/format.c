@@ -1,5 +1,9 @@
 // rec fmt: .rec files in their standard layout.
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compiler/syntax/syntax.h"
@@ -14,17 +18,26 @@ const char format_usage[] =
     "  --check    change nothing; exit status 1 if a file is not in the standard layout\n"
     "  -          reads standard input and writes standard output\n";
 
-// Writes beside the file and renames, so that an interrupted run leaves the old text.
-static int replace(const char *path, const char *text) {
-  char part[4096];
-  if (snprintf(part, sizeof part, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof part)
-    return EXIT_USAGE;
+// With the mode of the file that it will replace.
+static bool write_part(const char *part, const char *text, mode_t mode) {
   FILE *file = fopen(part, "w");
-  bool written = file && fputs(text, file) >= 0;
+  bool written = file && fputs(text, file) >= 0 && fchmod(fileno(file), mode & 07777) == 0;
   if (file && fclose(file) != 0) written = false;
-  if (written && rename(part, path) == 0) return 0;
-  perror(path);
-  unlink(part);
+  return written;
+}
+
+// Writes beside the file and renames, so that an interrupted run leaves the old text. A symbolic link stays one: what it leads to
+// is replaced.
+static int replace(const char *path, const char *text) {
+  char target[PATH_MAX], part[PATH_MAX + 32];
+  struct stat about;
+  bool found = realpath(path, target) && stat(target, &about) == 0;
+  if (found) {
+    snprintf(part, sizeof part, "%s.%ld.part", target, (long)getpid());
+    if (write_part(part, text, about.st_mode) && rename(part, target) == 0) return 0;
+  }
+  fprintf(stderr, "rec fmt: %s: %s\n", path, strerror(errno));
+  if (found) unlink(part);
   return EXIT_USAGE;
 }
 

@@ -105,6 +105,36 @@ static void check_format(void) {
   check(run("./rec fmt %s/nothing.rec", folder) == 2, "rec fmt of no file");
 }
 
+// What is formatted keeps its mode, and a link to it stays a link.
+static void check_links(void) {
+  check(run("cd %s && mkdir deep && printf 'recurrence r(G) {input x[G] output y[G] y=x}' >deep/r.rec && chmod 640 deep/r.rec && "
+            "ln -s deep/r.rec link.rec",
+            folder) == 0,
+        "no file to format: %s", output);
+  check(run("./rec fmt %s/link.rec", folder) == 0 && output[0] == '\0', "rec fmt of a link: %s", output);
+  check(run("cd %s && [ -h link.rec ] && grep -q '^  output y\\[G\\]$' deep/r.rec && [ \"$(stat -c %%a deep/r.rec)\" = 640 ] && "
+            "[ \"$(ls -A deep)\" = r.rec ]",
+            folder) == 0,
+        "rec fmt replaces a link or a mode");
+  check(run("cd %s && rm -r deep link.rec", folder) == 0, "%s", output);
+}
+
+// Output that cannot be written is an error, however short it is.
+static void check_output(void) {
+  static const char *const of_rec[] = {"./rec --help >/dev/full", "./rec --version >/dev/full", "./rec fmt --help >/dev/full",
+                                       "./rec fmt - <%s >/dev/full", "./rec info %s >/dev/full",
+                                       "./rec bench %s leak -D G=3 --time 64 --rounds 9 --forward >/dev/full"};
+  static const char *const of_recc[] = {"./recc --help >/dev/full", "./recc --version >/dev/full", "./recc fmt %s >/dev/full",
+                                        "./recc --emit=recurrence %s >/dev/full", "./recc --emit=ast %s >/dev/full"};
+  for (size_t i = 0; i < sizeof of_rec / sizeof *of_rec; i++)
+    check(run(of_rec[i], strstr(of_rec[i], "info") ? library : source) == 2 &&
+              strcmp(output, "rec: standard output: No space left on device\n") == 0,
+          "%s is not noticed", of_rec[i]);
+  for (size_t i = 0; i < sizeof of_recc / sizeof *of_recc; i++)
+    check(run(of_recc[i], source) == 1 && strcmp(output, "error: standard output: No space left on device\n") == 0,
+          "%s is not noticed", of_recc[i]);
+}
+
 int main(void) {
   if (!mkdtemp(folder)) return 1;
   snprintf(source, sizeof source, "%s/leak.rec", folder);
@@ -116,6 +146,8 @@ int main(void) {
   check_info();
   check_bench();
   check_format();
+  check_links();
+  check_output();
   unlink(source);
   unlink(library);
   unlink(header);
