@@ -55,22 +55,67 @@ typedef struct figures {
 
 // ---- Sizes and tensors -------------------------------------------------------------------------------------------
 
-// `-D G=4` or `-D ssd.G=4` for an axis of this recurrence.
+// Where the size of an axis stands in `N=16`, or in `ssd.N=16` for the recurrence `name`: NULL if it is of another.
+static const char *size_of(const char *define, const char *name, const char *axis) {
+  const char *equals = strchr(define, '='), *dot = strchr(define, '.');
+  size_t length = strlen(name);
+  if (dot && equals && dot < equals) {
+    if ((size_t)(dot - define) != length || strncmp(define, name, length) != 0) return NULL;
+    define = dot + 1;
+  }
+  length = strlen(axis);
+  bool same = equals && (size_t)(equals - define) == length && !strncmp(define, axis, length);
+  return same ? equals + 1 : NULL;
+}
+
+// `-D G=4` or `-D ssd.G=4` for an axis of this recurrence; the last one counts.
 static int64_t defined_size(const bench *b, const char *axis) {
   for (int i = b->module.define_count - 1; i >= 0; i--) {
-    const char *text = b->module.defines[i], *equals = strchr(text, '='), *dot = strchr(text, '.');
-    if (!equals) continue;
-    if (dot && dot < equals) {
-      if ((size_t)(dot - text) != strlen(b->signature->name) ||
-          strncmp(text, b->signature->name, (size_t)(dot - text)) != 0) {
-        continue;
-      }
-      text = dot + 1;
-    }
-    if ((size_t)(equals - text) == strlen(axis) && strncmp(text, axis, strlen(axis)) == 0)
-      return strtoll(equals + 1, NULL, 10);
+    const char *size = size_of(b->module.defines[i], b->signature->name, axis);
+    if (size) return strtoll(size, NULL, 10);
   }
   return -1;
+}
+
+// Is there an axis that it sizes? A library that fixes another size is not made again: it is what is measured.
+static int check_define(const bench *b, const rec_module *module, const char *define) {
+  bool known = false;
+  for (int i = 0; i < rec_module_count(module); i++) {
+    const rec_signature *s = rec_recurrence_signature(rec_module_recurrence(module, i));
+    for (int k = 0; k < s->axis_count; k++) {
+      const char *size = size_of(define, s->name, s->axes[k].name);
+      if (!size) continue;
+      known = true;
+      char *end;
+      long long found = strtoll(size, &end, 10);
+      if (end == size || *end || found < 1) {
+        fprintf(stderr, "rec bench: expected -D %s=SIZE, found `-D %s`\n", s->axes[k].name, define);
+        return EXIT_USAGE;
+      }
+      if (s != b->signature || s->axes[k].size < 0 || s->axes[k].size == found) continue;
+      fprintf(stderr,
+              "rec bench: %s: expected the size %lld for the axis %s, which %s fixes, found %lld; compile it with "
+              "recc -D %s=%lld, or measure its .rec file\n",
+              s->name, (long long)s->axes[k].size, s->axes[k].name, b->module.file, found, s->axes[k].name, found);
+      return EXIT_USAGE;
+    }
+  }
+  if (known) return 0;
+  fprintf(stderr, "rec bench: %s: expected -D AXIS=SIZE of an axis of %s, found `-D %s`; there are", b->module.file,
+          b->signature->name, define);
+  for (int k = 0; k < b->signature->axis_count; k++) fprintf(stderr, " %s", b->signature->axes[k].name);
+  fprintf(stderr, "\n");
+  return EXIT_USAGE;
+}
+
+// Those of a .rec file were recc's, and are checked.
+static int check_defines(const bench *b, const rec_module *module) {
+  size_t length = strlen(b->module.file);
+  bool compiled = length < 5 || strcmp(b->module.file + length - 4, ".rec") != 0;
+  int status = 0;
+  for (int i = 0; i < b->module.define_count && compiled && !status; i++)
+    status = check_define(b, module, b->module.defines[i]);
+  return status;
 }
 
 static int choose_sizes(bench *b) {
@@ -380,7 +425,8 @@ int command_bench(int count, char **list) {
     status = EXIT_USAGE;
   if (!status) {
     b.signature = rec_recurrence_signature(b.recurrence);
-    status = run_bench(&b);
+    status = check_defines(&b, module);
+    if (!status) status = run_bench(&b);
   }
   rec_module_close(module);
   free(b.module.defines);

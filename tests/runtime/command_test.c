@@ -86,6 +86,14 @@ static void check_bench(void) {
   says("rec bench", "GFLOP/s multiply-add");
   says("rec bench", "B=1 T=64 G=3 N=8, f32");
   says("rec bench", "% of the limit");
+  check(run("./rec bench %s leak -D G=3 -D N=16", library) == 2, "rec bench of another size");
+  says("rec bench", "rec bench: leak: expected the size 8 for the axis N, which ");
+  says("rec bench", " fixes, found 16; compile it with recc -D N=16, or measure its .rec file\n");
+  check(run("./rec bench %s leak -D G=3 -D leak.N=8 --time 64 --rounds 9 --forward", library) == 0, "rec bench: %s", output);
+  check(run("./rec bench %s leak -D M=16", library) == 2, "rec bench of an unknown axis");
+  says("rec bench", ": expected -D AXIS=SIZE of an axis of leak, found `-D M=16`; there are G N\n");
+  check(run("./rec bench %s leak -D G=x", library) == 2, "rec bench of no size");
+  says("rec bench", "rec bench: expected -D G=SIZE, found `-D G=x`\n");
 }
 
 static void check_format(void) {
