@@ -1,7 +1,10 @@
 // The `rec` command: one row per subcommand.
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/command/command.h"
 #include "runtime/internal.h"
@@ -76,7 +79,22 @@ static int end_output(int status) {
   return EXIT_USAGE;
 }
 
+// OpenBLAS starts a thread for each processor when it is loaded, each with a buffer of 128 MiB, and
+// waits for ever where there is no room for one. rec has threads of its own: it begins again without
+// these. A loader that was given rec as a file to run cannot be asked for that.
+static void begin_without_blas_threads(char **list) {
+  static const char variable[] = "OPENBLAS_NUM_THREADS";
+  char self[PATH_MAX];
+  if (getenv(variable) || setenv(variable, "1", 1)) return;
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  if (length <= 0) return;
+  self[length] = '\0';
+  const char *slash = strrchr(self, '/');
+  if (slash && strncmp(slash, "/ld", 3) != 0) execv(self, list);
+}
+
 int main(int count, char **list) {
+  begin_without_blas_threads(list);
   rec_map_report_faults();
   return end_output(run(count, list));
 }

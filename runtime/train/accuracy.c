@@ -181,6 +181,8 @@ static rec_status measure(accuracy *a, train_pool *pool, int64_t length, found_c
   int64_t fitting = TOKENS_OF_A_TASK / a->tokens;
   a->at_once = fitting < 1 ? 1 : fitting > MOST_OF_A_TASK ? MOST_OF_A_TASK : (int)fitting;
   int tasks = (SEQUENCES + a->at_once - 1) / a->at_once;
+  rec_status status = compute_is_host(a->of.where) ? train_pool_reserve(pool, tasks) : REC_OK;
+  if (status) return status;
   a->found = calloc((size_t)tasks, sizeof *a->found);
   if (!a->found) return rec_no_memory();
   atomic_store(&a->failed, REC_OK);

@@ -108,6 +108,9 @@ rec_status evaluation_pass(evaluation *e, pass p, double *total) {
   p.window = between(e->block->context, 1, p.until);
   p.task_count = (int)((p.streams + STREAMS_OF_A_TASK - 1) / STREAMS_OF_A_TASK);
   if (!rec_multiply(p.task_count, p.width, &numbers)) return rec_no_memory();
+  rec_status status =
+      compute_is_host(e->of.where) ? train_pool_reserve(e->pool, p.task_count) : REC_OK;
+  if (status) return status;
   p.sums = calloc((size_t)numbers + 1, sizeof *p.sums);
   if (!p.sums) return rec_no_memory();
   e->now = &p;

@@ -266,6 +266,8 @@ static rec_status save_found(const attention *a, const evaluate_block *b) {
 }
 
 static rec_status judge_found(attention *a, const evaluate_block *b) {
+  rec_status status = train_pool_reserve(a->e->pool, SEQUENCES);
+  if (status) return status;
   a->found = calloc((size_t)(SEQUENCES * a->count) + 1, sizeof *a->found);
   if (!a->found) return rec_no_memory();
   train_pool_run(a->e->pool, SEQUENCES, run_found, a);

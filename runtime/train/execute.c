@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/blas.h"
 #include "runtime/train/staging.h"
 
 struct executor {
@@ -197,6 +198,7 @@ rec_status executor_new(const train_model *model, const train_kernel *kernels, c
   x->saved_bytes = calloc((size_t)model->op_count + 1, sizeof *x->saved_bytes);
   x->row = malloc((size_t)(model->vocabulary * c->n->token_size) + 1);
   rec_status status = x->saved && x->saved_bytes && x->row ? REC_OK : rec_no_memory();
+  if (!status && compute_is_host(c)) status = blas_reserve(1);
   if (!status) status = measure(model, kernels, c, batch, time, backward, &sizes, x->saved_bytes);
   x->workspace_bytes = status ? 0 : sizes.workspace;
   if (!status) status = allocate(x, &sizes);

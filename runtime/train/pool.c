@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "runtime/train/blas.h"
+
 struct train_pool {
   int threads;
   pthread_t *workers;  // threads - 1
@@ -91,6 +93,10 @@ void train_pool_free(train_pool *pool) {
 }
 
 int train_pool_threads(const train_pool *pool) { return pool->threads; }
+
+rec_status train_pool_reserve(const train_pool *pool, int count) {
+  return blas_reserve(pool->threads < count ? pool->threads : count);
+}
 
 void train_pool_run(train_pool *pool, int count,
                     void (*task)(void *context, int number, int worker), void *context) {

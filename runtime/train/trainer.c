@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/blas.h"
 #include "runtime/train/random.h"
 #include "runtime/train/trainer_parts.h"
 
@@ -177,7 +178,8 @@ static rec_status make_executors(trainer *t) {
   int64_t batch = (t->block->batch + t->shard_count - 1) / t->shard_count, bytes = 0;
   if (compute_is_host(t->of.where))
     t->in->threads_inside = t->in->part_shards == 1 ? train_pool_threads(t->pool) : 1;
-  rec_status status = executor_bytes(t->of.model, t->of.kernels, t->of.where, batch,
+  rec_status status = compute_is_host(t->of.where) ? blas_reserve(workers) : REC_OK;
+  if (!status) status = executor_bytes(t->of.model, t->of.kernels, t->of.where, batch,
                                      t->block->context, true, &bytes);
   for (int i = 0; !status && i < workers; i++)
     status = executor_new(t->of.model, t->of.kernels, t->of.where, batch, t->block->context, true,
