@@ -22,11 +22,11 @@ typedef struct nvptx_row {
   kernel_room room; /* whose kernels it has */
 } nvptx_row;
 
-/* The lowest PTX version that has what the target needs; drivers of CUDA 12.6 and later take all of them but sm_120's. From
- * sm_100a on LLVM writes f32 two at a time; ptxas takes that apart again for sm_120, and makes more of it than of numbers alone. */
+/* The lowest PTX version that has what the target needs: drivers of CUDA 12.0 and later take sm_90a's, of 12.7 sm_100a's, of
+ * 12.8 sm_120's. From sm_100a on LLVM writes f32 two at a time; ptxas takes that apart again for sm_120, and makes more of it than of numbers alone. */
 static const nvptx_row rows[GPU_TARGET_COUNT] = {
     [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", GPU_SM_80, 80, false, ROOM_SMALL},
-    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx86", GPU_SM_80, 90, true, ROOM_GROUPS},
+    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx80", GPU_SM_80, 90, true, ROOM_GROUPS},
     [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", GPU_SM_100A, 100, true, ROOM_LARGE},
     [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", GPU_SM_80, 120, false, ROOM_SMALL},
     [GPU_SIMT] = {"simt", NULL, NULL, GPU_SIMT, 0, false, ROOM_ANY},

@@ -1,6 +1,6 @@
 /* The device CUDA: kernels are PTX in the library, loaded by the driver once for each context.
  *
- *   images (PTX for sm_80, .., cubins) --the best for the device--> module of the caller's context --> cuLaunchKernel on its stream
+ *   images (PTX for sm_80, .., cubins) --the best that the driver takes--> module of the caller's context --> cuLaunchKernel on its stream
  *
  * Nothing waits for the device. Work may be captured into a graph: NAME_sizes loads module and kernels; a call that comes
  * without it loads them in the relaxed mode, in which capturing allows it. */
@@ -80,24 +80,31 @@ static bool is_for(const rec_gpu_image *image, int capability) {
   }
 }
 
-/* The image for the highest capability that is not above the device's and whose kernels have room in its shared memory, as a
- * cubin if there is one; `ptx`: no cubin. */
-static const rec_gpu_image *best_image(const rec_gpu_images *images, device_limits limits,
-                                       bool ptx) {
+static bool fits(const rec_gpu_image *image, device_limits limits) {
+  return is_for(image, limits.capability) && image->shared_bytes <= limits.shared_bytes;
+}
+
+/* Is it the better one? One for a higher capability; of two for the same, a cubin. */
+static bool is_better(const rec_gpu_image *image, const rec_gpu_image *other) {
+  if (image->capability != other->capability) return image->capability > other->capability;
+  return is_cubin(image) && !is_cubin(other);
+}
+
+/* The best image for the device whose kernels have room in its shared memory, of those worse than `before` where there is one;
+ * NULL: there is no more. */
+static const rec_gpu_image *next_image(const rec_gpu_images *images, device_limits limits,
+                                       const rec_gpu_image *before) {
   const rec_gpu_image *best = NULL;
   for (int64_t i = 0; i < images->count; i++) {
     const rec_gpu_image *image = &images->items[i];
-    if (!is_for(image, limits.capability) || image->shared_bytes > limits.shared_bytes) continue;
-    if (ptx && is_cubin(image)) continue;
-    bool better = !best || image->capability > best->capability ||
-                  (image->capability == best->capability && is_cubin(image));
-    if (better) best = image;
+    if (!fits(image, limits) || (before && !is_better(before, image))) continue;
+    if (!best || is_better(image, best)) best = image;
   }
   return best;
 }
 
 static rec_status refuse_device(const rec_gpu_images *images, device_limits limits) {
-  const rec_gpu_image *large = best_image(images, (device_limits){limits.capability, INT_MAX}, false);
+  const rec_gpu_image *large = next_image(images, (device_limits){limits.capability, INT_MAX}, NULL);
   if (large)
     return rec_fail(REC_ERROR_DEVICE,
                     "expected a GPU with %d bytes of shared memory for a thread block, found %d; "
@@ -127,7 +134,32 @@ static rec_status load_image(const cuda_driver *d, const rec_gpu_image *image,
     if (*c == '\n') *c = ' ';
   char text[REC_ERROR_TEXT_MAX];
   snprintf(text, sizeof text, "%s", rec_error());
-  return rec_fail(status, "%.*s; %s", (int)(sizeof text - sizeof log - 2), text, log);
+  return rec_fail(status, "%s; %.*s", log, (int)(sizeof text - sizeof log - 2), text);
+}
+
+/* What the driver said of one image more. */
+static void add_refusal(char *text, size_t size, const rec_gpu_image *image) {
+  enum { MOST_OF_ONE = 140 };
+  size_t used = strlen(text);
+  snprintf(text + used, size - used, "%s%s for compute capability %d.%d: %.*s", used ? "; " : "",
+           is_cubin(image) ? "cubin" : "PTX", image->capability / 10, image->capability % 10, MOST_OF_ONE,
+           rec_error());
+}
+
+/* Images in turn until the driver takes one: it refuses cubins of a newer ptxas, and PTX of a version that it does not know. */
+static rec_status load_first(const cuda_driver *d, const rec_gpu_images *images, device_limits limits,
+                             loaded_module *loaded) {
+  const rec_gpu_image *image = next_image(images, limits, NULL);
+  char refusals[REC_ERROR_TEXT_MAX - 64] = "";
+  rec_status status = REC_OK;
+  if (!image) return refuse_device(images, limits);
+  for (; image; image = next_image(images, limits, image)) {
+    loaded->room = image->room;
+    status = load_image(d, image, &loaded->module);
+    if (status == REC_OK) return REC_OK;
+    add_refusal(refusals, sizeof refusals, image);
+  }
+  return rec_fail(status, "%s", refusals);
 }
 
 static rec_status load_module(const cuda_driver *d, const rec_gpu_images *images,
@@ -136,15 +168,7 @@ static rec_status load_module(const cuda_driver *d, const rec_gpu_images *images
   rec_status status = read_limits(d, device, &limits);
   if (status == REC_OK)
     status = read_attribute(d, CUDA_MULTIPROCESSORS, device, &loaded->multiprocessors);
-  if (status != REC_OK) return status;
-  const rec_gpu_image *image = best_image(images, limits, false);
-  if (!image) return refuse_device(images, limits);
-  loaded->room = image->room;
-  status = load_image(d, image, &loaded->module);
-  /* a driver older than the cubin's ptxas refuses it; the PTX beside it has the same kernels */
-  if (status != REC_OK && is_cubin(image))
-    status = load_image(d, best_image(images, limits, true), &loaded->module);
-  return status;
+  return status == REC_OK ? load_first(d, images, limits, loaded) : status;
 }
 
 static rec_status find_module(const cuda_driver *d, const rec_gpu_images *images,

@@ -6,6 +6,7 @@
 //
 //   CUDA_CAPABILITY   of the device, 90 if not set         CUDA_DEVICES   how many there are, 1
 //   CUDA_SHARED       bytes a block may have, 232448       CUDA_FAIL      a call that fails with error 700: cuLaunchKernel
+//   CUDA_VERSION      of the driver, 13000: newer PTX is refused, and cubins that say `of CUDA N` for a later N
 //   CUDA_CUBINS       0: machine code is refused            CUDA_HANG      a kernel that never ends: rec_op_barrier
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library, or in one whose file is gone
 //   CUDA_MEMORY       bytes there are, 64 MiB            CUDA_SWIZZLE   of every tensor map, whatever was asked for
@@ -26,7 +27,7 @@
 #include "runtime/simt/simt.h"
 #include "runtime/support/cuda_driver.h"
 
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 100, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, UNSUPPORTED_PTX = 222, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700 };
 enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901, CAPTURE_IMPLICIT = 906 };
 enum { MOST_SHARED = 232448 };
 
@@ -56,6 +57,8 @@ __attribute__((format(printf, 2, 3))) static int called(const char *call, const 
   va_end(arguments);
   return fails && strcmp(fails, call) == 0 ? ILLEGAL_ADDRESS : 0;
 }
+
+static int driver_version(void) { return number_of("CUDA_VERSION", 13000); }
 
 // ---- capture ----
 
@@ -160,12 +163,14 @@ EXPORT int cuInit(unsigned flags) {
   return number_of("CUDA_DEVICES", 1) > 0 ? called("cuInit", " ") : NO_DEVICE;
 }
 EXPORT int cuDriverGetVersion(int *version) {
-  *version = 12060;
+  *version = driver_version();
   return 0;
 }
 EXPORT int cuGetErrorName(int result, const char **name) {
   *name = result == ILLEGAL_ADDRESS       ? "CUDA_ERROR_ILLEGAL_ADDRESS"
           : result == NO_DEVICE           ? "CUDA_ERROR_NO_DEVICE"
+          : result == INVALID_IMAGE       ? "CUDA_ERROR_INVALID_IMAGE"
+          : result == UNSUPPORTED_PTX     ? "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"
           : result == CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
                                           : NULL;
   return 0;
@@ -337,17 +342,48 @@ typedef struct loaded_kernel {
   size_t parameter_bytes;
 } loaded_kernel;
 
+// The newest PTX that a driver knows, 80 for 8.0, as NVIDIA's table of releases has it.
+static int newest_ptx(void) {
+  static const struct {
+    int driver, ptx;
+  } releases[] = {{11080, 78}, {12000, 80}, {12010, 81}, {12020, 82}, {12030, 83}, {12040, 84},
+                  {12050, 85}, {12070, 86}, {12080, 87}, {12090, 88}, {13000, 90}, {13010, 91}};
+  int newest = 0;
+  for (size_t i = 0; i < sizeof releases / sizeof *releases; i++)
+    if (releases[i].driver <= driver_version()) newest = releases[i].ptx;
+  return newest;
+}
+
+static int refuse_ptx(const char *ptx, unsigned count, const int *options, void **values) {
+  int major = 0, minor = 0;
+  const char *version = strstr(ptx, ".version ");
+  if (!version || sscanf(version, ".version %d.%d", &major, &minor) != 2) return INVALID_IMAGE;
+  if (10 * major + minor <= newest_ptx()) return 0;
+  if (count == 2 && options[0] == CUDA_LOAD_ERROR_LOG)
+    snprintf(values[0], (size_t)(uintptr_t)values[1], "ptxas fatal   : Unsupported .version %d.%d; current version is '%d.%d'",
+             major, minor, newest_ptx() / 10, newest_ptx() % 10);
+  return UNSUPPORTED_PTX;
+}
+
+// Any driver of a release's first number takes cubins of all releases with it.
+static int refuse_cubin(const char *cubin) {
+  const char *toolkit = strstr(cubin, " of CUDA ");
+  bool newer = toolkit && atoi(toolkit + 9) > driver_version() / 1000;
+  return newer || number_of("CUDA_CUBINS", 1) == 0 ? INVALID_IMAGE : 0;
+}
+
 EXPORT int cuModuleLoadDataEx(void **module, const void *image, unsigned count, int *options, void **values) {
-  (void)count, (void)options, (void)values;
   int refused = unless_captured(1);
   if (refused) return refused;
   *module = (void *)(uintptr_t)image;
   if (memcmp(image, "\177ELF", 4) == 0) {
-    if (number_of("CUDA_CUBINS", 1) == 0) return INVALID_IMAGE;
-    return called("cuModuleLoadDataEx", " cubin%s", (const char *)image + 4);
+    refused = refuse_cubin((const char *)image + 4);
+    return refused ? refused : called("cuModuleLoadDataEx", " cubin%s", (const char *)image + 4);
   }
   const char *target = strstr(image, ".target ");
   if (!target) return INVALID_IMAGE;
+  refused = refuse_ptx(image, count, options, values);
+  if (refused) return refused;
   return called("cuModuleLoadDataEx", " %.*s", (int)strcspn(target, "\n,"), target);
 }
 
