@@ -189,11 +189,13 @@ static int64_t numbers_of_states(const host *h) {
   return numbers;
 }
 
-/* Is a step alone too much for registers? Backward reads more again, part of which ptxas does, too. */
+/* Is a step alone too much for registers? Backward also holds the gradients that it adds up; ptxas reads again part of what
+ * backward reads again, so that more is allowed there. */
 static bool is_long_step(const host *h) {
-  enum { MOST_ALIVE = 136, MOST_ALIVE_BACK = 190 };
-  int64_t numbers = numbers_of_states(h) + most_between_nests(h, &h->main);
-  return numbers > (h->has_again ? MOST_ALIVE_BACK : MOST_ALIVE);
+  enum { MOST_ALIVE = 136, MOST_ALIVE_BACK = 184 };
+  int64_t between = most_between_nests(h, &h->main);
+  if (!h->has_again) return numbers_of_states(h) + between > MOST_ALIVE;
+  return numbers_of_thread(&h->main) + between > MOST_ALIVE_BACK;
 }
 
 /* More than registers hold beside what is computed with; backward computes with the states and their cotangents at once. */
