@@ -6,7 +6,7 @@
 //
 // Twenty programs are one library, for one kind of processor, in a form, chunk and number type that follow from the seed. f64, where
 // the comparison is sharp, must agree to 1e-9 of the rms, or to what inputs that differ by 1e-12 of themselves move; every fourth
-// library is f32. At a kink rounding may pick the other branch: a program fails if three draws of the inputs do.
+// library is f32. Four programs of each f32 library are compiled for GPUs besides, and run on the executor. At a kink rounding may pick the other branch: a program fails if three draws of the inputs do.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,15 +17,17 @@
 #include "tests/runtime/compiled.h"
 #include "tests/runtime/problem.h"
 
-enum { BATCH = 20, RUNS = 2 };
+enum { BATCH = 20, RUNS = 2, EXECUTED = 4 };
 
 static int compared, wild;
+
+static int least(int a, int b) { return a < b ? a : b; }
 
 // ---- compiling -----------------------------------------------------------------------------------------------------------
 
 // The same for all programs of a batch, so that one alone gets the same.
 typedef struct setting {
-  const char *target, *dtype, *form, *chunk;
+  const char *target, *dtype, *form, *chunk, *device;
 } setting;
 
 static setting setting_of(uint64_t seed) {
@@ -35,7 +37,7 @@ static setting setting_of(uint64_t seed) {
   const char *target = random_target(next_random(&random));
   const char *dtype = next_random(&random) % 4 ? "f64" : "f32",
              *form = forms[next_random(&random) % 5];
-  return (setting){target, dtype, form, chunks[next_random(&random) % 6]};
+  return (setting){target, dtype, form, chunks[next_random(&random) % 6], "host"};
 }
 
 static compilation start(const char *text, setting s) {
@@ -100,14 +102,14 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
 
 typedef enum outcome { SAME, WILD, DIFFERENT } outcome;
 
-static bool is_same(const problem *inputs, const problem *exact, const problem *host,
+static bool is_same(const problem *inputs, const problem *exact, const problem *got,
                     const rec_recurrence *recurrence, const rec_run_options *options, char *text,
                     size_t size) {
   char where[256];
   bool f64 = inputs->signature->token_type == REC_F64;
   double tolerance = f64 ? 1e-9 : 1e-4,
-         error = problem_compare(exact, host, options->backward, f64 ? 1e-4 : 1e-2, where,
-                                 sizeof where);
+         error =
+             problem_compare(exact, got, options->backward, f64 ? 1e-4 : 1e-2, where, sizeof where);
   if (error > tolerance)
     tolerance = problem_tolerance(inputs, exact, recurrence, tolerance, f64 ? 1e-12 : 1e-7,
                                   options->backward);
@@ -117,10 +119,10 @@ static bool is_same(const problem *inputs, const problem *exact, const problem *
   return error <= tolerance;
 }
 
-static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, char *text,
-                            size_t size) {
+static outcome compare_once(const rec_recurrence *recurrence, const char *device, uint64_t *seed,
+                            char *text, size_t size) {
   problem *inputs = random_problem(rec_recurrence_signature(recurrence), seed);
-  problem *exact = problem_copy(inputs), *host = problem_copy(inputs);
+  problem *exact = problem_copy(inputs), *got = problem_copy(inputs);
   int way = (int)(next_random(seed) % 6);
   rec_run_options options = {.backward = way != 0,
                              .step = way == 0,
@@ -129,15 +131,15 @@ static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, ch
                   plain = {.backward = way != 0};
   outcome result = DIFFERENT;
   if (!problem_run(exact, recurrence, "reference", &plain) ||
-      !problem_run(host, recurrence, "host", &options))
+      !problem_run(got, recurrence, device, &options))
     snprintf(text, size, "%s", rec_message());
   else if (!(largest_number(exact) < 1e6))
     result = WILD;
-  else if (is_same(inputs, exact, host, recurrence, &options, text, size))
+  else if (is_same(inputs, exact, got, recurrence, &options, text, size))
     result = SAME;
   problem_free(inputs);
   problem_free(exact);
-  problem_free(host);
+  problem_free(got);
   return result;
 }
 
@@ -150,13 +152,14 @@ static void judge(const rec_module *module, const char *name, uint64_t seed, set
   for (int run = 0; run < RUNS; run++) {
     outcome result = DIFFERENT;
     for (int draws = 3; draws > 0 && result == DIFFERENT; draws--)
-      result = compare_once(recurrence, &random, message, sizeof message);
+      result = compare_once(recurrence, s.device, &random, message, sizeof message);
     compared += result != WILD;
     wild += result == WILD;
-    if (!check(result != DIFFERENT,
-               "REC_SEED=%llu REC_PROGRAMS=1 (%s %s --form %s --chunk %s) %s\n%s",
-               (unsigned long long)seed, s.target, s.dtype, s.form, s.chunk, message,
-               recurrence_of_heads(memory, seed, "r")))
+    if (!check(
+            result != DIFFERENT,
+            "REC_SEED=%llu REC_PROGRAMS=1 (%s, --target %s --dtype %s --form %s --chunk %s) %s\n%s",
+            (unsigned long long)seed, s.device, s.target, s.dtype, s.form, s.chunk, message,
+            recurrence_of_heads(memory, seed, "r")))
       break;
   }
   arena_free(memory);
@@ -176,7 +179,7 @@ static void run_one(uint64_t seed, setting s) {
   arena_free(memory);
 }
 
-static compilation start_batch(uint64_t seed, int count) {
+static compilation start_batch(uint64_t seed, int count, setting s) {
   arena *memory = arena_new();
   const char *text = "";
   for (int i = 0; i < count; i++) {
@@ -184,23 +187,33 @@ static compilation start_batch(uint64_t seed, int count) {
         recurrence_of_heads(memory, seed + (uint64_t)i, arena_printf(memory, "r%d", i));
     text = arena_printf(memory, "%s%s\n", text, program);
   }
-  compilation c = start(text, setting_of(seed));
+  compilation c = start(text, s);
   arena_free(memory);
   return c;
 }
 
 // One by one where recc refuses them together.
-static void finish_batch(const compilation *c, uint64_t seed, int count) {
+static void finish_batch(const compilation *c, uint64_t seed, int count, setting s) {
   rec_module *module = compile_finish(c);
   for (int i = 0; i < count; i++) {
     char name[16];
     snprintf(name, sizeof name, "r%d", i);
     if (module)
-      judge(module, name, seed + (uint64_t)i, setting_of(seed));
+      judge(module, name, seed + (uint64_t)i, s);
     else
-      run_one(seed + (uint64_t)i, setting_of(seed));
+      run_one(seed + (uint64_t)i, s);
   }
   rec_module_close(module);
+}
+
+// The same programs, or some of them, as GPUs run them.
+static void run_executed(uint64_t seed, int count, setting s) {
+  char targets[32];
+  snprintf(targets, sizeof targets, "%s,simt", s.target);
+  s.target = targets;
+  s.device = "simt";
+  compilation c = start_batch(seed, least(count, EXECUTED), s);
+  finish_batch(&c, seed, least(count, EXECUTED), s);
 }
 
 static uint64_t chosen_seed(void) {
@@ -211,8 +224,6 @@ static uint64_t chosen_seed(void) {
   return seed >> 32;
 }
 
-static int least(int a, int b) { return a < b ? a : b; }
-
 // The next batch is compiled while this one runs.
 int main(int count, char **words) {
   bool full = count > 1 && strcmp(words[1], "full") == 0;
@@ -222,12 +233,15 @@ int main(int count, char **words) {
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);
   fflush(stdout);
-  compilation now, next = start_batch(seed, least(programs, BATCH));
+  compilation now, next = start_batch(seed, least(programs, BATCH), setting_of(seed));
   for (int done = 0; done < programs; done += BATCH) {
-    now = next;
+    uint64_t first = seed + (uint64_t)done;
     int rest = programs - done - BATCH;
-    if (rest > 0) next = start_batch(seed + (uint64_t)(done + BATCH), least(rest, BATCH));
-    finish_batch(&now, seed + (uint64_t)done, least(programs - done, BATCH));
+    setting s = setting_of(first);
+    now = next;
+    if (rest > 0) next = start_batch(first + BATCH, least(rest, BATCH), setting_of(first + BATCH));
+    finish_batch(&now, first, least(programs - done, BATCH), s);
+    if (!strcmp(s.dtype, "f32")) run_executed(first, least(programs - done, BATCH), s);
   }
   printf("%d comparisons, %d set aside because their numbers grow beyond 1e6\n", compared, wild);
   check(wild <= (compared + wild) / 5, "too many programs grow: they test little");
