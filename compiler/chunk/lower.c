@@ -22,13 +22,13 @@ static tile_id gelu(program *p, tile_id x) {
   return mul(p, mul(p, num(p, 0.5), x), add(p, num(p, 1), inner));
 }
 
-// At a kink the value passes and the gradient does not: there it is stopped.
+// min(max(x, low), high): high, where low is above it. At a kink the value passes and the gradient does not: there it is stopped.
 static tile_id clamp(program *p, tile_id x, tile_id low, tile_id high) {
   tile_id stopped = tile_unary(p, TILE_STOP, x);
   tile_id inside = tile_select(p, tile_binary(p, TILE_LESS, x, high), x, stopped);
   inside = tile_select(p, tile_binary(p, TILE_LESS, low, x), inside, stopped);
-  tile_id above_low = tile_select(p, tile_binary(p, TILE_LESS, x, low), low, inside);
-  return tile_select(p, tile_binary(p, TILE_LESS, high, x), high, above_low);
+  tile_id raised = tile_select(p, tile_binary(p, TILE_LESS, x, low), low, inside);
+  return tile_select(p, tile_binary(p, TILE_LESS, high, raised), high, raised);
 }
 
 static tile_op simple_op(value_op op) {

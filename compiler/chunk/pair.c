@@ -82,7 +82,7 @@ tile_pair pair_expm1(program *p, tile_pair x) {
 
 tile_id pair_abs(program *p, tile_pair x) {
   if (!pair_is_complex(x)) return tile_unary(p, TILE_ABS, x.re);
-  return tile_unary(p, TILE_SQRT_KINK, add(p, mul(p, x.re, x.re), mul(p, x.im, x.im)));
+  return tile_binary(p, TILE_HYPOT, x.re, x.im);
 }
 
 tile_pair pair_where(program *p, tile_id condition, tile_pair x, tile_pair y) {

@@ -69,6 +69,8 @@ static ir square_root(emitter *e, ir x) {
   return call_intrinsic(e, "llvm.sqrt", &type, 1, &x, 1);
 }
 
+static ir sum_of_squares(emitter *e, ir x, ir y) { return real_add(e, real_mul(e, x, x), real_mul(e, y, y)); }
+
 /* ---- f32: powers of two ---- */
 
 typedef struct rounded {
@@ -507,6 +509,33 @@ static ir wrap_body(emitter *e, const char *name, ir *args, int count) {
   return e->f64 ? x : LLVMBuildFPTrunc(e->b, x, LLVMTypeOf(args[0]), "");
 }
 
+/* Scaled by a power of two: exactly, and without a quotient. */
+static ir scaled_hypot_body(emitter *e, const char *name, ir *args, int count) {
+  (void)name, (void)count;
+  bool wide = e->f64 || e->wide;
+  double large = wide ? 0x1p500 : 0x1p60, down = wide ? 0x1p-600 : 0x1p-70, up = wide ? 0x1p600 : 0x1p100;
+  ir x = absolute(e, args[0]), y = absolute(e, args[1]);
+  ir size = choose(e, real_compare(e, LLVMRealOGT, x, y), x, y), one = number(e, 1, x);
+  ir above = real_compare(e, LLVMRealOGT, size, number(e, large, x));
+  ir below = real_compare(e, LLVMRealOLT, size, number(e, 1 / large, x));
+  ir scale = choose(e, above, number(e, down, x), choose(e, below, number(e, up, x), one));
+  ir back = choose(e, above, number(e, 1 / down, x), choose(e, below, number(e, 1 / up, x), one));
+  return real_mul(e, square_root(e, sum_of_squares(e, real_mul(e, x, scale), real_mul(e, y, scale))), back);
+}
+
+/* Where a sum of squares may have left the range, of any lane, numbers are scaled before. */
+static ir hypotenuse(emitter *e, ir *args) {
+  bool wide = e->f64 || e->wide;
+  ir square = sum_of_squares(e, args[0], args[1]), result = stack_slot(e, LLVMTypeOf(square), "");
+  ir low = real_compare(e, LLVMRealULT, square, number(e, wide ? 0x1p-900 : 0x1p-100, square));
+  ir high = real_compare(e, LLVMRealUGT, square, number(e, wide ? 0x1p1020 : 0x1p125, square));
+  store_real(e, square_root(e, square), result);
+  emit_branch branch = branch_begin(e, any_lane(e, LLVMBuildOr(e->b, low, high, "")));
+  store_real(e, call_own(e, wide ? "wide_hypot" : "hypot", args, 2, scaled_hypot_body), result);
+  branch_end(e, &branch);
+  return load_real(e, result, ir_lanes(square));
+}
+
 /* x^p for x >= 0: log2 x in double, so that p log2 x keeps the digits that the exponential needs. */
 static ir pow_body(emitter *e, const char *name, ir *args, int count) {
   (void)name, (void)count;
@@ -732,10 +761,11 @@ ir expr_apply(emitter *e, tile_op op, const ir *args) {
       if (ir_lanes(y)) taken = spread(e, taken, ir_lanes(y));
       return choose(e, taken, y, z);
     }
+    case TILE_HYPOT:
     case TILE_POWER:
       pair[1] = args[1];
       spread_pair(e, &pair[0], &pair[1]);
-      return transcendental(e, op, pair);
+      return op == TILE_HYPOT ? hypotenuse(e, pair) : transcendental(e, op, pair);
     default: return transcendental(e, op, args);
   }
 }

@@ -274,7 +274,7 @@ void complex_derivative(const typed_value *v, const complex_number x[3], complex
     case VALUE_IMAGINARY_PART: d[0].im = dz.re; break;
     case VALUE_CONJUGATE: d[0] = conjugate(dz); break;
     case VALUE_COMPLEX_ABS:
-      if (z.re != 0) d[0] = scaled(x[0], dz.re / z.re);
+      if (z.re != 0) d[0] = scaled((complex_number){x[0].re / z.re, x[0].im / z.re}, dz.re);
       break;
     default: ICE("reference", "derivative of %s by complex operands", value_op_text(v->op));
   }

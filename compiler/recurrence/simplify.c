@@ -120,6 +120,18 @@ static value_id one_minus_branch(builder *b, value_id x) {
   return one_minus(b, x);
 }
 
+// `rest` holds 1 - x, 1 - low, 1 - high. Bounds change places; where low is above high, the value is high.
+static value_id one_minus_clamp(builder *b, const typed_value *clamp, typed_value rest) {
+  typed_value low = *value_at(b, clamp->args[1]), high = *value_at(b, clamp->args[2]);
+  value_id less_high = rest.args[2];
+  rest.args[2] = rest.args[1];
+  rest.args[1] = less_high;
+  value_id inside = make_value(b, rest);
+  if (low.op == VALUE_NUMBER && high.op == VALUE_NUMBER && low.number <= high.number) return inside;
+  value_id crossed = make_binary(b, VALUE_GREATER, clamp->args[1], clamp->args[2]);
+  return make_value(b, (typed_value){.op = VALUE_WHERE, .args = {crossed, less_high, inside}});
+}
+
 // 1 - max(x, y), 1 - where(c, x, y), ..: the choice between what remains of its branches.
 static value_id one_minus_choice(builder *b, const typed_value *choice) {
   typed_value rest = *choice;
@@ -131,11 +143,7 @@ static value_id one_minus_choice(builder *b, const typed_value *choice) {
   }
   if (choice->op == VALUE_MAX) rest.op = VALUE_MIN;
   if (choice->op == VALUE_MIN) rest.op = VALUE_MAX;
-  if (choice->op == VALUE_CLAMP) {
-    value_id high = rest.args[1];
-    rest.args[1] = rest.args[2];
-    rest.args[2] = high;
-  }
+  if (choice->op == VALUE_CLAMP) return one_minus_clamp(b, choice, rest);
   return make_value(b, rest);
 }
 

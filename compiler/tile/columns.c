@@ -75,6 +75,7 @@ static column_kind of_solution(const finder *x, tile_id a, tile_id r) {
 static bool keeps_zero(tile_op op) {
   switch (op) {
     case TILE_ABS:
+    case TILE_HYPOT:
     case TILE_SIGN:
     case TILE_RELU:
     case TILE_TANH:

@@ -73,6 +73,8 @@ double tile_evaluate(tile_op op, const double *args) {
       return x / y;
     case TILE_POWER:
       return pow(x, y);
+    case TILE_HYPOT:
+      return hypot(x, y);
     case TILE_MIN:
       return x < y ? x : y;
     case TILE_MAX:

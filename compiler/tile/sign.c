@@ -34,6 +34,7 @@ static sign sign_of(const tile_program *p, tile_id id, int depth) {
     case TILE_SOFTPLUS:
     case TILE_SIGMOID: return POSITIVE;
     case TILE_ABS:
+    case TILE_HYPOT:
     case TILE_EXP:
     case TILE_EXP2:
     case TILE_RELU: return NOT_NEGATIVE;

@@ -68,6 +68,13 @@ static void vjp_sqrt_kink(gradient *g, tile_id y, tile_id dy) {
   gradient_give(g, y, 0, mask_out(g, at_kink, bin(g, TILE_DIV, mul(g, num(g, 0.5), dy), y)), dy);
 }
 
+// x / y is at most 1, where dy / y need not be finite.
+static void vjp_hypot(gradient *g, tile_id y, tile_id dy) {
+  tile_id at_kink = bin(g, TILE_EQUAL, y, num(g, 0));
+  for (int k = 0; k < 2; k++)
+    gradient_give(g, y, k, mask_out(g, at_kink, mul(g, dy, bin(g, TILE_DIV, arg(g, y, k), y))), dy);
+}
+
 static void vjp_rsqrt(gradient *g, tile_id y, tile_id dy) {
   tile_id cube = mul(g, y, mul(g, y, y));
   gradient_give(g, y, 0, mul(g, dy, mul(g, num(g, -0.5), cube)), dy);

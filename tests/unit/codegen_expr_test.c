@@ -54,12 +54,15 @@ static const function_row functions[] = {
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
 // Those with polynomials of their own in f64.
-static const function_row wide_functions[] = {
-    {TILE_EXP, "exp", expl}, {TILE_EXPM1, "expm1", expm1l}, {TILE_SIN, "sin", sinl}, {TILE_COS, "cos", cosl}};
+static const function_row wide_functions[] = {{TILE_EXP, "exp", expl},
+                                              {TILE_EXPM1, "expm1", expm1l},
+                                              {TILE_SIN, "sin", sinl},
+                                              {TILE_COS, "cos", cosl}};
 enum { WIDE = sizeof wide_functions / sizeof *wide_functions };
 
 static bool clone_runs(codegen_clone clone) {
-  if (clone == CLONE_V4) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  if (clone == CLONE_V4)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
   if (clone == CLONE_V3) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return __builtin_cpu_supports("sse4.2");
@@ -93,11 +96,13 @@ static void *make_library(bool f64, char *path) {
                     functions[i].op, i % 2 ? e.lanes : 2 * e.lanes);
     }
     make_function(&e, arena_printf(a, "pow%s", clone_targets[clone].suffix), TILE_POWER, e.lanes);
+    make_function(&e, arena_printf(a, "hypot%s", clone_targets[clone].suffix), TILE_HYPOT, e.lanes);
     make_function(&e, arena_printf(a, "wrap%s", clone_targets[clone].suffix), TILE_WRAP, e.lanes);
     make_function(&e, arena_printf(a, "exp_scalar%s", clone_targets[clone].suffix), TILE_EXP, 0);
     for (int i = 0; i < WIDE && !f64; i++) {
       emitter wide = emit_wide(&e);
-      const char *name = arena_printf(a, "wide_%s%s", wide_functions[i].name, clone_targets[clone].suffix);
+      const char *name =
+          arena_printf(a, "wide_%s%s", wide_functions[i].name, clone_targets[clone].suffix);
       make_function(&wide, name, wide_functions[i].op, e.lanes);
     }
     emitter_free(&e);
@@ -129,6 +134,7 @@ static void *make_gpu_library(number_type storage, char *path) {
   emitter e = emitter_new(a, &m, CLONE_GPU, storage);
   for (int i = 0; i < FUNCTIONS; i++)
     make_function(&e, functions[i].name, functions[i].op, i % 2 ? 4 : 0);
+  make_function(&e, "hypot", TILE_HYPOT, 4);
   emitter_free(&e);
   llvm_verify(&m);
   link_object objects[] = {simt_object(a, &m, NULL), embedded("simt"), embedded("support")};
@@ -247,7 +253,8 @@ static void gpu_within(number_type storage, double allowed) {
       if (functions[f].op == TILE_SILU && isinf(x[i])) continue;
       long double exact = functions[f].exact(x[i]);
       bool over = isinf(round_f32(exact * (1 + allowed))) && fabs(y[i]) > 3.4e38;
-      double error = over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], 1.5e-45));
+      double error =
+          over ? 0 : error_of(y[i], exact, allowed, least_error(&functions[f], x[i], 1.5e-45));
       if (error > worst) worst = error, at = i;
     }
     printf("%-12s gpu: worst error %.2e at %.9g\n", functions[f].name, worst * allowed, x[at]);
@@ -301,6 +308,74 @@ static void pow_f32_within_3e_7(void **state) {
   }
   free(x), free(p), free(y);
   dlclose(library);
+}
+
+enum { PAIRS = 1 << 16 };
+
+// Pairs of all exponents, near each other and far apart; the squares of most leave the range.
+static void fill_pairs(double *x, double *y, int exponents) {
+  for (int i = 0; i < PAIRS; i++) {
+    double size = 1 + (i * 7919 % PAIRS) / (double)PAIRS;
+    int exponent = i % (2 * exponents) - exponents;
+    x[i] = ldexp(size, exponent) * (i % 3 ? 1 : -1);
+    y[i] = i % 5 ? ldexp(size, exponent - i % 30) : 0;
+  }
+  const double edges_x[] = {0, -0.0, INFINITY, -INFINITY, INFINITY, NAN},
+               edges_y[] = {0, 0, 1, 0, INFINITY, 1};
+  memcpy(x, edges_x, sizeof edges_x);
+  memcpy(y, edges_y, sizeof edges_y);
+}
+
+static void hypot_in_floats(void *library, const char *symbol) {
+  double *x = malloc(PAIRS * sizeof *x), *y = malloc(PAIRS * sizeof *y);
+  float *a = malloc(PAIRS * sizeof *a), *b = malloc(PAIRS * sizeof *b),
+        *z = malloc(PAIRS * sizeof *z);
+  f32_function *call;
+  *(void **)&call = dlsym(library, symbol);
+  assert_non_null(call);
+  fill_pairs(x, y, 127);
+  for (int i = 0; i < PAIRS; i++) a[i] = (float)x[i], b[i] = (float)y[i];
+  call(a, b, z, PAIRS);
+  for (int i = 0; i < PAIRS; i++) {
+    long double exact = hypotl(a[i], b[i]);
+    double error = isinf(round_f32(exact)) ? !isinf(z[i]) : error_of(z[i], exact, 3e-7, 1.5e-45);
+    if (error > 1)
+      fail_msg("%s(%.9g, %.9g) = %.9g, expected %.9Lg", symbol, a[i], b[i], z[i], exact);
+  }
+  free(x), free(y), free(a), free(b), free(z);
+}
+
+static void hypot_in_doubles(void *library, const char *symbol) {
+  double *x = malloc(PAIRS * sizeof *x), *y = malloc(PAIRS * sizeof *y),
+         *z = malloc(PAIRS * sizeof *z);
+  f64_function *call;
+  *(void **)&call = dlsym(library, symbol);
+  assert_non_null(call);
+  fill_pairs(x, y, 1022);
+  call(x, y, z, PAIRS);
+  for (int i = 0; i < PAIRS; i++) {
+    long double exact = hypotl(x[i], y[i]);
+    if (error_of(z[i], exact, 1e-15, 5e-324) > 1)
+      fail_msg("%s(%.17g, %.17g) = %.17g, expected %.17Lg", symbol, x[i], y[i], z[i], exact);
+  }
+  free(x), free(y), free(z);
+}
+
+static void hypot_of_all_sizes(void **state) {
+  (void)state;
+  char path[] = "/tmp/codegen_expr_testXXXXXX", path64[] = "/tmp/codegen_expr_testXXXXXX",
+       gpu[] = "/tmp/codegen_expr_testXXXXXX";
+  void *library = make_library(false, path), *library64 = make_library(true, path64),
+       *executed = make_gpu_library(NUMBER_F32, gpu);
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    char symbol[32];
+    if (!clone_runs(clone)) continue;
+    snprintf(symbol, sizeof symbol, "hypot%s", clone_targets[clone].suffix);
+    hypot_in_floats(library, symbol);
+    hypot_in_doubles(library64, symbol);
+  }
+  hypot_in_floats(executed, "hypot");
+  dlclose(library), dlclose(library64), dlclose(executed);
 }
 
 static void f64_within_1e_14(void **state) {
@@ -398,13 +473,10 @@ static void wrapped_angles(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(f32_within_3e_7),
-      cmocka_unit_test(gpu_f32_within_6e_7),
-      cmocka_unit_test(gpu_16_bits_within_1e_5),
-      cmocka_unit_test(pow_f32_within_3e_7),
-      cmocka_unit_test(f64_within_1e_14),
-      cmocka_unit_test(wide_within_1e_10),
-      cmocka_unit_test(wrapped_angles),
+      cmocka_unit_test(f32_within_3e_7),         cmocka_unit_test(gpu_f32_within_6e_7),
+      cmocka_unit_test(gpu_16_bits_within_1e_5), cmocka_unit_test(pow_f32_within_3e_7),
+      cmocka_unit_test(hypot_of_all_sizes),      cmocka_unit_test(f64_within_1e_14),
+      cmocka_unit_test(wide_within_1e_10),       cmocka_unit_test(wrapped_angles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
