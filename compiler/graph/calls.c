@@ -358,9 +358,11 @@ static bool norm_weight_axes(instance *in, const ast_expr *setting, value_id x,
   return false;
 }
 
-static value_id norm_weight(instance *in, const char *name, axis_order order, span where) {
+static value_id norm_weight(instance *in, const char *name, double eps, axis_order order,
+                            span where) {
   graph_builder *b = in->b;
   int weight = parameter_add(in, PARAMETER_NORM, joined(b, name, ".weight"), where);
+  b->model->parameters.items[weight].eps = eps;
   parameter_part(in, weight, NULL, in->body, order, start_number(b->arena, 1), where);
   parameter_shape(b, weight, order_elements(in->body, order));
   return instance_add_param(in, "weight", order, false, (graph_use){weight, 0});
@@ -383,7 +385,7 @@ static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out)
       !norm_axes(in, &call->call.axes, call->span, x, &over) ||
       !norm_weight_axes(in, settings.values[2], x, &over, &weight))
     return false;
-  value_id w = norm_weight(in, name, weight, call->span);
+  value_id w = norm_weight(in, name, eps, weight, call->span);
   value_id squares = append(in, (typed_value){.op = VALUE_SUM,
                                               .args = {binary(in, VALUE_MUL, x, x)},
                                               .over = order_set(over)});

@@ -50,6 +50,7 @@ typedef struct graph_parameter {
   int rank;
   int64_t shape[TYPED_MAX_AXES + 2];
   int64_t elements;
+  double eps;           /* of a norm: what it adds to the mean of squares */
   const char *lag_name; /* of a convolution: how its tail is called in its layer */
   VEC(graph_part) parts;                 /* in order, without gaps */
   const ast_item *owner; /* the layer or model that has it, for `init .. for` */

@@ -3,7 +3,7 @@
  *
  *   "kernels": ["LM.ssd", "LM.pointwise1"]                   names of the manifest's recurrences
  *   "models": [{"name", "text", "vocabulary", "row": elements per token, "logits": tensor,
- *     "parameters": [{"name", "kind", "shape", "parts": [{"first", "count", "start"}]}],
+ *     "parameters": [{"name", "kind", "shape", "eps" of a norm, "parts": [{"first", "count", "start"}]}],
  *     "states": [{"name", "elements", "lag", "layer", "axes": [[name, size]]}],
  *     "tensors": [[place of the buffer, its row, offset in the row, numbers, name]]
  *     "ops": [{"op": "embed"|"linear"|"call"|"loss", "kernel", "in", "out", "row",
@@ -134,6 +134,7 @@ static cJSON *parameter_json(arena *memory, const graph_model *model, const grap
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", w->name);
   cJSON_AddStringToObject(object, "kind", kinds[w->kind]);
+  if (w->kind == PARAMETER_NORM) cJSON_AddNumberToObject(object, "eps", w->eps);
   cJSON *shape = add(object, "shape", cJSON_CreateArray()),
         *parts = add(object, "parts", cJSON_CreateArray());
   for (int i = 0; i < w->rank; i++) cJSON_AddItemToArray(shape, whole(w->shape[i]));

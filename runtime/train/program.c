@@ -117,6 +117,7 @@ static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
   int64_t *shape = list(r, object, "shape", sizeof *shape, &items, &p->rank);
   const char *kind = text(r, object, "kind", false);
   p->name = text(r, object, "name", false);
+  p->eps = get(object, "eps") ? number(r, object, "eps") : 0;
   p->decays = !strcmp(kind, "linear") || !strcmp(kind, "embedding") || !strcmp(kind, "convolution");
   p->elements = 1;
   p->shape = shape;

@@ -26,6 +26,7 @@ typedef struct model_parameter {
   int rank;
   const int64_t *shape;
   int64_t elements, place;  // place: in the block of all parameters
+  double eps;               // of a norm: what it adds to the mean of squares; else 0
   int part_count;
   const model_part *parts;
 } model_parameter;
