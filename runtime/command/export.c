@@ -11,6 +11,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/public.h"
 #include "runtime/train/session.h"
+#include "runtime/train/whole_file.h"
 
 const char export_usage[] =
     "rec export FILE[:BLOCK] -o DIR\n"
@@ -91,28 +92,27 @@ static rec_status export_tensors(const trained_model *of, const char *weights, r
 
 // ---- config -------------------------------------------------------------------------------------
 
-// The config of the import that the block goes back to, or one told from the weights.
+static rec_status told_config(const train_model *m, char **text) {
+  cJSON *config = NULL;
+  rec_status status = public_config(m, &config);
+  if (!status) *text = cJSON_Print(config);
+  cJSON_Delete(config);
+  return status || *text ? status : rec_no_memory();
+}
+
+// The config of the import that the block goes back to, byte for byte: readers tell 1 from 1.0. Or
+// else one told from the weights.
 static rec_status find_config(const session *s, const train_block *block, const train_model *m,
-                              cJSON **config) {
+                              char **text) {
   for (; block; block = block->after ? train_program_block(s->program, block->after) : NULL) {
-    char *folder = session_path(s, NULL, block->name),
-         *path = session_path(s, block->name, "config.json");
-    bool there = folder && path && !access(path, R_OK);
-    rec_status status = there ? folder_read_json(folder, "config.json", config) : REC_OK;
-    free(folder);
+    char *path = session_path(s, block->name, "config.json");
+    if (!path) return rec_no_memory();
+    bool there = !access(path, R_OK);
+    rec_status status = there ? whole_file_read(path, text) : REC_OK;
     free(path);
     if (there) return status;
   }
-  return public_config(m, config);
-}
-
-static rec_status write_config(const char *path, const cJSON *config) {
-  char *text = cJSON_Print(config);
-  FILE *file = text ? fopen(path, "w") : NULL;
-  bool good = file && fprintf(file, "%s\n", text) > 0;
-  if (file && fclose(file)) good = false;
-  cJSON_free(text);
-  return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno));
+  return told_config(m, text);
 }
 
 // ---- the command --------------------------------------------------------------------------------
@@ -142,9 +142,8 @@ static rec_status write_folder(const session *s, const export_request *r, const 
                                const void *weights) {
   trained_model of = session_model(s, block);
   rec_dtype type = REC_F32;
-  cJSON *config = NULL;
   tensor_folder *like = NULL;
-  char *tensors = NULL, *settings = NULL;
+  char *tensors = NULL, *settings = NULL, *config = NULL;
   if (r->type && (!rec_number_type(r->type, &type) || type == REC_F64))
     return rec_fail(REC_ERROR_ARGUMENT, "expected --as f32, f16 or bf16, found `%s`", r->type);
   rec_status status = asprintf(&tensors, "%s/model.safetensors", r->folder) < 0 ||
@@ -156,12 +155,12 @@ static rec_status write_folder(const session *s, const export_request *r, const 
   if (!status && mkdir(r->folder, 0777) && errno != EEXIST)
     status = rec_fail(REC_ERROR_FILE, "%s: %s", r->folder, strerror(errno));
   if (!status) status = export_tensors(&of, weights, type, like, tensors);
-  if (!status) status = write_config(settings, config);
+  if (!status) status = whole_file_write(settings, config, strlen(config));
   if (!status)
     printf("export %s of %s: %s, %lld weights\n", block->name, of.model->text, r->folder,
            (long long)of.model->weight_count);
-  cJSON_Delete(config);
   tensor_folder_close(like);
+  free(config);
   free(tensors);
   free(settings);
   return status;

@@ -1,13 +1,16 @@
 // rec import: a Hugging Face folder becomes a program with a finished run of its own.
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/command/command.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/public.h"
 #include "runtime/train/session.h"
+#include "runtime/train/whole_file.h"
 
 const char import_usage[] =
     "rec import DIR -o NAME.rec\n"
@@ -39,7 +42,10 @@ static int read_words(words *w, import_request *r) {
   }
   if (w->failed) return EXIT_USAGE;
   if (!r->folder) return usage_error(w, "expected DIR, a folder with config.json and weights");
-  return r->program ? 0 : usage_error(w, "expected -o NAME.rec");
+  size_t length = r->program ? strlen(r->program) : 0;
+  if (length < 5 || strcmp(r->program + length - 4, ".rec") != 0)
+    return usage_error(w, "expected -o NAME.rec, found %s", r->program ? r->program : "none");
+  return 0;
 }
 
 // ---- what fits ----------------------------------------------------------------------------------
@@ -122,22 +128,15 @@ static rec_status fit_all(fitting *f, const char *folder) {
 
 // ---- writing ------------------------------------------------------------------------------------
 
-static rec_status write_text(const char *path, const char *text) {
-  FILE *file = fopen(path, "w");
-  bool good = file && fputs(text, file) >= 0;
-  if (file && fclose(file)) good = false;
-  return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: cannot be written", path);
-}
-
 // The run of a block that has done all its steps.
 static rec_status write_run(session *s, const train_block *block, const fitting *f,
                             const char *folder) {
   trainer *t = NULL;
-  cJSON *config = NULL;
   char *checkpoint = session_path(s, block->name, "checkpoint.safetensors"),
        *weights = session_path(s, block->name, "model.safetensors"),
-       *kept = session_path(s, block->name, "config.json"), *text = NULL;
-  rec_status status = checkpoint && weights && kept ? REC_OK : rec_no_memory();
+       *kept = session_path(s, block->name, "config.json"), *config = NULL, *text = NULL;
+  bool named = asprintf(&config, "%s/config.json", folder) > 0;
+  rec_status status = named && checkpoint && weights && kept ? REC_OK : rec_no_memory();
   if (!status) status = session_lock(s, true);
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(f->of, block, 1, &t);
@@ -147,16 +146,13 @@ static rec_status write_run(session *s, const train_block *block, const fitting 
     t->step = block->steps;
     status = checkpoint_save_weights(&f->of, f->weights, NULL, weights);
   }
-  if (!status) status = folder_read_json(folder, "config.json", &config);
-  if (!status) {
-    text = cJSON_Print(config);
-    status = text ? write_text(kept, text) : rec_no_memory();
-  }
+  if (!status) status = whole_file_read(config, &text);
+  if (!status) status = whole_file_write(kept, text, strlen(text));
   if (!status) status = checkpoint_save(t, checkpoint);
   if (!status) printf("weights: %s\n", checkpoint);
   trainer_free(t);
-  cJSON_Delete(config);
-  cJSON_free(text);
+  if (named) free(config);
+  free(text);
   free(checkpoint);
   free(weights);
   free(kept);
@@ -178,14 +174,40 @@ static rec_status import_into(session *s, const import_request *r, const tensor_
   return status;
 }
 
-static rec_status write_program(const import_request *r, const tensor_folder *folder) {
+static rec_status write_program(const import_request *r, const tensor_folder *folder,
+                                const char *path) {
   cJSON *config;
   char *text = NULL;
   rec_status status = folder_read_json(r->folder, "config.json", &config);
   if (!status) status = public_program(config, folder, &text);
-  if (!status) status = write_text(r->program, text);
+  if (!status) status = whole_file_write(path, text, strlen(text));
   cJSON_Delete(config);
   free(text);
+  return status;
+}
+
+// The program takes its name when its weights have fitted; until then it is a draft beside.
+static int import_by_draft(const import_request *r, const tensor_folder *folder,
+                           const char *draft) {
+  const char *defines[1], *recc_words[] = {"-O0"};  // nothing is run
+  module_request request = {.command = "import",
+                            .file = draft,
+                            .defines = defines,
+                            .recc_words = recc_words,
+                            .recc_word_count = 1};
+  rec_module *module = NULL;
+  session *s = NULL;
+  if (write_program(r, folder, draft)) return report_failure("import");
+  int status = open_module(&request, &module);
+  if (!status && (session_open(module, &r->options, &s) || import_into(s, r, folder)))
+    status = report_failure("import");
+  if (!status && rename(draft, r->program)) {
+    rec_fail(REC_ERROR_FILE, "%s: %s", r->program, strerror(errno));
+    status = report_failure("import");
+  }
+  if (status) unlink(draft);
+  session_close(s);
+  rec_module_close(module);
   return status;
 }
 
@@ -194,22 +216,12 @@ int command_import(int count, char **list) {
   import_request r = {0};
   int status = read_words(&w, &r);
   if (status) return status;
-  const char *defines[1], *recc_words[] = {"-O0"};  // nothing is run
-  module_request request = {.command = "import",
-                            .file = r.program,
-                            .defines = defines,
-                            .recc_words = recc_words,
-                            .recc_word_count = 1};
   tensor_folder *folder = NULL;
-  rec_module *module = NULL;
-  session *s = NULL;
-  if (tensor_folder_open(r.folder, &folder) || write_program(&r, folder))
+  char *draft = NULL;
+  if (tensor_folder_open(r.folder, &folder) || asprintf(&draft, "%s.draft.rec", r.program) < 0)
     status = report_failure("import");
-  if (!status) status = open_module(&request, &module);
-  if (!status && (session_open(module, &r.options, &s) || import_into(s, &r, folder)))
-    status = report_failure("import");
-  session_close(s);
-  rec_module_close(module);
+  if (!status) status = import_by_draft(&r, folder, draft);
+  free(draft);
   tensor_folder_close(folder);
   return status;
 }

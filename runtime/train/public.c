@@ -2,89 +2,19 @@
 // the weights are the public names.
 #include "runtime/train/public.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/train/public_settings.h"
+
 typedef struct writing {
-  const cJSON *config;
+  settings s;
   const tensor_folder *tensors;
   FILE *out;
-  rec_status status;
+  char eps[SHORTEST_TEXT + 16];  // of its norms: ", eps = 1e-06", or nothing where it is 1e-05
 } writing;
-
-// ---- the config ---------------------------------------------------------------------------------
-
-static const cJSON *member(const cJSON *object, const char *key) {
-  return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-static void wrong(writing *w, const char *key, const char *expected) {
-  if (!w->status)
-    w->status = rec_fail(REC_ERROR_UNSUPPORTED, "config.json: expected %s for '%s', found another",
-                         expected, key);
-}
-
-// A whole number; `by_default` where the config has none, below 0: it must.
-static int64_t whole(writing *w, const char *key, int64_t by_default) {
-  const cJSON *item = member(w->config, key);
-  if ((!item || cJSON_IsNull(item)) && by_default >= 0) return by_default;
-  double x = cJSON_IsNumber(item) ? item->valuedouble : -1;
-  if (!(x >= 1 && x <= 1 << 24) || x != floor(x)) wrong(w, key, "a whole number");
-  return w->status ? 1 : (int64_t)x;
-}
-
-static double number(const writing *w, const char *key, double by_default) {
-  const cJSON *item = member(w->config, key);
-  return cJSON_IsNumber(item) ? item->valuedouble : by_default;
-}
-
-static bool flag(const writing *w, const char *key, bool by_default) {
-  const cJSON *item = member(w->config, key);
-  return cJSON_IsBool(item) ? cJSON_IsTrue(item) : by_default;
-}
-
-// Settings under which a layer is another one than rec's.
-static void must_be(writing *w, const char *key, bool by_default, bool wanted) {
-  if (flag(w, key, by_default) != wanted) wrong(w, key, wanted ? "true" : "false");
-}
-
-static void must_be_absent(writing *w, const char *key) {
-  const cJSON *item = member(w->config, key);
-  if (item && !cJSON_IsNull(item) && !(cJSON_IsArray(item) && !item->child))
-    wrong(w, key, "nothing");
-}
-
-static void must_be_word(writing *w, const char *key, const char *word) {
-  const cJSON *item = member(w->config, key);
-  if (cJSON_IsString(item) && strcmp(item->valuestring, word) != 0) wrong(w, key, word);
-}
-
-// What a norm is multiplied with inside, so that rec's, which adds 1e-5, does as one that adds
-// the config's number: norm(s x) with s^2 = 1e-5 / eps.
-static double norm_scale(writing *w, const char *key, double by_default) {
-  double eps = number(w, key, by_default);
-  if (!(eps > 0 && eps < 1)) wrong(w, key, "a number between 0 and 1");
-  return w->status ? 1 : sqrt(1e-5 / eps);
-}
-
-static void must_add_1e5(writing *w, const char *key) {
-  if (fabs(number(w, key, 1e-5) - 1e-5) > 1e-12) wrong(w, key, "1e-05");
-}
-
-// Steps of time that are cut off would have to be so here, too: [0, Infinity] cuts nothing.
-static void must_not_cut_steps(writing *w, const char *key) {
-  const cJSON *item = member(w->config, key), *most = cJSON_GetArrayItem(item, 1);
-  if (!item || cJSON_IsNull(item)) return;
-  const cJSON *least = cJSON_GetArrayItem(item, 0);
-  bool none = cJSON_IsNumber(least) && least->valuedouble == 0;
-  bool all = cJSON_IsNumber(most)
-                 ? most->valuedouble > 1e6
-                 : most && most->valuestring && !strcmp(most->valuestring, "Infinity");
-  if (!none || !all) wrong(w, key, "[0, Infinity]");
-}
 
 // The axis of a tensor; 0 without it.
 static int64_t axis_of(const writing *w, int axis, const char *name) {
@@ -103,14 +33,13 @@ static void put(writing *w, const char *format, ...) {
   va_end(arguments);
 }
 
-// "x" or "3.1623 * x"
-static const char *scaled(double scale, const char *name, char text[64]) {
-  if (fabs(scale - 1) < 1e-12)
-    snprintf(text, 64, "%s", name);
-  else
-    snprintf(text, 64, "%.17g * %s", scale, name);
-  return text;
+static void read_eps(writing *w, const char *key, double by_default) {
+  char text[SHORTEST_TEXT];
+  double eps = config_eps(&w->s, key, by_default);
+  if (eps != 1e-5) snprintf(w->eps, sizeof w->eps, ", eps = %s", shortest_text(eps, text));
 }
+
+static const char *if_on(bool on, const char *text) { return on ? text : ""; }
 
 static const char *const gated_mlp =
     "layer MLP(D, F) {\n"
@@ -125,7 +54,7 @@ static void put_model(writing *w, const char *embedding, int64_t width, const ch
   char name[200];
   snprintf(name, sizeof name, "%s.weight", embedding);
   int64_t symbols = axis_of(w, 0, name);
-  if (!symbols) symbols = whole(w, "vocab_size", -1);
+  if (!symbols) symbols = config_whole(&w->s, "vocab_size", -1);
   put(w,
       "model Imported(vocab = %lld, D = %lld%s) {\n  input token\n  let x0[D] = embed(token, "
       "vocab, "
@@ -149,165 +78,329 @@ static void put_end(writing *w, const char *norm, bool tied) {
 
 // ---- mamba, mamba2 ------------------------------------------------------------------------------
 
+// What a mixer is made of. FLA and transformers name some settings otherwise.
+typedef struct mixer {
+  bool second, original, bias, conv_bias, norm, norm_first;
+  int64_t D, E, N, W, P, G, K;
+} mixer;
+
 // transformers has hidden_size, state-spaces/mamba d_model.
-static bool is_original(const writing *w) { return member(w->config, "d_model") != NULL; }
+static bool is_original(const writing *w) { return config_setting(&w->s, "d_model") != NULL; }
+
+static void read_mixer_forms(settings *s, mixer *m) {
+  m->bias = config_flag(s, m->original ? "bias" : "use_bias", false);
+  m->conv_bias = config_flag(s, m->original ? "conv_bias" : "use_conv_bias", true);
+  m->norm = config_flag(s, "rmsnorm", true);
+  m->norm_first = config_flag(s, "norm_before_gate", false);
+  // Libraries disagree about what another function does to the gate.
+  if (strcmp(config_function(s, "hidden_act", "silu"), "silu") != 0)
+    config_refuse(s, "hidden_act", "silu");
+  config_must_be(s, "D_has_hdim", false, false);
+  config_must_be_absent(s, "d_ssm");
+  config_must_not_bound(s, "time_step_limit");
+  config_must_not_bound(s, "dt_limit");
+}
+
+// The rank may be "auto": what the weights have, else a sixteenth of the width.
+static int64_t read_rank(const writing *w, settings *s, int64_t width) {
+  const char *key = config_setting(s, "dt_rank") ? "dt_rank" : "time_step_rank";
+  if (cJSON_IsNumber(config_setting(s, key))) return config_whole(s, key, -1);
+  int64_t rank = axis_of(w, 1, "backbone.layers.0.mixer.dt_proj.weight");
+  return rank > 0 ? rank : (width + 15) / 16;
+}
+
+// The settings of the layers lie apart in a config of state-spaces/mamba.
+static void read_mixer(writing *w, mixer *m) {
+  settings inner = {m->original ? config_setting(&w->s, "ssm_cfg") : w->s.object, REC_OK};
+  bool original = m->original, second = m->second;
+  m->D = config_whole(&w->s, original ? "d_model" : "hidden_size", -1);
+  m->E = config_multiple(&inner, "expand", 2, m->D);
+  m->N = config_whole(&inner, original ? "d_state" : "state_size", second ? 128 : 16);
+  m->W = config_whole(&inner, original ? "d_conv" : "conv_kernel", 4);
+  m->P = second ? config_whole(&inner, original ? "headdim" : "head_dim", 64) : 1;
+  m->G = second ? config_whole(&inner, original ? "ngroups" : "n_groups", original ? 1 : 8) : 1;
+  m->K = second ? 1 : read_rank(w, &inner, m->D);
+  read_mixer_forms(&inner, m);
+  if (!inner.status && second && (m->E % m->P || m->E / m->P % m->G))
+    config_refuse(&inner, original ? "headdim" : "head_dim",
+                  "a size of heads that divides the width, in groups of as many");
+  if (inner.status) w->s.status = inner.status;
+}
+
+// Is it the layer of the standard library?
+static bool is_standard(const writing *w, const mixer *m) {
+  bool norm = !m->second || (!*w->eps && m->norm && !m->norm_first);
+  return !m->bias && m->conv_bias && norm;
+}
+
+static void put_mamba1_layer(writing *w, const mixer *m) {
+  const char *bias = if_on(m->bias, ", bias = on");
+  put(w,
+      "layer Mixer(D, E, K, N, W) {\n"
+      "  input u[D]\n"
+      "  let (x[E], z[E]) = linear(u, name = \"in_proj\"%s)\n"
+      "  let x2 = silu(conv1d(x, width = W%s))\n"
+      "  let (r[K], B[N], C[N]) = linear(x2, name = \"x_proj\")\n"
+      "  let dt[E] = linear(r, name = \"dt_proj\")\n"
+      "  let y     = selective_scan(x2, dt, B, C, dt_bias = \"dt_proj.bias\")\n"
+      "  output v[D] = linear(y * silu(z), name = \"out_proj\"%s)\n"
+      "}\n\n",
+      bias, if_on(!m->conv_bias, ", bias = off"), bias);
+}
+
+static void put_mamba2_layer(writing *w, const mixer *m) {
+  const char *bias = if_on(m->bias, ", bias = on");
+  char out[160];
+  if (m->norm)
+    snprintf(out, sizeof out, "rms_norm[R,P](%s, weight = [G,R,P]%s)%s",
+             m->norm_first ? "y" : "y * silu(z)", w->eps, if_on(m->norm_first, " * silu(z)"));
+  else
+    snprintf(out, sizeof out, "y * silu(z)");
+  put(w,
+      "layer Mixer(D, G, R, P, N, W) {\n"
+      "  input u[D]\n"
+      "  let (z[G,R,P], x[G,R,P], B[G,N], C[G,N], dt[G,R]) = linear(u, name = \"in_proj\"%s)\n"
+      "  let (x2, B2, C2) = silu(conv1d((x, B, C), width = W%s))\n"
+      "  let y = ssd(x2, dt, B2, C2)\n"
+      "  output v[D] = linear(%s, name = \"out_proj\"%s)\n"
+      "}\n\n",
+      bias, if_on(!m->conv_bias, ", bias = off"), out, bias);
+}
+
+static void put_mamba_blocks(writing *w, const mixer *m, const char *layer, int64_t layers) {
+  for (long long i = 0; i < layers; i++) {
+    put(w, "  let x%lld = x%lld + %s(rms_norm[D](x%lld, name = \"backbone.layers.%lld.norm\"%s), ",
+        i + 1, i, layer, i, i, w->eps);
+    if (m->second)
+      put(w, "G = %lld, R = %lld, P = %lld, ", (long long)m->G, (long long)(m->E / m->P / m->G),
+          (long long)m->P);
+    else
+      put(w, "E = %lld, K = %lld, ", (long long)m->E, (long long)m->K);
+    put(w, "N = %lld, W = %lld, name = \"backbone.layers.%lld.mixer\")\n", (long long)m->N,
+        (long long)m->W, i);
+  }
+}
 
 static void put_mamba(writing *w, bool second) {
-  bool original = is_original(w);
-  const cJSON *ssm = original ? member(w->config, "ssm_cfg") : w->config;
-  writing inner = {ssm, w->tensors, w->out, REC_OK};
-  int64_t D = whole(w, original ? "d_model" : "hidden_size", -1),
-          layers = whole(w, original ? "n_layer" : "num_hidden_layers", -1),
-          expand = whole(&inner, "expand", 2),
-          N = whole(&inner, original ? "d_state" : "state_size", second ? 128 : 16),
-          W = whole(&inner, original ? "d_conv" : "conv_kernel", 4),
-          P = second ? whole(&inner, original ? "headdim" : "head_dim", 64) : 1,
-          G = second ? whole(&inner, original ? "ngroups" : "n_groups", original ? 1 : 8) : 1,
-          K = (int64_t)number(&inner, original ? "dt_rank" : "time_step_rank", 0), E = expand * D;
-  const char *embedding = original || axis_of(w, 0, "backbone.embedding.weight")
+  mixer m = {.second = second, .original = is_original(w)};
+  read_mixer(w, &m);
+  int64_t layers = config_whole(&w->s, m.original ? "n_layer" : "num_hidden_layers", -1);
+  bool fla = !config_is_absent(&w->s, "norm_eps");
+  read_eps(w, fla ? "norm_eps" : "layer_norm_epsilon", 1e-5);
+  bool tied = config_flag(&w->s, m.original ? "tie_embeddings" : "tie_word_embeddings", true);
+  const char *embedding = m.original || axis_of(w, 0, "backbone.embedding.weight")
                               ? "backbone.embedding"
                               : "backbone.embeddings";
-  // "auto": what the weights have, else a sixteenth of the width.
-  if (K < 1 || K > E) K = axis_of(w, 1, "backbone.layers.0.mixer.dt_proj.weight");
-  if (K < 1) K = (D + 15) / 16;
-  must_not_cut_steps(&inner, original ? "dt_limit" : "time_step_limit");
-  if (original) {
-    must_be(&inner, "norm_before_gate", false, false);
-    must_be(&inner, "rmsnorm", true, true);
-  }
-  if (inner.status) w->status = inner.status;
-  must_be(w, "rms_norm", true, true);
-  must_add_1e5(w, "layer_norm_epsilon");
-  must_be(w, "use_conv_bias", true, true);
-  must_be_word(w, "hidden_act", "silu");
-  must_be_absent(w, "attn_layer_idx");
-  if (second && (E % P || E / P % G)) wrong(w, "head_dim", "heads that divide the width");
-  if (w->status) return;
+  config_must_be(&w->s, "rms_norm", true, true);
+  config_must_be_absent(&w->s, "attn_layer_idx");
+  if (w->s.status) return;
+  bool standard = is_standard(w, &m);
   put(w, "import std.mamba%d\n\n", second ? 2 : 1);
-  put_model(w, embedding, D, "");
-  for (long long i = 0; i < layers; i++) {
-    put(w,
-        "  let x%lld = x%lld + Mamba%d(rms_norm[D](x%lld, name = \"backbone.layers.%lld.norm\"), ",
-        i + 1, i, second ? 2 : 1, i, i);
-    if (second)
-      put(w, "G = %lld, R = %lld, P = %lld, ", (long long)G, (long long)(E / P / G), (long long)P);
-    else
-      put(w, "E = %lld, K = %lld, ", (long long)E, (long long)K);
-    put(w, "N = %lld, W = %lld, name = \"backbone.layers.%lld.mixer\")\n", (long long)N,
-        (long long)W, i);
-  }
-  char norm[80];
-  snprintf(norm, sizeof norm, "rms_norm[D](x%lld, name = \"backbone.norm_f\")", (long long)layers);
-  put_end(w, norm, flag(w, original ? "tie_embeddings" : "tie_word_embeddings", true));
+  if (!standard) (second ? put_mamba2_layer : put_mamba1_layer)(w, &m);
+  put_model(w, embedding, m.D, "");
+  put_mamba_blocks(w, &m, !standard ? "Mixer" : second ? "Mamba2" : "Mamba1", layers);
+  char norm[120];
+  snprintf(norm, sizeof norm, "rms_norm[D](x%lld, name = \"backbone.norm_f\"%s)", (long long)layers,
+           w->eps);
+  put_end(w, norm, tied);
 }
 
 // ---- gla, gated_deltanet ------------------------------------------------------------------------
 
-static void put_gla_layer(writing *w, double scale) {
-  char y[64];
-  put(w,
-      "import std.gla\n\n"
-      "layer Attention(D, H, K, V, L) {\n"
-      "  input u[D]\n"
-      "  let q[H,K]    = linear(u, name = \"q_proj\")\n"
-      "  let k[H,K]    = linear(u, name = \"k_proj\")\n"
-      "  let v[H,V]    = linear(u, name = \"v_proj\")\n"
-      "  let g[H,V]    = linear(u, name = \"g_proj\")\n"
-      "  let low[L]    = linear(u, name = \"gk_proj.0\")\n"
-      "  let gate[H,K] = linear(low, name = \"gk_proj.1\", bias = on)\n"
-      "  let y         = gla(q, k, v, gate)\n"
-      "  output o[D] = linear(rms_norm[V](%s, name = \"g_norm_swish_gate\") * silu(g), name = "
-      "\"o_proj\")\n"
-      "}\n\n",
-      scaled(scale, "y", y));
+// What both are made of. Queries have H heads. Each has R of them in common: keys, values and decays
+// of gla; values and decays of gated_deltanet are R of one query and key.
+typedef struct attention {
+  int64_t D, H, R, K, V, W, L;
+  bool convolutions, gate, negative;
+  const char *feature, *gate_function, *norm;  // the feature map is NULL or of queries and keys
+} attention;
+
+// `let q[H,K] = ..`, behind a convolution if there is one; its name is followed by a 2 then.
+static void put_projection(writing *w, const attention *a, char name, const char *axes) {
+  put(w, "  let %c[%s] = linear(u, name = \"%c_proj\")\n", name, axes, name);
+  if (a->convolutions)
+    put(w, "  let %c2 = silu(conv1d(%c, width = W, bias = off, name = \"%c_conv1d\"))\n", name,
+        name, name);
 }
 
-static void put_gated_deltanet_layer(writing *w, double scale) {
-  char y[64];
+// The end of the layer: a norm of each head, a gate.
+static void put_output(writing *w, const attention *a) {
+  char gate[40] = "";
+  if (a->gate) snprintf(gate, sizeof gate, " * %s(g)", a->gate_function);
+  put(w, "  output o[D] = linear(rms_norm[V](y, name = \"%s\"%s)%s, name = \"o_proj\")\n}\n\n",
+      a->norm, w->eps, gate);
+}
+
+static const char *const shared_gla =
+    "/// GLA whose R heads of queries share keys, values, decays and a state.\n"
+    "recurrence shared_gla(H, R, K = 64, V = 128) {\n"
+    "  input  q[H,R,K], k[H,K], v[H,V], gate[H,K]\n"
+    "  state  S[H,K,V]\n"
+    "  output y[H,R,V]\n\n"
+    "  let a = sigmoid(gate)^(1/16)\n\n"
+    "  S = a * S[t-1] + k * v\n"
+    "  y = K^-0.5 * sum[K](q * S)\n"
+    "}\n\n";
+
+static void put_gla_layer(writing *w, const attention *a) {
+  bool shared = a->R > 1;
+  const char *after = if_on(a->convolutions, "2");
+  char feature[3][24] = {"", "", ""};
+  if (a->feature) snprintf(feature[0], sizeof feature[0], "%s(", a->feature);
+  if (a->feature) snprintf(feature[1], sizeof feature[1], ")");
+  put(w, "import std.gla\n\n%s", if_on(shared, shared_gla));
+  put(w, "layer Attention(D, H, %sK, V, L%s) {\n  input u[D]\n", if_on(shared, "R, "),
+      if_on(a->convolutions, ", W"));
+  put_projection(w, a, 'q', shared ? "H,R,K" : "H,K");
+  put_projection(w, a, 'k', "H,K");
+  put_projection(w, a, 'v', "H,V");
+  if (a->gate) put(w, "  let g[%s] = linear(u, name = \"g_proj\")\n", shared ? "H,R,V" : "H,V");
   put(w,
-      "import std.gated_deltanet\n\n"
-      "layer Attention(D, H, K, V, W) {\n"
-      "  input u[D]\n"
-      "  let q[H,K]  = linear(u, name = \"q_proj\")\n"
-      "  let k[H,K]  = linear(u, name = \"k_proj\")\n"
-      "  let v[H,V]  = linear(u, name = \"v_proj\")\n"
-      "  let gate[H] = linear(u, name = \"a_proj\")\n"
-      "  let rate[H] = linear(u, name = \"b_proj\")\n"
-      "  let g[H,V]  = linear(u, name = \"g_proj\")\n"
-      "  let q2      = silu(conv1d(q, width = W, bias = off, name = \"q_conv1d\"))\n"
-      "  let k2      = silu(conv1d(k, width = W, bias = off, name = \"k_conv1d\"))\n"
-      "  let v2      = silu(conv1d(v, width = W, bias = off, name = \"v_conv1d\"))\n"
-      "  let y       = gated_deltanet(q2, k2, v2, rate, gate)\n"
-      "  output o[D] = linear(rms_norm[V](%s, name = \"o_norm\") * silu(g), name = \"o_proj\")\n"
+      "  let low[L] = linear(u, name = \"gk_proj.0\")\n"
+      "  let gate[H,K] = linear(low, name = \"gk_proj.1\", bias = on)\n"
+      "  let y = %s(%sq%s%s, %sk%s%s, v%s, gate)\n",
+      shared ? "shared_gla" : "gla", feature[0], after, feature[1], feature[0], after, feature[1],
+      after);
+  put_output(w, a);
+}
+
+// The standard library's, with R heads of values for each of keys and rates up to 2.
+static void put_delta_rule(writing *w, const attention *a) {
+  put(w,
+      "/// Gated DeltaNet with R heads of values for each of queries and keys%s.\n"
+      "recurrence delta_rule(H, R, K = 64, V = 64) {\n"
+      "  input  q[H,K], k[H,K], v[H,R,V], rate[H,R], gate[H,R]\n"
+      "  param  A_log[H,R]   ~ log(uniform(1, 16))\n"
+      "  param  dt_bias[H,R] ~ inv_softplus(loguniform(1e-3, 1e-1))\n"
+      "  state  S[H,R,K,V]\n"
+      "  output y[H,R,V]\n\n"
+      "  let kn   = normalize[K](k)\n"
+      "  let kept = exp(-exp(A_log) * softplus(gate + dt_bias)) * S[t-1]\n\n"
+      "  S = kept + %ssigmoid(rate) * kn * (v - sum[K](kn * kept))\n"
+      "  y = K^-0.5 * sum[K](normalize[K](q) * S)\n"
       "}\n\n",
-      scaled(scale, "y", y));
+      if_on(a->negative, "; rates reach 2"), if_on(a->negative, "2 * "));
+}
+
+static void put_gated_deltanet_layer(writing *w, const attention *a) {
+  bool standard = a->R == 1 && !a->negative;
+  const char *heads = standard ? "H" : "H,R";
+  char values[16];
+  snprintf(values, sizeof values, "%s,V", heads);
+  put(w, "import std.gated_deltanet\n\n");
+  if (!standard) put_delta_rule(w, a);
+  put(w, "layer Attention(D, H, %sK, V%s) {\n  input u[D]\n", if_on(!standard, "R, "),
+      if_on(a->convolutions, ", W"));
+  put_projection(w, a, 'q', "H,K");
+  put_projection(w, a, 'k', "H,K");
+  put_projection(w, a, 'v', values);
+  if (!a->convolutions) put(w, "  let (q2, k2, v2) = silu((q, k, v))\n");
+  put(w,
+      "  let gate[%s] = linear(u, name = \"a_proj\")\n"
+      "  let rate[%s] = linear(u, name = \"b_proj\")\n",
+      heads, heads);
+  if (a->gate) put(w, "  let g[%s] = linear(u, name = \"g_proj\")\n", values);
+  put(w, "  let y = %s(q2, k2, v2, rate, gate)\n", standard ? "gated_deltanet" : "delta_rule");
+  put_output(w, a);
+}
+
+// The sizes of a call of Attention.
+static void write_sizes(const attention *a, bool with_R, char text[200]) {
+  char R[40] = "", L[40] = "", W[40] = "";
+  if (with_R) snprintf(R, sizeof R, "R = %lld, ", (long long)a->R);
+  if (a->L) snprintf(L, sizeof L, ", L = %lld", (long long)a->L);
+  if (a->convolutions) snprintf(W, sizeof W, ", W = %lld", (long long)a->W);
+  snprintf(text, 200, "H = %lld, %sK = %lld, V = %lld%s%s", (long long)a->H, R, (long long)a->K,
+           (long long)a->V, L, W);
 }
 
 // Blocks of attention and gated MLP, each behind its norm. `sizes`: of the attention.
-static void put_gated_blocks(writing *w, double scale, const char *sizes) {
-  int64_t D = whole(w, "hidden_size", 2048), layers = whole(w, "num_hidden_layers", -1),
+static void put_gated_blocks(writing *w, int64_t D, const char *sizes) {
+  int64_t layers = config_whole(&w->s, "num_hidden_layers", -1),
           F = axis_of(w, 0, "model.layers.0.mlp.gate_proj.weight");
-  if (!F) F = whole(w, "intermediate_size", 1);
-  must_be_word(w, "hidden_act", "swish");
-  must_be_absent(w, "attn");
-  must_be_absent(w, "attnres_block_size");
-  if (w->status) return;
+  if (!F) F = config_whole(&w->s, "intermediate_size", 1);
+  bool tied = config_flag(&w->s, "tie_word_embeddings", false);
+  if (w->s.status) return;
   put(w, "%s", gated_mlp);
   put_model(w, "model.embeddings", D, "");
-  for (long long i = 0; i < layers; i++) {
-    char x[32], a[32], before[64];
-    snprintf(x, sizeof x, "x%lld", i);
-    snprintf(a, sizeof a, "a%lld", i);
+  for (long long i = 0; i < layers; i++)
     put(w,
-        "  let %s = %s + Attention(rms_norm[D](%s, name = \"model.layers.%lld.attn_norm\"), %s, "
-        "name = \"model.layers.%lld.attn\")\n",
-        a, x, scaled(scale, x, before), i, sizes, i);
-    put(w,
-        "  let x%lld = %s + MLP(rms_norm[D](%s, name = \"model.layers.%lld.mlp_norm\"), F = %lld, "
-        "name = \"model.layers.%lld.mlp\")\n",
-        i + 1, a, scaled(scale, a, before), i, (long long)F, i);
-  }
-  char last[32], inside[64], norm[128];
-  snprintf(last, sizeof last, "x%lld", (long long)layers);
-  snprintf(norm, sizeof norm, "rms_norm[D](%s, name = \"model.norm\")",
-           scaled(scale, last, inside));
-  put_end(w, norm, flag(w, "tie_word_embeddings", false));
+        "  let a%lld = x%lld + Attention(rms_norm[D](x%lld, name = "
+        "\"model.layers.%lld.attn_norm\"%s), "
+        "%s, name = \"model.layers.%lld.attn\")\n"
+        "  let x%lld = a%lld + MLP(rms_norm[D](a%lld, name = \"model.layers.%lld.mlp_norm\"%s), "
+        "F = %lld, name = \"model.layers.%lld.mlp\")\n",
+        i, i, i, i, w->eps, sizes, i, i + 1, i, i, i, w->eps, (long long)F, i);
+  char norm[120];
+  snprintf(norm, sizeof norm, "rms_norm[D](x%lld, name = \"model.norm\"%s)", (long long)layers,
+           w->eps);
+  put_end(w, norm, tied);
+}
+
+static void refuse_other_blocks(settings *s) {
+  config_must_be_word(s, "hidden_act", "swish");
+  config_must_be_absent(s, "attn");
+  config_must_be_absent(s, "attnres_block_size");
+}
+
+// A width of all heads together, `ratio` times the model's.
+static int64_t head_width(settings *s, const char *ratio, double by_default, const attention *a) {
+  int64_t heads = a->H * a->R, width = config_multiple(s, ratio, by_default, a->D);
+  if (width % heads) config_refuse(s, ratio, "a width that the heads divide");
+  return s->status ? 1 : width / heads;
 }
 
 static void put_gla(writing *w) {
-  int64_t D = whole(w, "hidden_size", 2048), H = whole(w, "num_heads", 4);
-  double key = number(w, "expand_k", 0.5) * (double)D, value = number(w, "expand_v", 1) * (double)D;
-  double scale = norm_scale(w, "norm_eps", 1e-6);
-  int64_t L = axis_of(w, 0, "model.layers.0.attn.gk_proj.0.weight");
-  char sizes[160];
-  if (whole(w, "num_kv_heads", H) != H) wrong(w, "num_kv_heads", "as many as num_heads");
-  must_be_absent(w, "feature_map");
-  must_be_absent(w, "clamp_min");
-  must_be(w, "use_short_conv", false, false);
-  must_be(w, "use_output_gate", true, true);
-  must_be(w, "use_gk", true, true);
-  must_be(w, "use_gv", false, false);
-  must_be(w, "fuse_norm", true, true);
-  if (w->status) return;
-  snprintf(sizes, sizeof sizes, "H = %lld, K = %lld, V = %lld, L = %lld", (long long)H,
-           (long long)key / (long long)H, (long long)value / (long long)H, (long long)(L ? L : 16));
-  put_gla_layer(w, scale);
-  put_gated_blocks(w, scale, sizes);
+  settings *s = &w->s;
+  attention a = {.D = config_whole(s, "hidden_size", 2048),
+                 .H = config_whole(s, "num_heads", 4),
+                 .W = config_whole(s, "conv_size", 4),
+                 .L = axis_of(w, 0, "model.layers.0.attn.gk_proj.0.weight"),
+                 .convolutions = config_flag(s, "use_short_conv", false),
+                 .gate = config_flag(s, "use_output_gate", true),
+                 .feature = config_function(s, "feature_map", NULL),
+                 .gate_function = "silu"};
+  char sizes[200];
+  int64_t shared = config_whole(s, "num_kv_heads", a.H);
+  if (a.H % shared) config_refuse(s, "num_kv_heads", "a number that divides num_heads");
+  a.R = a.H / shared, a.H = shared;
+  a.K = head_width(s, "expand_k", 0.5, &a), a.V = head_width(s, "expand_v", 1, &a);
+  a.norm = config_flag(s, "fuse_norm", true) && a.gate ? "g_norm_swish_gate" : "g_norm";
+  if (!a.L) a.L = 16;
+  read_eps(w, "norm_eps", 1e-6);
+  config_must_be_absent(s, "clamp_min");
+  config_must_be(s, "elementwise_affine", true, true);
+  config_must_be(s, "use_gk", true, true);
+  config_must_be(s, "use_gv", false, false);
+  refuse_other_blocks(s);
+  if (s->status) return;
+  write_sizes(&a, a.R > 1, sizes);
+  put_gla_layer(w, &a);
+  put_gated_blocks(w, a.D, sizes);
 }
 
 static void put_gated_deltanet(writing *w) {
-  int64_t H = whole(w, "num_heads", 6), K = whole(w, "head_dim", 256), W = whole(w, "conv_size", 4);
-  double V = (double)K * number(w, "expand_v", 2), scale = norm_scale(w, "norm_eps", 1e-6);
-  char sizes[160];
-  if (whole(w, "num_v_heads", H) != H) wrong(w, "num_v_heads", "as many as num_heads");
-  must_be(w, "use_gate", true, true);
-  must_be(w, "use_short_conv", true, true);
-  must_be(w, "allow_neg_eigval", false, false);
-  if (w->status) return;
-  snprintf(sizes, sizeof sizes, "H = %lld, K = %lld, V = %lld, W = %lld", (long long)H,
-           (long long)K, (long long)V, (long long)W);
-  put_gated_deltanet_layer(w, scale);
-  put_gated_blocks(w, scale, sizes);
+  settings *s = &w->s;
+  attention a = {.D = config_whole(s, "hidden_size", 2048),
+                 .H = config_whole(s, "num_heads", 6),
+                 .K = config_whole(s, "head_dim", 256),
+                 .W = config_whole(s, "conv_size", 4),
+                 .convolutions = config_flag(s, "use_short_conv", true),
+                 .gate = config_flag(s, "use_gate", true),
+                 .negative = config_flag(s, "allow_neg_eigval", false),
+                 .gate_function = config_function(s, "output_gate_activation", "silu"),
+                 .norm = "o_norm"};
+  char sizes[200];
+  int64_t values = config_whole(s, "num_v_heads", a.H);
+  if (values % a.H) config_refuse(s, "num_v_heads", "a multiple of num_heads");
+  a.R = values / a.H;
+  a.V = config_multiple(s, "expand_v", 2, a.K);
+  read_eps(w, "norm_eps", 1e-6);
+  refuse_other_blocks(s);
+  if (s->status) return;
+  write_sizes(&a, a.R > 1 || a.negative, sizes);
+  put_gated_deltanet_layer(w, &a);
+  put_gated_blocks(w, a.D, sizes);
 }
 
 // ---- rwkv6, rwkv7 -------------------------------------------------------------------------------
@@ -344,12 +437,12 @@ static const char *const rwkv7_mlp =
 static int64_t rwkv_width(writing *w, bool seventh) {
   int64_t F = axis_of(
       w, 0, seventh ? "model.layers.0.ffn.key.weight" : "model.layers.0.ffn.key.linear.weight");
-  must_be_word(w, "hidden_act", "sqrelu");
-  must_be(w, "norm_first", true, true);
-  must_be(w, "norm_bias", true, true);
-  must_be_absent(w, "attn");
-  must_add_1e5(w, "norm_eps");
-  return F ? F : whole(w, "intermediate_size", -1);
+  config_must_be_word(&w->s, "hidden_act", "sqrelu");
+  config_must_be(&w->s, "norm_first", true, true);
+  config_must_be(&w->s, "norm_bias", true, true);
+  config_must_be_absent(&w->s, "attn");
+  if (config_eps(&w->s, "norm_eps", 1e-5) != 1e-5) config_refuse(&w->s, "norm_eps", "1e-05");
+  return F ? F : config_whole(&w->s, "intermediate_size", -1);
 }
 
 static void put_rwkv_block(writing *w, long long i, const char *sizes, int64_t F, bool seventh) {
@@ -374,19 +467,21 @@ static void put_rwkv_block(writing *w, long long i, const char *sizes, int64_t F
 static void put_rwkv_end(writing *w, int64_t layers) {
   char norm[80];
   snprintf(norm, sizeof norm, "LayerNorm(x%lld, name = \"model.norm\")", (long long)layers);
-  put_end(w, norm, flag(w, "tie_word_embeddings", false));
+  put_end(w, norm, config_flag(&w->s, "tie_word_embeddings", false));
 }
 
 static void put_rwkv6(writing *w) {
-  int64_t D = whole(w, "hidden_size", 2048), layers = whole(w, "num_hidden_layers", -1),
-          H = whole(w, "num_heads", 4), F = rwkv_width(w, false),
-          R = whole(w, "proj_low_rank_dim", 32), L = whole(w, "gate_low_rank_dim", 64);
-  double key = number(w, "expand_k", 0.5) * (double)D, value = number(w, "expand_v", 1) * (double)D;
+  int64_t D = config_whole(&w->s, "hidden_size", 2048),
+          layers = config_whole(&w->s, "num_hidden_layers", -1),
+          H = config_whole(&w->s, "num_heads", 4), F = rwkv_width(w, false),
+          R = config_whole(&w->s, "proj_low_rank_dim", 32),
+          L = config_whole(&w->s, "gate_low_rank_dim", 64);
+  attention a = {.D = D, .H = H, .R = 1};
+  a.K = head_width(&w->s, "expand_k", 0.5, &a), a.V = head_width(&w->s, "expand_v", 1, &a);
   char sizes[200];
-  if (w->status) return;
+  if (w->s.status) return;
   snprintf(sizes, sizeof sizes, "H = %lld, K = %lld, V = %lld, R = %lld, L = %lld", (long long)H,
-           (long long)key / (long long)H, (long long)value / (long long)H, (long long)R,
-           (long long)L);
+           (long long)a.K, (long long)a.V, (long long)R, (long long)L);
   put(w, "import std.norm\nimport std.rwkv6\n\n%s", rwkv6_mlp);
   put_model(w, "model.embeddings", D, "");
   for (long long i = 0; i < layers; i++) put_rwkv_block(w, i, sizes, F, false);
@@ -398,18 +493,19 @@ static int64_t rank_of(writing *w, int layer, const char *of, const char *key) {
   char name[80];
   snprintf(name, sizeof name, "model.layers.%d.attn.%s_lora.lora.0.weight", layer, of);
   int64_t rank = axis_of(w, 0, name);
-  return rank ? rank : whole(w, key, 64);
+  return rank ? rank : config_whole(&w->s, key, 64);
 }
 
 static void put_rwkv7(writing *w) {
-  int64_t D = whole(w, "hidden_size", 2048), layers = whole(w, "num_hidden_layers", -1),
-          K = whole(w, "head_dim", 64), F = rwkv_width(w, true),
+  int64_t D = config_whole(&w->s, "hidden_size", 2048),
+          layers = config_whole(&w->s, "num_hidden_layers", -1),
+          K = config_whole(&w->s, "head_dim", 64), F = rwkv_width(w, true),
           LW = rank_of(w, 0, "w", "decay_low_rank_dim"), LA = rank_of(w, 0, "a", "a_low_rank_dim"),
           LG = rank_of(w, 0, "g", "gate_low_rank_dim"), LV = rank_of(w, 1, "v", "v_low_rank_dim"),
           V = axis_of(w, 0, "model.layers.0.attn.v_proj.weight");
   char heads[80], first[200], later[220];
-  if (D % K) wrong(w, "head_dim", "heads that divide hidden_size");
-  if (w->status) return;
+  if (D % K) config_refuse(&w->s, "head_dim", "heads that divide hidden_size");
+  if (w->s.status) return;
   int64_t H = D / K;
   snprintf(heads, sizeof heads, ", H = %lld, V = %lld", (long long)H,
            (long long)(V && V % H == 0 ? V / H : K));
@@ -425,19 +521,19 @@ static void put_rwkv7(writing *w) {
 
 // ---- architectures ------------------------------------------------------------------------------
 
-static const char *architecture(const cJSON *config) {
-  const cJSON *type = member(config, "model_type");
+static const char *architecture(const settings *s) {
+  const cJSON *type = config_setting(s, "model_type");
   if (cJSON_IsString(type)) return type->valuestring;
-  const cJSON *layer = member(member(config, "ssm_cfg"), "layer");
-  if (!member(config, "d_model")) return "none";
+  const cJSON *layer = cJSON_GetObjectItemCaseSensitive(config_setting(s, "ssm_cfg"), "layer");
+  if (!config_setting(s, "d_model")) return "none";
   return cJSON_IsString(layer) && !strcmp(layer->valuestring, "Mamba2") ? "mamba2" : "mamba";
 }
 
 rec_status public_program(const cJSON *config, const tensor_folder *tensors, char **text) {
-  const char *type = architecture(config);
   size_t size;
   *text = NULL;
-  writing w = {config, tensors, open_memstream(text, &size), REC_OK};
+  writing w = {.s = {config, REC_OK}, .tensors = tensors, .out = open_memstream(text, &size)};
+  const char *type = architecture(&w.s);
   if (!w.out) return rec_no_memory();
   if (!strcmp(type, "mamba") || !strcmp(type, "mamba2"))
     put_mamba(&w, type[5] == '2');
@@ -450,13 +546,14 @@ rec_status public_program(const cJSON *config, const tensor_folder *tensors, cha
   else if (!strcmp(type, "rwkv7"))
     put_rwkv7(&w);
   else
-    w.status = rec_fail(REC_ERROR_UNSUPPORTED,
-                        "config.json: expected a model_type of mamba, mamba2, gla, gated_deltanet, "
-                        "rwkv6 or rwkv7, found '%.100s'",
-                        type);
-  if (fclose(w.out) && !w.status) w.status = rec_no_memory();
-  if (!w.status) return REC_OK;
+    w.s.status =
+        rec_fail(REC_ERROR_UNSUPPORTED,
+                 "config.json: expected a model_type of mamba, mamba2, gla, gated_deltanet, "
+                 "rwkv6 or rwkv7, found '%.100s'",
+                 type);
+  if (fclose(w.out) && !w.s.status) w.s.status = rec_no_memory();
+  if (!w.s.status) return REC_OK;
   free(*text);
   *text = NULL;
-  return w.status;
+  return w.s.status;
 }

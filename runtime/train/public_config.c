@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/train/public.h"
+#include "runtime/train/public_settings.h"
 
 static const model_parameter *find(const train_model *m, const char *name) {
   for (int i = 0; i < m->parameter_count; i++)
@@ -36,6 +37,8 @@ static shape_rule rule_of(const train_model *m, const char *name) {
                {".g_norm.bias", FLAT},
                {".mixer.dt_bias", FLAT},
                {".mixer.D", FLAT},
+               {".attn.A_log", FLAT},
+               {".attn.dt_bias", FLAT},
                {".x_proj.2.weight", AS_MATRIX}};
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (ends_with(name, rules[i].end)) return rules[i].rule;
@@ -96,6 +99,26 @@ static void add_number(sizes *s, const char *key, double x) {
   cJSON_AddNumberToObject(s->config, key, x);
 }
 
+// A number that Python shall read as a float though it may be whole.
+static void add_real(sizes *s, const char *key, double x) {
+  char text[SHORTEST_TEXT + 4];
+  shortest_text(x, text);
+  if (!strpbrk(text, ".e")) strcat(text, ".0");
+  cJSON_AddRawToObject(s->config, key, text);
+}
+
+static void add_flag(sizes *s, const char *key, bool on) {
+  cJSON_AddBoolToObject(s->config, key, on);
+}
+
+static bool has(const sizes *s, const char *name) { return find(s->m, name) != NULL; }
+
+// What the norm of this weight adds. Norms that are written out say nothing of it; theirs is 1e-5.
+static void add_eps(sizes *s, const char *key, const char *norm) {
+  const model_parameter *p = find(s->m, norm);
+  add_real(s, key, p && p->eps > 0 ? p->eps : 1e-5);
+}
+
 static void add_common(sizes *s, const char *architecture, const char *type, const char *table,
                        const char *prefix) {
   const char *names[] = {architecture};
@@ -124,7 +147,7 @@ static void add_mamba(sizes *s) {
 static void add_mamba2(sizes *s) {
   const char *original = "backbone.embedding.weight", *table = "backbone.embeddings.weight";
   if (find(s->m, original)) table = original;
-  int64_t D = axis(s, table, 1), E = elements(s, "backbone.layers.0.mixer.norm.weight"),
+  int64_t D = axis(s, table, 1), E = axis(s, "backbone.layers.0.mixer.out_proj.weight", 1),
           H = elements(s, "backbone.layers.0.mixer.A_log"),
           G = axis(s, "backbone.layers.0.mixer.A_log", 0),
           both = axis(s, "backbone.layers.0.mixer.conv1d.weight", 0) - E;
@@ -135,56 +158,73 @@ static void add_mamba2(sizes *s) {
   add_number(s, "n_groups", (double)G);
   add_number(s, "state_size", (double)(both / 2 / G));
   add_number(s, "conv_kernel", (double)axis(s, "backbone.layers.0.mixer.conv1d.weight", 2));
+  if (!has(s, "backbone.layers.0.mixer.norm.weight")) add_flag(s, "rmsnorm", false);
 }
 
-// What both Mambas say; rec's layers have no other form.
+// What both Mambas say.
 static void add_mamba_form(sizes *s) {
-  cJSON_AddBoolToObject(s->config, "use_bias", false);
-  cJSON_AddBoolToObject(s->config, "use_conv_bias", true);
-  cJSON_AddBoolToObject(s->config, "residual_in_fp32", true);
+  add_flag(s, "use_bias", has(s, "backbone.layers.0.mixer.in_proj.bias"));
+  add_flag(s, "use_conv_bias", has(s, "backbone.layers.0.mixer.conv1d.bias"));
+  add_flag(s, "residual_in_fp32", true);
   cJSON_AddStringToObject(s->config, "hidden_act", "silu");
-  add_number(s, "layer_norm_epsilon", 1e-5);
+  add_eps(s, "layer_norm_epsilon", "backbone.norm_f.weight");
+}
+
+// What both say of their blocks and convolutions.
+static void add_gated_blocks(sizes *s) {
+  add_number(s, "intermediate_size", (double)axis(s, "model.layers.0.mlp.gate_proj.weight", 0));
+  add_eps(s, "norm_eps", "model.norm.weight");
+  bool convolutions = has(s, "model.layers.0.attn.q_conv1d.weight");
+  add_flag(s, "use_short_conv", convolutions);
+  if (convolutions)
+    add_number(s, "conv_size", (double)axis(s, "model.layers.0.attn.q_conv1d.weight", 2));
 }
 
 static void add_gla(sizes *s) {
+  const char *fused = "model.layers.0.attn.g_norm_swish_gate.weight",
+             *apart = "model.layers.0.attn.g_norm.weight";
   double D = (double)axis(s, "model.embeddings.weight", 1),
          key = (double)axis(s, "model.layers.0.attn.q_proj.weight", 0),
-         value = (double)axis(s, "model.layers.0.attn.v_proj.weight", 0);
+         value = (double)axis(s, "model.layers.0.attn.o_proj.weight", 1),
+         head = (double)elements(s, has(s, fused) ? fused : apart),
+         shared = (double)axis(s, "model.layers.0.attn.v_proj.weight", 0);
   add_common(s, "GLAForCausalLM", "gla", "model.embeddings.weight", "model.layers.");
-  add_number(s, "expand_k", key / D);
-  add_number(s, "expand_v", value / D);
-  add_number(s, "num_heads",
-             value / (double)elements(s, "model.layers.0.attn.g_norm_swish_gate.weight"));
-  add_number(s, "intermediate_size", (double)axis(s, "model.layers.0.mlp.gate_proj.weight", 0));
-  add_number(s, "norm_eps", 1e-5);
+  add_real(s, "expand_k", key / D);
+  add_real(s, "expand_v", value / D);
+  add_number(s, "num_heads", value / head);
+  add_number(s, "num_kv_heads", shared / head);
+  add_flag(s, "use_output_gate", has(s, "model.layers.0.attn.g_proj.weight"));
+  add_flag(s, "fuse_norm", has(s, fused));
+  add_gated_blocks(s);
 }
 
 static void add_gated_deltanet(sizes *s) {
-  int64_t H = elements(s, "model.layers.0.attn.A_log"),
+  int64_t H = axis(s, "model.layers.0.attn.A_log", 0),
+          values = elements(s, "model.layers.0.attn.A_log"),
           K = axis(s, "model.layers.0.attn.q_proj.weight", 0) / H;
   add_common(s, "GatedDeltaNetForCausalLM", "gated_deltanet", "model.embeddings.weight",
              "model.layers.");
   add_number(s, "num_heads", (double)H);
+  add_number(s, "num_v_heads", (double)values);
   add_number(s, "head_dim", (double)K);
-  add_number(s, "expand_v",
-             (double)elements(s, "model.layers.0.attn.o_norm.weight") / (double)(K ? K : 1));
-  add_number(s, "conv_size", (double)axis(s, "model.layers.0.attn.q_conv1d.weight", 2));
-  add_number(s, "intermediate_size", (double)axis(s, "model.layers.0.mlp.gate_proj.weight", 0));
-  add_number(s, "norm_eps", 1e-5);
+  add_real(s, "expand_v",
+           (double)elements(s, "model.layers.0.attn.o_norm.weight") / (double)(K ? K : 1));
+  add_flag(s, "use_gate", has(s, "model.layers.0.attn.g_proj.weight"));
+  add_gated_blocks(s);
 }
 
 static void add_rwkv6(sizes *s) {
   double D = (double)axis(s, "model.embeddings.weight", 1);
   add_common(s, "RWKV6ForCausalLM", "rwkv6", "model.embeddings.weight", "model.layers.");
-  add_number(s, "expand_k", (double)axis(s, "model.layers.0.attn.r_proj.linear.weight", 0) / D);
-  add_number(s, "expand_v", (double)axis(s, "model.layers.0.attn.v_proj.linear.weight", 0) / D);
+  add_real(s, "expand_k", (double)axis(s, "model.layers.0.attn.r_proj.linear.weight", 0) / D);
+  add_real(s, "expand_v", (double)axis(s, "model.layers.0.attn.v_proj.linear.weight", 0) / D);
   add_number(s, "num_heads", (double)axis(s, "model.layers.0.attn.bonus", 0));
   add_number(s, "proj_low_rank_dim",
              (double)(axis(s, "model.layers.0.attn.x_proj.0.linear.weight", 0) / 5));
   add_number(s, "gate_low_rank_dim",
              (double)axis(s, "model.layers.0.attn.w_proj.linear.lora.0.weight", 0));
   add_number(s, "intermediate_size", (double)axis(s, "model.layers.0.ffn.key.linear.weight", 0));
-  add_number(s, "norm_eps", 1e-5);
+  add_real(s, "norm_eps", 1e-5);
 }
 
 static void add_rwkv7(sizes *s) {
@@ -200,7 +240,7 @@ static void add_rwkv7(sizes *s) {
     add_number(s, "v_low_rank_dim", (double)axis(s, "model.layers.1.attn.v_lora.lora.0.weight", 0));
   add_number(s, "value_dim", (double)axis(s, "model.layers.0.attn.v_proj.weight", 0));
   add_number(s, "intermediate_size", (double)axis(s, "model.layers.0.ffn.key.weight", 0));
-  add_number(s, "norm_eps", 1e-5);
+  add_real(s, "norm_eps", 1e-5);
 }
 
 // By a weight that no other architecture has.

@@ -20,3 +20,12 @@ rec_status whole_file_write(const char *path, const char *text, size_t size) {
   free(fresh);
   return good ? REC_OK : rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(error));
 }
+
+rec_status whole_file_read(const char *path, char **text) {
+  rec_mapping bytes;
+  rec_status status = rec_map(path, &bytes);
+  if (status) return status;
+  *text = strndup(bytes.bytes ? bytes.bytes : "", bytes.bytes ? bytes.size : 0);
+  rec_unmap(&bytes);
+  return *text ? REC_OK : rec_no_memory();
+}

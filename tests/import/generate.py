@@ -14,7 +14,12 @@ import types
 import zipfile
 
 
-def mamba(table, D=8, E=16, K=2, N=4, W=4, layers=2, symbols=24):
+def projection_biases(mixer, rows, D):
+    yield mixer + "in_proj.bias", [rows]
+    yield mixer + "out_proj.bias", [D]
+
+
+def mamba(table, D=8, E=16, K=2, N=4, W=4, layers=2, symbols=24, forms=False):
     yield f"backbone.{table}.weight", [symbols, D]
     for i in range(layers):
         layer = f"backbone.layers.{i}."
@@ -24,7 +29,7 @@ def mamba(table, D=8, E=16, K=2, N=4, W=4, layers=2, symbols=24):
         yield mixer + "D", [E]
         yield mixer + "in_proj.weight", [2 * E, D]
         yield mixer + "conv1d.weight", [E, 1, W]
-        yield mixer + "conv1d.bias", [E]
+        yield from projection_biases(mixer, 2 * E, D) if forms else [(mixer + "conv1d.bias", [E])]
         yield mixer + "x_proj.weight", [K + 2 * N, E]
         yield mixer + "dt_proj.weight", [E, K]
         yield mixer + "dt_proj.bias", [E]
@@ -32,7 +37,7 @@ def mamba(table, D=8, E=16, K=2, N=4, W=4, layers=2, symbols=24):
     yield "backbone.norm_f.weight", [D]
 
 
-def mamba2(D=8, E=16, P=4, N=4, G=2, W=4, layers=2, symbols=24):
+def mamba2(D=8, E=16, P=4, N=4, G=2, W=4, layers=2, symbols=24, forms=False):
     H = E // P
     yield "backbone.embeddings.weight", [symbols, D]
     for i in range(layers):
@@ -44,7 +49,7 @@ def mamba2(D=8, E=16, P=4, N=4, G=2, W=4, layers=2, symbols=24):
         yield mixer + "dt_bias", [H]
         yield mixer + "in_proj.weight", [2 * E + 2 * G * N + H, D]
         yield mixer + "conv1d.weight", [E + 2 * G * N, 1, W]
-        yield mixer + "conv1d.bias", [E + 2 * G * N]
+        yield from projection_biases(mixer, 2 * E + 2 * G * N + H, D) if forms else [(mixer + "conv1d.bias", [E + 2 * G * N])]
         yield mixer + "norm.weight", [E]
         yield mixer + "out_proj.weight", [D, E]
     yield "backbone.norm_f.weight", [D]
@@ -78,6 +83,21 @@ def gated_deltanet(D=8, H=2, K=3, V=6, W=4):
                      ("q_conv1d.weight", [H * K, 1, W]), ("k_conv1d.weight", [H * K, 1, W]),
                      ("v_conv1d.weight", [H * V, 1, W]), ("g_proj.weight", [H * V, D]), ("o_norm.weight", [V]),
                      ("o_proj.weight", [D, H * V])])
+
+
+def gla_forms(D=8, K=4, V=8, H=2, L=16, W=3):
+    """Both heads of queries share the keys, values and decays of one; short convolutions; the gate apart from the norm."""
+    return gated(2, [("q_proj.weight", [K, D]), ("k_proj.weight", [K // H, D]), ("v_proj.weight", [V // H, D]),
+                     ("q_conv1d.weight", [K, 1, W]), ("k_conv1d.weight", [K // H, 1, W]), ("v_conv1d.weight", [V // H, 1, W]),
+                     ("g_proj.weight", [V, D]), ("gk_proj.0.weight", [L, D]), ("gk_proj.1.weight", [K // H, L]),
+                     ("gk_proj.1.bias", [K // H]), ("o_proj.weight", [D, V]), ("g_norm.weight", [V // H])])
+
+
+def gated_deltanet_forms(D=8, H=2, R=2, K=3, V=4):
+    """R heads of values for each of keys; no convolutions and no gate."""
+    return gated(2, [("A_log", [H * R]), ("dt_bias", [H * R]), ("q_proj.weight", [H * K, D]), ("k_proj.weight", [H * K, D]),
+                     ("v_proj.weight", [H * R * V, D]), ("a_proj.weight", [H * R, D]), ("b_proj.weight", [H * R, D]),
+                     ("o_norm.weight", [V]), ("o_proj.weight", [D, H * R * V])])
 
 
 def norm(name, D):
@@ -156,9 +176,23 @@ MODELS = {
                  "rms_norm": True, "residual_in_fp32": True, "pad_vocab_size_multiple": 8}),
     "mamba2": (list(mamba2()), {"model_type": "mamba2", "hidden_size": 8, "state_size": 4, "num_hidden_layers": 2, "expand": 2,
                "head_dim": 4, "num_heads": 4, "n_groups": 2, "conv_kernel": 4, "vocab_size": 24,
-               "time_step_limit": [0.0, float("inf")]}),
+               "time_step_limit": [0.0, {"__float__": "Infinity"}], "time_step_scale": 1.0}),
+    "mamba-forms": (list(mamba("embeddings", forms=True)), {"model_type": "mamba", "hidden_size": 8, "state_size": 4,
+                    "num_hidden_layers": 2, "expand": 2, "conv_kernel": 4, "time_step_rank": 2, "vocab_size": 24,
+                    "use_bias": True, "use_conv_bias": False, "layer_norm_epsilon": 1e-3}),
+    "mamba2-forms": (list(mamba2(forms=True)), {"model_type": "mamba2", "hidden_size": 8, "state_size": 4,
+                     "num_hidden_layers": 2, "expand": 2, "head_dim": 4, "num_heads": 4, "n_groups": 2, "conv_kernel": 4,
+                     "vocab_size": 24, "use_bias": True, "use_conv_bias": False, "layer_norm_epsilon": 0.001,
+                     "time_step_limit": [0.0, float("inf")]}),
     "gla": (list(gla()), {"model_type": "gla", "hidden_size": 8, "num_hidden_layers": 2, "num_heads": 2, "expand_k": 0.5,
             "expand_v": 1, "norm_eps": 1e-6, "vocab_size": 24, "attn": None, "tie_word_embeddings": False}),
+    "gla-forms": (list(gla_forms()), {"model_type": "gla", "hidden_size": 8, "num_hidden_layers": 2, "num_heads": 2,
+                  "num_kv_heads": 1, "expand_k": 0.5, "expand_v": 1.0, "use_short_conv": True, "conv_size": 3,
+                  "feature_map": "relu", "fuse_norm": False, "norm_eps": 1e-3, "vocab_size": 24, "tie_word_embeddings": False}),
+    "gated_deltanet-forms": (list(gated_deltanet_forms()), {"model_type": "gated_deltanet", "hidden_size": 8,
+                             "num_hidden_layers": 2, "num_heads": 2, "num_v_heads": 4, "head_dim": 3, "expand_v": 4 / 3,
+                             "use_short_conv": False, "use_gate": False, "allow_neg_eigval": True, "vocab_size": 24,
+                             "tie_word_embeddings": False}),
     "gated_deltanet": (list(gated_deltanet()), {"model_type": "gated_deltanet", "hidden_size": 8, "num_hidden_layers": 2,
                        "num_heads": 2, "head_dim": 3, "expand_v": 2, "conv_size": 4, "vocab_size": 24,
                        "tie_word_embeddings": False}),
@@ -309,7 +343,7 @@ def main(root):
     make(os.path.join(root, "gla-bin-shards"), "gla", torch_file=True, sharded=True)
     make(os.path.join(root, "tied"), "original", torch_file=True, change=with_tied_head)
     make(os.path.join(root, "misfits"), "mamba", change=misfits)
-    make(os.path.join(root, "convolved-gla"), "gla", change=lambda t, c: (t, {**c, "use_short_conv": True}))
+    make(os.path.join(root, "clamped-gla"), "gla", change=lambda t, c: (t, {**c, "clamp_min": -0.5}))
     make(os.path.join(root, "cut"), "mamba2", change=lambda t, c: (t, {**c, "time_step_limit": [0.0, 0.5]}))
     make(os.path.join(root, "grouped"), "mamba2", change=lambda t, c: ([(n.replace("embeddings", "embedding"), *r) for n, *r in t],
          {"d_model": 8, "n_layer": 2, "vocab_size": 24, "ssm_cfg": {"layer": "Mamba2", "d_state": 4, "headdim": 4, "ngroups": 2}}))

@@ -94,6 +94,11 @@ def matrix(rows, columns):
     return [[0.0] * columns for _ in range(rows)]
 
 
+def heads_of_values(x, count):
+    """One head for each of `count` that share it in turn, those of one side by side."""
+    return [x[i // count] for i in range(count * len(x))]
+
+
 class Convolution:
     """A causal convolution of each channel by itself; the last weight is the present token's."""
 
@@ -116,23 +121,23 @@ class Layer:
     def __getitem__(self, name):
         return self.weights[self.prefix + name]
 
-    def has(self, name):
-        return self.prefix + name in self.weights
+    def get(self, name):
+        return self.weights.get(self.prefix + name)
 
     def linear(self, name, x):
-        return apply(self[name + ".weight"], x, self[name + ".bias"] if self.has(name + ".bias") else None)
+        return apply(self[name + ".weight"], x, self.get(name + ".bias"))
 
 
 class Mamba(Layer):
     def __init__(self, weights, prefix, config):
         super().__init__(weights, prefix)
-        self.conv = Convolution(self["conv1d.weight"], self["conv1d.bias"])
+        self.conv = Convolution(self["conv1d.weight"], self.get("conv1d.bias"))
         self.E, self.N = self["A_log"].shape
         self.K = self["dt_proj.weight"].shape[1]
         self.h = matrix(self.E, self.N)
 
     def __call__(self, u):
-        xz = apply(self["in_proj.weight"], u)
+        xz = self.linear("in_proj", u)
         x, z = self.conv(xz[:self.E]), xz[self.E:]
         low = apply(self["x_proj.weight"], x)
         B, C = low[self.K:self.K + self.N], low[self.K + self.N:]
@@ -142,19 +147,20 @@ class Mamba(Layer):
             A = self["A_log"].row(e)
             self.h[e] = [h * math.exp(-math.exp(a) * dt[e]) + dt[e] * x[e] * b for h, a, b in zip(self.h[e], A, B)]
             y.append((dot(self.h[e], C) + self["D"].numbers[e] * x[e]) * silu(z[e]))
-        return apply(self["out_proj.weight"], y)
+        return self.linear("out_proj", y)
 
 
 class Mamba2(Layer):
     def __init__(self, weights, prefix, config):
         super().__init__(weights, prefix)
-        self.conv = Convolution(self["conv1d.weight"], self["conv1d.bias"])
+        self.conv = Convolution(self["conv1d.weight"], self.get("conv1d.bias"))
+        self.eps = config.get("layer_norm_epsilon", 1e-5)
         self.H, self.E = self["A_log"].shape[0], self["norm.weight"].shape[0]
         self.P, self.N, self.G = self.E // self.H, config["state_size"], config["n_groups"]
         self.h = [matrix(self.P, self.N) for _ in range(self.H)]
 
     def __call__(self, u):
-        row, width = apply(self["in_proj.weight"], u), self.E + 2 * self.G * self.N
+        row, width = self.linear("in_proj", u), self.E + 2 * self.G * self.N
         z, dt = row[:self.E], row[self.E + width:]
         xBC = self.conv(row[self.E:self.E + width])
         x = heads(xBC[:self.E], self.H)
@@ -168,51 +174,71 @@ class Mamba2(Layer):
                 self.h[i][p] = [decay * h + step * b * x[i][p] for h, b in zip(self.h[i][p], B[g])]
                 y.append(dot(self.h[i][p], C[g]) + self["D"].numbers[i] * x[i][p])
         gated, scales = times(y, each(silu, z)), heads(self["norm.weight"].numbers, self.G)
-        gated = [x for part, scale in zip(heads(gated, self.G), scales) for x in rms(part, scale, 1e-5)]
-        return apply(self["out_proj.weight"], gated)
+        gated = [x for part, scale in zip(heads(gated, self.G), scales) for x in rms(part, scale, self.eps)]
+        return self.linear("out_proj", gated)
 
 
-class GLA(Layer):
-    def __init__(self, weights, prefix, config):
+class Attention(Layer):
+    """What GLA and Gated DeltaNet have in common: projections behind convolutions or not, and the gated norm of each head."""
+
+    def __init__(self, weights, prefix, config, norm):
         super().__init__(weights, prefix)
-        self.H, self.eps = config["num_heads"], config.get("norm_eps", 1e-6)
-        K, V = self["q_proj.weight"].shape[0] // self.H, self["v_proj.weight"].shape[0] // self.H
+        self.H, self.eps, self.norm = config["num_heads"], config.get("norm_eps", 1e-6), norm
+        self.convs = {name: Convolution(self[name + "_conv1d.weight"]) for name in "qkv" if self.get(name + "_conv1d.weight")}
+
+    def project(self, name, u):
+        x = apply(self[name + "_proj.weight"], u)
+        return self.convs[name](x) if self.convs else x
+
+    def finish(self, y, u):
+        y = [x for head in y for x in rms(head, self[self.norm + ".weight"].numbers, self.eps)]
+        if self.get("g_proj.weight"):
+            y = times(y, each(silu, apply(self["g_proj.weight"], u)))
+        return apply(self["o_proj.weight"], y)
+
+
+class GLA(Attention):
+    def __init__(self, weights, prefix, config):
+        super().__init__(weights, prefix, config, "g_norm_swish_gate" if config.get("fuse_norm", True) else "g_norm")
+        self.shared = config.get("num_kv_heads", self.H)
+        self.map = {None: lambda x: x, "relu": lambda x: max(x, 0)}[config.get("feature_map")]
+        K, V = self["q_proj.weight"].shape[0] // self.H, self["v_proj.weight"].shape[0] // self.shared
         self.S, self.K = [matrix(K, V) for _ in range(self.H)], K
 
     def __call__(self, u):
-        q, k, v, g = (heads(apply(self[name + "_proj.weight"], u), self.H) for name in "qkvg")
-        gate = heads(self.linear("gk_proj.1", apply(self["gk_proj.0.weight"], u)), self.H)
+        q = heads(each(self.map, self.project("q", u)), self.H)
+        gate = self.linear("gk_proj.1", apply(self["gk_proj.0.weight"], u))
+        k, v, gate = (heads_of_values(heads(x, self.shared), self.H // self.shared)
+                      for x in (each(self.map, self.project("k", u)), self.project("v", u), gate))
         y = []
         for h in range(self.H):
             decay = [math.exp(-softplus(-a) / 16) for a in gate[h]]
             self.S[h] = [[a * s + kk * vv for s, vv in zip(row, v[h])] for row, a, kk in zip(self.S[h], decay, k[h])]
-            o = [self.K ** -0.5 * dot(q[h], column) for column in zip(*self.S[h])]
-            y += times(rms(o, self["g_norm_swish_gate.weight"].numbers, self.eps), each(silu, g[h]))
-        return apply(self["o_proj.weight"], y)
+            y.append([self.K ** -0.5 * dot(q[h], column) for column in zip(*self.S[h])])
+        return self.finish(y, u)
 
 
-class GatedDeltaNet(Layer):
+class GatedDeltaNet(Attention):
     def __init__(self, weights, prefix, config):
-        super().__init__(weights, prefix)
-        self.H, self.K, self.eps = config["num_heads"], config["head_dim"], config.get("norm_eps", 1e-6)
-        V = self["v_proj.weight"].shape[0] // self.H
-        self.S = [matrix(self.K, V) for _ in range(self.H)]
-        self.convs = {name: Convolution(self[name + "_conv1d.weight"]) for name in "qkv"}
+        super().__init__(weights, prefix, config, "o_norm")
+        self.K, self.values, self.most = config["head_dim"], config.get("num_v_heads", self.H), 1 + config.get("allow_neg_eigval", False)
+        V = self["v_proj.weight"].shape[0] // self.values
+        self.S = [matrix(self.K, V) for _ in range(self.values)]
 
     def __call__(self, u):
-        q, k, v = (heads(self.convs[name](apply(self[name + "_proj.weight"], u)), self.H) for name in "qkv")
-        g = heads(apply(self["g_proj.weight"], u), self.H)
+        q, k, v = (self.project(name, u) if self.convs else each(silu, self.project(name, u)) for name in "qkv")
+        q, k = (heads_of_values(heads(x, self.H), self.values // self.H) for x in (q, k))
+        v = heads(v, self.values)
         a, b = apply(self["a_proj.weight"], u), each(sigmoid, apply(self["b_proj.weight"], u))
         y = []
-        for h in range(self.H):
+        for h in range(self.values):
             decay = math.exp(-math.exp(self["A_log"].numbers[h]) * softplus(a[h] + self["dt_bias"].numbers[h]))
             kk = unit(k[h], 1e-6)
             S = [[decay * s for s in row] for row in self.S[h]]
             wrong = [vv - dot(kk, column) for vv, column in zip(v[h], zip(*S))]
-            self.S[h] = [[s + b[h] * x * w for s, w in zip(row, wrong)] for row, x in zip(S, kk)]
-            o = [self.K ** -0.5 * dot(unit(q[h], 1e-6), column) for column in zip(*self.S[h])]
-            y += times(rms(o, self["o_norm.weight"].numbers, self.eps), each(silu, g[h]))
-        return apply(self["o_proj.weight"], y)
+            self.S[h] = [[s + self.most * b[h] * x * w for s, w in zip(row, wrong)] for row, x in zip(S, kk)]
+            y.append([self.K ** -0.5 * dot(unit(q[h], 1e-6), column) for column in zip(*self.S[h])])
+        return self.finish(y, u)
 
 
 class Shifted(Layer):
@@ -319,6 +345,7 @@ def count_layers(weights, prefix):
 
 def mamba_model(weights, config, kind):
     """Embedding, layers behind norms, norm, the embedding again."""
+    eps = config.get("layer_norm_epsilon", 1e-5)
     table = weights.get("backbone.embeddings.weight") or weights["backbone.embedding.weight"]
     layers = [(weights[f"backbone.layers.{i}.norm.weight"].numbers, kind(weights, f"backbone.layers.{i}.mixer.", config))
               for i in range(count_layers(weights, "backbone.layers."))]
@@ -326,8 +353,8 @@ def mamba_model(weights, config, kind):
     def run(token):
         x = table.row(token)
         for weight, layer in layers:
-            x = add(x, layer(rms(x, weight, 1e-5)))
-        return apply(table, rms(x, weights["backbone.norm_f.weight"].numbers, 1e-5))
+            x = add(x, layer(rms(x, weight, eps)))
+        return apply(table, rms(x, weights["backbone.norm_f.weight"].numbers, eps))
     return run
 
 
