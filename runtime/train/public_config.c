@@ -168,6 +168,7 @@ static void add_mamba_form(sizes *s) {
   add_flag(s, "residual_in_fp32", true);
   cJSON_AddStringToObject(s->config, "hidden_act", "silu");
   add_eps(s, "layer_norm_epsilon", "backbone.norm_f.weight");
+  add_eps(s, "norm_eps", "backbone.norm_f.weight");  // its name in flash-linear-attention
 }
 
 // What both say of their blocks and convolutions.
@@ -192,9 +193,10 @@ static void add_gla(sizes *s) {
   add_real(s, "expand_k", key / D);
   add_real(s, "expand_v", value / D);
   add_number(s, "num_heads", value / head);
-  add_number(s, "num_kv_heads", shared / head);
-  add_flag(s, "use_output_gate", has(s, "model.layers.0.attn.g_proj.weight"));
-  add_flag(s, "fuse_norm", has(s, fused));
+  if (shared != value) add_number(s, "num_kv_heads", shared / head);
+  bool gate = has(s, "model.layers.0.attn.g_proj.weight");
+  add_flag(s, "use_output_gate", gate);
+  add_flag(s, "fuse_norm", !gate || has(s, fused));
   add_gated_blocks(s);
 }
 
@@ -205,7 +207,7 @@ static void add_gated_deltanet(sizes *s) {
   add_common(s, "GatedDeltaNetForCausalLM", "gated_deltanet", "model.embeddings.weight",
              "model.layers.");
   add_number(s, "num_heads", (double)H);
-  add_number(s, "num_v_heads", (double)values);
+  if (values != H) add_number(s, "num_v_heads", (double)values);
   add_number(s, "head_dim", (double)K);
   add_real(s, "expand_v",
            (double)elements(s, "model.layers.0.attn.o_norm.weight") / (double)(K ? K : 1));
