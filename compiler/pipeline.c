@@ -27,6 +27,7 @@ typedef struct compilation {
   typed_program *typed;
   graph_program *graph; /* NULL: no layers and models */
   VEC(recurrence *) recurrences;
+  VEC(recurrence_delays *) delays; /* by recurrence; NULL: it has no long lags */
   VEC(recurrence_kernels *) kernels;
   VEC(recurrence_kernels *) gpu_kernels; /* by recurrence; none without a GPU target */
   VEC(recurrence_kernels *) gpu_large;   /* none without a target whose devices have more shared memory */
@@ -124,6 +125,18 @@ static bool simplify(compilation *c) {
   return true;
 }
 
+static bool delay(compilation *c) {
+  for (int i = 0; i < c->recurrences.count; i++)
+    vec_push(c->memory, &c->delays, recurrence_delay_lags(c->memory, c->messages, c->recurrences.items[i]));
+  return true;
+}
+
+/* What kernels are made of: the recurrence without its long lags. */
+static const recurrence *made_of(const compilation *c, int index) {
+  const recurrence_delays *delays = c->delays.items[index];
+  return delays ? delays->made : c->recurrences.items[index];
+}
+
 /* Whether nothing of the host's code is printed. */
 static bool emits_gpu_alone(const compilation *c) {
   static const char *const names[] = {"ptx", "simt", "gpu-functions", "gpu-hash", "gpu-header"};
@@ -200,7 +213,7 @@ static bool schedule(compilation *c) {
                               .f64 = c->options->dtype == NUMBER_F64};
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->kernels,
-             schedule_recurrence(c->memory, c->recurrences.items[i], options));
+             schedule_recurrence(c->memory, made_of(c, i), options));
   for (int i = 0; i < c->kernels.count; i++) {
     warn_of_shorter_chunks(c, c->kernels.items[i]);
     warn_of_steps(c, c->kernels.items[i]);
@@ -209,7 +222,7 @@ static bool schedule(compilation *c) {
   codegen_gpu_options gpu = gpu_options(c);
   for (int i = 0; i < c->recurrences.count; i++) {
     recurrence_kernels *small =
-        codegen_gpu_schedule(c->memory, c->recurrences.items[i], options, gpu);
+        codegen_gpu_schedule(c->memory, made_of(c, i), options, gpu);
     vec_push(c->memory, &c->gpu_kernels, small);
     schedule_for_rooms(c, small, options);
   }
@@ -261,8 +274,10 @@ static const char *gpu_report_text(compilation *c, int index) {
 
 static const char *report_text(compilation *c, int index) {
   const recurrence_kernels *kernels = c->kernels.items[index];
-  return arena_printf(c->memory, "%s%s%s",
+  const recurrence_delays *delays = c->delays.items[index];
+  return arena_printf(c->memory, "%s%s%s%s",
                       recurrence_report(c->memory, c->files, c->recurrences.items[index]),
+                      delays ? recurrence_delay_report(c->memory, delays) : "",
                       schedule_report(c->memory, kernels, c->options->dtype),
                       gpu_report_text(c, index));
 }
@@ -306,9 +321,13 @@ static bool lay_out(compilation *c) {
   }
   for (int i = 0; i < c->recurrences.count; i++) {
     const abi_recurrence *abi = abi_layout(c->memory, &c->recurrences.items[i]->body, library);
+    const recurrence_delays *delays = c->delays.items[i];
     vec_push(c->memory, &library->recurrences,
              (artifact_recurrence){
-                 .abi = abi, .kernels = c->kernels.items[i], .report = report_text(c, i),
+                 .abi = abi,
+                 .delays = delays,
+                 .inner = delays ? abi_layout_as(c->memory, &delays->made->body, abi->symbol) : NULL,
+                 .kernels = c->kernels.items[i], .report = report_text(c, i),
                  .gpu_kernels = c->gpu_kernels.count ? c->gpu_kernels.items[i] : NULL,
                  .gpu_large = c->gpu_large.count ? c->gpu_large.items[i] : NULL,
                  .gpu_groups = c->gpu_groups.count ? c->gpu_groups.items[i] : NULL,
@@ -413,6 +432,14 @@ static const char *verify_recurrences(compilation *c) {
   for (int i = 0; i < c->recurrences.count; i++) {
     const char *wrong = recurrence_verify(c->memory, c->recurrences.items[i]);
     if (wrong) return arena_printf(c->memory, "%s: %s", c->recurrences.items[i]->body.name, wrong);
+  }
+  return NULL;
+}
+
+static const char *verify_delays(compilation *c) {
+  for (int i = 0; i < c->recurrences.count; i++) {
+    const char *wrong = recurrence_verify(c->memory, made_of(c, i));
+    if (wrong) return arena_printf(c->memory, "%s without long lags: %s", c->recurrences.items[i]->body.name, wrong);
   }
   return NULL;
 }
@@ -583,6 +610,8 @@ static const pass program_passes[] = {
     /* Normalises before it looks for structure, so that a decay is found as a logarithm however it
      * was written. */
     {"analyse", analyse, LAYER_TYPED, LAYER_RECURRENCE, verify_recurrences},
+    /* After analyse: the interpreter and --emit=recurrence have the lags as they were written. */
+    {"delay", delay, LAYER_RECURRENCE, LAYER_RECURRENCE, verify_delays},
     /* Builds step and chunk programs and derives the backward from them: a new structure needs no
      * backward of its own. */
     {"schedule", schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
@@ -595,6 +624,7 @@ static const pass program_passes[] = {
 static const pass recurrence_passes[] = {
     {"load", load, LAYER_FILE, LAYER_SOURCE, NULL},
     {"read", read_recurrence, LAYER_SOURCE, LAYER_RECURRENCE, verify_recurrences},
+    {"delay", delay, LAYER_RECURRENCE, LAYER_RECURRENCE, verify_delays},
     {"schedule", schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
     {"lay out", lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
     {"generate", generate, LAYER_CONTENTS, LAYER_OBJECT, NULL},

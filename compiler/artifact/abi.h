@@ -113,6 +113,7 @@ typedef struct abi_memory {
   int tensor;              /* position in body.tensors, or -1 */
   int lag;                 /* position in body.lags, or -1 */
   bool token;              /* has batch and time: inputs, outputs and their gradients */
+  bool wide;               /* tokens that never take 16 bits an element */
   const char *apply_name;  /* d.h0.x.lag */
   int data, batch_stride, time_stride;  /* positions in fields; -1 where there is none */
 } abi_memory;
@@ -135,6 +136,8 @@ typedef struct abi_recurrence {
 /* What goes into a library. */
 typedef struct artifact_recurrence {
   const abi_recurrence *abi;
+  const recurrence_delays *delays;        /* long lags: the kernels are those of the recurrence without them; NULL: there are none */
+  const abi_recurrence *inner;            /* what is laid out for that one */
   const recurrence_kernels *kernels;
   const recurrence_kernels *gpu_kernels;  /* NULL: none */
   const recurrence_kernels *gpu_large;    /* for devices with more shared memory; NULL: the same */
@@ -164,6 +167,8 @@ typedef struct artifact {
 /* Lays out the arguments of a body. `taken` are the recurrences laid out before, whose symbols are
  * not used again. */
 abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken);
+/* The same under a symbol that is the caller's affair. */
+abi_recurrence *abi_layout_as(arena *a, const typed_body *body, const char *symbol);
 
 /* The memory of a tensor (lag -1) or lag buffer (tensor -1) in a role; -1 if there is none. */
 int abi_find(const abi_recurrence *abi, abi_role role, int tensor, int lag);

@@ -256,7 +256,7 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
   put_frame(&p);
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
-    p.abi = r->abi;
+    p.abi = r->inner ? r->inner : r->abi;
     put_kernels(&p, r->gpu_kernels, ROOM_SMALL, library);
     put_kernels(&p, r->gpu_large, ROOM_LARGE, library);
     put_kernels(&p, r->gpu_groups, ROOM_GROUPS, library);

@@ -205,6 +205,9 @@ static void add_memory(arena *a, abi_recurrence *abi, abi_role role, int tensor,
   abi_memory memory = {
       .role = role, .tensor = tensor, .lag = lag, .batch_stride = -1, .time_stride = -1};
   memory.token = kind == TENSOR_INPUT || kind == TENSOR_OUTPUT;
+  if (tensor >= 0)
+    memory.wide = role == ABI_D_VALUE ? body->tensors.items[tensor].wide_gradient
+                                      : body->tensors.items[tensor].wide;
   memory.apply_name = apply_name(a, role, name, lag >= 0);
   int index = abi->memories.count;
   memory.data = add_field(a, abi, ABI_DATA, index, memory.apply_name);
@@ -226,10 +229,15 @@ static bool is_taken_symbol(const artifact *taken, const char *symbol) {
 }
 
 abi_recurrence *abi_layout(arena *a, const typed_body *body, const artifact *taken) {
+  const char *symbol = c_name(a, body->name);
+  while (is_taken_symbol(taken, symbol)) symbol = arena_printf(a, "%s_", symbol);
+  return abi_layout_as(a, body, symbol);
+}
+
+abi_recurrence *abi_layout_as(arena *a, const typed_body *body, const char *symbol) {
   abi_recurrence *abi = ARENA_NEW(a, abi_recurrence);
   abi->body = body;
-  abi->symbol = c_name(a, body->name);
-  while (is_taken_symbol(taken, abi->symbol)) abi->symbol = arena_printf(a, "%s_", abi->symbol);
+  abi->symbol = symbol;
   add_field(a, abi, ABI_SIZE, -1, "size");
   add_field(a, abi, ABI_BATCH, -1, "batch");
   add_field(a, abi, ABI_TIME, -1, "time");
@@ -292,7 +300,7 @@ int abi_factor(const abi_recurrence *abi, const abi_memory *memory) {
 }
 
 number_type abi_number_type(const abi_memory *memory, number_type dtype) {
-  return number_is_narrow(dtype) && !memory->token ? NUMBER_F32 : dtype;
+  return number_is_narrow(dtype) && (!memory->token || memory->wide) ? NUMBER_F32 : dtype;
 }
 
 const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *memory) {

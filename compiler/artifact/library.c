@@ -53,8 +53,13 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
         vec_push(a, &described.gpu[room],
                  codegen_gpu_describe(a, &rooms[room]->kernels.items[k], gpu_options));
     const char *table = arena_printf(a, "%s.table", r->abi->symbol);
-    vec_push(a, &blobs,
-             artifact_table(a, r, &described, library->dtype, table));
+    if (r->delays) {
+      const char *inner = arena_printf(a, "%s.inner", r->abi->symbol);
+      vec_push(a, &blobs, artifact_inner_table(a, r, &described, library->dtype, inner));
+      vec_push(a, &blobs, artifact_outer_table(a, r, &described, library->dtype, table, inner));
+    } else {
+      vec_push(a, &blobs, artifact_table(a, r, &described, library->dtype, table));
+    }
     for (size_t e = 0; e < sizeof entries / sizeof *entries; e++)
       vec_push(a, &thunks,
                (codegen_thunk){arena_printf(a, "%s_%s", r->abi->symbol, entries[e]),

@@ -21,6 +21,7 @@ typedef struct table_builder {
   VEC(unsigned char) bytes;
   VEC(codegen_address) addresses;
   const abi_recurrence *abi;
+  const char *inner; /* the symbol of the table without long lags; NULL: there are none */
 } table_builder;
 
 /* Positions are multiples of 8, so that every struct is aligned. */
@@ -351,6 +352,7 @@ static void add_gpu_rows(table_builder *b, rec_table *table, const artifact_kern
   if (!kernels->simt) return;
   add_address(b, offsetof(rec_table, simt_run), "simt_run");
   add_address(b, offsetof(rec_table, simt_sum), "rec_gpu_sum");
+  if (b->inner) add_address(b, offsetof(rec_table, simt_rows), "rec_gpu_rows");
   add_address(b, offsetof(rec_table, simt_map), "simt_tensor_map");
 }
 
@@ -359,11 +361,26 @@ static int by_offset(const void *x, const void *y) {
   return (a > b) - (a < b);
 }
 
-codegen_blob artifact_table(arena *a, const artifact_recurrence *r,
-                            const artifact_kernels *kernels, number_type dtype,
-                            const char *symbol) {
-  const abi_recurrence *abi = r->abi;
-  table_builder b = {.arena = a, .abi = abi};
+static void put_rows(table_builder *b, rec_table *table, const artifact_recurrence *r) {
+  artifact_rows all = artifact_delay_rows(b->arena, r);
+  VEC(rec_table_rows) rows = {0};
+  for (int i = 0; i < all.count; i++) {
+    artifact_row_sources *x = &all.items[i];
+    x->rows.source_count = x->sources.count;
+    x->rows.sources_at = put(b, x->sources.items, sizeof *x->sources.items * (size_t)x->sources.count);
+    vec_push(b->arena, &rows, x->rows);
+  }
+  table->rows_count = rows.count;
+  table->rows_at = put(b, rows.items, sizeof *rows.items * (size_t)rows.count);
+  table->inner_memories_at =
+      put(b, artifact_inner_memories(b->arena, r), sizeof(int32_t) * (size_t)r->inner->memories.count);
+  add_address(b, offsetof(rec_table, inner), b->inner);
+}
+
+static codegen_blob table_of(arena *a, const artifact_recurrence *r, const abi_recurrence *abi,
+                             const artifact_kernels *kernels, number_type dtype, const char *symbol,
+                             const char *inner) {
+  table_builder b = {.arena = a, .abi = abi, .inner = inner};
   rec_table table = {.number_bytes = dtype == NUMBER_F64 ? 8 : 4,
                      .arguments_size = abi->arguments_size,
                      .batch_field = field_offset(abi, ABI_BATCH, -1),
@@ -393,6 +410,7 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *r,
     table.kernels[kind] = kernel_row(&b, compiled, row_at);
   }
   add_gpu_rows(&b, &table, kernels);
+  if (inner) put_rows(&b, &table, r);
   qsort(b.addresses.items, (size_t)b.addresses.count, sizeof *b.addresses.items, by_offset);
   memcpy(b.bytes.items, &table, sizeof table);
   return (codegen_blob){.symbol = symbol,
@@ -400,4 +418,20 @@ codegen_blob artifact_table(arena *a, const artifact_recurrence *r,
                         .size = b.bytes.count,
                         .addresses = b.addresses.items,
                         .address_count = b.addresses.count};
+}
+
+codegen_blob artifact_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels, number_type dtype,
+                            const char *symbol) {
+  return table_of(a, r, r->abi, kernels, dtype, symbol, NULL);
+}
+
+codegen_blob artifact_inner_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels,
+                                  number_type dtype, const char *symbol) {
+  return table_of(a, r, r->inner, kernels, dtype, symbol, NULL);
+}
+
+codegen_blob artifact_outer_table(arena *a, const artifact_recurrence *r, const artifact_kernels *kernels,
+                                  number_type dtype, const char *symbol, const char *inner) {
+  artifact_kernels none = {.simt = kernels->simt, .images = kernels->images};
+  return table_of(a, r, r->abi, &none, dtype, symbol, inner);
 }

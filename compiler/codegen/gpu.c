@@ -384,6 +384,12 @@ static const char *hash_of(arena *a, llvm_module *m) {
   return arena_printf(a, "%016llx", (unsigned long long)XXH64(text, strlen(text), 0));
 }
 
+static bool any_has_delays(const kernel *const *kernels, int count) {
+  for (int i = 0; i < count; i++)
+    if (gpu_has_delays(kernels[i]->recurrence)) return true;
+  return false;
+}
+
 codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
                                         codegen_gpu_options options) {
   if (options.dtype == NUMBER_F64) ICE("codegen", "GPU kernels compute in f32");
@@ -401,6 +407,7 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
     emitter_free(&e);
   }
   gpu_sum_kernel(a, &m);
+  if (any_has_delays(kernels, count)) gpu_delay_kernel(a, &m);
   gpu_contract(&m);
   count_functions(a, &m, object);
   lines_end(&m);

@@ -78,6 +78,11 @@ bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);
 /* gpu_sum.c: the sums of a rec_gpu_sum_list and the tasks behind it, by threads of which this one has the number `first`. */
 void gpu_sum_copies(emitter *e, ir list, ir first, ir threads);
 void gpu_sum_kernel(arena *a, llvm_module *m);
+/* A number as `stored` (an i64, REC_STORED_..) says. */
+void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x);
+/* gpu_delay.c: the kernel `rec_gpu_rows`; whether the kernels of a recurrence need it. */
+void gpu_delay_kernel(arena *a, llvm_module *m);
+bool gpu_has_delays(const recurrence *r);
 
 /* The kernels of a module: functions with the convention of kernels, of one parameter `ptr byval([n x i8])`. */
 bool gpu_is_kernel(LLVMValueRef function);

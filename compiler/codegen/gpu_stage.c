@@ -39,7 +39,7 @@ bool gpu_is_ahead(const part *p, int argument) {
 
 static int64_t words_of(const host *h, const part *p, int argument) {
   int64_t numbers = p->pads[argument].row * p->program->chunk;
-  if (number_is_narrow(h->m.dtype)) numbers = (numbers + 1) / 2;
+  if (host_stores_narrow(h, place_of(p, argument))) numbers = (numbers + 1) / 2;
   return (numbers + 31) / 32 * 32; /* lines of banks */
 }
 

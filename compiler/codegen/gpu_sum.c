@@ -46,19 +46,18 @@ static void sum_copies(const sum_task *t, const ir *indices, int count, ir total
   for (int i = 0; i < count; i++) sums[i] = load_real(e, slots[i], 0);
 }
 
-static void store_as(const sum_task *t, ir sum, ir at) {
+void gpu_store_as(emitter *e, ir stored, ir data, ir at, ir x) {
   static const number_type types[] = {[REC_STORED_NUMBER] = NUMBER_F32,
                                       [REC_STORED_BF16] = NUMBER_BF16,
                                       [REC_STORED_F16] = NUMBER_F16};
-  emitter *e = t->e;
   for (int kind = REC_STORED_NUMBER; kind <= REC_STORED_F16; kind++) {
     bool narrow = kind != REC_STORED_NUMBER;
-    emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, t->stored, integer(e, kind)));
-    ir address = element(e, narrow ? e->i16 : e->real, t->to, at);
+    emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
+    ir address = element(e, narrow ? e->i16 : e->real, data, at);
     if (narrow) {
-      store_narrow(e, types[kind], sum, address, NULL, NULL);
+      store_narrow(e, types[kind], x, address, NULL, NULL);
     } else {
-      store_real(e, sum, address);
+      store_real(e, x, address);
     }
     branch_end(e, &branch);
   }
@@ -100,7 +99,7 @@ static void sum_task_of(const sum_task *t, ir first, ir threads, ir total) {
   ir wanted = int_choose(e, LLVMBuildIsNotNull(e->b, t->to, ""), total, integer(e, 0)), sum;
   emit_loop loop = loop_begin_by(e, sum_plain(t, first, threads, wanted, total), wanted, threads, "number");
   sum_copies(t, &loop.index, 1, total, &sum);
-  store_as(t, sum, place_of(t, loop.index));
+  gpu_store_as(e, t->stored, t->to, place_of(t, loop.index), sum);
   loop_end(e, &loop);
 }
 

@@ -329,7 +329,7 @@ static void gpu_result(host *h, const part *p, const tile_result *r, result_targ
 /* One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie. */
 static void single_target(host *h, const tile_result *r, result_target *target) {
   emitter *e = h->e;
-  if (!number_is_narrow(h->m.dtype)) return;
+  if (!host_stores_narrow(h, &r->place)) return;
   int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
   if (!h->described->slots.items[slot].single) return;
   ir stride = slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);

@@ -212,7 +212,8 @@ void host_place_pads(host *h, part *p) {
     if (!place->time || place->role == TILE_STASH) continue;
     int64_t stride = host_is_complex(h, place) ? 2 : 1, dense = 1, last = 0;
     bool lanes = plan_has_lane(&h->m, host_axes_of_place(place));
-    if (number_is_narrow(h->m.dtype) || h->m.kind == MAP_BLOCK || lanes) stride = -1;
+    bool narrow = host_stores_narrow(h, place);
+    if (narrow || h->m.kind == MAP_BLOCK || lanes) stride = -1;
     if (lanes) dense = h->m.lanes, last = dense - 1;
     for (int x = place->axis_count - 1; x >= 0; x--) {
       int axis = place->axes[x];
@@ -229,7 +230,7 @@ void host_place_pads(host *h, part *p) {
     p->pads[i].row = last + 1;
     if (h->m.kind == MAP_BLOCK) {
       int64_t numbers = (last + 1) * p->program->chunk;
-      p->pads[i].at = gpu_take(h, number_is_narrow(h->m.dtype) ? (numbers + 1) / 2 : numbers);
+      p->pads[i].at = gpu_take(h, narrow ? (numbers + 1) / 2 : numbers);
       continue;
     }
     p->pads[i].offset = take(&h->shared_numbers, (last + 1) * p->program->chunk);

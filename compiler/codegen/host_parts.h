@@ -112,6 +112,8 @@ void host_whole_instance(host *h);
 /* host_slots.c */
 bool host_in_memory(const kernel *k, const tile_place *place);
 int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag);
+bool host_is_narrow(const recurrence *r, tile_role role, const tile_place *place);
+bool host_stores_narrow(const host *h, const tile_place *place);
 axis_set host_grid_of(const kernel *k);
 axis_set host_axes_of_place(const tile_place *place);
 bool host_reads_states(const tile_program *program);

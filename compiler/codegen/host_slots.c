@@ -39,6 +39,17 @@ axis_set host_axes_of_place(const tile_place *place) {
   return axes;
 }
 
+/* Tokens that take 16 bits where tokens do. */
+bool host_is_narrow(const recurrence *r, tile_role role, const tile_place *place) {
+  if (place->tensor < 0) return true;
+  const typed_tensor *t = &r->body.tensors.items[place->tensor];
+  return !(role == TILE_D_INPUT || role == TILE_D_OUTPUT ? t->wide_gradient : t->wide);
+}
+
+bool host_stores_narrow(const host *h, const tile_place *place) {
+  return number_is_narrow(h->m.dtype) && host_is_narrow(h->k->recurrence, place->role, place);
+}
+
 static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
   if (host_find_slot(k, role, place->tensor, place->lag) >= 0) return;
   codegen_slot slot = {.role = role, .tensor = place->tensor, .lag = place->lag};
@@ -51,7 +62,7 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
     slot.summed = host_grid_of(k->kernel) & ~host_axes_of_place(place);
     slot.accumulated = slot.summed || !slot.per_batch;
   }
-  slot.narrow = slot.time && !slot.accumulated;
+  slot.narrow = slot.time && !slot.accumulated && host_is_narrow(k->kernel->recurrence, role, place);
   slot.single = slot.time && slot.accumulated && k->kernel->lanes == LANES_PASSES;
   if (role == TILE_D_STATE) {
     slot.summed = host_grid_of(k->kernel) & place->partial;

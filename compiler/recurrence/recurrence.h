@@ -143,6 +143,32 @@ typedef VEC(recurrence_relative) recurrence_relatives;
 // A copy that has these sums as states behind its tensors; NULL: no state is a maximum that other states leave alone.
 recurrence *recurrence_with_sums(arena *memory, const recurrence *from, recurrence_relatives *found);
 
+// ---- long lags (delay.c) --------------------------------------------------------------------------
+
+// An input whose row t is row t - steps of a tensor; before the start, of a lag buffer, and 0 before that. Or (`starts`) 1 in the
+// first `steps` steps, then 0.
+typedef struct recurrence_delay {
+  int tensor;        // the input, in `made`
+  int source;        // an input of the recurrence; -1: none, it is 0 from the start on
+  int lag;           // a lag buffer of the recurrence; -1: none
+  int steps;
+  bool starts;
+} recurrence_delay;
+
+// A recurrence without its long lags. It has the axes and tensors of the one that it was made from, at the same positions, and then
+// others.
+typedef struct recurrence_delays {
+  recurrence *made;
+  VEC(recurrence_delay) delays;
+  int *lags;         // by lag buffer: its position in `made`; -1: it is not there
+  int *kept;         // by lag buffer: the output whose last rows it holds at the end; -1: none
+} recurrence_delays;
+
+// NULL: all lags stay. Where more of them stay than programs can hold, there is a message as well.
+recurrence_delays *recurrence_delay_lags(arena *arena, diag *diag, const recurrence *recurrence);
+// A line of `recc --emit=report`.
+char *recurrence_delay_report(arena *arena, const recurrence_delays *delays);
+
 // Between which numbers a value lies as far as promises, gates and constants tell, rounded outward;
 // infinities where nothing is known, and for complex values. What is computed with few digits may
 // pass the ends by its rounding.

@@ -99,6 +99,8 @@ typedef struct typed_tensor {
   axis_set axis_set;
   bool complex;                /* two numbers an element (re, im) in memory */
   bool promised;               /* `in [low, high]` */
+  bool wide, wide_gradient;    /* no 16 bits an element where other tokens, and their gradients, have them: what is made of other
+                                  tensors (recurrence_delay_lags), and gradients that are added to afterwards */
   double low, high;
   const typed_start *start;    /* param: `~ expr`, else NULL */
   value_id assigned;           /* state, output: the value after this step, -1 for inputs and params. It may lack some

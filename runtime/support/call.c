@@ -234,6 +234,35 @@ rec_status call_read_launch(call *c, const rec_launch *launch) {
   return rec_cpu_threads(launch->threads, &c->threads);
 }
 
+rec_status call_read(call *c, const rec_table *table, const char *entry,
+                            const void *arguments, const rec_launch *launch) {
+  rec_status status = call_read_sizes(c, table, entry, arguments);
+  if (status == REC_OK) status = call_read_launch(c, launch);
+  if (status != REC_OK || launch->device_kind == REC_DEVICE_CUDA) return status;
+  return call_read_sequences(c);
+}
+
+rec_status call_check_step(const call *c) {
+  const char *name = table_text(c->table, c->table->name_at);
+  if (c->packed && c->longest > 1)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_step: expected packed sequences of at most 1 step, found one of %lld", name,
+                    (long long)c->longest);
+  if (c->packed && c->time > c->sequences)
+    return rec_fail(REC_ERROR_ARGUMENT,
+                    "%s_step: expected packed sequences of at most 1 step, found %lld steps of %lld "
+                    "sequences",
+                    name, (long long)c->time, (long long)c->sequences);
+  if (!c->packed && c->time != 1)
+    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", name,
+                    (long long)c->time);
+  return REC_OK;
+}
+
+int32_t call_device_kind(const rec_sizes *sizes) {
+  return sizes->size < offsetof(rec_sizes, time_parts) ? REC_DEVICE_HOST : sizes->device_kind;
+}
+
 rec_status call_check_buffer(const call *c, const char *what, const void *data, int64_t bytes,
                              int64_t needed) {
   if (needed == 0) return REC_OK;

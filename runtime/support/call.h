@@ -80,6 +80,15 @@ rec_status call_read_sequences(call *call);
 /* Checks the launch and chooses clone and threads. */
 rec_status call_read_launch(call *call, const rec_launch *launch);
 
+/* All three: what every call is given but its tensors. The lengths of packed sequences on a GPU stay there. */
+rec_status call_read(call *call, const rec_table *table, const char *entry, const void *arguments, const rec_launch *launch);
+
+/* Callers compiled before devices were added mean the host. */
+int32_t call_device_kind(const rec_sizes *sizes);
+
+/* At most one step of each sequence. */
+rec_status call_check_step(const call *call);
+
 /* Checks the pointers and strides that the call uses. */
 rec_status call_check_memories(const call *call, bool backward);
 

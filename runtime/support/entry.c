@@ -13,6 +13,7 @@
 
 #include "alone.h"
 #include "cpu.h"
+#include "delay.h"
 #include "error.h"
 #include "gpu.h"
 #include "promise.h"
@@ -81,11 +82,6 @@ static int64_t workspace_of_forward(const call *c, int kind) {
   return larger(workspace_of(c, kind, false), promise_bytes(c));
 }
 
-/* Callers compiled before devices were added mean the host. */
-static int32_t device_kind_of(const rec_sizes *sizes) {
-  return sizes->size < offsetof(rec_sizes, time_parts) ? REC_DEVICE_HOST : sizes->device_kind;
-}
-
 static void host_sizes(call *c, rec_sizes *sizes) {
   call one = *c;
   one.time = smaller(c->time, c->packed ? c->sequences : 1);
@@ -100,6 +96,7 @@ static void host_sizes(call *c, rec_sizes *sizes) {
 }
 
 int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *sizes) {
+  if (table->inner) return delay_sizes(table, arguments, sizes);
   call c;
   rec_status status = call_read_sizes(&c, table, "sizes", arguments);
   if (status != REC_OK) return status;
@@ -112,7 +109,7 @@ int rec_sizes_entry(const rec_table *table, const void *arguments, rec_sizes *si
                     "%s_sizes: expected a rec_sizes of at least %zu bytes, found size = %llu; set "
                     "it to sizeof(rec_sizes)",
                     name, least, (unsigned long long)sizes->size);
-  int32_t kind = device_kind_of(sizes);
+  int32_t kind = call_device_kind(sizes);
   if (kind == REC_DEVICE_HOST) {
     host_sizes(&c, sizes);
     return REC_OK;
@@ -175,32 +172,6 @@ static void run_empty_sequences(const call *c, bool backward) {
   }
 }
 
-/* Reads what every call is given but its tensors. The lengths of packed sequences on a GPU stay there. */
-static rec_status read_call(call *c, const rec_table *table, const char *entry,
-                            const void *arguments, const rec_launch *launch) {
-  rec_status status = call_read_sizes(c, table, entry, arguments);
-  if (status == REC_OK) status = call_read_launch(c, launch);
-  if (status != REC_OK || launch->device_kind == REC_DEVICE_CUDA) return status;
-  return call_read_sequences(c);
-}
-
-static rec_status check_step(const call *c) {
-  const char *name = table_text(c->table, c->table->name_at);
-  if (c->packed && c->longest > 1)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_step: expected packed sequences of at most 1 step, found one of %lld", name,
-                    (long long)c->longest);
-  if (c->packed && c->time > c->sequences)
-    return rec_fail(REC_ERROR_ARGUMENT,
-                    "%s_step: expected packed sequences of at most 1 step, found %lld steps of %lld "
-                    "sequences",
-                    name, (long long)c->time, (long long)c->sequences);
-  if (!c->packed && c->time != 1)
-    return rec_fail(REC_ERROR_ARGUMENT, "%s_step: expected time = 1, found %lld", name,
-                    (long long)c->time);
-  return REC_OK;
-}
-
 /* Gives instances a copy of each initial state that they share and that the call overwrites. */
 static void replace_states(call *c, const rec_table_kernel *kernel, char *workspace) {
   void **replaced = (void **)(void *)workspace;
@@ -248,7 +219,7 @@ static void run_backward_kernels(call *c, stage_saved saved, bool recompute, cha
 static rec_status run_on_gpu(const call *c, int kind) {
   gpu_device device;
   rec_status status = gpu_device_find(c, c->launch->device_kind, &device);
-  if (status == REC_OK && kind == REC_KERNEL_STEP) status = check_step(c);
+  if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_step(c);
   if (status == REC_OK) status = call_check_memories(c, kind == REC_KERNEL_BACKWARD);
   return status == REC_OK ? gpu_run(c, &device, kind) : status;
 }
@@ -256,9 +227,9 @@ static rec_status run_on_gpu(const call *c, int kind) {
 static int run_forward(const rec_table *table, const void *arguments, const rec_launch *launch,
                        int kind, const char *entry) {
   call c;
-  rec_status status = read_call(&c, table, entry, arguments, launch);
+  rec_status status = call_read(&c, table, entry, arguments, launch);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST) return run_on_gpu(&c, kind);
-  if (status == REC_OK && kind == REC_KERNEL_STEP) status = check_step(&c);
+  if (status == REC_OK && kind == REC_KERNEL_STEP) status = call_check_step(&c);
   if (status == REC_OK) status = call_check_memories(&c, false);
   if (status == REC_OK) status = promise_check_operands(&c, false);
   if (status != REC_OK) return status;
@@ -290,16 +261,19 @@ static int run_forward(const rec_table *table, const void *arguments, const rec_
 }
 
 int rec_forward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_FORWARD);
   return run_forward(table, arguments, launch, REC_KERNEL_FORWARD, "forward");
 }
 
 int rec_step_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_STEP);
   return run_forward(table, arguments, launch, REC_KERNEL_STEP, "step");
 }
 
 int rec_backward_entry(const rec_table *table, const void *arguments, const rec_launch *launch) {
+  if (table->inner) return delay_call(table, arguments, launch, REC_KERNEL_BACKWARD);
   call c;
-  rec_status status = read_call(&c, table, "backward", arguments, launch);
+  rec_status status = call_read(&c, table, "backward", arguments, launch);
   if (status == REC_OK && launch->device_kind != REC_DEVICE_HOST)
     return run_on_gpu(&c, REC_KERNEL_BACKWARD);
   if (status == REC_OK) status = call_check_memories(&c, true);

@@ -26,7 +26,8 @@ enum { GPU_SLOTS_MAX = REC_GPU_PARAMETER_BYTES / sizeof(rec_gpu_slot) };
 /* One kernel to be started. */
 typedef struct gpu_launch {
   const char *name;
-  const rec_table_gpu_kernel *kernel; /* NULL: rec_gpu_sum */
+  const rec_table_gpu_kernel *kernel; /* NULL: rec_gpu_sum, */
+  bool rows;                  /* or rec_gpu_rows */
   int64_t blocks;
   int threads, shared_bytes;
   const void *parameter;

@@ -307,7 +307,8 @@ static rec_status load_on_cuda(const call *c, const gpu_device *device) {
     status = find_loaded(c, d, context, table_text(c->table, k->symbol_at), k->shared_bytes,
                          &module, &function);
   }
-  if (status == REC_OK) status = find_loaded(c, d, context, "rec_gpu_sum", 0, &module, &function);
+  const char *others = c->table->inner ? "rec_gpu_rows" : "rec_gpu_sum";
+  if (status == REC_OK) status = find_loaded(c, d, context, others, 0, &module, &function);
   cuda_leave(d, pushed);
   return about_call(c, status);
 }

@@ -150,6 +150,22 @@ typedef struct rec_gpu_images {
   rec_gpu_image items[];
 } rec_gpu_images;
 
+/* What a memory's rows are added up of (rec_gpu_row_side): rows of another memory, of this table or of the inner one. */
+typedef struct rec_table_row_source {
+  int32_t memory, inner;       /* -1: each number is 1 */
+  int32_t rows;                /* of a lag buffer, or of ones; 0: steps */
+  int32_t offset, ends;
+  int32_t unused;
+} rec_table_row_source;
+
+enum { REC_ROWS_BEFORE, REC_ROWS_BEFORE_BACKWARD, REC_ROWS_AFTER_FORWARD, REC_ROWS_AFTER_BACKWARD };
+
+typedef struct rec_table_rows {
+  int32_t memory, inner, rows;
+  int32_t when;                /* REC_ROWS_.. */
+  int32_t source_count, sources_at;
+} rec_table_rows;
+
 typedef struct rec_table {
   int32_t name_at;             /* C prefix: ssd */
   int32_t number_bytes;        /* 4: float, 8: double: what is computed in */
@@ -162,9 +178,15 @@ typedef struct rec_table {
   rec_table_count kept;        /* host: numbers that the forward keeps of a chunk beside it */
   rec_table_kernel kernels[REC_KERNEL_COUNT];
   rec_table_gpu gpu[REC_GPU_ROOMS];
-  /* The executor, rec_gpu_sum for it, its tensor maps; NULL: not in the library. */
+  /* Long lags: the same recurrence without them, and what a call does beside it (delay.h); NULL: there are none. Then the
+   * kernels, `saved` and `kept` are those of the inner table. */
+  const struct rec_table *inner;
+  int32_t rows_count, rows_at; /* rec_table_rows[rows_count] */
+  int32_t inner_memories_at, unused; /* int32_t by memory of the inner table: the memory of this one; -1: in the workspace */
+  /* The executor, rec_gpu_sum and rec_gpu_rows for it, its tensor maps; NULL: not in the library. */
   simt_answer (*simt_run)(const simt_launch *, int64_t, int64_t, simt_counts *, char *);
   void (*simt_sum)(const void *parameter);
+  void (*simt_rows)(const void *parameter);
   int (*simt_map)(void *map, int type, unsigned rank, void *data, const uint64_t *sizes,
                   const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
                   int swizzle, int promotion, int fill);

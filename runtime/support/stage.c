@@ -350,7 +350,7 @@ static void run_lane(void *argument, int64_t lane) {
   rec_cpu_restore(before);
 }
 
-static void run_parallel(const call *c, int64_t lanes, bool worth, rec_task lane, void *argument) {
+void stage_run_parallel(const call *c, int64_t lanes, bool worth, rec_task lane, void *argument) {
   if (lanes <= 0) return;
   if (!worth || lanes == 1)
     lane(argument, 0);
@@ -472,7 +472,7 @@ static void sum_copies(const call *c, const rec_table_memory *memory, const run_
   s.batch_stride = s.copy_stride * s.copy_count;
   s.blocks = (s.numbers * s.steps + SUM_BLOCK - 1) / SUM_BLOCK;
   int64_t lanes = smaller(s.blocks * s.batch, LANES_MAX);
-  run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS, sum_lane,
+  stage_run_parallel(c, lanes, s.blocks * s.batch * SUM_BLOCK * s.copy_count > WORTH_THREADS, sum_lane,
                &s);
 }
 
@@ -542,7 +542,7 @@ void stage_run(const call *c, const rec_table_kernel *kernel, stage_saved saved,
   char *free_memory = r.lane_memory + r.cut.lanes * r.cut.lane_bytes;
   for (int i = 0; i < kernel->slot_count; i++) slots[i] = place_slot(&r, i, results, &free_memory);
   zero_shared(&r);
-  run_parallel(c, r.cut.lanes, stage_work(c, kernel) > WORTH_THREADS, run_lane, &r);
+  stage_run_parallel(c, r.cut.lanes, stage_work(c, kernel) > WORTH_THREADS, run_lane, &r);
   for (int i = 0; i < kernel->slot_count; i++)
     if (slots[i].slot.data && slots[i].apart)
       sum_copies(c, table_memory(c->table, table_slot(c->table, kernel, i)->memory), &slots[i]);

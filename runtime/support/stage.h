@@ -54,6 +54,9 @@ typedef struct stage_parts {
 void stage_run(const call *call, const rec_table_kernel *kernel, stage_saved saved,
                stage_results results, const stage_parts *parts, void *workspace);
 
+/* Runs `lane` on so many lanes, which share their work: the first may do all of it, and does where it is not `worth` more. */
+void stage_run_parallel(const call *call, int64_t lanes, bool worth, rec_task lane, void *argument);
+
 /* A memory that holds states: one entry per batch entry, none per step. */
 static inline bool stage_is_state(const rec_table_memory *memory) {
   return memory->per_batch && !memory->token;

@@ -15,6 +15,7 @@
 #include "runtime/support/alone.c"
 #include "runtime/support/call.c"
 #include "runtime/support/cpu.c"
+#include "runtime/support/delay.c"
 #include "runtime/support/entry.c"
 #include "runtime/support/error.c"
 #include "runtime/support/fail.c"

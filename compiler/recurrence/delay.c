@@ -1,0 +1,328 @@
+// Long lags leave the body: what they read becomes tokens that the support code lays out (runtime/support/delay.c).
+//
+//   y = w * x[t-512]           ->   input x, x[t-512]                      output y = w * x[t-512]
+//
+//   let k2 = k + b                  input k, k[t-512], before k2[t-512], k2[t-512] before the start
+//   y = k2[t-512]                   output k2, y = where(k2[t-512] before the start, before k2[t-512], k[t-512] + b)
+//
+// A lagged let is computed again of its inputs' earlier values; before the start, its buffer has it. So a lag costs a row of tokens
+// at each step, whatever its length, and the program has neither a state nor a loop for it. A let that depends on a state, or on
+// itself, is not made of inputs alone: its buffer stays, one slot for each step, and is short.
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/recurrence/normalise.h"
+#include "compiler/recurrence/recurrence.h"
+
+enum {
+  SLOTS_SHORT = 16,      // a buffer of so few slots stays
+  SLOTS_DENSE = 64,      // one of so many, too, if a quarter of its steps or more are read, as by a convolution
+  SLOTS_MAX = 64,        // of all buffers of a body that stay
+  DELAYS_MAX = 64,       // tensors that take the place of lags
+  VALUES_MAX = TYPED_MAX_VALUES
+};
+
+// The value of the old body, `steps` steps earlier, in the new one.
+typedef struct earlier {
+  value_id value;
+  int steps;
+  value_id made;
+} earlier;
+
+typedef struct delayer {
+  arena *memory;
+  const typed_body *from;
+  recurrence_delays *to;
+  typed_body *body;
+  bool *delayed;         // by lag
+  value_id *now;         // by value of the old body
+  VEC(earlier) earlier;
+  int *bucket, *next;    // of `earlier`, by value: position + 1
+  int next_capacity;
+  bool too_many;
+} delayer;
+
+// ---- which ------------------------------------------------------------------------------------------------------
+
+static int slots_of(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
+
+// Is the value made of a state, or of this lag?
+static bool is_made_of(const typed_body *body, value_id id, int lag, bool *seen) {
+  if (seen[id]) return false;
+  seen[id] = true;
+  const typed_value *v = &body->values.items[id];
+  if (v->op == VALUE_PREVIOUS || (v->op == VALUE_LAG && v->index == lag)) return true;
+  if (v->op == VALUE_LAG) return is_made_of(body, body->lags.items[v->index].source, lag, seen);
+  for (int k = 0; k < value_arity(v->op); k++)
+    if (is_made_of(body, v->args[k], lag, seen)) return true;
+  return false;
+}
+
+static bool can_be_delayed(arena *a, const typed_body *body, int lag) {
+  bool *seen = ARENA_ARRAY(a, bool, body->values.count);
+  return !is_made_of(body, body->lags.items[lag].source, lag, seen);
+}
+
+// Is a lag of this buffer read so many steps back?
+static bool is_read(const typed_body *body, int lag, int steps) {
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    if (v->op == VALUE_LAG && v->index == lag && v->steps == steps) return true;
+  }
+  return false;
+}
+
+static bool is_long(const typed_body *body, int lag) {
+  int depth = body->lags.items[lag].depth, reads = 0;
+  if (depth <= SLOTS_SHORT) return false;
+  if (depth > SLOTS_DENSE) return true;
+  for (int steps = 1; steps <= depth; steps++) reads += is_read(body, lag, steps);
+  return 4 * reads < depth;
+}
+
+// The largest buffer that stays though it could be delayed; -1: there is none.
+static int largest_left(const delayer *d, const bool *possible) {
+  int largest = -1;
+  for (int i = 0; i < d->from->lags.count; i++) {
+    if (d->delayed[i] || !possible[i]) continue;
+    if (largest < 0 || slots_of(&d->from->lags.items[i]) > slots_of(&d->from->lags.items[largest])) largest = i;
+  }
+  return largest;
+}
+
+static int slots_left(const delayer *d) {
+  int slots = 0;
+  for (int i = 0; i < d->from->lags.count; i++)
+    if (!d->delayed[i]) slots += slots_of(&d->from->lags.items[i]);
+  return slots;
+}
+
+static void choose_delayed(delayer *d) {
+  int count = d->from->lags.count, largest;
+  bool *possible = ARENA_ARRAY(d->memory, bool, count);
+  for (int i = 0; i < count; i++) {
+    possible[i] = can_be_delayed(d->memory, d->from, i);
+    d->delayed[i] = possible[i] && is_long(d->from, i);
+  }
+  while (slots_left(d) > SLOTS_MAX && (largest = largest_left(d, possible)) >= 0) d->delayed[largest] = true;
+}
+
+// ---- tensors ----------------------------------------------------------------------------------------------------
+
+static int add_tensor(delayer *d, tensor_kind kind, const char *name, axis_set axes, const int *order, bool complex) {
+  typed_tensor t = {.kind = kind, .name = name, .axis_set = axes, .complex = complex, .wide = true,
+                    .wide_gradient = true, .assigned = NO_VALUE, .span = d->from->span};
+  t.axes = ARENA_ARRAY(d->memory, int, TYPED_MAX_AXES);
+  for (int i = 0; i < d->from->axes.count; i++)
+    if (!order && axis_in(axes, i)) t.axes[t.axis_count++] = i;
+  for (axis_set left = axes; order && left; left &= ~axis_bit(order[t.axis_count - 1]))
+    t.axes[t.axis_count] = order[t.axis_count], t.axis_count++;
+  vec_push(d->memory, &d->body->tensors, t);
+  return d->body->tensors.count - 1;
+}
+
+static value_id read_tensor(delayer *d, int tensor) {
+  return body_append(d->memory, d->body, (typed_value){.op = VALUE_INPUT, .index = tensor, .span = d->from->span});
+}
+
+// The value of an input with these rows: found, or made.
+static value_id delayed_rows(delayer *d, recurrence_delay rows, const char *name, axis_set axes, const int *order,
+                             bool complex) {
+  for (int i = 0; i < d->to->delays.count; i++) {
+    const recurrence_delay *x = &d->to->delays.items[i];
+    if (x->source == rows.source && x->lag == rows.lag && x->steps == rows.steps && x->starts == rows.starts)
+      return read_tensor(d, x->tensor);
+  }
+  d->too_many = d->too_many || d->to->delays.count >= DELAYS_MAX;
+  rows.tensor = add_tensor(d, TENSOR_INPUT, name, axes, order, complex);
+  vec_push(d->memory, &d->to->delays, rows);
+  return read_tensor(d, rows.tensor);
+}
+
+static int lag_of_input(const typed_body *body, int input) {
+  for (int i = 0; i < body->lags.count; i++)
+    if (body->lags.items[i].input == input) return i;
+  return -1;
+}
+
+static value_id delayed_input(delayer *d, int input, int steps) {
+  typed_tensor *t = &d->body->tensors.items[input];
+  recurrence_delay rows = {.source = input, .lag = lag_of_input(d->from, input), .steps = steps};
+  t->wide_gradient = true;
+  return delayed_rows(d, rows, arena_printf(d->memory, "%s[t-%d]", t->name, steps), t->axis_set, t->axes, t->complex);
+}
+
+// ---- values -----------------------------------------------------------------------------------------------------
+
+static value_id value_before(delayer *d, value_id id, int steps);
+
+// A let that was lagged: before the start its buffer has it.
+static value_id delayed_let(delayer *d, int lag, int steps) {
+  const typed_lag *l = &d->from->lags.items[lag];
+  const char *name = arena_printf(d->memory, "%s[t-%d]", l->name, steps);
+  value_id inside = value_before(d, l->source, steps);
+  value_id starts = delayed_rows(d, (recurrence_delay){.source = -1, .lag = -1, .steps = steps, .starts = true},
+                                 arena_printf(d->memory, "first %d steps", steps), 0, NULL, false);
+  value_id before = delayed_rows(d, (recurrence_delay){.source = -1, .lag = lag, .steps = steps},
+                                 arena_printf(d->memory, "before %s", name), l->axes, NULL, l->complex);
+  return body_append(d->memory, d->body,
+                     (typed_value){.op = VALUE_WHERE, .args = {starts, before, inside}, .span = d->from->span});
+}
+
+static value_id make_before(delayer *d, value_id id, int steps) {
+  typed_value v = d->from->values.items[id];
+  if (v.op == VALUE_INPUT && steps > 0) return delayed_input(d, v.index, steps);
+  if (v.op == VALUE_LAG && (steps > 0 || d->delayed[v.index])) {
+    int input = d->from->lags.items[v.index].input, back = steps + v.steps;
+    return input >= 0 ? delayed_input(d, input, back) : delayed_let(d, v.index, back);
+  }
+  if (v.op == VALUE_PREVIOUS && steps > 0) ICE("delay", "a lag of a state in %s", d->from->name);
+  for (int k = 0; k < value_arity(v.op); k++) v.args[k] = value_before(d, v.args[k], steps);
+  if (steps > 0) v.name = NULL;
+  return body_append(d->memory, d->body, v);
+}
+
+static value_id *find_before(delayer *d, value_id id, int steps) {
+  if (steps == 0) return &d->now[id];
+  for (int i = d->bucket[id]; i; i = d->next[i - 1])
+    if (d->earlier.items[i - 1].steps == steps) return &d->earlier.items[i - 1].made;
+  return NULL;
+}
+
+static void keep_before(delayer *d, value_id id, int steps, value_id made) {
+  if (steps == 0) {
+    d->now[id] = made;
+    return;
+  }
+  vec_push(d->memory, &d->earlier, (earlier){id, steps, made});
+  if (d->earlier.count > d->next_capacity) {
+    int *next = ARENA_ARRAY(d->memory, int, 2 * d->earlier.count);
+    if (d->next) memcpy(next, d->next, sizeof *next * (size_t)d->next_capacity);
+    d->next = next;
+    d->next_capacity = 2 * d->earlier.count;
+  }
+  d->next[d->earlier.count - 1] = d->bucket[id];
+  d->bucket[id] = d->earlier.count;
+}
+
+// The value in the new body, some steps earlier. Operands come first.
+static value_id value_before(delayer *d, value_id id, int steps) {
+  value_id *found = find_before(d, id, steps);
+  if (found && *found != NO_VALUE) return *found;
+  d->too_many = d->too_many || d->body->values.count >= VALUES_MAX;
+  value_id made = d->too_many ? read_tensor(d, 0) : make_before(d, id, steps);
+  keep_before(d, id, steps, made);
+  return made;
+}
+
+// ---- the new body -----------------------------------------------------------------------------------------------
+
+// What the buffer of a let holds after the last step.
+static void keep_let(delayer *d, int lag) {
+  const typed_lag *l = &d->from->lags.items[lag];
+  int tensor = add_tensor(d, TENSOR_OUTPUT, arena_printf(d->memory, "%s kept", l->name), l->axes, NULL, l->complex);
+  d->body->tensors.items[tensor].assigned = d->now[l->source];
+  d->to->kept[lag] = tensor;
+}
+
+static void make_body(delayer *d) {
+  const typed_body *from = d->from;
+  for (int i = 0; i < from->tensors.count; i++) {
+    typed_tensor *t = &d->body->tensors.items[i];
+    if (t->assigned >= 0) {
+      value_id assigned = value_before(d, t->assigned, 0);
+      d->body->tensors.items[i].assigned = assigned;
+    }
+  }
+  for (int i = 0; i < from->lags.count; i++) d->body->lags.items[i].source = value_before(d, from->lags.items[i].source, 0);
+  for (int i = 0; i < from->lags.count; i++) {
+    d->to->kept[i] = -1;
+    if (d->delayed[i] && from->lags.items[i].input < 0) keep_let(d, i);
+  }
+}
+
+// Where the buffers that stay are in the new body, which has lost the others.
+static void find_lags_left(delayer *d, const recurrence *made) {
+  for (int i = 0; i < d->from->lags.count; i++) {
+    d->to->lags[i] = -1;
+    for (int n = 0; n < made->body.lags.count && !d->delayed[i]; n++)
+      if (made->body.lags.items[n].name == d->from->lags.items[i].name) d->to->lags[i] = n;
+  }
+}
+
+static typed_body *begin_body(arena *a, const typed_body *from) {
+  typed_body *body = ARENA_NEW(a, typed_body);
+  *body = *from;
+  body->values.items = NULL;
+  body->values.count = body->values.capacity = 0;
+  body->tensors.items = NULL;
+  body->tensors.count = body->tensors.capacity = 0;
+  for (int i = 0; i < from->tensors.count; i++) vec_push(a, &body->tensors, from->tensors.items[i]);
+  body->lags.items = NULL;
+  body->lags.count = body->lags.capacity = 0;
+  for (int i = 0; i < from->lags.count; i++) vec_push(a, &body->lags, from->lags.items[i]);
+  return body;
+}
+
+static span span_of_lag(const typed_body *body, int lag) {
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    if (v->op == VALUE_LAG && v->index == lag && v->steps == body->lags.items[lag].depth) return v->span;
+  }
+  return body->span;
+}
+
+// Of buffers that cannot be delayed: the largest is named.
+static bool refuse_slots(delayer *d, diag *messages) {
+  int slots = slots_left(d), largest = -1;
+  if (slots <= SLOTS_MAX) return false;
+  for (int i = 0; i < d->from->lags.count; i++) {
+    if (d->delayed[i]) continue;
+    if (largest < 0 || slots_of(&d->from->lags.items[i]) > slots_of(&d->from->lags.items[largest])) largest = i;
+  }
+  const typed_lag *lag = &d->from->lags.items[largest];
+  diag_error(messages, span_of_lag(d->from, largest),
+             "expected lags of values that depend on a state over at most %d steps together, found %d; %s[t-%d] is the "
+             "longest. Lags of inputs, and of what is made of inputs alone, may be of any length",
+             SLOTS_MAX, slots, lag->name, lag->depth);
+  return true;
+}
+
+recurrence_delays *recurrence_delay_lags(arena *a, diag *messages, const recurrence *from) {
+  const typed_body *body = &from->body;
+  int count = body->lags.count;
+  delayer d = {.memory = a, .from = body, .delayed = ARENA_ARRAY(a, bool, count)};
+  choose_delayed(&d);
+  bool any = false;
+  for (int i = 0; i < count; i++) any = any || d.delayed[i];
+  if (refuse_slots(&d, messages) || !any) return NULL;
+  d.to = ARENA_NEW(a, recurrence_delays);
+  d.to->kept = ARENA_ARRAY(a, int, count);
+  d.to->lags = ARENA_ARRAY(a, int, count);
+  d.body = begin_body(a, body);
+  d.bucket = ARENA_ARRAY(a, int, body->values.count);
+  d.now = ARENA_ARRAY(a, value_id, body->values.count);
+  for (int i = 0; i < body->values.count; i++) d.now[i] = NO_VALUE;
+  make_body(&d);
+  if (d.too_many) {
+    diag_error(messages, body->span,
+               "expected at most %d different lags of more than %d steps, those of lets counted for each input that they are "
+               "made of, and %d values; found more",
+               DELAYS_MAX, SLOTS_SHORT, VALUES_MAX);
+    return NULL;
+  }
+  body_prune(a, d.body);
+  d.to->made = recurrence_analyse(a, messages, d.body);
+  find_lags_left(&d, d.to->made);
+  return d.to;
+}
+
+char *recurrence_delay_report(arena *a, const recurrence_delays *delays) {
+  const char *list = "";
+  for (int i = 0; i < delays->delays.count; i++) {
+    const recurrence_delay *d = &delays->delays.items[i];
+    const char *name = delays->made->body.tensors.items[d->tensor].name;
+    if (d->source >= 0) list = arena_printf(a, "%s%s%s", list, *list ? ", " : "", name);
+  }
+  return arena_printf(a, "  long lags   laid out as tokens before the kernels run: %s\n", list);
+}
