@@ -1,6 +1,6 @@
 // Lags of 37 to 5000 steps: of inputs, of lets, of what heads share, alone and together. Values and all gradients must be the
-// interpreter's in one call, split in two, packed and token by token, on the host and on the executor. Takes about 12 s of
-// processor time. (tests/runtime/check holds what recc takes for them.)
+// interpreter's in one call, split in two, packed and token by token, on the host and on the executor. The code must not grow with
+// the lag. Takes about 10 s of processor time.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -158,24 +158,70 @@ static void run_split(const subject *s, int64_t time, int64_t at) {
   problem_free(second);
 }
 
+// Lengths around 37 and 100; with `thorough`, beyond most lags.
 static void check_all(const subject *s, bool thorough) {
-  static const int64_t lengths[] = {0, 1, 36, 37, 38, 100, 1500};
-  static const int32_t packed[] = {0, 1, 37, 0, 130, 38, 700, 2, 0}, steps[] = {1, 0, 1, 1, 0};
-  const rec_run_options backward = {.backward = true};
-  bool host = strcmp(s->device, "host") == 0;
-  int count = sizeof lengths / sizeof *lengths - (thorough ? 0 : 1);
-  for (int i = host ? 0 : 1; i < count; i += host ? 1 : 2) run_whole(s, draw(s, 1 + i % 2, lengths[i]), "whole", backward);
+  static const int64_t lengths[] = {1, 37, 100, 0, 36, 38, 1500};
+  static const int32_t packed[] = {0, 1, 37, 0, 130, 38, 2, 0, 700}, steps[] = {1, 0, 1, 1, 0};
+  const rec_run_options backward = {.backward = true}, step = {.step = true};
+  bool simt = strcmp(s->device, "simt") == 0;
+  int count = simt ? 3 : thorough ? 7 : 6, sequences = thorough ? 9 : 8;
+  for (int i = 0; i < count; i++) run_whole(s, draw(s, 1 + i % 2, lengths[i]), "whole", backward);
   run_whole(s, draw(s, 0, 5), "without entries", backward);
-  run_whole(s, draw(s, 2, 100), "recomputed", (rec_run_options){.backward = true, .recompute = true, .threads = 3});
-  run_whole(s, draw(s, 1, 45), "token by token", (rec_run_options){.step = true});
-  run_packed(s, packed, sizeof packed / sizeof *packed, "packed", backward);
-  run_packed(s, steps, sizeof steps / sizeof *steps, "packed, token by token", (rec_run_options){.step = true});
-  run_split(s, thorough ? 700 : 120, thorough ? 411 : 52);
+  run_packed(s, packed, sequences, "packed", (rec_run_options){.backward = true, .recompute = true});
+  run_packed(s, steps, sizeof steps / sizeof *steps, "packed, token by token", step);
   run_split(s, 60, 20);
+  if (simt) return;
+  run_whole(s, draw(s, 1, 45), "token by token", step);
+  if (thorough) run_split(s, 700, 411);
+}
+
+enum { VARIABLES_MAX = 16 };
+
+// A call on the problem's own numbers, which are f64; gradients by initial states take the place of those by final ones.
+static void call_in_place(problem *p, rec_call *call, void *(*all)[VARIABLES_MAX], bool final_too) {
+  *call = (rec_call){.batch = p->batch,
+                     .time = p->time,
+                     .axis_sizes = p->axis_sizes,
+                     .value = all[0],
+                     .final = all[1],
+                     .gradient = all[2],
+                     .d_final = all[3]};
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    const rec_variable *v = &p->signature->variables[i];
+    double **fresh = v->kind == REC_OUTPUT ? &p->value[i] : is_carried(v) ? &p->final[i] : &p->gradient[i];
+    if (!*fresh) *fresh = calloc((size_t)problem_numbers(p, i) + 1, sizeof **fresh);
+    all[0][i] = p->value[i];
+    all[1][i] = final_too ? p->value[i] : p->final[i];
+    all[2][i] = is_carried(v) ? p->d_final[i] : p->gradient[i];
+    all[3][i] = p->d_final[i];
+  }
+}
+
+// So may final states that of the initial ones, but for a backward that reads these.
+static void check_in_place(const subject *s, int64_t time) {
+  const rec_run_options backward = {.backward = true}, forward = {0};
+  problem *apart = draw(s, 2, time), *place = problem_copy(apart);
+  void *all[4][VARIABLES_MAX];
+  rec_call call;
+  bool ran = run(s, apart, backward);
+  call_in_place(place, &call, all, false);
+  ran = ran && !rec_run(s->recurrence, rec_device_find("host"), &call, &backward);
+  call_in_place(place, &call, all, true);
+  ran = ran && !rec_run(s->recurrence, rec_device_find("host"), &call, &forward);
+  for (int i = 0; ran && i < place->signature->variable_count; i++) {
+    if (!is_carried(&place->signature->variables[i])) continue;
+    size_t bytes = sizeof(double) * (size_t)problem_numbers(place, i);
+    check(memcmp(place->value[i], apart->final[i], bytes) == 0 &&
+              memcmp(place->d_final[i], apart->gradient[i], bytes) == 0,
+          "%s T=%d: other states in place", name_of(s), (int)time);
+  }
+  check(ran, "%s in place: %s", name_of(s), rec_message());
+  problem_free(apart);
+  problem_free(place);
 }
 
 static void check_threads(const subject *s) {
-  problem *one = draw(s, 2, 700), *three = problem_copy(one);
+  problem *one = draw(s, 2, 300), *three = problem_copy(one);
   bool ran = run(s, one, (rec_run_options){.backward = true, .threads = 1}) &&
              run(s, three, (rec_run_options){.backward = true, .threads = 3});
   check(ran && problem_equal(one, three, true), "%s: 3 threads give other bits than one", name_of(s));
@@ -196,6 +242,7 @@ static void run_program(const program *p) {
     if (!check(module != NULL, "recc fails on\n%s", p->text)) continue;
     subject s = {rec_module_recurrence(module, 0), "host", types[i]};
     check_all(&s, i == 0);
+    if (i == 0) check_in_place(&s, 20), check_in_place(&s, 120);
     if (i == 1) check_threads(&s);
     s.device = "simt";
     if (i > 0) check_all(&s, false);
@@ -203,9 +250,32 @@ static void run_program(const program *p) {
   }
 }
 
+// The functions of the library, each with its count of instructions, made in 1 GB of addresses. Returns the bytes of that text.
+static size_t functions_of(int lag, char *text, size_t size) {
+  char command[512];
+  snprintf(command, sizeof command,
+           "file=$(mktemp) && echo 'recurrence r(D) { input x[D] param w[D] output y[D] let a = x * w "
+           "y = w * x[t-%d] + a[t-%d] + x[t-1] }' >$file; ulimit -v 1000000; " REC_BINARY_DIR
+           "/bin/recc $file --target sm_80 --emit=functions | sort; rm $file",
+           lag, 2 * lag);
+  FILE *answer = popen(command, "r");
+  size_t read = answer ? fread(text, 1, size - 1, answer) : 0;
+  text[read] = 0;
+  if (answer) pclose(answer);
+  return read;
+}
+
+static void check_growth(void) {
+  char small[8192], large[8192];
+  size_t bytes = functions_of(50, small, sizeof small);
+  functions_of(50000, large, sizeof large);
+  check(bytes > 0 && strcmp(small, large) == 0, "a lag of 50 steps makes\n%sone of 50,000\n%s", small, large);
+}
+
 int main(void) {
   const char *wanted = getenv("REC_GRID");
   for (int i = 0; i < PROGRAMS; i++)
     if (!wanted || strstr(programs[i].text, wanted)) run_program(&programs[i]);
+  if (!wanted) check_growth();
   return checked();
 }
