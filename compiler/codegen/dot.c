@@ -3,8 +3,8 @@
  *   %12 [t,P] = dot %10 %11 over s      for each block of 4 rows and 4 vectors of P:
  *                                         for s: c[row] += broadcast(a[row, s]) * b[s, P..]
  *
- * One function per shape and clone, shared by all products of that shape; strides are its arguments. A factor that is
- * zero above the diagonal of (t, s) shortens the loop over k, block by block.
+ * A lone row is multiplied by more vectors at a time. One function per shape and clone, shared by all products of that shape;
+ * strides are its arguments. A factor that is zero above the diagonal of (t, s) shortens the loop over k, block by block.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef enum k_range {
 } k_range;
 
 typedef struct shape {
-  int64_t rows, columns, depth;
+  int64_t rows, columns, depth; /* depth 0: known at run time */
   dot_start start;
   k_range range;
   int lines, entries; /* of what it fetches: an entry, a block */
@@ -32,9 +32,11 @@ typedef struct product {
   shape s;
   ir a, a_i, a_k, b, b_k, c, c_i;
   ir fetch; /* host_fetch.c; NULL: nothing is fetched beside it */
+  ir depth;
 } product;
 
-enum { MOST_ROWS = 8, MOST_VECTORS = 4 };
+/* A lone row has as many sums at a time as a processor adds before the first is done. */
+enum { MOST_ROWS = 8, MOST_VECTORS = 8, VECTORS_OF_ROWS = 4 };
 
 static int64_t in_parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 
@@ -42,9 +44,9 @@ static int64_t in_parts(int64_t whole, int64_t part) { return (whole + part - 1)
 static void block_of(const emitter *e, const shape *s, int *rows, int *vectors) {
   int registers = clone_targets[e->clone].vector_registers;
   int64_t wide = (s->columns + e->lanes - 1) / e->lanes;
-  *vectors = registers >= 32 ? 4 : 2;
+  *vectors = s->rows == 1 ? MOST_VECTORS : registers >= 32 ? VECTORS_OF_ROWS : VECTORS_OF_ROWS / 2;
   if (*vectors > wide) *vectors = (int)wide;
-  int most = (registers - 1 - *vectors) / *vectors;
+  int most = s->rows == 1 ? 1 : (registers - 1 - *vectors) / *vectors;
   if (most > MOST_ROWS) most = MOST_ROWS;
   if (most > s->rows) most = (int)s->rows;
   *rows = most;
@@ -71,7 +73,7 @@ static ir c_address(product *p, const block *b, int row, int64_t column) {
 static void k_bounds(product *p, const block *b, int64_t columns, ir *begin, ir *end) {
   emitter *e = p->e;
   *begin = integer(e, 0);
-  *end = integer(e, p->s.depth);
+  *end = p->depth;
   switch (p->s.range) {
     case K_ALL: break;
     case K_TO_ROW: *end = int_min(e, *end, int_add(e, b->i, integer(e, b->rows))); break;
@@ -212,13 +214,15 @@ static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
            (long long)s.columns, (long long)s.depth, s.start, s.range, fetches,
            clone_targets[e->clone].suffix);
   LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer,
-                         e->i64,     e->pointer, e->i64, e->pointer};
-  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, s.entries ? 8 : 7, 0);
+                         e->i64,     e->pointer, e->i64, s.depth ? e->pointer : e->i64};
+  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, s.entries || !s.depth ? 8 : 7, 0);
   ir function, args[8] = {0};
   emitter inner;
   if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
-  product p = {&inner,  s,       args[0], args[1], args[2],
-               args[3], args[4], args[5], args[6], args[7]};
+  product p = {.e = &inner, .s = s, .a = args[0], .a_i = args[1], .a_k = args[2], .b = args[3], .b_k = args[4]};
+  p.c = args[5], p.c_i = args[6];
+  p.fetch = s.entries ? args[7] : NULL;
+  p.depth = s.depth ? integer(&inner, s.depth) : args[7];
   product_body(&p);
   emit_shared_end(&inner);
   return function;
@@ -249,15 +253,15 @@ typedef struct dot_data {
 } dot_data;
 
 static ir stride_of(lower *l, const view *v, int axis) {
-  return v->stride[axis] ? v->stride[axis] : integer(l->e, 0);
+  return axis >= 0 && v->stride[axis] ? v->stride[axis] : integer(l->e, 0);
 }
 
 static shape shape_of(const lower *l, const plan_nest *nest) {
   const plan_dot *dot = &nest->dot;
   const tile_program *program = l->p->program;
-  return (shape){.rows = plan_axis_size(l->m, program, dot->i),
+  return (shape){.rows = dot->i < 0 ? 1 : plan_axis_size(l->m, program, dot->i),
                  .columns = plan_axis_size(l->m, program, dot->j),
-                 .depth = plan_axis_size(l->m, program, dot->k),
+                 .depth = dot->k < 0 ? 0 : plan_axis_size(l->m, program, dot->k),
                  .range = range_of(l, dot)};
 }
 
@@ -275,11 +279,24 @@ int64_t dot_blocks(const lower *l, const plan_nest *nest) {
   block_of(l->e, &s, &rows, &vectors);
   int64_t blocks = in_parts(s.rows, rows) * in_parts(s.columns, (int64_t)vectors * l->e->lanes);
   const tile_value *v = &l->p->program->values.items[nest->values.items[0]];
-  axis_set loops = (nest->axes | plan_tile_axes(l->m, v->over)) &
-                   ~(axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k));
+  axis_set loops = (nest->axes | plan_tile_axes(l->m, v->over)) & ~plan_inner_axes(dot);
   for (int axis = 0; axis < l->p->program->axes.count; axis++)
     if (axis_in(loops, axis)) blocks *= plan_axis_size(l->m, l->p->program, axis);
   return blocks;
+}
+
+/* The row that is kept of an operand for each step: a buffer, or as states before steps and stashes lie. */
+static plan_buffer kept_row_of(const lower *l, tile_id id, int pack) {
+  const plan_value *root = &l->p->values[plan_root(l->p->program, id)];
+  if (pack < 0) pack = root->buffer;
+  return pack >= 0 ? l->p->buffers.items[pack] : plan_buffer_for(l->m, l->p->program, root->tile, false, -1);
+}
+
+/* From one number of an operand to the next of the sum: in REGION_STEPS, to the same one of the next step. */
+static ir stride_of_depth(lower *l, const view *v, const plan_dot *dot, tile_id id, int pack) {
+  if (dot->k >= 0) return stride_of(l, v, dot->k);
+  plan_buffer row = kept_row_of(l, id, pack);
+  return lower_extent(l->e, l->axis_size, plan_words(&row));
 }
 
 static void call_product(lower *l, const place_in_loops *at, const dot_data *d, dot_start start) {
@@ -291,7 +308,7 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
     s.lines = l->fetch.lines;
     s.entries = l->fetch.entries < s.depth ? (int)l->fetch.entries : (int)s.depth;
   }
-  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  axis_set inner = plan_inner_axes(dot);
   ir a = view_address(l, &d->a, at, d->a_axes & ~inner), a_i = stride_of(l, &d->a, dot->i);
   ir b = view_address(l, &d->b, at, d->b_axes & ~inner);
   ir c = view_address(l, &d->c, at, d->c_axes & ~inner), c_i = stride_of(l, &d->c, dot->i);
@@ -318,8 +335,10 @@ static void call_product(lower *l, const place_in_loops *at, const dot_data *d, 
     return;
   }
   ir function = product_function(e, s, &type);
-  ir args[] = {a, a_i, stride_of(l, &d->a, dot->k), b, stride_of(l, &d->b, dot->k), c, c_i, l->fetch.list};
-  LLVMBuildCall2(e->b, type, function, args, s.entries ? 8 : 7, "");
+  ir a_k = stride_of_depth(l, &d->a, dot, dot->a, dot->pack_a);
+  ir b_k = stride_of_depth(l, &d->b, dot, dot->b, dot->pack_b);
+  ir args[] = {a, a_i, a_k, b, b_k, c, c_i, s.depth ? l->fetch.list : l->steps};
+  LLVMBuildCall2(e->b, type, function, args, s.entries || !s.depth ? 8 : 7, "");
 }
 
 /* Loops over axes that the blocked kernel does not take; the first product of a sum may start it, the others add. */
@@ -367,7 +386,7 @@ void lower_dot(lower *l, const plan_nest *nest) {
   d.a_axes = program->values.items[dot->a].axes;
   d.b_axes = program->values.items[dot->b].axes;
   d.c_axes = v->axes;
-  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  axis_set inner = plan_inner_axes(dot);
   d.summed = plan_tile_axes(l->m, v->over) & ~inner;
   d.free = nest->axes & ~inner & ~d.summed;
   place_in_loops at = l->outside;

@@ -260,6 +260,7 @@ void host_open_part(host *h, part *p) {
   for (int i = 0; i < p->p->buffers.count; i++) {
     const plan_buffer *b = &p->p->buffers.items[i];
     if (b->last < 0 || b->carried >= 0 || b->persistent) continue;
+    if (b->kept) continue; /* where the step at hand has its row */
     l->buffers[i] = e->gpu ? memory_for(h, b, p->buffer_at[i], "buffer") : buffer_memory(h, p, b);
   }
   for (int c = 0; c < p->carried.count && !h->m.chunks_outside; c++) {

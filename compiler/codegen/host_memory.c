@@ -57,12 +57,28 @@ static bool is_narrow(const mapping *m, int axis) {
   return m->kind == MAP_LANES && p->form == TILE_CHUNK && size > 0 && size < 8;
 }
 
+/* Steps: rows of no tensor lie along it, though rows lie side by side along it. */
+static bool is_outer(const mapping *m, int axis) {
+  const typed_body *body = &m->kernel->recurrence->body;
+  if (m->kind != MAP_LANES || m->kernel->program->form != TILE_STEP || m->lane_axis >= 0) return false;
+  bool found = false;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (!axis_in(t->axis_set, axis) || t->axis_count < 2) continue;
+    if (t->axes[t->axis_count - 1] == axis) return false;
+    found = true;
+  }
+  return found;
+}
+
+static bool comes_first(const mapping *m, int axis) { return is_narrow(m, axis) || is_outer(m, axis); }
+
 static int rank_of_body_axis(const mapping *m, int axis) {
   const kernel *k = m->kernel;
   axis_set low = consumed_or_instance(k);
   return RANKS_PER_AXIS * (axis == k->program->time_axis   ? TIME_RANK
                            : axis == k->program->pair_axis ? TIME_RANK + 1
-                           : is_narrow(m, axis)            ? axis
+                           : comes_first(m, axis)          ? axis
                            : axis_in(low, axis)            ? TIME_RANK + 2 + axis
                                                            : 2 * TIME_RANK + 2 + axis);
 }
@@ -193,6 +209,15 @@ static void place_scratch(host *h, part *p) {
   p->scratch = ARENA_ARRAY(h->a, location, p->p->scratch.count);
   for (int i = 0; i < p->p->scratch.count; i++)
     p->scratch[i] = take_extent(h, p->p->scratch.items[i], 1);
+}
+
+/* Buffers with a row for every step of a chunk. */
+static void place_kept(host *h, part *p) {
+  p->kept_at = ARENA_ARRAY(h->a, location, p->p->buffers.count);
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (b->kept) p->kept_at[i] = take_extent(h, plan_words(b), h->k->chunk);
+  }
 }
 
 bool host_is_complex(const host *h, const tile_place *place) {
@@ -334,6 +359,7 @@ void host_plan(host *h) {
   }
   place_scratch(h, &h->main);
   if (h->has_again) place_scratch(h, &h->again);
+  place_kept(h, &h->main);
 }
 
 codegen_bytes host_bytes_of(const host *h) {

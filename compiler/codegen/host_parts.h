@@ -30,6 +30,7 @@ typedef struct part {
   location *scratch;                /* where its buffers begin, as plan.scratch */
   location *carried_at, *persistent_at; /* by carried value, by buffer */
   location *buffer_at;                  /* GPU: by buffer */
+  location *kept_at;                /* by buffer: of those with a row for every step of a chunk */
   plan_buffer *history;             /* by argument: states before each step of the chunk, or each chunk of the group */
   location *history_at;
   pad *pads;                        /* by argument */

@@ -145,8 +145,8 @@ static void recompute_step(host *h, ir t, ir step) {
   one_step(h, again, t);
 }
 
-static void backward_step(host *h, ir t, ir step) {
-  part *p = &h->main;
+/* What was kept of a step, and what it keeps for the product over all steps of the chunk. */
+static void set_kept_rows(host *h, part *p, ir step) {
   for (int i = 0; i < p->program->arguments.count; i++) {
     const tile_place *place = &p->program->arguments.items[i];
     if (place->role == TILE_STATE) {
@@ -157,7 +157,30 @@ static void backward_step(host *h, ir t, ir step) {
           kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
     }
   }
-  one_step(h, p, t);
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (b->kept) p->l.buffers[i] = kept_row(h, b, p->kept_at[i], step, &p->l).base;
+  }
+}
+
+static void backward_step(host *h, ir t, ir step) {
+  set_kept_rows(h, &h->main, step);
+  one_step(h, &h->main, t);
+}
+
+static bool has_steps_region(const plan *p) {
+  for (int n = 0; n < p->nests.count; n++) {
+    if (p->nests.items[n].region == REGION_STEPS) return true;
+  }
+  return false;
+}
+
+/* Products over all steps of the chunk. */
+static void gather_steps(host *h, part *p, ir steps) {
+  if (!has_steps_region(p->p)) return;
+  set_kept_rows(h, p, integer(h->e, 0));
+  p->l.steps = steps;
+  lower_region(&p->l, REGION_STEPS);
 }
 
 static void load_saved(host *h, part *p, ir chunk) {
@@ -200,6 +223,7 @@ void host_steps_backward(host *h) {
   ir step = int_sub(e, int_sub(e, steps, integer(e, 1)), back.index);
   backward_step(h, int_add(e, begin, step), step);
   loop_end(e, &back);
+  gather_steps(h, &h->main, steps);
   loop_end(e, &chunks);
 }
 

@@ -105,6 +105,7 @@ typedef struct lower {
   ir *buffers;            /* base addresses by buffer */
   ir *variables;          /* HELD_SCALAR, by value */
   ir rows;                /* chunk form: rows inside the sequence */
+  ir steps;               /* REGION_STEPS: so many are added up */
   fetch_list fetch;       /* host, chunk form; NULL: nothing is fetched */
   ir part_first;          /* mapping.parts: the first entry of the part at hand */
   memory_since *since;    /* GPU, threads that share out nests; else NULL */

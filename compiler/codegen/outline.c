@@ -59,8 +59,9 @@ static ir_list surroundings(lower *l, region r) {
     list_one(a, &list, &l->outside.index[axis]);
   }
   list_one(a, &list, &l->outside.mask);
-  bool run = r == REGION_SHARED || r == REGION_BODY;
+  bool run = r == REGION_SHARED || r == REGION_BODY || r == REGION_STEPS;
   if (run) list_one(a, &list, &l->rows);
+  if (r == REGION_STEPS) list_one(a, &list, &l->steps);
   if (run && l->fetch.list) list_one(a, &list, &l->fetch.list);
   for (int i = 0; i < program->arguments.count; i++) {
     if (run || program->arguments.items[i].role == TILE_PARAM)

@@ -594,6 +594,8 @@ static void plan_own_nest(planner *q, tile_id id) {
     if (pv->into != NO_TILE) {
       tile_id operand = q->p->values[pv->into].dot;
       plan_force_buffer(q, pv->into, plan_axis_in_sum(q, operand, nest.dot.j));
+      bool gathered = value(q, pv->into)->op == TILE_ACCUMULATE;
+      if (gathered) q->p->buffers.items[q->p->values[pv->into].buffer].persistent = true;
     } else {
       plan_force_buffer(q, id, nest.dot.j);
     }
@@ -617,7 +619,7 @@ static void plan_nests(planner *q) {
         tile_id dot = plan_product_of(q->program, pv->dot);
         const tile_value *d = value(q, dot);
         for (int k = 0; k < 2; k++) force_memory(q, d->args[k]);
-        join_points(q, id);
+        if (value(q, id)->op != TILE_ACCUMULATE) join_points(q, id);
         plan_own_nest(q, dot);
         pv->nest = q->p->values[dot].nest;
       } else if (has_own_nest(q, id)) {
@@ -728,6 +730,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
                    const carried_list *carried) {
   planner q = {.a = a, .m = m, .carried = carried};
   q.program = plan_move_factors(a, m, copy_program(a, m, program));
+  if (plan_is_steps(&q)) q.program = plan_find_products(a, m, q.program);
   tile_program *widened = m->kind == MAP_LANES && !m->f64 ? plan_widen(&q, q.program) : NULL;
   if (widened) q.program = widened;
   q.p = ARENA_NEW(a, plan);
@@ -736,6 +739,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
   q.sections = tile_sections(a, q.program);
   q.p->values = ARENA_ARRAY(a, plan_value, q.program->values.count);
   describe_values(&q);
+  if (plan_is_steps(&q)) plan_mark_gathered(&q);
   if (m->kind == MAP_BLOCK || plan_is_steps(&q)) plan_inline_cheap(&q);
   order_values(&q);
   plan_nests(&q);
@@ -764,7 +768,7 @@ plan *plan_program(arena *a, const mapping *m, const tile_program *program,
 char *plan_print(arena *a, const plan *p) {
   static const char *const kinds[] = {
       "points", "pack", "dot", "solve", "prefix", "segment", "segment_adjoint", "first_equal"};
-  static const char *const regions[] = {"prologue", "shared", "body", "epilogue"};
+  static const char *const regions[] = {"prologue", "shared", "body", "steps", "epilogue"};
   char *text = arena_strdup(a, "");
   for (int n = 0; n < p->nests.count; n++) {
     const plan_nest *nest = &p->nests.items[n];

@@ -43,6 +43,7 @@ typedef enum region {
   REGION_PROLOGUE,
   REGION_SHARED,
   REGION_BODY,
+  REGION_STEPS, /* host, steps: after those of a chunk (plan_steps.c) */
   REGION_EPILOGUE,
   REGION_COUNT
 } region;
@@ -62,6 +63,7 @@ typedef struct plan_buffer {
   bool lane;
   bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
   bool persistent; /* lives through all runs of an instance */
+  bool kept;       /* host, steps: a row for every step of a chunk */
   number_type stored; /* GPU: a 16-bit type if products alone read it; NUMBER_F64: of values in f64; else as computed */
   bool groups;     /* GPU: products of warpgroups may read it */
   int carried;     /* in place of this carried value's memory, or -1 */
@@ -104,7 +106,8 @@ typedef enum nest_kind {
   NEST_FIRST_EQUAL
 } nest_kind;
 
-/* DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it.
+/* DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. i is -1
+ * where a is one row; k is -1 in REGION_STEPS, where the sum is over the steps of a chunk.
  * SOLVE: the matrix a, the right side b, and j, a column axis contiguous in the result, or -1. */
 typedef struct plan_dot {
   tile_id a, b;
@@ -198,6 +201,10 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
 bool plan_viewable(const mapping *m, const plan *p, tile_id id);
 /* The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes. */
 tile_id plan_product_of(const tile_program *program, tile_id operand);
+/* The axes that a product's kernel goes through; others are loops around it. */
+axis_set plan_inner_axes(const plan_dot *dot);
+/* The value under index maps. */
+tile_id plan_root(const tile_program *program, tile_id id);
 /* gpu_mma_sizes.c: whether a product is made on tensor cores. */
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
 /* gpu_mma_sizes.c: blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:

@@ -118,7 +118,7 @@ static bool may_update_in_place(planner *q, const carried_pair *pair) {
   if (plan_at_hand(q->p, id) || pv->held != HELD_BUFFER || pv->region != REGION_BODY)
     return false;
   const plan_buffer *b = &q->p->buffers.items[pv->buffer];
-  if (b->carried >= 0 || b->persistent) return false;
+  if (b->carried >= 0 || b->persistent || b->kept) return false;
   int written = writing_nest(q, id);
   if (written < 0) return false;
   const plan_nest *w = &q->p->nests.items[written];
@@ -293,7 +293,7 @@ static bool fits_stack(const planner *q, const plan_buffer *b) {
 }
 
 static bool needs_place(const plan_buffer *b) {
-  return b->last >= 0 && b->carried < 0 && !b->persistent && !b->stack;
+  return b->last >= 0 && b->carried < 0 && !b->persistent && !b->kept && !b->stack;
 }
 
 /* Behind the buffers that live at the same time, whole cache lines where the size is known. */
@@ -321,7 +321,7 @@ static void place_buffers_of(planner *q, axis_set sizes) {
 void plan_place_buffers(planner *q) {
   for (int i = 0; i < q->p->buffers.count; i++) {
     plan_buffer *b = &q->p->buffers.items[i];
-    if (b->last >= 0 && b->carried < 0) b->stack = fits_stack(q, b);
+    if (b->last >= 0 && b->carried < 0 && !b->kept) b->stack = fits_stack(q, b);
   }
   for (int i = 0; i < q->p->buffers.count; i++) {
     const plan_buffer *b = &q->p->buffers.items[i];

@@ -61,6 +61,11 @@ void plan_keep_sums(planner *q);
 
 /* Is it a program of single steps on the host? */
 bool plan_is_steps(const planner *q);
+/* plan_steps.c: sums of products with matrices of parameters become products, and so do gradients of such matrices. */
+tile_program *plan_find_products(arena *a, const mapping *m, tile_program *program);
+/* Marks what is added up in REGION_STEPS. */
+void plan_mark_gathered(planner *q);
+void plan_gathered(planner *q, tile_id id, plan_nest *nest);
 /* Does it have an entry for each of a state that is a matrix: lanes, or two axes in the tile? */
 bool plan_is_wide_value(const planner *q, tile_id id);
 /* plan_wide.c: the program with values in f64, which q->wide tells; NULL: it needs none. */
@@ -69,6 +74,7 @@ tile_program *plan_widen(planner *q, const tile_program *program);
 /* plan_product.c */
 int plan_highest_rank(const planner *q, axis_set axes);
 bool plan_is_blocked_dot(const planner *q, tile_id id);
+int plan_largest(const planner *q, axis_set axes);
 void plan_product(planner *q, tile_id id, plan_nest *nest);
 void plan_system(planner *q, tile_id id, plan_nest *nest);
 /* Where the axis of a product ends up in the sum that it is added to; -1: spread over an axis. */

@@ -18,7 +18,7 @@ int plan_highest_rank(const planner *q, axis_set axes) {
   return best;
 }
 
-static int largest(const planner *q, axis_set axes) {
+int plan_largest(const planner *q, axis_set axes) {
   int best = -1;
   for (int axis = 0; axis < q->program->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
@@ -36,16 +36,20 @@ static double space_size(const planner *q, axis_set axes) {
   return size;
 }
 
-/* A product of two tiles that is worth the blocked kernel, which knows its sizes. */
+enum { FEWEST_MULTIPLIED = 256 };
+
+/* A product of two tiles that is worth the blocked kernel, which knows its sizes. In steps, one of them may be a row. */
 bool plan_is_blocked_dot(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT || q->m->kind == MAP_THREADS) return false;
+  if (q->p->values[id].region == REGION_STEPS) return true;
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
   bool lane_a = q->p->values[v->args[0]].lane, lane_b = q->p->values[v->args[1]].lane;
   if (lane_a != lane_b || (lane_a && q->program->form == TILE_STEP)) return false;
   axis_set over = plan_tile_axes(q->m, v->over);
   if (!plan_sized(q->program, a | b)) return false;
-  return over && (a & ~b) && (b & ~a) && space_size(q, a | b) >= 256;
+  bool blocks = plan_is_steps(q) ? (a & ~b) || (b & ~a) : (a & ~b) && (b & ~a);
+  return over && blocks && space_size(q, a | b) >= FEWEST_MULTIPLIED;
 }
 
 /* ---- copies ---- */
@@ -78,6 +82,9 @@ static int pack_operand(planner *q, tile_id id, int last_axis, region r) {
 /* Cycles for a number: in blocks of vectors (lower_transposed), or each by itself. */
 static const double block_copy = 0.5, single_copy = 1.5, gathered = 1;
 
+/* Steps of a call, about: as many share a copy of a parameter. */
+enum { USUAL_STEPS = 64 };
+
 typedef struct way {
   tile_id a, b;
   int i, j, k;
@@ -99,7 +106,9 @@ static double copy_cycles(const planner *q, tile_id id, int last_axis, region r)
   bool blocks = from >= 0 && last_axis >= 0 &&
                 plan_axis_size(q->m, q->program, from) % width == 0 &&
                 plan_axis_size(q->m, q->program, last_axis) % width == 0;
-  return (blocks ? block_copy : single_copy) * space_size(q, q->p->values[id].tile);
+  bool once = plan_is_steps(q) && q->p->values[id].region == REGION_PROLOGUE;
+  double uses = once && q->m->kernel->kind != KERNEL_STEP ? USUAL_STEPS : 1;
+  return (blocks ? block_copy : single_copy) * space_size(q, q->p->values[id].tile) / uses;
 }
 
 /* Those who read the result walk along its highest axis. */
@@ -138,9 +147,9 @@ static way gpu_way(const planner *q, tile_id id) {
   bool swap = axis_in(first_axes, last) && !axis_in(q->p->values[v->args[1]].tile, last);
   way w = {.a = v->args[swap], .b = v->args[!swap]};
   axis_set ta = q->p->values[w.a].tile, tb = q->p->values[w.b].tile;
-  w.i = largest(q, ta & ~tb);
+  w.i = plan_largest(q, ta & ~tb);
   w.j = plan_highest_rank(q, tb & ~ta);
-  w.k = largest(q, plan_tile_axes(q->m, v->over));
+  w.k = plan_largest(q, plan_tile_axes(q->m, v->over));
   return w;
 }
 
@@ -152,11 +161,12 @@ static way best_way(const planner *q, tile_id id, region r) {
   for (int swap = 0; swap < 2; swap++) {
     way w = {.a = v->args[swap], .b = v->args[1 - swap]};
     axis_set ta = q->p->values[w.a].tile, tb = q->p->values[w.b].tile;
-    w.i = largest(q, ta & ~tb);
-    int columns[] = {plan_highest_rank(q, tb & ~ta), largest(q, tb & ~ta)};
+    if (!(tb & ~ta)) continue;
+    w.i = plan_largest(q, ta & ~tb);
+    int columns[] = {plan_highest_rank(q, tb & ~ta), plan_largest(q, tb & ~ta)};
     for (int c = 0; c < 2; c++) {
       w.j = columns[c];
-      w.k = largest(q, over);
+      w.k = plan_largest(q, over);
       take_better(&best, across(q, w, ta | tb, result, r));
       w.k = contiguous(q, w.a);
       if (w.k >= 0 && axis_in(over, w.k) && w.k == contiguous(q, w.b))
@@ -184,14 +194,18 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
   plan_dot *dot = &nest->dot;
   *dot = (plan_dot){.a = v->args[0], .b = v->args[1], .pack_a = -1, .pack_b = -1};
-  dot->i = largest(q, a & ~b);
-  dot->j = largest(q, b & ~a);
-  dot->k = largest(q, plan_tile_axes(q->m, v->over));
+  dot->i = plan_largest(q, a & ~b);
+  dot->j = plan_largest(q, b & ~a);
+  dot->k = plan_largest(q, plan_tile_axes(q->m, v->over));
   if (!lies_in_lanes(q, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
   if (!lies_in_lanes(q, dot->b)) dot->pack_b = pack_operand(q, dot->b, -1, nest->region);
 }
 
 void plan_product(planner *q, tile_id id, plan_nest *nest) {
+  if (nest->region == REGION_STEPS) {
+    plan_gathered(q, id, nest);
+    return;
+  }
   if (nest->lane) {
     product_of_lanes(q, id, nest);
     return;
@@ -242,6 +256,12 @@ int plan_axis_in_sum(const planner *q, tile_id operand, int axis) {
   return v->op == TILE_RENAME && axis == v->index ? v->index2 : axis;
 }
 
+axis_set plan_inner_axes(const plan_dot *dot) {
+  axis_set axes = axis_bit(dot->j);
+  if (dot->i >= 0) axes |= axis_bit(dot->i);
+  return dot->k >= 0 ? axes | axis_bit(dot->k) : axes;
+}
+
 tile_id plan_product_of(const tile_program *program, tile_id operand) {
   for (;;) {
     const tile_value *v = &program->values.items[operand];
@@ -263,8 +283,8 @@ static bool may_add_in_place(planner *q, tile_id operand, const plan_value *sum)
   }
   axis_set a = q->p->values[value(q, dot)->args[0]].tile;
   axis_set b = q->p->values[value(q, dot)->args[1]].tile;
-  return plan_axis_in_sum(q, operand, plan_highest_rank(q, a & ~b)) >= 0 &&
-         plan_axis_in_sum(q, operand, plan_highest_rank(q, b & ~a)) >= 0;
+  return (!(a & ~b) || plan_axis_in_sum(q, operand, plan_highest_rank(q, a & ~b)) >= 0) &&
+         (!(b & ~a) || plan_axis_in_sum(q, operand, plan_highest_rank(q, b & ~a)) >= 0);
 }
 
 /* x + dot, x - dot: x is computed into the buffer of the sum (join_points), then the product is added to it. */

@@ -377,20 +377,53 @@ enum { STEP_CHUNK = 32 };
 
 static axis_set chunk_instances(const scheduler *s, axis_set grid, bool pointwise);
 
+static axis_set of_runtime_size(const scheduler *s, axis_set axes) {
+  for (int axis = 0; axis < s->r->body.axes.count; axis++)
+    if (size_of(s, axis) != TYPED_RUNTIME_SIZE) axes &= ~axis_bit(axis);
+  return axes;
+}
+
+/* Do steps multiply with matrices of parameters that are worth blocks of their own? `heads`: the axes of `grid` along which each
+ * entry has its own matrix, in all of them. */
+static bool has_parameter_matrix(const scheduler *s, const tile_program *program, axis_set grid, axis_set *heads) {
+  enum { FEWEST_NUMBERS = 256 };
+  const tile_section *sections = tile_sections(s->a, program);
+  bool found = false;
+  *heads = grid;
+  for (tile_id id = 0; id < program->values.count; id++) {
+    int matrix = tile_parameter_matrix(program, sections, id);
+    if (matrix < 0) continue;
+    const tile_value *mul = &program->values.items[program->values.items[id].args[0]];
+    axis_set axes = program->values.items[mul->args[matrix]].axes;
+    if (cost_elements(program, axes & ~grid) < FEWEST_NUMBERS) continue;
+    *heads &= axes;
+    found = true;
+  }
+  return found;
+}
+
 static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gradient) {
   *gradient = differentiated(s, forward);
   kernel k = {.chunk = s->out->chunk, .program = checked(s, tile_finish(s->a, forward))};
   axis_set grid = forward->grid & ~partial_axes(s->a, gradient->backward);
   k.cut = forward->grid;
+  axis_set heads;
+  if (has_parameter_matrix(s, k.program, grid, &heads)) {
+    map_axes(s, &k, heads | of_runtime_size(s, grid), false); /* what shares a matrix is multiplied together */
+    return k;
+  }
   bool together = s->options.gpu && choose_threads(s, grid) < 0;
   map_axes(s, &k, together ? chunk_instances(s, grid, false) : grid, !together);
   return k;
 }
 
-/* The same function: a sequence of one step; states that are kept and outputs that are not wanted. */
+/* The same function: a sequence of one step; states that are kept and outputs that are not wanted. But on the host, many steps
+ * copy the matrices that they multiply with, and one does not. */
 static void add_steps(scheduler *s, kernel k) {
+  axis_set heads;
+  bool own = !s->options.gpu && has_parameter_matrix(s, k.program, k.program->grid, &heads);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
-  add_kernel(s, KERNEL_STEP, "forward", k);
+  add_kernel(s, KERNEL_STEP, own ? "step" : "forward", k);
   add_kernel(s, KERNEL_STATES, "forward", k);
 }
 

@@ -368,3 +368,14 @@ bool tile_is_number(const tile_program *program, tile_id x, double number) {
   const tile_value *v = &program->values.items[x];
   return v->op == TILE_NUMBER && v->number == number;
 }
+
+int tile_parameter_matrix(const tile_program *program, const tile_section *sections, tile_id sum) {
+  const tile_value *v = &program->values.items[sum];
+  const tile_value *mul = v->op == TILE_SUM ? &program->values.items[v->args[0]] : v;
+  if (v->op != TILE_SUM || mul->op != TILE_MUL) return -1;
+  int matrix = sections[mul->args[0]] == TILE_PROLOGUE ? 0 : 1;
+  tile_id w = mul->args[matrix], x = mul->args[!matrix];
+  if (sections[w] != TILE_PROLOGUE || sections[x] != TILE_BODY) return -1;
+  axis_set of_w = program->values.items[w].axes, of_x = program->values.items[x].axes;
+  return (of_w & ~of_x) && !(v->over & ~(of_w & of_x)) ? matrix : -1;
+}

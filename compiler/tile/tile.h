@@ -180,6 +180,9 @@ void tile_add_result(tile_program *program, tile_place place, tile_id value);
 tile_place tile_tensor_place(tile_role role, const typed_body *body, int tensor, int component);
 axis_set tile_place_axes(const tile_program *program, const tile_place *place);
 bool tile_is_number(const tile_program *program, tile_id x, double number);
+/* A sum of products with a matrix of parameters, over axes that both factors have: which operand of the MUL below is the matrix;
+ * -1: it is no such sum. */
+int tile_parameter_matrix(const tile_program *program, const tile_section *sections, tile_id sum);
 /* Above 0 whatever the inputs are, as far as a glance tells; 1 on padded rows (sign.c). */
 bool tile_is_positive(const tile_program *program, tile_id x);
 /* May the exponential y be infinite? Not if its exponent is known to be at most 0, or is a sum over steps. */

@@ -107,6 +107,9 @@ const grid_case grid_cases[] = {
     {INVENTED("clocked"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("shadow"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("echo"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("mill"), .more_sizes = {"D=9"}, .run_time_size = 3, DOMAINS({"weight", SMALL})},
+    {INVENTED("forge"), .more_sizes = {"N=19", "R=9", "V=3"}, .run_time_size = 1,
+     DOMAINS({"turn", SMALL}, {"into", SMALL}, {"rate", SMALL}, {"slow", SMALL})},
     // y is saved for the backward (schedule/save.c)
     {INVENTED("tally"), .sizes = {"K=256", "V=4"}, .more_sizes = {"K=300", "V=3"},
      .run_time_size = 2, GATES({"gate", 6, -30, -1e5, 1})},

@@ -25,7 +25,7 @@ typedef struct grid_case {
   const char *more_sizes[6];      // with --full
   int run_time_size;
   grid_gate gates[3];
-  grid_domain domains[3];
+  grid_domain domains[4];
 } grid_case;
 
 extern const grid_case grid_cases[];
