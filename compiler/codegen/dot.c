@@ -131,7 +131,46 @@ static void close_sums(product *p, const block *b, const block_sums *sums) {
   }
 }
 
+/* How many sums of every other step, or of fewer, a lone row of few vectors has beside each other. */
+static int chains_of(const product *p, const block *b) {
+  int chains = 1;
+  bool splits = p->s.rows == 1 && p->s.range == K_ALL && p->s.depth;
+  while (splits && 2 * chains * b->vectors <= MOST_VECTORS && p->s.depth % (2 * chains) == 0) chains *= 2;
+  return chains;
+}
+
+static void open_chain(product *p, const block *b, block_sums *sums) {
+  for (int v = 0; v < b->vectors; v++) {
+    sums->at[0][v] = stack_slot(p->e, real_type(p->e, b->lanes[v]), "sum");
+    store_real(p->e, real_number(p->e, 0, b->lanes[v]), sums->at[0][v]);
+  }
+}
+
+static void add_chain(product *p, const block *b, const block_sums *sums, const block_sums *chain) {
+  emitter *e = p->e;
+  for (int v = 0; v < b->vectors; v++) {
+    ir x = load_real(e, sums->at[0][v], b->lanes[v]), y = load_real(e, chain->at[0][v], b->lanes[v]);
+    store_real(e, real_add(e, x, y), sums->at[0][v]);
+  }
+}
+
+static void add_in_chains(product *p, const block *b, const block_sums *sums, int chains) {
+  emitter *e = p->e;
+  block_sums others[MOST_VECTORS];
+  others[0] = *sums;
+  for (int c = 1; c < chains; c++) open_chain(p, b, &others[c]);
+  emit_loop loop = loop_begin(e, integer(e, 0), p->depth, chains, "k");
+  for (int c = 0; c < chains; c++) add_step(p, b, &others[c], int_add(e, loop.index, integer(e, c)));
+  loop_end(e, &loop);
+  for (int c = 1; c < chains; c++) add_chain(p, b, sums, &others[c]);
+}
+
 static void add_steps(product *p, const block *b, const block_sums *sums, ir begin, ir end) {
+  int chains = chains_of(p, b);
+  if (chains > 1) {
+    add_in_chains(p, b, sums, chains);
+    return;
+  }
   emit_loop loop = loop_begin(p->e, begin, end, 1, "k");
   add_step(p, b, sums, loop.index);
   loop_end(p->e, &loop);

@@ -62,7 +62,7 @@ static void fetch_tensor(host *h, part *p, const tile_place *place, view tensor,
 
 /* Steps lie further apart than a page when there are many channels: nobody but us knows what is read next. */
 static void fetch_ahead(host *h, part *p, ir t) {
-  if (h->m.lane_axis < 0) return;
+  if (h->m.kind != MAP_LANES) return;
   ir ahead = int_add(h->e, t, integer(h->e, p->backward ? -STEPS_AHEAD : STEPS_AHEAD));
   for (int i = 0; i < p->program->arguments.count; i++) {
     fetch_tensor(h, p, &p->program->arguments.items[i], p->memory[i], ahead, p->time_stride[i], false);
