@@ -79,6 +79,7 @@ typedef struct graph_state {
   int64_t elements; /* of one sequence */
   bool lag;         /* the tail of a lag buffer, not a state of a recurrence */
   bool complex;     /* each entry is two elements */
+  bool counter;     /* no input reaches it: every sequence has the same values */
   int repeat_index;
   int axis_count;
   const char *axes[TYPED_MAX_AXES];

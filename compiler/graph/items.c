@@ -335,23 +335,66 @@ int state_add(graph_builder *b, const char *name, int repeat_index, const typed_
   return b->model->states.count - 1;
 }
 
+/* What inputs move: values, states and lag buffers, each by its position in the body. */
+typedef struct reach {
+  bool *values, *states, *lags;
+} reach;
+
+static bool value_reached(const typed_body *body, const reach *r, const typed_value *v) {
+  if (v->op == VALUE_INPUT) return true;
+  if (v->op == VALUE_PREVIOUS) return r->states[v->index];
+  if (v->op == VALUE_LAG) return r->lags[v->index] || body->lags.items[v->index].input >= 0;
+  for (int i = 0; i < value_arity(v->op); i++)
+    if (r->values[v->args[i]]) return true;
+  return false;
+}
+
+/* One round over the body; true if it found more. */
+static bool reach_further(const typed_body *body, reach *r) {
+  bool more = false;
+  for (int i = 0; i < body->values.count; i++)
+    r->values[i] |= value_reached(body, r, &body->values.items[i]);
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    bool now = t->kind == TENSOR_STATE && r->values[t->assigned];
+    more |= now && !r->states[i];
+    r->states[i] |= now;
+  }
+  for (int i = 0; i < body->lags.count; i++) {
+    bool now = r->values[body->lags.items[i].source];
+    more |= now && !r->lags[i];
+    r->lags[i] |= now;
+  }
+  return more;
+}
+
+static reach reach_of(arena *memory, const typed_body *body) {
+  reach r = {ARENA_ARRAY(memory, bool, body->values.count + 1),
+             ARENA_ARRAY(memory, bool, body->tensors.count + 1),
+             ARENA_ARRAY(memory, bool, body->lags.count + 1)};
+  while (reach_further(body, &r)) continue;
+  return r;
+}
+
 static void add_states(instance *in, int op, const typed_body *body) {
   graph_builder *b = in->b;
+  const reach reached = reach_of(b->arena, body);
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (t->kind != TENSOR_STATE) continue;
     axis_order order = {.count = t->axis_count};
     memcpy(order.axes, t->axes, sizeof(int) * (size_t)t->axis_count);
-    vec_push(b->arena, &b->ops.items[op].states,
-             state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index,
-                       body, order, 0, t->complex));
+    int state = state_add(b, arena_printf(b->arena, "%s%s", in->prefix, t->name), in->repeat_index,
+                          body, order, 0, t->complex);
+    b->model->states.items[state].counter = !reached.states[i];
+    vec_push(b->arena, &b->ops.items[op].states, state);
   }
   for (int i = 0; i < body->lags.count; i++) {
     const typed_lag *lag = &body->lags.items[i];
-    vec_push(
-        b->arena, &b->ops.items[op].states,
-        state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name), in->repeat_index,
-                  body, order_of_set(lag->axes), lag->depth, lag->complex));
+    int state = state_add(b, arena_printf(b->arena, "%s%s.lag", in->prefix, lag->name),
+                          in->repeat_index, body, order_of_set(lag->axes), lag->depth, lag->complex);
+    b->model->states.items[state].counter = !reached.lags[i];
+    vec_push(b->arena, &b->ops.items[op].states, state);
   }
 }
 

@@ -158,6 +158,7 @@ static cJSON *state_json(const graph_state *s) {
   add_whole(object, "layer", s->repeat_index);
   add_whole(object, "learned", s->learned);
   cJSON_AddBoolToObject(object, "complex", s->complex);
+  cJSON_AddBoolToObject(object, "counter", s->counter);
   /* Element e belongs to head e / head_elements mod heads; heads are all axes but the last two, and
    * the depth of a tail stands before them. */
   int64_t head_elements = s->complex ? 2 : 1;

@@ -159,8 +159,10 @@ static bool is_carried(start_kind_of_state kind) {
   return kind == FROM_LAST_BATCH || kind == FROM_PIECE_BEFORE;
 }
 
-// What sequence `sequence` starts from: one draw for all states that one intervention rules.
-static drawn_start draw(const trainer *t, const intervention *v, int place, int64_t sequence) {
+// What sequence `sequence` starts from: one draw for all states that one intervention rules. A
+// counter has no noise: 3.2 tokens were never read.
+static drawn_start draw(const trainer *t, const model_state *state, const intervention *v,
+                        int place, int64_t sequence) {
   enum { INTERVENTIONS = 256 };
   const drawn_start zero = {FROM_ZERO, 0};
   uint64_t position =
@@ -174,6 +176,8 @@ static drawn_start draw(const trainer *t, const intervention *v, int place, int6
       u -= weight;
       continue;
     }
+    bool noise = c->kind == FROM_NOISE || c->kind == FROM_FITTED_NOISE;
+    if (noise && state->counter) return zero;
     bool of_a_batch = is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
     if (of_a_batch && !t->carried_valid) return zero;
     if (is_carried(c->kind) &&
@@ -187,10 +191,11 @@ static drawn_start draw(const trainer *t, const intervention *v, int place, int6
 // Draws for all sequences of a state; true if one of them starts elsewhere than at zero.
 static bool draw_state(trainer *t, int number, int64_t counts[START_KINDS]) {
   int place = 0;
-  const intervention *v = intervention_of(t, &t->of.model->states[number], &place);
+  const model_state *state = &t->of.model->states[number];
+  const intervention *v = intervention_of(t, state, &place);
   bool other = false;
   for (int64_t b = 0; b < t->block->batch; b++) {
-    drawn_start start = draw(t, v, place, b);
+    drawn_start start = draw(t, state, v, place, b);
     t->in->drawn[number * t->block->batch + b] = start;
     counts[start.kind]++;
     if (start.kind != FROM_ZERO) other = true;

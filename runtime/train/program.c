@@ -188,6 +188,7 @@ static void read_states(reader *r, const cJSON *object, train_model *m) {
                        .elements = whole(r, item, "elements", 0, most_elements),
                        .place = m->state_elements,
                        .lag = flag(item, "lag"),
+                       .counter = flag(item, "counter"),
                        .layer = (int)whole(r, item, "layer", -1, ANY_INT),
                        .heads = heads_of(r, item, whole(r, item, "elements", 0, most_elements)),
                        .head_elements = whole(r, item, "head_elements", 1, ANY_INT),

@@ -45,6 +45,7 @@ typedef struct model_state {
   const char *name;
   int64_t elements, place;
   bool lag;
+  bool counter;           // no input reaches it: noise would take it off its values
   int layer;              // of the outermost repeat, -1 outside
   int64_t heads;          // all axes but the last two
   int64_t head_elements;  // element e belongs to head e / head_elements % heads
