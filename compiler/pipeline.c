@@ -398,8 +398,11 @@ static artifact_assembly *generate_gpu(compilation *c) {
 
 static void finish_gpu(compilation *c, artifact_assembly *cubins) {
   /* a ptxas that nobody asked for costs no more than the cubins when it fails */
-  const char *wrong = cubins ? artifact_assemble_end(cubins, c->gpu_object) : NULL;
+  bool no_files = false;
+  const char *wrong = cubins ? artifact_assemble_end(cubins, c->gpu_object, &no_files) : NULL;
   if (c->options->ptxas) c->failure = wrong;
+  if (!c->options->ptxas && no_files)
+    diag_warning(c->messages, (span){0}, "%s; the library has PTX, but no machine code for GPUs", wrong);
   artifact_add_images(c->memory, c->object, c->gpu_object);
 }
 

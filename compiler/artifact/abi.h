@@ -199,8 +199,9 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
 typedef struct artifact_assembly artifact_assembly;
 artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned targets, bool lines);
 void artifact_assemble_image(void *assembly, int image, const codegen_gpu_image *made);
-/* Waits, and gives the images their cubins. NULL, or one line that says why some have none. */
-const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_object *gpu);
+/* Waits, and gives the images their cubins. NULL, or one line that says why some have none. `no_files`: temporary files could
+ * not be written, which is not the fault of ptxas. */
+const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_object *gpu, bool *no_files);
 
 /* Adds the PTX and cubins of a library to its objects. */
 void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_object *gpu);

@@ -2,6 +2,7 @@
  *
  *   sm_90a.ptx  --ptxas -arch=sm_90a-->  sm_90a.cubin, for compute capability 9.0 alone, beside the PTX
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -24,22 +25,27 @@ typedef struct assembly {
   const char *input, *output, *said;
   const char *words[MOST_WORDS]; /* of its command line */
   pthread_t thread;
+  const char *unwritten; /* why there is no input; NULL: there is */
   bool started, ran;
   int status; /* what waitpid says of it, once it ran */
 } assembly;
 
 struct artifact_assembly {
   arena *arena;
-  const char *ptxas, *folder; /* of the files; NULL: none could be made */
+  const char *ptxas, *folder; /* of the files; NULL: none could be made, `no_folder` tells why */
+  const char *no_folder;
   unsigned targets;
   bool lines;
   assembly runs[GPU_TARGET_COUNT]; /* by image */
 };
 
-static const char *folder_path(arena *a) {
+static void make_folder(artifact_assembly *all) {
   const char *where = getenv("TMPDIR");
-  char *path = arena_printf(a, "%s/recc.XXXXXX", where && *where ? where : "/tmp");
-  return mkdtemp(path);
+  if (!where || !*where) where = "/tmp";
+  all->folder = mkdtemp(arena_printf(all->arena, "%s/recc.XXXXXX", where));
+  if (!all->folder)
+    all->no_folder = arena_printf(all->arena, "cannot make a folder for temporary files in %s (TMPDIR): %s", where,
+                                  strerror(errno));
 }
 
 /* When a processor is free. */
@@ -64,7 +70,8 @@ static void start(const artifact_assembly *all, const codegen_gpu_image *image, 
   run->input = arena_printf(a, "%s/%s.ptx", all->folder, name);
   run->output = arena_printf(a, "%s/%s.cubin", all->folder, name);
   run->said = arena_printf(a, "%s/%s.said", all->folder, name);
-  if (write_file(a, run->input, image->text, strlen(image->text), false)) return;
+  run->unwritten = write_file(a, run->input, image->text, strlen(image->text), false);
+  if (run->unwritten) return;
   const char *words[MOST_WORDS] = {all->ptxas, arena_printf(a, "-arch=%s", name), "-o", run->output,
                                    run->input, all->lines ? "--generate-line-info" : NULL};
   memcpy(run->words, words, sizeof words);
@@ -110,9 +117,9 @@ artifact_assembly *artifact_assemble_begin(arena *a, const char *ptxas, unsigned
   artifact_assembly *all = ARENA_NEW(a, artifact_assembly);
   *all = (artifact_assembly){.arena = a,
                              .ptxas = ptxas,
-                             .folder = folder_path(a),
                              .targets = targets,
                              .lines = lines};
+  make_folder(all);
   return all;
 }
 
@@ -121,14 +128,16 @@ void artifact_assemble_image(void *assembly_of_all, int image, const codegen_gpu
   if (all->folder && is_wanted(all, made)) start(all, made, &all->runs[image]);
 }
 
-const char *artifact_assemble_end(artifact_assembly *all, codegen_gpu_object *gpu) {
+const char *artifact_assemble_end(artifact_assembly *all, codegen_gpu_object *gpu, bool *no_files) {
   const char *wrong = NULL;
-  if (!all->folder) return "no folder for temporary files";
+  *no_files = !all->folder;
+  if (!all->folder) return all->no_folder;
   for (int i = 0; i < gpu->images.count; i++) {
     codegen_gpu_image *image = &gpu->images.items[i];
     assembly *run = &all->runs[i];
     if (!is_wanted(all, image)) continue;
-    const char *why = finish(all->arena, all->ptxas, image, run);
+    const char *why = run->unwritten ? run->unwritten : finish(all->arena, all->ptxas, image, run);
+    *no_files |= run->unwritten != NULL;
     if (!wrong) wrong = why;
     unlink(run->input);
     unlink(run->output);
