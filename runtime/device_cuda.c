@@ -109,6 +109,8 @@ static rec_status run_entered(cuda_run *run, const rec_recurrence *r, const rec_
   }
   if (!status) status = rec_library_run(r, &call, options, &rec_cuda_memory);
   if (!status) status = fetch_results(run);
+  /* kernels that were started before something failed still write */
+  if (status) run->driver->context_synchronize();
   for (int i = 0; i < run->count; i++) rec_cuda_give(run->copies[i].there);
   free(run->copies);
   free(tables);

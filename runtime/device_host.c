@@ -82,7 +82,7 @@ rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
                                      .abi_minor = REC_ABI_MINOR,
                                      .device_kind = memory->kind,
                                      .device_number = options->device_number,
-                                     .stream = options->simt,
+                                     .stream = memory->kind == REC_DEVICE_CUDA ? NULL : options->simt,
                                      .threads = options->threads,
                                      .time_parts = options->time_parts}};
   if (!r->forward) {
