@@ -203,6 +203,9 @@ static piece read_of(maker *m, const char *name, unsigned axes) {
 
 static void read_memory(maker *m, const char *name, unsigned axes) {
   piece y = read_of(m, name, axes);
+  if (axes >> P & 1 && m->size[P] && chance(m, 10))
+    output(m, (piece){TEXT("sum[P,N](%s)", name), axes & HEADS});
+  if (chance(m, 8)) output(m, (piece){name, axes});
   switch (below(m, 5)) {
     case 0: y = (piece){TEXT("%s * %s", factor(m, y.axes).text, y.text), y.axes}; break;
     case 1: y = (piece){TEXT("%s + %s", y.text, vector(m, y.axes).text), y.axes}; break;
@@ -242,6 +245,23 @@ static void memory_state(maker *m) {
   finish_state(m, name, axes, text);
   if (early.text) output(m, early);
   read_memory(m, name, axes);
+}
+
+// Complex entries, of keys alone or with values: what decays them may be a parameter's, the same at all steps.
+static void turning_state(maker *m) {
+  unsigned axes = some(m, m->heads) | 1u << N | (chance(m, 30) ? 1u << P : 0);
+  piece angle = chance(m, 50) ? declare(m, some(m, axes & ~(1u << P)), PARAM)
+                              : token(m, some(m, axes & HEADS));
+  piece radius = gate(m, decay_axes(m, axes & ~(1u << P)));
+  const char *name = new_name(m, 'S');
+  m->states = TEXT("%s  state %s%s : complex\n", m->states, name, brackets(m, axes));
+  assign(m, name,
+         (piece){TEXT("polar(%s, 2 * %s) * %s[t-1] + %s", radius.text, angle.text, name,
+                      vector(m, axes).text),
+                 axes});
+  piece q = vector(m, some(m, m->heads) | 1u << N);
+  const char *part = chance(m, 70) ? "re" : chance(m, 50) ? "im" : "abs";
+  output(m, (piece){TEXT("%s(sum[N](%s * %s))", part, q.text, name), (axes | q.axes) & ~(1u << N)});
 }
 
 // ---- programs ------------------------------------------------------------------------------------------------------------
@@ -316,7 +336,8 @@ char *recurrence_of_heads(arena *memory, uint64_t seed, const char *name) {
     for (int i = 1 + below(m, 2); i > 0; i--) stateless_output(m);
   } else {
     for (int i = below(m, 3); i > 0; i--) small_state(m);
-    for (int i = chance(m, 20) ? 2 : 1; i > 0; i--) memory_state(m);
+    for (int i = chance(m, 20) ? 2 : 1; i > 0; i--)
+      (chance(m, 88) ? memory_state : turning_state)(m);
   }
   output(m, (piece){TEXT("%s * %s", x.text, factor(m, x.axes).text), x.axes});
   return TEXT("recurrence %s(%s) {\n%s%s%s%s}\n", name, header(m), m->declarations, m->states,

@@ -32,12 +32,12 @@ typedef struct setting {
 
 static setting setting_of(uint64_t seed) {
   static const char *const forms[] = {"chunk", "chunk", "chunk", "chosen", "step"},
-                           *const chunks[] = {"16", "8", "32", "5", "16", "64"};
+                           *const chunks[] = {"16", "8", "32", "5", "16", "64", "2", "27"};
   uint64_t random = seed / BATCH;
   const char *target = random_target(next_random(&random));
   const char *dtype = next_random(&random) % 4 ? "f64" : "f32",
              *form = forms[next_random(&random) % 5];
-  return (setting){target, dtype, form, chunks[next_random(&random) % 6], "host"};
+  return (setting){target, dtype, form, chunks[next_random(&random) % 8], "host"};
 }
 
 static compilation start(const char *text, setting s) {
