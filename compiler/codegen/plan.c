@@ -97,11 +97,8 @@ static void carry(arena *a, const mapping *m, const tile_program *program, carri
   for (int i = 0; i < list->count; i++) {
     if (plan_same_state(&list->items[i].place, place)) return;
   }
-  carried_value *grown = ARENA_ARRAY(a, carried_value, list->count + 1);
-  if (list->count) memcpy(grown, list->items, (size_t)list->count * sizeof *grown);
-  list->items = grown;
-  carried_value *v = &list->items[list->count++];
-  v->place = *place;
+  vec_push(a, list, (carried_value){.place = *place});
+  carried_value *v = &list->items[list->count - 1];
   axis_set axes = place_axes(place);
   v->memory = plan_buffer_for(m, program, plan_tile_axes(m, axes), plan_has_lane(m, axes), -1);
   v->memory.persistent = true;

@@ -165,10 +165,7 @@ typedef struct carried_value {
   plan_buffer memory;
 } carried_value;
 
-typedef struct carried_list {
-  carried_value *items;
-  int count;
-} carried_list;
+typedef VEC(carried_value) carried_list;
 
 int64_t plan_axis_size(const mapping *m, const tile_program *program,
                        int axis); /* TILE_RUNTIME_SIZE: at run time */
