@@ -437,22 +437,22 @@ static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
   if (LLVMTypeOf(*step) != LLVMTypeOf(*begin)) *step = as_wide(e, *step, LLVMTypeOf(*begin));
 }
 
+/* The condition stands before the loop and at its end: LLVM need not rotate the loop, which takes a time that grows with
+ * the square of how many loops there are. */
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
   loop_width(e, &begin, &end, &step);
-  emit_loop loop = {.step = step};
+  emit_loop loop = {.step = step, .end = end};
   int64_t last, stride;
   loop.once = int_known(end, &last) && int_known(step, &stride) && last <= stride;
-  LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
-  loop.head = new_block(e, name);
-  loop.body = new_block(e, "");
+  LLVMBasicBlockRef before = new_block(e, "");
+  loop.body = new_block(e, name);
   loop.exit = new_block(e, "");
-  LLVMBuildBr(e->b, loop.head);
-  LLVMPositionBuilderAtEnd(e->b, loop.head);
+  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, begin, end, ""), before, loop.exit);
+  LLVMPositionBuilderAtEnd(e->b, before);
+  LLVMBuildBr(e->b, loop.body);
+  LLVMPositionBuilderAtEnd(e->b, loop.body);
   loop.index = LLVMBuildPhi(e->b, LLVMTypeOf(begin), name);
   LLVMAddIncoming(loop.index, &begin, &before, 1);
-  ir more = LLVMBuildICmp(e->b, LLVMIntSLT, loop.index, end, "");
-  LLVMBuildCondBr(e->b, more, loop.body, loop.exit);
-  LLVMPositionBuilderAtEnd(e->b, loop.body);
   return loop;
 }
 
@@ -460,7 +460,8 @@ static ir close_loop(emitter *e, emit_loop *loop) {
   ir next = LLVMBuildNSWAdd(e->b, loop->index, loop->step, "");
   LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
   LLVMAddIncoming(loop->index, &next, &latch, 1);
-  ir back = LLVMBuildBr(e->b, loop->head);
+  ir more = LLVMBuildICmp(e->b, LLVMIntSLT, next, loop->end, "");
+  ir back = LLVMBuildCondBr(e->b, more, loop->body, loop->exit);
   LLVMPositionBuilderAtEnd(e->b, loop->exit);
   return back;
 }

@@ -95,8 +95,8 @@ ir sum_of_lanes(emitter *e, ir x);
 /* control: loops count from `begin` while below `end` */
 typedef struct emit_loop {
   ir index;
-  LLVMBasicBlockRef head, body, exit;
-  ir step;
+  LLVMBasicBlockRef body, exit;
+  ir step, end;
   bool once; /* one turn at most */
 } emit_loop;
 emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name);
