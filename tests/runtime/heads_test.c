@@ -3,6 +3,7 @@
 //
 //   REC_SEED=N       the programs of seed N again (a failure prints its seed); else a new seed each run
 //   REC_PROGRAMS=N   so many programs (200; 2,000 with the word `full`)
+//   REC_CHUNK=N      all of them in chunks of so many steps
 //
 // Twenty programs are one library, for one kind of processor, in a form, chunk and number type that follow from the seed. f64, where
 // the comparison is sharp, must agree to 1e-9 of the rms, or to what inputs that differ by 1e-12 of themselves move; every fourth
@@ -32,12 +33,13 @@ typedef struct setting {
 
 static setting setting_of(uint64_t seed) {
   static const char *const forms[] = {"chunk", "chunk", "chunk", "chosen", "step"},
-                           *const chunks[] = {"16", "8", "32", "5", "16", "64", "2", "27"};
+                           *const chunks[] = {"16", "8", "32", "5", "16", "64", "1", "27"};
   uint64_t random = seed / BATCH;
   const char *target = random_target(next_random(&random));
   const char *dtype = next_random(&random) % 4 ? "f64" : "f32",
-             *form = forms[next_random(&random) % 5];
-  return (setting){target, dtype, form, chunks[next_random(&random) % 8], "host"};
+             *form = forms[next_random(&random) % 5], *chunk = chunks[next_random(&random) % 8];
+  const char *wanted = getenv("REC_CHUNK");
+  return (setting){target, dtype, wanted ? "chunk" : form, wanted ? wanted : chunk, "host"};
 }
 
 static compilation start(const char *text, setting s) {
