@@ -36,6 +36,7 @@ typedef struct gathering {
   int *level, *op_level;
   int *leader;    /* union-find over values */
   int *region_of; /* by leader, then by value */
+  value_id *mapped; /* by value: its image in the body that is being extracted */
   VEC(row) rows;
   VEC(region) regions;
 } gathering;
@@ -465,7 +466,7 @@ static graph_op region_op(gathering *g, int number) {
                   .from = &g->regions.items[number],
                   .number = number,
                   .body = ARENA_NEW(b->arena, typed_body),
-                  .mapped = ARENA_ARRAY(b->arena, value_id, g->count),
+                  .mapped = g->mapped,
                   .axis_map = ARENA_ARRAY(b->arena, int, TYPED_MAX_AXES),
                   .op = &op};
   for (int i = 0; i < g->count; i++) x.mapped[i] = NO_VALUE;
@@ -493,6 +494,11 @@ static graph_op region_op(gathering *g, int number) {
              state_add(b, lag->name, lag->repeat_index, x.body, order_of_set(own->axes),
                        own->depth, own->complex));
   }
+  if (x.body->values.count > TYPED_MAX_VALUES)
+    diag_error(b->diag, b->trunk->span,
+               "expected at most %d operations between two operations with weights, found %d; a layer is "
+               "written out at each call",
+               TYPED_MAX_VALUES, x.body->values.count);
   op.kernel = kernel_for(b, x.body, "pointwise", true);
   return op;
 }
@@ -595,7 +601,8 @@ void gather_operations(graph_builder *b, trunk_row logits) {
                  .level = ARENA_ARRAY(b->arena, int, n),
                  .op_level = ARENA_ARRAY(b->arena, int, m + 1),
                  .leader = ARENA_ARRAY(b->arena, int, n),
-                 .region_of = ARENA_ARRAY(b->arena, int, n)};
+                 .region_of = ARENA_ARRAY(b->arena, int, n),
+                 .mapped = ARENA_ARRAY(b->arena, value_id, n)};
   int errors = diag_error_count(b->diag);
   find_live(&g, logits.value);
   find_levels(&g);

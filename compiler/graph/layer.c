@@ -507,6 +507,16 @@ static void check_leftovers(instance *in) {
 
 /* ---- instances ------------------------------------------------------------------------------- */
 
+/* Layers that call others twice double with each level: refused while they are written out, before memory fills. */
+static bool is_too_large(graph_builder *b, const typed_name *item, span call) {
+  enum { MOST_LAYERS = 16384, MOST_VALUES = 65536 };
+  bool layers = b->built.count >= MOST_LAYERS;
+  if (!layers && b->trunk->values.count < MOST_VALUES) return false;
+  diag_error(b->diag, call, "expected a model of at most %d %s, found more at '%s'",
+             layers ? MOST_LAYERS : MOST_VALUES, layers ? "layers" : "operations", item->name);
+  return true;
+}
+
 static bool open_instance(graph_builder *b, instance *in, const size_binding *bindings,
                           int binding_count, span call) {
   const ast_item *item = in->item->item;
@@ -538,6 +548,7 @@ instance *layer_instance(graph_builder *b, instance *caller, const typed_name *i
                  item->name, item->name);
       return NULL;
     }
+  if (is_too_large(b, item, call)) return NULL;
   int errors = diag_error_count(b->diag);
   instance *in = ARENA_NEW(b->arena, instance);
   *in = (instance){.b = b,

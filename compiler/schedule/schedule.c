@@ -634,6 +634,16 @@ static schedule_alternative alternative(scheduler *s, const char *form,
 
 enum { SMALLEST_CHUNK = 16, LARGEST_CHUNK = 64 };
 
+/* Backward, in chunks. Each product is a loop nest of its own, and M sums over a state in its update take some M * M of them:
+ * code for more takes longer to compile than it is worth. The standard library has up to 217 (s4). */
+enum { MOST_PRODUCTS = 250 };
+
+static int products_of(const tile_program *p) {
+  int products = 0;
+  for (int i = 0; i < p->values.count; i++) products += p->values.items[i].op == TILE_DOT;
+  return products;
+}
+
 /* Chunks of the length asked for, or of the longest that costs little more than the best: fewer states are kept. */
 static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const char **reason) {
   static const double little = 1.05;
@@ -649,6 +659,13 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
       break;
     }
     schedule_alternative x = alternative(s, "chunk", program);
+    int products = products_of(x.gradient.backward);
+    if (products > MOST_PRODUCTS) {
+      *reason = arena_printf(s->a, "chunks would take %d products backward, more than %d", products,
+                             MOST_PRODUCTS);
+      s->out->alternatives.count--;
+      break;
+    }
     if (chosen && total(&x) > little * least) continue;
     if (!chosen || total(&x) < least) least = total(&x);
     chosen = program;

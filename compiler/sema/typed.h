@@ -27,7 +27,7 @@
 
 #define TYPED_MAX_AXES 48      /* per recurrence; leaves room for time axes in an axis_set of later layers */
 #define TYPED_RUNTIME_SIZE (-1)
-#define TYPED_MAX_VALUES 16384 /* of one body: a fold over a long axis is refused with a message */
+#define TYPED_MAX_VALUES 2048 /* of one body: code for more takes above 30 s or 2 GB to compile */
 
 typedef uint64_t axis_set;
 typedef int32_t value_id;      /* position in body.values; -1 for none */
