@@ -96,10 +96,13 @@ void gpu_pass_target(host *h, const part *p, int result, result_target *target) 
   emitter *e = h->e;
   const tile_place *place = &p->program->results.items[result].place;
   location at = h->pass_sums[result];
-  target->in_passes = at.offset >= 0;
-  if (!target->in_passes) return;
   axis_set lacking = pass_axes(h->k) & ~host_axes_of_place(place);
   target->first_pass = at_end_of(h, lacking, false);
+  target->in_passes = at.offset >= 0;
+  if (!target->in_passes) { /* all passes make the same: the others would store 0 over what the first has added */
+    target->active = LLVMBuildAnd(e->b, target->active, target->first_pass, "");
+    return;
+  }
   target->last_pass = at_end_of(h, lacking, true);
   view v = {.base = host_located(h, at), .alignment = 4};
   int64_t stride = 1;

@@ -227,6 +227,17 @@ static uint64_t chosen_seed(void) {
 }
 
 // The next batch is compiled while this one runs.
+// Seeds that found a fault: a thread block that goes through its instance in passes stored 0 over gradients of the first.
+static void judge_found(void) {
+  static const uint64_t seeds[] = {780, 1236163};
+  for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+    setting s = setting_of(seeds[i]);
+    compilation one = start_batch(seeds[i], 1, s);
+    finish_batch(&one, seeds[i], 1, s);
+    if (!strcmp(s.dtype, "f32")) run_executed(seeds[i], 1, s);
+  }
+}
+
 int main(int count, char **words) {
   bool full = count > 1 && strcmp(words[1], "full") == 0;
   const char *wanted = getenv("REC_PROGRAMS");
@@ -235,6 +246,7 @@ int main(int count, char **words) {
   if (programs >= BATCH) seed -= seed % BATCH;
   printf("seed %llu\n", (unsigned long long)seed);
   fflush(stdout);
+  if (!wanted) judge_found();
   compilation now, next = start_batch(seed, least(programs, BATCH), setting_of(seed));
   for (int done = 0; done < programs; done += BATCH) {
     uint64_t first = seed + (uint64_t)done;
