@@ -1,23 +1,38 @@
-// Autonomous states: no input and no other state enters their update, which may be anything. A chunk makes their steps one
-// after another, from the state before it.
+// Autonomous states: no input and no other state enters their update, which a few cheap operations make. A chunk makes their
+// steps one after another, from the state before it.
 //
 //   n = where(n[t-1] >= 7, 0, n[t-1] + 1)     n0 = where(n >= 7, 0, n + 1), n1 = where(n0 >= 7, 0, n0 + 1), ..
 //                                             at step t: n0 where t == 0, n1 where t == 1, ..
 #include "compiler/chunk/scan.h"
 
 // Operations of the update times steps of a chunk: the chunk program has a value for each.
-enum { AUTONOMOUS_VALUES_MAX = 1024 };
+enum { AUTONOMOUS_VALUES_MAX = 512 };
 
-static bool is_elementwise(const typed_value *v) {
-  switch (v->op) {
-    case VALUE_INPUT:
-    case VALUE_LAG:
-    case VALUE_SUM:
-    case VALUE_MAX_OVER:
-    case VALUE_MIN_OVER:
-    case VALUE_RENAME:
-    case VALUE_SLICE: return false;
-    default: return true;
+// Entry by entry, in an instruction or two: a chunk keeps a register for each of the steps.
+static bool is_cheap(value_op op) {
+  switch (op) {
+    case VALUE_NUMBER:
+    case VALUE_AXIS_SIZE:
+    case VALUE_INDEX:
+    case VALUE_PARAM:
+    case VALUE_PREVIOUS:
+    case VALUE_NEG:
+    case VALUE_ADD:
+    case VALUE_SUB:
+    case VALUE_MUL:
+    case VALUE_DIV:
+    case VALUE_MIN:
+    case VALUE_MAX:
+    case VALUE_ABS:
+    case VALUE_RELU:
+    case VALUE_LESS:
+    case VALUE_LESS_EQUAL:
+    case VALUE_GREATER:
+    case VALUE_GREATER_EQUAL:
+    case VALUE_EQUAL:
+    case VALUE_WHERE:
+    case VALUE_STOP_GRADIENT: return true;
+    default: return false;
   }
 }
 
@@ -29,7 +44,7 @@ bool autonomous_fits(const scan *s, int state) {
   for (value_id i = update; i >= 0; i--) {
     const typed_value *v = &s->body->values.items[i];
     if (!needed[i]) continue;
-    if (!is_elementwise(v) || (v->op == VALUE_PREVIOUS && v->index != tensor)) return false;
+    if (!is_cheap(v->op) || (v->op == VALUE_PREVIOUS && v->index != tensor)) return false;
     operations += value_arity(v->op) > 0;
     for (int k = 0; k < value_arity(v->op); k++) needed[v->args[k]] = true;
   }

@@ -3,7 +3,7 @@
 //   kprev = k                     S[t-1] at step t is k at step t - 1; at the first step, the state before the chunk
 //   m = max(f + m[t-1], i)        a scan over the steps (semiring.c), and so is
 //   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
-//   c = anything of c[t-1]        step by step (autonomous.c)
+//   c = f(c[t-1])                 step by step (autonomous.c)
 //
 // On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a maximum stays so. The
 // state after the chunk is taken from the last step inside the sequence.

@@ -644,6 +644,13 @@ static int products_of(const tile_program *p) {
   return products;
 }
 
+/* States that are not linear have a value for each step of a chunk (chunk/autonomous.c): a GPU thread has no registers for them. */
+static bool has_nonlinear_state(const recurrence *r) {
+  for (int i = 0; i < r->states.count; i++)
+    if (r->states.items[i].class == STATE_NONLINEAR) return true;
+  return false;
+}
+
 /* Chunks of the length asked for, or of the longest that costs little more than the best: fewer states are kept. */
 static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const char **reason) {
   static const double little = 1.05;
@@ -654,6 +661,10 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
   for (int chunk = first; chunk <= last; chunk *= 2) {
     tile_program *program = chunk_build_linear_scan(s->a, s->r, chunk, reason);
     if (!program) break;
+    if (s->options.gpu && has_nonlinear_state(s->r)) {
+      *reason = "a state that is not linear goes step by step";
+      break;
+    }
     if (has_runtime_tiles(s, program)) {
       *reason = "an axis of run-time size is sliced or renamed";
       break;
