@@ -130,7 +130,7 @@ typedef struct lightning_forward_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
@@ -164,7 +164,7 @@ typedef struct lightning_step_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
@@ -193,7 +193,7 @@ typedef struct lightning_states_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
@@ -227,7 +227,7 @@ typedef struct lightning_backward_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
@@ -265,7 +265,7 @@ typedef struct lightning_part_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
@@ -299,7 +299,7 @@ typedef struct lightning_part_backward_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
@@ -333,7 +333,7 @@ typedef struct lightning_forward_groups_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
@@ -372,7 +372,7 @@ typedef struct lightning_states_groups_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
@@ -412,7 +412,7 @@ typedef struct lightning_backward_groups_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
@@ -456,7 +456,7 @@ typedef struct lightning_part_groups_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
@@ -496,7 +496,7 @@ typedef struct lightning_part_backward_groups_parameter {
   int64_t H;
   int64_t K;  /* 64 */
   int64_t V;  /* 64 */
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 24 */
   rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
   rec_gpu_slot v;  /* [batch,time,H,V], bf16 */

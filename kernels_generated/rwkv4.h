@@ -127,7 +127,7 @@ enum { RWKV4_FORWARD_THREADS = 128, RWKV4_FORWARD_SHARED_BYTES = 16512, RWKV4_FO
 typedef struct rwkv4_forward_parameter {
   rec_gpu_frame frame;
   int64_t D;
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 2 */
   rec_gpu_slot k;  /* [batch,time,D], f32 */
   rec_gpu_slot v;  /* [batch,time,D], f32 */
@@ -164,7 +164,7 @@ enum { RWKV4_STEP_THREADS = 128, RWKV4_STEP_SHARED_BYTES = 16512 };
 typedef struct rwkv4_step_parameter {
   rec_gpu_frame frame;
   int64_t D;
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 2 */
   rec_gpu_slot k;  /* [batch,time,D], f32 */
   rec_gpu_slot v;  /* [batch,time,D], f32 */
@@ -201,7 +201,7 @@ enum { RWKV4_STATES_THREADS = 128, RWKV4_STATES_SHARED_BYTES = 16512, RWKV4_STAT
 typedef struct rwkv4_states_parameter {
   rec_gpu_frame frame;
   int64_t D;
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 2 */
   rec_gpu_slot k;  /* [batch,time,D], f32 */
   rec_gpu_slot v;  /* [batch,time,D], f32 */
@@ -238,7 +238,7 @@ enum { RWKV4_BACKWARD_THREADS = 128, RWKV4_BACKWARD_SHARED_BYTES = 36992, RWKV4_
 typedef struct rwkv4_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 2 */
   rec_gpu_slot k;  /* [batch,time,D], f32 */
   rec_gpu_slot v;  /* [batch,time,D], f32 */
@@ -291,7 +291,7 @@ enum { RWKV4_PART_THREADS = 128, RWKV4_PART_SHARED_BYTES = 16512, RWKV4_PART_CHU
 typedef struct rwkv4_part_parameter {
   rec_gpu_frame frame;
   int64_t D;
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 2 */
   rec_gpu_slot k;  /* [batch,time,D], f32 */
   rec_gpu_slot v;  /* [batch,time,D], f32 */
@@ -326,7 +326,7 @@ enum { RWKV4_PART_BACKWARD_THREADS = 128, RWKV4_PART_BACKWARD_SHARED_BYTES = 369
 typedef struct rwkv4_part_backward_parameter {
   rec_gpu_frame frame;
   int64_t D;
-  int64_t I;  /* 1 */
+  int64_t I_;  /* 1 */
   int64_t L;  /* 2 */
   rec_gpu_slot k;  /* [batch,time,D], f32 */
   rec_gpu_slot v;  /* [batch,time,D], f32 */
