@@ -27,7 +27,7 @@ static int lanes_at(const lower *l, const place_in_loops *at, tile_id id) {
 
 /* The row number of iteration `i`: from the start or from the end. */
 static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
-  return from_end ? int_sub(l->e, integer(l->e, size - 1), i) : i;
+  return from_end ? int_from_end(l->e, size - 1, 1, i) : i;
 }
 
 /* The sum of a column, and what it has come to so far. */

@@ -228,6 +228,18 @@ ir int_sub(emitter *e, ir x, ir y) {
   return LLVMBuildNSWSub(e->b, x, y, "");
 }
 
+static bool is_power_of_two(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
+
+/* Of a subtraction LLVM moves the constant into the address of each access and leaves a negative base, which memory on a chip
+ * need not take. Where no bit is borrowed, the bits that differ are the difference. */
+ir int_from_end(emitter *e, int64_t last, int64_t stride, ir i) {
+  bool borrows = !is_power_of_two(stride) || !is_power_of_two(last + stride);
+  if (!e->gpu || borrows) return int_sub(e, integer(e, last), i);
+  ir bits = integer(e, last);
+  same_width(e, &bits, &i);
+  return LLVMBuildXor(e->b, bits, i, "");
+}
+
 ir int_div(emitter *e, ir x, ir y) {
   int64_t n;
   if (e->gpu && int_known(y, &n) && n == 1) return x;

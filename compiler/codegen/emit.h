@@ -70,6 +70,8 @@ ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int over
 /* integers, addresses, memory */
 ir int_add(emitter *e, ir x, ir y);
 ir int_sub(emitter *e, ir x, ir y);
+/* last - i, of a multiple i of `stride` from 0 to `last`. */
+ir int_from_end(emitter *e, int64_t last, int64_t stride, ir i);
 ir int_mul(emitter *e, ir x, ir y);
 ir int_min(emitter *e, ir x, ir y);
 ir int_max(emitter *e, ir x, ir y);

@@ -138,7 +138,7 @@ static void one_column(lower *l, const place_in_loops *at, void *data) {
   ir rows = integer(e, s->rows), end = integer(e, size);
   for (int i = 0; i < s->rows; i++) s->own[i] = stack_slot(e, e->real, "own");
   emit_loop blocks = loop_begin(e, integer(e, 0), end, s->rows, "rows");
-  s->first = s->transposed ? int_sub(e, integer(e, size - s->rows), blocks.index) : blocks.index;
+  s->first = s->transposed ? int_from_end(e, size - s->rows, s->rows, blocks.index) : blocks.index;
   each_own_row(l, s, at, false);
   ir begin = s->transposed ? int_add(e, s->first, rows) : integer(e, 0);
   emit_loop done = loop_begin(e, begin, s->transposed ? end : s->first, s->steps, "done");

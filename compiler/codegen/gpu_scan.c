@@ -64,8 +64,8 @@ enum { MOST_KEPT = 4 };
 static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
   const tile_value *v = value(l, id);
   bool from_end = v->op == TILE_PREFIX && v->index & 2;
-  ir last = integer(l->e, known_size(l, v->index2) - 1);
-  at->index[v->index2] = from_end ? int_sub(l->e, last, i) : i;
+  int64_t last = known_size(l, v->index2) - 1;
+  at->index[v->index2] = from_end ? int_from_end(l->e, last, 1, i) : i;
 }
 
 /* The number there, 0 where it does not count. */
