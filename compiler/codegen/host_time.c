@@ -47,7 +47,7 @@ static void fetch_tensor(host *h, part *p, const tile_place *place, view tensor,
                       bool write) {
   axis_set axes = host_axes_of_place(place);
   if (!place->time || !tensor.base) return;
-  bool lane = axis_in(axes, h->m.lane_axis);
+  bool lane = plan_has_lane(&h->m, axes);
   if (lane == (plan_tile_axes(&h->m, axes) != 0)) return;
   view v = host_at_time(h, tensor, t, stride);
   fetch_data data = {&v, axes, write};
