@@ -449,18 +449,22 @@ static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
   if (LLVMTypeOf(*step) != LLVMTypeOf(*begin)) *step = as_wide(e, *step, LLVMTypeOf(*begin));
 }
 
-/* The condition stands before the loop and at its end: LLVM need not rotate the loop, which takes a time that grows with
+/* The condition stands before the loop, unless it is known to hold, and at its end: LLVM need not rotate the loop, which takes a time that grows with
  * the square of how many loops there are. */
 emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
   loop_width(e, &begin, &end, &step);
   emit_loop loop = {.step = step, .end = end};
   int64_t last, stride;
   loop.once = int_known(end, &last) && int_known(step, &stride) && last <= stride;
-  LLVMBasicBlockRef before = new_block(e, "");
+  int64_t first;
+  bool sure = int_known(begin, &first) && int_known(end, &last) && first < last;
+  LLVMBasicBlockRef before = sure ? LLVMGetInsertBlock(e->b) : new_block(e, "");
   loop.body = new_block(e, name);
   loop.exit = new_block(e, "");
-  LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, begin, end, ""), before, loop.exit);
-  LLVMPositionBuilderAtEnd(e->b, before);
+  if (!sure) {
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, begin, end, ""), before, loop.exit);
+    LLVMPositionBuilderAtEnd(e->b, before);
+  }
   LLVMBuildBr(e->b, loop.body);
   LLVMPositionBuilderAtEnd(e->b, loop.body);
   loop.index = LLVMBuildPhi(e->b, LLVMTypeOf(begin), name);
