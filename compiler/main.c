@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "compiler/chunk/chunk.h"
-#include "compiler/codegen/target.h"
+#include "compiler/target/target.h"
 #include "compiler/pipeline.h"
 #include "compiler/syntax/syntax.h"
 

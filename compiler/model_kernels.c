@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compiler/codegen/gpu_model.h"
+#include "compiler/model_kernels/kernels.h"
 
 static int write_bytes(const char *path, const void *bytes, size_t size) {
   FILE *file = fopen(path, "wb");

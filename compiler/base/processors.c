@@ -1,4 +1,4 @@
-#include "processors.h"
+#include "compiler/base/processors.h"
 
 #include <pthread.h>
 #include <sched.h>

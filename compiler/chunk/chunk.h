@@ -8,7 +8,7 @@
 #ifndef REC_CHUNK_CHUNK_H
 #define REC_CHUNK_CHUNK_H
 
-#include "../tile/tile.h"
+#include "compiler/tile/tile.h"
 
 /* The longest chunk that users may ask for. */
 enum { CHUNK_MOST_STEPS = 4096 };

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "formula.h"
+#include "compiler/equations/formula.h"
 
 enum {
   LONGEST = 24,

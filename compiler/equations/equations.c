@@ -7,14 +7,14 @@
  *   chunk of c = 32 steps ...                       what code is made of
  *   backward ...
  */
-#include "equations.h"
+#include "compiler/equations/equations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/ice.h"
-#include "formula.h"
+#include "compiler/base/ice.h"
+#include "compiler/equations/formula.h"
 
 enum { WIDTH = 100 };
 

@@ -1,5 +1,5 @@
 /* Formulas are made. What no reader wants to see is left out at once: 1 * x, x + 0, x + -y, x * -y. */
-#include "formula.h"
+#include "compiler/equations/formula.h"
 
 #include <string.h>
 

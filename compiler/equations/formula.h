@@ -5,9 +5,9 @@
 #ifndef REC_EQUATIONS_FORMULA_H
 #define REC_EQUATIONS_FORMULA_H
 
-#include "../base/arena.h"
-#include "../base/vec.h"
-#include "equations.h"
+#include "compiler/base/arena.h"
+#include "compiler/base/vec.h"
+#include "compiler/equations/equations.h"
 
 typedef enum formula_kind {
   FORMULA_NUMBER, /* number */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/ice.h"
-#include "formula.h"
+#include "compiler/base/ice.h"
+#include "compiler/equations/formula.h"
 
 /* ---- names ---- */
 

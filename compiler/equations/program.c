@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formula.h"
+#include "compiler/equations/formula.h"
 
 enum { LONGEST = 16 }; /* symbols of an equation */
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../base/ice.h"
-#include "formula.h"
+#include "compiler/base/ice.h"
+#include "compiler/equations/formula.h"
 
 /* How tightly a formula holds together: an operand that binds less is put into parentheses. */
 enum { BINDS_COMPARISON, BINDS_SUM, BINDS_SIGN, BINDS_PRODUCT, BINDS_POWER, BINDS_ATOM };

@@ -10,9 +10,9 @@
 #ifndef REC_RECURRENCE_RECURRENCE_H
 #define REC_RECURRENCE_RECURRENCE_H
 
-#include "../base/intern.h"
-#include "../base/source.h"
-#include "../sema/typed.h"
+#include "compiler/base/intern.h"
+#include "compiler/base/source.h"
+#include "compiler/sema/typed.h"
 
 // What a state update is, from cheapest to most general (language.md section 3).
 typedef enum state_class {

@@ -7,7 +7,7 @@
  * polynomial and by what it reads and writes. The figures were fitted to measured kernels of both forms; only their
  * ratios matter.
  */
-#include "cost.h"
+#include "compiler/schedule/cost.h"
 
 /* An operation that fuses with its neighbours; one more for what goes through memory. */
 static const double cost_of_operation = 1.2, cost_of_product = 0.62;

@@ -2,7 +2,7 @@
 #ifndef REC_SCHEDULE_COST_H
 #define REC_SCHEDULE_COST_H
 
-#include "../tile/tile.h"
+#include "compiler/tile/tile.h"
 
 /* Run-time sizes count as this many entries. */
 enum { COST_USUAL_SIZE = 8 };

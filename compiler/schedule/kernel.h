@@ -11,7 +11,7 @@
 #ifndef REC_SCHEDULE_KERNEL_H
 #define REC_SCHEDULE_KERNEL_H
 
-#include "../chunk/chunk.h"
+#include "compiler/chunk/chunk.h"
 
 typedef enum kernel_kind {
   KERNEL_FORWARD,     /* outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked for */
@@ -64,11 +64,11 @@ typedef struct kernel {
                                     what this program of KERNEL_PART has left of those before it; NULL: they do not */
   int states_columns, states_column_axis; /* of that program, as columns, column_axis */
   const struct kernel *beside;   /* PART, PART_BACK, and STATES where it is PART's function: one function has PART and PART_BACK,
-                                    some thread blocks run one, some the other; NULL: it is alone (codegen/gpu_schedule.c) */
+                                    some thread blocks run one, some the other; NULL: it is alone (kernel/gpu/schedule.c) */
   bool sums;                     /* GPU: BACKWARD, where it is the third launch: the thread block that ends last adds up what all have added
-                                    to gradients; PART_BACK before it: sets the counter for that to 0 (codegen/gpu_last.c) */
+                                    to gradients; PART_BACK before it: sets the counter for that to 0 (kernel/gpu/last_block.c) */
   int join_steps, maker_percent; /* GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
-                                    percent of the steps themselves (gpu_schedule.c) */
+                                    percent of the steps themselves (kernel/gpu/schedule.c) */
   int sum_steps;                 /* GPU, with `sums`: in steps of a block, what it takes to add up REC_GPU_COPIES_WEIGHED numbers of copies */
   axis_set cut;                  /* grid axes that may be cut, instances or not */
   kernel_room room;

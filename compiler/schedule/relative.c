@@ -5,7 +5,7 @@
  * Such a program is built of a copy of the recurrence in which F and D are states: they share what
  * the states' own decays are made of.
  */
-#include "relative.h"
+#include "compiler/schedule/relative.h"
 
 static const recurrence_relative *find(const recurrence_relatives *all, const tile_place *place) {
   for (int i = 0; i < all->count && place->lag < 0; i++) {

@@ -2,7 +2,7 @@
 #ifndef REC_SCHEDULE_RELATIVE_H
 #define REC_SCHEDULE_RELATIVE_H
 
-#include "../chunk/chunk.h"
+#include "compiler/chunk/chunk.h"
 
 /* The forward program in the form of `forward`, whose places of such states are marked (tile_place.relative), with the sums
  * that joins want (recurrence_with_sums) in the places of their factors. `forward` itself where there are none. */

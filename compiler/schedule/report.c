@@ -7,14 +7,14 @@
  * Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two operations; what depends on
  * parameters alone is computed once and not counted.
  */
-#include "report.h"
+#include "compiler/schedule/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/ice.h"
-#include "cost.h"
+#include "compiler/base/ice.h"
+#include "compiler/schedule/cost.h"
 
 /* ---- numbers with run-time sizes ---- */
 

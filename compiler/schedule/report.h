@@ -2,8 +2,8 @@
 #ifndef REC_SCHEDULE_REPORT_H
 #define REC_SCHEDULE_REPORT_H
 
-#include "../base/number.h"
-#include "kernel.h"
+#include "compiler/base/number.h"
+#include "compiler/schedule/kernel.h"
 
 /* The lines behind recurrence_report. `dtype`: of inputs and outputs. */
 char *schedule_report(arena *arena, const recurrence_kernels *kernels, number_type dtype);

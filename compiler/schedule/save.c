@@ -8,9 +8,9 @@
  * nothing else, the solution of a triangular system. It has to be a value of the forward as it stands, one for each step
  * and instance, so that saving it costs the forward a store and nothing else.
  */
-#include "save.h"
+#include "compiler/schedule/save.h"
 
-#include "cost.h"
+#include "compiler/schedule/cost.h"
 
 /* Of writing a number and reading it again much later, in the unit of cost.h; what is spared must be worth `clearly` that,
  * and a share of the whole backward. Measured: the solutions of delta rules break even at K = V = 128 and gain 5 % of

@@ -2,7 +2,7 @@
 #ifndef REC_SCHEDULE_SAVE_H
 #define REC_SCHEDULE_SAVE_H
 
-#include "../tile/tile.h"
+#include "compiler/tile/tile.h"
 
 /* Chooses values of the backward that are read from what the forward saved, and changes all programs so. `instances`:
  * the axes that are cut into instances. Returns the share of the backward's work that this spares; 0: nothing is saved. */

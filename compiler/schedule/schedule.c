@@ -8,15 +8,15 @@
  * The lane axis is one that every state has, so that the states stay in registers, contiguous in as many tensors of the
  * recurrence as possible.
  */
-#include "kernel.h"
+#include "compiler/schedule/kernel.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "../base/ice.h"
-#include "cost.h"
-#include "relative.h"
-#include "save.h"
+#include "compiler/base/ice.h"
+#include "compiler/schedule/cost.h"
+#include "compiler/schedule/relative.h"
+#include "compiler/schedule/save.h"
 
 typedef struct scheduler {
   arena *a;
@@ -506,7 +506,7 @@ static axis_set instances_of(const kernel *k) {
 }
 
 /* Do the steps save states as chunks read them? In steps lanes lie side by side; in chunks, of the axes of a tile, the last one
- * that nothing sums and that is no short one (codegen/host_memory.c: rank_of_body_axis). */
+ * that nothing sums and that is no short one (kernel/memory.c: rank_of_body_axis). */
 static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *chunks) {
   enum { SHORT = 8 };
   axis_set low = ~chunks->program->grid;

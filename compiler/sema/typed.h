@@ -19,11 +19,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../base/arena.h"
-#include "../base/diag.h"
-#include "../base/source.h"
-#include "../base/vec.h"
-#include "../syntax/ast.h"
+#include "compiler/base/arena.h"
+#include "compiler/base/diag.h"
+#include "compiler/base/source.h"
+#include "compiler/base/vec.h"
+#include "compiler/syntax/ast.h"
 
 #define TYPED_MAX_AXES 48      /* per recurrence; leaves room for time axes in an axis_set of later layers */
 #define TYPED_RUNTIME_SIZE (-1)
@@ -48,7 +48,7 @@ typedef struct typed_axis {
 
 typedef enum value_op {
 #define VALUE_OP(id, text, arity, class) VALUE_##id,
-#include "value_ops.def"
+#include "compiler/sema/value_ops.def"
 #undef VALUE_OP
   VALUE_OP_COUNT
 } value_op;

@@ -27,7 +27,7 @@
 #ifndef REC_TILE_TILE_H
 #define REC_TILE_TILE_H
 
-#include "../recurrence/recurrence.h"
+#include "compiler/recurrence/recurrence.h"
 
 #define TILE_RUNTIME_SIZE (-1)
 
@@ -86,7 +86,7 @@ typedef struct tile_place {
 
 typedef enum tile_op {
 #define TILE_OP(id, text, arity, shape, vjp, cost) TILE_##id,
-#include "ops.def"
+#include "compiler/tile/ops.def"
 #undef TILE_OP
   TILE_OP_COUNT
 } tile_op;

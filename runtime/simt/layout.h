@@ -1,5 +1,5 @@
 /* Which element of a matrix a register of a lane holds: one formula for each fragment of the PTX ISA. The
- * generator loads and stores fragments by the same formulas (compiler/codegen/gpu_ops.def); a test checks that
+ * generator loads and stores fragments by the same formulas (compiler/emit/gpu_ops.def); a test checks that
  * each is one to one.
  *
  * Registers of 16-bit elements hold two of them: element 2 r is the low half of register r. Titles are those of

@@ -1,4 +1,4 @@
-/* The executor's body of every abstract op (compiler/codegen/gpu_ops.def): op `rec.NAME` is simt_NAME. Results of
+/* The executor's body of every abstract op (compiler/emit/gpu_ops.def): op `rec.NAME` is simt_NAME. Results of
  * several registers come back through a leading pointer. */
 #ifndef REC_SIMT_OPS_H
 #define REC_SIMT_OPS_H

@@ -1,4 +1,4 @@
-/* The parameter of the kernel `rec_gpu_rows`, which moves rows in time (delay.h, compiler/codegen/gpu_delay.c). */
+/* The parameter of the kernel `rec_gpu_rows`, which moves rows in time (delay.h, compiler/kernel/gpu/delay.c). */
 #ifndef REC_SUPPORT_GPU_ROWS_H
 #define REC_SUPPORT_GPU_ROWS_H
 

@@ -1,5 +1,5 @@
 /* Rounds floats to bfloat16 and half precision on their bits: nearest, ties to even. The compiled
- * kernels do the same on vectors (compiler/codegen/narrow.c). */
+ * kernels do the same on vectors (compiler/emit/convert16.c). */
 #include "narrow.h"
 
 #include <string.h>

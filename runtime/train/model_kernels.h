@@ -1,5 +1,5 @@
 // The GPU kernels of models: what a model does beside its recurrences (compute.h). They know no model:
-// all sizes come with a launch. compiler/codegen/gpu_model*.c writes them, librec carries them as PTX
+// all sizes come with a launch. compiler/model_kernels writes them, librec carries them as PTX
 // and for the executor, compute_gpu.c starts them. The two must agree on what follows.
 //
 // Each has one parameter, a struct of below. Names end in the type of rows, _f32 or _bf16; weights,

@@ -2,7 +2,7 @@
 #ifndef REC_TESTS_RECURRENCE_GPU_RUN_H
 #define REC_TESTS_RECURRENCE_GPU_RUN_H
 
-#include "compiler/codegen/target.h"
+#include "compiler/target/target.h"
 #include "runtime/simt/simt.h"
 #include "tests/recurrence/fixture.h"
 

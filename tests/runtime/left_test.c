@@ -1,5 +1,5 @@
 // Products whose results stay in registers as the left factor of others, made in the other order where these read them transposed
-// (compiler/codegen/plan_left.c), and sums over rows of products (gpu_rows.c): the executor's values and gradients are the
+// (compiler/plan/register_operands.c), and sums over rows of products (row_sums.c): the executor's values and gradients are the
 // interpreter's at the ends of chunks and packed. So they are where the model takes chunks of one length forward and of another
 // backward, in parts of time, too. (75 s of processor time.)
 //

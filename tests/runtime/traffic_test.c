@@ -63,7 +63,7 @@ typedef struct gpu_figures {
 
 static const gpu_figures devices[] = {
 #define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) {name, multiprocessors, shared_kib, cache_mib},
-#include "compiler/codegen/gpu_devices.def"
+#include "compiler/kernel/gpu/devices.def"
 #undef GPU_DEVICE
 };
 

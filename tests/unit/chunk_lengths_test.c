@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "compiler/codegen/target.h"
+#include "compiler/target/target.h"
 #include "runtime/front.h"
 
 static void plan_for_host(arena *a, const recurrence *r, schedule_options options) {

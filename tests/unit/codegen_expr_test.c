@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #include "compiler/base/embedded.h"
-#include "compiler/codegen/emit.h"
-#include "compiler/codegen/gpu.h"
+#include "compiler/emit/emit.h"
+#include "compiler/kernel/gpu/gpu.h"
 
 typedef long double exact_function(long double);
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "compiler/base/arena.h"
-#include "compiler/codegen/llvm.h"
+#include "compiler/emit/llvm.h"
 
 // exported int NAME(int x) { return x + callee(x) } with a callee from libm or an undefined one
 static const unsigned char *make_object(arena *a, const char *callee, size_t *size) {

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "compiler/codegen/emit.h"
+#include "compiler/emit/emit.h"
 #include "runtime/rec.h"
 #include "runtime/support/library.h"
 #include "runtime/support/narrow.c"

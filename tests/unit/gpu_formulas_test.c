@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/codegen/gpu.h"
+#include "compiler/kernel/gpu/gpu.h"
 #include "runtime/simt/layout.h"
 #include "runtime/simt/ops.h"
 #include "runtime/simt/simt.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "compiler/base/arena.h"
-#include "compiler/codegen/gpu.h"
+#include "compiler/kernel/gpu/gpu.h"
 
 /* A kernel that calls every operation with numbers of its own and stores what comes back. */
 static void call_all(emitter *e, int count_of_target) {

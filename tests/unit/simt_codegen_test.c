@@ -14,7 +14,7 @@
 
 #include "compiler/base/arena.h"
 #include "compiler/base/embedded.h"
-#include "compiler/codegen/gpu.h"
+#include "compiler/kernel/gpu/gpu.h"
 #include "runtime/simt/simt.h"
 
 enum { SEEDS = 6 };

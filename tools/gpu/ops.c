@@ -1,10 +1,10 @@
-/* The table of abstract operations (compiler/codegen/gpu_ops.def): the same kernel by the GPU and by the executor. */
+/* The table of abstract operations (compiler/emit/gpu_ops.def): the same kernel by the GPU and by the executor. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "compiler/base/embedded.h"
-#include "compiler/codegen/target.h"
+#include "compiler/target/target.h"
 #include "runtime/rec.h"
 #include "runtime/simt/simt.h"
 #include "runtime/support/narrow.h"
@@ -25,13 +25,13 @@ typedef gpu_operation op;
 
 #define GPU_OP(id, name, result, arguments, kind, section, map) \
   extern void rec_op_##id(const void *parameter) __asm__("rec_op_" name);
-#include "compiler/codegen/gpu_ops.def"
+#include "compiler/emit/gpu_ops.def"
 #undef GPU_OP
 
 static const op ops[] = {
 #define GPU_OP(id, name, result, arguments, kind, section, map) \
   {name, result, arguments, rec_op_##id},
-#include "compiler/codegen/gpu_ops.def"
+#include "compiler/emit/gpu_ops.def"
 #undef GPU_OP
 };
 
@@ -41,7 +41,7 @@ enum {
   OF_ALL_TARGETS = 0
 #define GPU_OPS_OF_ALL_TARGETS
 #define GPU_OP(id, name, result, arguments, kind, section, map) +1
-#include "compiler/codegen/gpu_ops.def"
+#include "compiler/emit/gpu_ops.def"
 #undef GPU_OP
 };
 

@@ -1,0 +1,546 @@
+/* LLVM instructions by small words: numbers with lanes, addresses, masks, counted loops, branches. */
+#include "compiler/emit/emit.h"
+
+#include <llvm-c/DebugInfo.h>
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/emit/lines.h"
+
+emitter emitter_new(arena *a, llvm_module *m, codegen_clone clone, number_type dtype) {
+  bool f64 = dtype == NUMBER_F64;
+  emitter e = {
+      .a = a, .m = m, .context = m->context, .clone = clone, .dtype = dtype, .f64 = f64};
+  e.b = LLVMCreateBuilderInContext(m->context);
+  e.i1 = LLVMInt1TypeInContext(m->context);
+  e.i16 = LLVMInt16TypeInContext(m->context);
+  e.i32 = LLVMInt32TypeInContext(m->context);
+  e.i64 = LLVMInt64TypeInContext(m->context);
+  e.pointer = LLVMPointerTypeInContext(m->context, 0);
+  e.real = f64 ? LLVMDoubleTypeInContext(m->context) : LLVMFloatTypeInContext(m->context);
+  e.memory = e.real;
+  e.gpu = clone == CLONE_GPU;
+  e.data = LLVMPointerTypeInContext(m->context, e.gpu ? 1 : 0);
+  e.lanes = codegen_lanes(clone, f64);
+  return e;
+}
+
+emitter emit_as(const emitter *e, LLVMTypeRef type) {
+  emitter as = *e;
+  as.real = type;
+  as.f64 = type == LLVMDoubleTypeInContext(e->context);
+  return as;
+}
+
+emitter emit_wide(const emitter *e) {
+  emitter wide = emit_as(e, LLVMDoubleTypeInContext(e->context));
+  wide.wide = true;
+  return wide;
+}
+
+void emitter_free(emitter *e) { LLVMDisposeBuilder(e->b); }
+
+void emit_open(emitter *e, LLVMValueRef function) {
+  e->function = function;
+  e->entry = LLVMAppendBasicBlockInContext(e->context, function, "entry");
+  LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(e->context, function, "body");
+  lines_open_function(e);
+  LLVMPositionBuilderAtEnd(e->b, e->entry);
+  LLVMBuildBr(e->b, body);
+  LLVMPositionBuilderAtEnd(e->b, body);
+}
+
+bool emit_shared(emitter *e, const char *name, LLVMTypeRef type, LLVMValueRef *function,
+                 emitter *inner, LLVMValueRef *args) {
+  *function = LLVMGetNamedFunction(e->m->module, name);
+  if (*function) return false;
+  *function = llvm_function(e->m, name, type, e->clone);
+  LLVMSetVisibility(*function, LLVMDefaultVisibility);
+  LLVMSetLinkage(*function, LLVMInternalLinkage);
+  llvm_flag(e->m, *function, "noinline");
+  *inner = *e;
+  inner->where = (span){0};
+  inner->b = LLVMCreateBuilderInContext(e->context);
+  emit_open(inner, *function);
+  LLVMGetParams(*function, args);
+  return true;
+}
+
+void emit_shared_end(emitter *inner) {
+  LLVMBuildRetVoid(inner->b);
+  LLVMDisposeBuilder(inner->b);
+}
+
+static LLVMBasicBlockRef new_block(emitter *e, const char *name) {
+  return LLVMAppendBasicBlockInContext(e->context, e->function, name);
+}
+
+/* ---- types and constants ---- */
+
+int ir_lanes(ir x) {
+  LLVMTypeRef type = LLVMTypeOf(x);
+  return LLVMGetTypeKind(type) == LLVMVectorTypeKind ? (int)LLVMGetVectorSize(type) : 0;
+}
+
+LLVMTypeRef real_type(emitter *e, int lanes) {
+  return lanes ? LLVMVectorType(e->real, (unsigned)lanes) : e->real;
+}
+
+static ir splat_constant(emitter *e, ir x, int lanes) {
+  ir *all = ARENA_ARRAY(e->a, ir, lanes);
+  for (int i = 0; i < lanes; i++) all[i] = x;
+  return LLVMConstVector(all, (unsigned)lanes);
+}
+
+ir real_number(emitter *e, double number, int lanes) {
+  ir x = LLVMConstReal(e->real, number);
+  return lanes ? splat_constant(e, x, lanes) : x;
+}
+
+ir integer(emitter *e, int64_t number) {
+  return LLVMConstInt(e->i64, (unsigned long long)number, 1);
+}
+
+ir spread(emitter *e, ir x, int lanes) {
+  if (!lanes || ir_lanes(x)) return x;
+  if (LLVMIsConstant(x)) return splat_constant(e, x, lanes);
+  LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(x), (unsigned)lanes);
+  ir poison = LLVMGetPoison(type);
+  ir first = LLVMBuildInsertElement(e->b, poison, x, integer(e, 0), "");
+  ir zeros = LLVMConstNull(LLVMVectorType(e->i32, (unsigned)lanes));
+  return LLVMBuildShuffleVector(e->b, first, poison, zeros, "");
+}
+
+void spread_pair(emitter *e, ir *x, ir *y) {
+  int lanes = ir_lanes(*x) ? ir_lanes(*x) : ir_lanes(*y);
+  *x = spread(e, *x, lanes);
+  *y = spread(e, *y, lanes);
+}
+
+ir as_real(emitter *e, ir x) {
+  LLVMTypeRef type = real_type(e, ir_lanes(x));
+  if (LLVMTypeOf(x) == type) return x;
+  return e->f64 ? LLVMBuildFPExt(e->b, x, type, "") : LLVMBuildFPTrunc(e->b, x, type, "");
+}
+
+/* ---- arithmetic ---- */
+
+static ir contracted(const emitter *e, ir x) {
+  if (e->contract && LLVMIsAInstruction(x)) LLVMSetFastMathFlags(x, LLVMFastMathAllowContract);
+  return x;
+}
+
+ir real_add(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return contracted(e, LLVMBuildFAdd(e->b, x, y, ""));
+}
+
+ir real_sub(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return contracted(e, LLVMBuildFSub(e->b, x, y, ""));
+}
+
+ir real_mul(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return contracted(e, LLVMBuildFMul(e->b, x, y, ""));
+}
+
+ir real_div(emitter *e, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return LLVMBuildFDiv(e->b, x, y, "");
+}
+
+ir real_neg(emitter *e, ir x) { return LLVMBuildFNeg(e->b, x, ""); }
+
+ir call_intrinsic(emitter *e, const char *name, LLVMTypeRef *overloads, int overload_count,
+                  ir *args, int count) {
+  unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+  if (!id) ICE("emit", "LLVM has no intrinsic %s", name);
+  ir function = LLVMGetIntrinsicDeclaration(e->m->module, id, overloads, (size_t)overload_count);
+  LLVMTypeRef type = LLVMIntrinsicGetType(e->context, id, overloads, (size_t)overload_count);
+  return LLVMBuildCall2(e->b, type, function, args, (unsigned)count, "");
+}
+
+ir real_fma(emitter *e, ir x, ir y, ir z) {
+  spread_pair(e, &x, &y);
+  spread_pair(e, &x, &z);
+  spread_pair(e, &y, &z);
+  LLVMTypeRef type = LLVMTypeOf(x);
+  return call_intrinsic(e, "llvm.fmuladd", &type, 1, (ir[]){x, y, z}, 3);
+}
+
+ir real_compare(emitter *e, LLVMRealPredicate p, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  return LLVMBuildFCmp(e->b, p, x, y, "");
+}
+
+ir choose(emitter *e, ir condition, ir x, ir y) {
+  spread_pair(e, &x, &y);
+  int lanes = ir_lanes(condition);
+  if (lanes) {
+    x = spread(e, x, lanes);
+    y = spread(e, y, lanes);
+  }
+  return LLVMBuildSelect(e->b, condition, x, y, "");
+}
+
+/* ---- integers: what is known stays a constant ---- */
+
+bool int_known(ir x, int64_t *value) {
+  if (!LLVMIsAConstantInt(x)) return false;
+  *value = LLVMConstIntGetSExtValue(x);
+  return true;
+}
+
+/* GPU: indices of tiles have 32 bits, steps and strides of tensors 64. Numbers take the width of what they meet. */
+static ir as_wide(emitter *e, ir x, LLVMTypeRef type) {
+  int64_t n;
+  if (int_known(x, &n)) return LLVMConstInt(type, (unsigned long long)n, 1);
+  return LLVMBuildSExt(e->b, x, type, "");
+}
+
+static void same_width(emitter *e, ir *x, ir *y) {
+  LLVMTypeRef tx = LLVMTypeOf(*x), ty = LLVMTypeOf(*y);
+  int64_t n;
+  if (tx == ty) return;
+  bool wide_x = tx == e->i64;
+  if (int_known(*x, &n)) {
+    *x = as_wide(e, *x, ty);
+  } else if (int_known(*y, &n)) {
+    *y = as_wide(e, *y, tx);
+  } else if (wide_x) {
+    *y = as_wide(e, *y, tx);
+  } else {
+    *x = as_wide(e, *x, ty);
+  }
+}
+
+ir int_add(emitter *e, ir x, ir y) {
+  int64_t n;
+  if (e->gpu && int_known(x, &n) && n == 0) return y;
+  if (e->gpu && int_known(y, &n) && n == 0) return x;
+  same_width(e, &x, &y);
+  return LLVMBuildNSWAdd(e->b, x, y, "");
+}
+
+ir int_sub(emitter *e, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildNSWSub(e->b, x, y, "");
+}
+
+static bool is_power_of_two(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
+
+/* Of a subtraction LLVM moves the constant into the address of each access and leaves a negative base, which memory on a chip
+ * need not take. Where no bit is borrowed, the bits that differ are the difference. */
+ir int_from_end(emitter *e, int64_t last, int64_t stride, ir i) {
+  bool borrows = !is_power_of_two(stride) || !is_power_of_two(last + stride);
+  if (!e->gpu || borrows) return int_sub(e, integer(e, last), i);
+  ir bits = integer(e, last);
+  same_width(e, &bits, &i);
+  return LLVMBuildXor(e->b, bits, i, "");
+}
+
+ir int_div(emitter *e, ir x, ir y) {
+  int64_t n;
+  if (e->gpu && int_known(y, &n) && n == 1) return x;
+  same_width(e, &x, &y);
+  return LLVMBuildUDiv(e->b, x, y, "");
+}
+
+ir int_rem(emitter *e, ir x, ir y) {
+  int64_t n;
+  if (e->gpu && int_known(y, &n) && n == 1) return LLVMConstNull(LLVMTypeOf(x));
+  same_width(e, &x, &y);
+  return LLVMBuildURem(e->b, x, y, "");
+}
+
+ir int_split(emitter *e, ir *x, ir y) {
+  ir whole = *x;
+  if (e->gpu) {
+    whole = LLVMBuildTrunc(e->b, whole, e->i32, "");
+    y = LLVMBuildTrunc(e->b, y, e->i32, "");
+  }
+  ir count = LLVMBuildUDiv(e->b, whole, y, "");
+  ir rest = LLVMBuildSub(e->b, whole, LLVMBuildMul(e->b, count, y, ""), "");
+  *x = e->gpu ? LLVMBuildZExt(e->b, count, e->i64, "") : count;
+  return e->gpu ? LLVMBuildZExt(e->b, rest, e->i64, "") : rest;
+}
+
+ir int_compare(emitter *e, LLVMIntPredicate p, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildICmp(e->b, p, x, y, "");
+}
+
+ir int_choose(emitter *e, ir condition, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildSelect(e->b, condition, x, y, "");
+}
+
+ir int_mul(emitter *e, ir x, ir y) {
+  int64_t n;
+  if (int_known(y, &n) && n == 1) return x;
+  if (int_known(x, &n) && n == 1) return y;
+  if (e->gpu && int_known(x, &n) && n == 0) return x;
+  same_width(e, &x, &y);
+  return LLVMBuildNSWMul(e->b, x, y, "");
+}
+
+ir int_min(emitter *e, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, y, ""), x, y, "");
+}
+
+ir int_max(emitter *e, ir x, ir y) {
+  same_width(e, &x, &y);
+  return LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, x, y, ""), x, y, "");
+}
+
+/* ---- memory ---- */
+
+ir element(emitter *e, LLVMTypeRef type, ir base, ir index) {
+  int64_t n;
+  if (int_known(index, &n) && n == 0) return base;
+  return LLVMBuildInBoundsGEP2(e->b, type, base, &index, 1, "");
+}
+
+/* f64 in an f32 program stands among numbers of 4 bytes. */
+static unsigned alignment(emitter *e) { return e->dtype == NUMBER_F64 ? 8 : 4; }
+
+ir load_real(emitter *e, ir address, int lanes) {
+  ir x = LLVMBuildLoad2(e->b, real_type(e, lanes), address, "");
+  LLVMSetAlignment(x, alignment(e));
+  return x;
+}
+
+static void make_streaming(emitter *e, ir store) {
+  LLVMSetAlignment(store, alignment(e) * (unsigned)e->lanes);
+  LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(e->i32, 1, 0));
+  LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, &one, 1);
+  unsigned kind = LLVMGetMDKindIDInContext(e->context, "nontemporal", 11);
+  LLVMSetMetadata(store, kind, LLVMMetadataAsValue(e->context, node));
+}
+
+void store_real(emitter *e, ir x, ir address) {
+  ir store = LLVMBuildStore(e->b, x, address);
+  LLVMSetAlignment(store, alignment(e));
+  if (e->streaming && ir_lanes(x) == e->lanes) make_streaming(e, store);
+}
+
+static ir lane_numbers(emitter *e, int lanes) {
+  ir *numbers = ARENA_ARRAY(e->a, ir, lanes);
+  for (int i = 0; i < lanes; i++) numbers[i] = LLVMConstInt(e->i64, (unsigned)i, 0);
+  return LLVMConstVector(numbers, (unsigned)lanes);
+}
+
+ir lane_mask(emitter *e, ir count, int lanes) {
+  ir *numbers = ARENA_ARRAY(e->a, ir, lanes);
+  for (int i = 0; i < lanes; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)i, 0);
+  ir narrow = LLVMBuildTrunc(e->b, int_min(e, int_max(e, count, integer(e, 0)), integer(e, lanes)),
+                             e->i32, "");
+  return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(numbers, (unsigned)lanes),
+                       spread(e, narrow, lanes), "");
+}
+
+ir load_masked(emitter *e, ir address, ir mask, int lanes) {
+  if (!mask) return load_real(e, address, lanes);
+  LLVMTypeRef type = real_type(e, lanes);
+  ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2,
+                        (ir[]){address, mask, LLVMConstNull(type)}, 3);
+  LLVMSetInstrParamAlignment(x, 1, alignment(e));
+  return x;
+}
+
+void store_masked(emitter *e, ir x, ir address, ir mask) {
+  if (!mask) {
+    store_real(e, x, address);
+    return;
+  }
+  ir call = call_intrinsic(e, "llvm.masked.store", (LLVMTypeRef[]){LLVMTypeOf(x), e->pointer}, 2,
+                           (ir[]){x, address, mask}, 3);
+  LLVMSetInstrParamAlignment(call, 2, alignment(e));
+}
+
+static ir lane_addresses(emitter *e, ir base, ir stride, int lanes) {
+  ir offsets = LLVMBuildNSWMul(e->b, lane_numbers(e, lanes), spread(e, stride, lanes), "");
+  return LLVMBuildInBoundsGEP2(e->b, e->real, base, &offsets, 1, "");
+}
+
+static ir full_mask(emitter *e, int lanes) {
+  return splat_constant(e, LLVMConstInt(e->i1, 1, 0), lanes);
+}
+
+ir gather(emitter *e, ir base, ir stride, ir mask, int lanes) {
+  int64_t known;
+  if (int_known(stride, &known) && known == 1) return load_masked(e, base, mask, lanes);
+  LLVMTypeRef type = real_type(e, lanes);
+  ir addresses = lane_addresses(e, base, stride, lanes);
+  ir x =
+      call_intrinsic(e, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(addresses)}, 2,
+                     (ir[]){addresses, mask ? mask : full_mask(e, lanes), LLVMConstNull(type)}, 3);
+  LLVMSetInstrParamAlignment(x, 1, alignment(e));
+  return x;
+}
+
+void scatter(emitter *e, ir x, ir base, ir stride, ir mask) {
+  int64_t known;
+  if (int_known(stride, &known) && known == 1) {
+    store_masked(e, x, base, mask);
+    return;
+  }
+  int lanes = ir_lanes(x);
+  ir addresses = lane_addresses(e, base, stride, lanes);
+  ir call = call_intrinsic(e, "llvm.masked.scatter",
+                           (LLVMTypeRef[]){LLVMTypeOf(x), LLVMTypeOf(addresses)}, 2,
+                           (ir[]){x, addresses, mask ? mask : full_mask(e, lanes)}, 3);
+  LLVMSetInstrParamAlignment(call, 2, alignment(e));
+}
+
+ir stack_slot(emitter *e, LLVMTypeRef type, const char *name) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+  LLVMMetadataRef line = LLVMGetCurrentDebugLocation2(e->b);
+  LLVMPositionBuilderBefore(e->b, LLVMGetFirstInstruction(e->entry));
+  ir slot = LLVMBuildAlloca(e->b, type, name);
+  LLVMSetAlignment(slot, 64);
+  LLVMPositionBuilderAtEnd(e->b, here);
+  LLVMSetCurrentDebugLocation2(e->b, line);
+  return slot;
+}
+
+/* A tree of halves: the order is fixed, so results are the same everywhere. */
+ir sum_of_lanes(emitter *e, ir x) {
+  int lanes = ir_lanes(x);
+  if (!lanes) return x;
+  while (lanes > 1 && lanes % 2 == 0) {
+    int half = lanes / 2;
+    ir *low = ARENA_ARRAY(e->a, ir, half), *high = ARENA_ARRAY(e->a, ir, half);
+    for (int i = 0; i < half; i++) {
+      low[i] = LLVMConstInt(e->i32, (unsigned)i, 0);
+      high[i] = LLVMConstInt(e->i32, (unsigned)(i + half), 0);
+    }
+    ir poison = LLVMGetPoison(LLVMTypeOf(x));
+    ir a = LLVMBuildShuffleVector(e->b, x, poison, LLVMConstVector(low, (unsigned)half), "");
+    ir b = LLVMBuildShuffleVector(e->b, x, poison, LLVMConstVector(high, (unsigned)half), "");
+    x = LLVMBuildFAdd(e->b, a, b, "");
+    lanes = half;
+  }
+  ir sum = LLVMBuildExtractElement(e->b, x, integer(e, 0), "");
+  for (int i = 1; i < lanes; i++) {
+    sum = LLVMBuildFAdd(e->b, sum, LLVMBuildExtractElement(e->b, x, integer(e, i), ""), "");
+  }
+  return sum;
+}
+
+/* ---- control ---- */
+
+emit_loop loop_begin(emitter *e, ir begin, ir end, int64_t step, const char *name) {
+  return loop_begin_by(e, begin, end, integer(e, step), name);
+}
+
+/* GPU: a loop whose end is known counts in 32 bits. */
+static void loop_width(emitter *e, ir *begin, ir *end, ir *step) {
+  int64_t n;
+  if (e->gpu && int_known(*end, &n) && n < INT32_MAX) *end = as_wide(e, *end, e->i32);
+  if (LLVMTypeOf(*begin) != LLVMTypeOf(*end)) {
+    bool narrow = LLVMTypeOf(*end) == e->i32 && int_known(*begin, &n);
+    LLVMTypeRef type = narrow ? e->i32 : e->i64;
+    *begin = LLVMTypeOf(*begin) == type ? *begin : as_wide(e, *begin, type);
+    *end = LLVMTypeOf(*end) == type ? *end : as_wide(e, *end, type);
+  }
+  if (LLVMTypeOf(*step) != LLVMTypeOf(*begin)) *step = as_wide(e, *step, LLVMTypeOf(*begin));
+}
+
+/* The condition stands before the loop, unless it is known to hold, and at its end: LLVM need not rotate the loop, which takes a time that grows with
+ * the square of how many loops there are. */
+emit_loop loop_begin_by(emitter *e, ir begin, ir end, ir step, const char *name) {
+  loop_width(e, &begin, &end, &step);
+  emit_loop loop = {.step = step, .end = end};
+  int64_t last, stride;
+  loop.once = int_known(end, &last) && int_known(step, &stride) && last <= stride;
+  int64_t first;
+  bool sure = int_known(begin, &first) && int_known(end, &last) && first < last;
+  LLVMBasicBlockRef before = sure ? LLVMGetInsertBlock(e->b) : new_block(e, "");
+  loop.body = new_block(e, name);
+  loop.exit = new_block(e, "");
+  if (!sure) {
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, begin, end, ""), before, loop.exit);
+    LLVMPositionBuilderAtEnd(e->b, before);
+  }
+  LLVMBuildBr(e->b, loop.body);
+  LLVMPositionBuilderAtEnd(e->b, loop.body);
+  loop.index = LLVMBuildPhi(e->b, LLVMTypeOf(begin), name);
+  LLVMAddIncoming(loop.index, &begin, &before, 1);
+  return loop;
+}
+
+static ir close_loop(emitter *e, emit_loop *loop) {
+  ir next = LLVMBuildNSWAdd(e->b, loop->index, loop->step, "");
+  LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b);
+  LLVMAddIncoming(loop->index, &next, &latch, 1);
+  ir more = LLVMBuildICmp(e->b, LLVMIntSLT, next, loop->end, "");
+  ir back = LLVMBuildCondBr(e->b, more, loop->body, loop->exit);
+  LLVMPositionBuilderAtEnd(e->b, loop->exit);
+  return back;
+}
+
+static const char keep_rolled[] = "llvm.loop.unroll.disable";
+const char gpu_kept_loop[] = "rec.loop.kept";
+
+/* !0 = distinct !{!0, !{word}, ..}: a node that names itself is made through a temporary one. */
+static void advise_loop(emitter *e, ir back, const char *const *words, int count) {
+  LLVMMetadataRef parts[3] = {LLVMTemporaryMDNode(e->context, NULL, 0)};
+  for (int i = 0; i < count; i++) {
+    LLVMMetadataRef text = LLVMMDStringInContext2(e->context, words[i], strlen(words[i]));
+    parts[1 + i] = LLVMMDNodeInContext2(e->context, &text, 1);
+  }
+  LLVMMetadataRef node = LLVMMDNodeInContext2(e->context, parts, (size_t)count + 1);
+  LLVMMetadataReplaceAllUsesWith(parts[0], node);
+  unsigned kind = LLVMGetMDKindIDInContext(e->context, "llvm.loop", 9);
+  LLVMSetMetadata(back, kind, LLVMMetadataAsValue(e->context, node));
+}
+
+/* PTX keeps its loops: the assembler unrolls those that gain by it. */
+void loop_end(emitter *e, emit_loop *loop) {
+  bool once = loop->once;
+  ir back = close_loop(e, loop);
+  if (e->gpu && !once) advise_loop(e, back, (const char *[]){keep_rolled}, 1);
+}
+
+void loop_end_unrolled(emitter *e, emit_loop *loop) {
+  advise_loop(e, close_loop(e, loop), (const char *[]){"llvm.loop.unroll.full"}, 1);
+}
+
+void loop_end_kept(emitter *e, emit_loop *loop) {
+  advise_loop(e, close_loop(e, loop), (const char *[]){keep_rolled, gpu_kept_loop}, 2);
+}
+
+emit_groups groups_begin(emitter *e, ir begin, ir end, int64_t step, int64_t turns, group_names names) {
+  emit_groups g = {.groups = loop_begin(e, begin, end, turns * step, names.group)};
+  g.turns = loop_begin(e, integer(e, 0), integer(e, turns * step), step, names.turn);
+  g.index = int_add(e, g.groups.index, g.turns.index);
+  return g;
+}
+
+void groups_end(emitter *e, emit_groups *g) {
+  loop_end_unrolled(e, &g->turns);
+  loop_end_kept(e, &g->groups);
+}
+
+emit_branch branch_begin(emitter *e, ir condition) {
+  emit_branch branch = {.other = new_block(e, ""), .join = new_block(e, "")};
+  LLVMBasicBlockRef taken = new_block(e, "");
+  LLVMBuildCondBr(e->b, condition, taken, branch.other);
+  LLVMPositionBuilderAtEnd(e->b, taken);
+  return branch;
+}
+
+void branch_else(emitter *e, emit_branch *branch) {
+  LLVMBuildBr(e->b, branch->join);
+  LLVMPositionBuilderAtEnd(e->b, branch->other);
+  branch->has_else = true;
+}
+
+void branch_end(emitter *e, emit_branch *branch) {
+  if (!branch->has_else) branch_else(e, branch);
+  LLVMBuildBr(e->b, branch->join);
+  LLVMPositionBuilderAtEnd(e->b, branch->join);
+}

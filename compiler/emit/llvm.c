@@ -1,0 +1,210 @@
+/* One LLVM module per compilation: target table, passes, emission to memory.
+ *
+ * Every clone lives in the same module; its functions carry the clone's CPU as an attribute. What LLVM reports as an
+ * error about a module that we built is a compiler bug, never the user's mistake, and ends as such.
+ */
+#include "compiler/emit/llvm.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/ErrorHandling.h>
+#include <llvm-c/Support.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/emit/lines.h"
+
+const clone_target clone_targets[CLONE_COUNT + 1] = {
+    [CLONE_V2] = {"x86-64-v2", "_v2", "x86-64-v2", 16, 16, false, false},
+    [CLONE_V3] = {"x86-64-v3", "_v3", "x86-64-v3", 32, 16, true, false},
+    [CLONE_V4] = {"x86-64-v4", "_v4", "x86-64-v4", 64, 32, true, true},
+    [CLONE_GPU] = {"gpu", "", NULL, 4, 128, true, false},
+};
+
+const char *codegen_clone_name(codegen_clone clone) { return clone_targets[clone].name; }
+
+int codegen_lanes(codegen_clone clone, bool f64) {
+  return clone_targets[clone].vector_bytes / (f64 ? 8 : 4);
+}
+
+const char *codegen_llvm_version(arena *a) {
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  return arena_printf(a, "%u.%u.%u", major, minor, patch);
+}
+
+static void fatal(const char *reason) { ICE("emit", "LLVM: %s", reason); }
+
+static void diagnose(LLVMDiagnosticInfoRef info, void *unused) {
+  (void)unused;
+  if (LLVMGetDiagInfoSeverity(info) != LLVMDSError) return;
+  ICE("emit", "LLVM: %s", LLVMGetDiagInfoDescription(info));
+}
+
+void llvm_prepare(void) {
+  static bool done;
+  if (done) return;
+  done = true;
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  LLVMInstallFatalErrorHandler(fatal);
+  /* Loop strength reduction makes a pointer of every address that a loop has, each in registers of its own: without it kernels
+   * of GPUs are smaller and have up to a quarter fewer registers. LLVM has one switch for all machines; hosts want it, and have
+   * it in llvm_optimise. */
+  static const char *const off[] = {"recc", "-disable-lsr"};
+  LLVMParseCommandLineOptions(2, off, NULL);
+}
+
+llvm_module llvm_module_new(const char *name, int level) {
+  llvm_prepare();
+  static const char triple[] = "x86_64-unknown-linux-gnu";
+  llvm_module m = {.lines = NULL};
+  m.context = LLVMContextCreate();
+  LLVMContextSetDiagnosticHandler(m.context, diagnose, NULL);
+  m.module = LLVMModuleCreateWithNameInContext(name, m.context);
+  LLVMTargetRef target;
+  char *message = NULL;
+  if (LLVMGetTargetFromTriple(triple, &target, &message)) ICE("emit", "%s", message);
+  LLVMCodeGenOptLevel effort = level == 0   ? LLVMCodeGenLevelNone
+                               : level == 1 ? LLVMCodeGenLevelLess
+                                            : LLVMCodeGenLevelDefault;
+  m.machine = LLVMCreateTargetMachine(target, triple, clone_targets[CLONE_V2].cpu, "", effort,
+                                      LLVMRelocPIC, LLVMCodeModelDefault);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.machine);
+  LLVMSetModuleDataLayout(m.module, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMSetTarget(m.module, triple);
+  return m;
+}
+
+void llvm_module_free(llvm_module *m) {
+  lines_free(m);
+  LLVMDisposeModule(m->module);
+  LLVMDisposeTargetMachine(m->machine);
+  LLVMContextDispose(m->context);
+}
+
+void llvm_attribute(llvm_module *m, LLVMValueRef function, const char *name, const char *value) {
+  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateStringAttribute(m->context, name, (unsigned)strlen(name), value,
+                                                    (unsigned)strlen(value)));
+}
+
+void llvm_flag(llvm_module *m, LLVMValueRef function, const char *name) {
+  unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(m->context, kind, 0));
+}
+
+LLVMValueRef llvm_function(llvm_module *m, const char *name, LLVMTypeRef type,
+                           codegen_clone clone) {
+  LLVMValueRef function = LLVMAddFunction(m->module, name, type);
+  LLVMSetVisibility(function, LLVMHiddenVisibility);
+  if (clone != CLONE_GPU)
+    llvm_attribute(m, function, "target-cpu", clone_targets[clone].cpu);
+  if (clone == CLONE_V4) {
+    llvm_attribute(m, function, "prefer-vector-width", "512");
+    llvm_attribute(m, function, "min-legal-vector-width", "512");
+  }
+  llvm_flag(m, function, "nounwind");
+  return function;
+}
+
+int llvm_instruction_count(LLVMValueRef function) {
+  int count = 0;
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
+       block = LLVMGetNextBasicBlock(block)) {
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) count++;
+  }
+  return count;
+}
+
+void llvm_verify(llvm_module *m) {
+  char *message = NULL;
+  if (LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message))
+    ICE("emit", "malformed module: %s", message);
+  LLVMDisposeMessage(message);
+}
+
+/* Kernels come out of the lowering as explicit vectors in counted loops: what is left to do is to bring variables into
+ * registers and to move what does not change out of loops. Unrolling made no kernel faster and compilation much slower.
+ * Dead stores and dead instructions there are none: passes that look for them left the code of every recurrence as it was. */
+#define REGISTERS "sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg"
+#define LOOPS "loop-mssa(loop-rotate,licm)"
+#define POINTERS "loop(loop-reduce)"
+
+void llvm_optimise(llvm_module *m, int level) {
+  static const char *const passes[] = {
+      "always-inline",
+      "function(" REGISTERS "," POINTERS ")",
+      "function(" REGISTERS "," LOOPS ",early-cse<memssa>," POINTERS ")",
+      "function(" REGISTERS "," LOOPS ",early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg," POINTERS ")",
+  };
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(m->module,
+                                     passes[level < 0   ? 0
+                                            : level > 3 ? 3
+                                                        : level],
+                                     m->machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (error) ICE("emit", "LLVM: %s", LLVMGetErrorMessage(error));
+}
+
+static LLVMMemoryBufferRef emit(llvm_module *m, LLVMCodeGenFileType type) {
+  LLVMMemoryBufferRef buffer = NULL;
+  char *message = NULL;
+  bool failed = LLVMTargetMachineEmitToMemoryBuffer(m->machine, m->module, type, &message, &buffer);
+  if (failed) {
+    ICE("emit", "LLVM: %s", message);
+  }
+  return buffer;
+}
+
+const char *llvm_text(arena *a, llvm_module *m) {
+  char *text = LLVMPrintModuleToString(m->module);
+  const char *copy = arena_strdup(a, text);
+  LLVMDisposeMessage(text);
+  return copy;
+}
+
+/* Emission lowers the module in place, so assembly is made from a clone of it. */
+const char *llvm_assembly(arena *a, llvm_module *m) {
+  llvm_module copy = *m;
+  copy.module = LLVMCloneModule(m->module);
+  LLVMMemoryBufferRef buffer = emit(&copy, LLVMAssemblyFile);
+  const char *text = arena_strndup(a, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+  LLVMDisposeMemoryBuffer(buffer);
+  LLVMDisposeModule(copy.module);
+  return text;
+}
+
+const unsigned char *llvm_object(arena *a, llvm_module *m, size_t *size) {
+  LLVMMemoryBufferRef buffer = emit(m, LLVMObjectFile);
+  *size = LLVMGetBufferSize(buffer);
+  unsigned char *bytes = arena_alloc(a, *size);
+  memcpy(bytes, LLVMGetBufferStart(buffer), *size);
+  LLVMDisposeMemoryBuffer(buffer);
+  return bytes;
+}
+
+int link_elf(const unsigned char *const *objects, const size_t *sizes, int count,
+             const char *soname, const char *path, char *message, size_t message_size);
+
+const char *link_shared_library(arena *a, const link_object *objects, int count, const char *soname,
+                                const char *path) {
+  const unsigned char **bytes = ARENA_ARRAY(a, const unsigned char *, count);
+  size_t *sizes = ARENA_ARRAY(a, size_t, count);
+  for (int i = 0; i < count; i++) {
+    bytes[i] = objects[i].bytes;
+    sizes[i] = objects[i].size;
+  }
+  char message[4096];
+  if (link_elf(bytes, sizes, count, soname, path, message, sizeof message))
+    return arena_strdup(a, message);
+  return NULL;
+}

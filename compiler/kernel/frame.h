@@ -1,0 +1,309 @@
+/* A kernel being lowered for one clone: what the files of kernel/ share. */
+#ifndef REC_KERNEL_FRAME_H
+#define REC_KERNEL_FRAME_H
+
+#include "runtime/support/frame.h"
+#include "runtime/support/gpu_frame.h"
+#include "compiler/base/ice.h"
+#include "compiler/kernel/host/kernel.h"
+#include "compiler/lower/lower.h"
+
+/* Where something lies in scratch: `offset` numbers from the start, or in the block of run-time size number `sized`. */
+typedef struct location {
+  int64_t offset; /* -1: on the stack */
+  int sized;      /* position in host.sized, or -1 */
+  bool on_chip;   /* GPU: in shared memory instead */
+} location;
+
+typedef struct pad {
+  int64_t offset, row; /* in scratch; numbers of a row */
+  location at, ahead;  /* GPU: its memory, and the other half of a double buffer (offset -1: none) */
+  int64_t stride[PLAN_MAX_AXES];
+} pad;
+
+/* A program of the kernel (the program, or the recomputation of the steps of a chunk). */
+typedef struct part {
+  const tile_program *program;
+  plan *p;
+  carried_list carried;
+  bool backward;
+  location *scratch;                /* where its buffers begin, as plan.scratch */
+  location *carried_at, *persistent_at; /* by carried value, by buffer */
+  location *buffer_at;                  /* GPU: by buffer */
+  location *kept_at;                /* by buffer: of those with a row for every step of a chunk */
+  plan_buffer *history;             /* by argument: states before each step of the chunk, or each chunk of the group */
+  location *history_at;
+  pad *pads;                        /* by argument */
+  int *maps;                        /* GPU, by argument: number of host.maps, -1: none; NULL: of none */
+  ir *rows, first_step;             /* step_rows.c: rows of the chunk at hand by argument (NULL: not ahead), its first step */
+  lower l;
+  view *memory;    /* by argument: tensor in memory, without time */
+  ir *time_stride; /* by argument */
+  view *result_memory;
+  ir *result_time_stride;
+} part;
+
+typedef struct host {
+  emitter *e;
+  arena *a;
+  const kernel *k;
+  const codegen_kernel *described;
+  const char *symbol;
+  mapping m;
+  part main, again;
+  bool has_again;
+  int64_t shared_numbers, instance_numbers; /* scratch: for the call, for each instance */
+  VEC(extent) sized;     /* step form: behind them, blocks whose size is known at run time */
+  location *stash_at;    /* by stash */
+  plan_buffer *stashes;
+  int stash_count;
+  /* GPU */
+  team team;
+  int64_t on_chip;       /* numbers of shared memory */
+  int64_t chip_limit;
+  int64_t history, homes, group_sums; /* numbers of scratch: for the states before each chunk, of passes between groups, for what
+                                         passes add up in a group */
+  int64_t sums;          /* where in it results are summed over threads */
+  ir chip;               /* shared memory */
+  ir entry_step, saved_first; /* where tokens and saved states of the instance begin */
+  ir part, lane_part;    /* numbers of the part of time and of the block of the lane axis */
+  ir end_part;           /* of the last part that has steps, or 0 */
+  ir part_first;         /* mapping.parts: the first entry here */
+  ir of_matrix;          /* i1: the block has columns of a matrix; NULL: none has */
+  ir first_column;
+  ir lane_end;           /* of the lane axis, or of the columns */
+  ir own_groups, quiet;  /* of the part, before those behind it; i1: this one is behind, and has no results */
+  ir parts_kept;         /* number of parts that something is kept of */
+  ir ends, ends_stride;  /* what is kept of parts of this entry, where it is made or joined */
+  ir warms_up;           /* i1: the part begins a chunk earlier */
+  location columns_at;   /* states before a part, while it is joined */
+  ir makes_states;       /* i1, backward: the part makes the states that it reads; NULL: none does */
+  ir states_grow;        /* i1: their parts cannot be joined, so that its cotangents' cannot be */
+  ir never_back;         /* i1: the part makes states alone; NULL: none does */
+  ir states_alone;       /* i1: a group is gone through for its states; NULL: none is */
+  /* value_tiles.c */
+  bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */
+  bool in_passes;
+  ir pass_entry, pass_entries; /* of the lane axis: the number of this pass's entry, and how many there are */
+  ir chunk_of_group;     /* the chunk at hand, whose gradients are added up; NULL: none is */
+  location *home_at;     /* by carried value: between passes, in the memory of a pass */
+  location *pass_sums;   /* by result of the main program: where passes add up; offset -1: they do not */
+  ir parts;
+  /* bulk_copies.c */
+  VEC(codegen_gpu_map) maps;
+  int64_t maps_at;       /* byte of the parameter */
+  double bulk_gain;      /* of a chunk, in multiply-adds */
+  ir phases;             /* of the barriers for rows in bulk */
+  /* inside a function */
+  ir slots, sizes; /* of the frame */
+  ir frame, batch, scratch, time, local; /* local: scratch of the instance */
+  ir axis_size[PLAN_MAX_AXES];
+  place_in_loops at;
+} host;
+
+/* kernel/host/kernel.c */
+host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
+              number_type dtype);
+/* Indices of instance number `instance`; returns the number of the lane block. */
+/* Blocks of the lane axis, and behind them those of transition_matrices.c. */
+ir host_lane_blocks(host *h);
+ir host_split_instance(host *h, ir instance);
+void host_whole_instance(host *h);
+
+/* slots.c */
+bool host_in_memory(const kernel *k, const tile_place *place);
+int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag);
+bool host_is_narrow(const recurrence *r, tile_role role, const tile_place *place);
+bool host_stores_narrow(const host *h, const tile_place *place);
+axis_set host_grid_of(const kernel *k);
+axis_set host_axes_of_place(const tile_place *place);
+bool host_reads_states(const tile_program *program);
+/* Chunk form: of a chunk, is it where forward has kept it? */
+bool host_is_saved(const part *p, const tile_place *place);
+/* Backward: the states before, or what was kept of them. */
+bool host_reads_saved(const kernel *k);
+int64_t host_parts_of_lag(const typed_lag *lag);
+/* Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if there are fewer. */
+const tile_place *host_kept_value(const kernel *k, int number);
+
+/* kernel/memory.c */
+axis_set host_parts_of(const kernel *k);
+bool host_is_long(const kernel *k);
+mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype);
+bool host_is_complex(const host *h, const tile_place *place);
+void host_plan(host *h);
+codegen_bytes host_bytes_of(const host *h);
+
+/* tensors.c */
+void host_read_sizes(host *h);
+view host_saved_view(host *h, const tile_place *place, ir chunk);
+ir host_saves(host *h);
+ir host_scratch_at(host *h, ir base, int64_t offset);
+ir host_located(host *h, location at);
+void host_open_part(host *h, part *p);
+void host_open_instance(host *h, part *p);
+view host_at_time(host *h, view v, ir t, ir stride);
+/* The registers that hold the state of this view of p's; NULL: it is in memory. */
+const kept_sums *host_kept_of(const part *p, const view *v);
+void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to);
+void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to);
+/* i1: this instance is the one of all that hold the state that writes it; and this thread is not beyond the lane axis. */
+ir host_writes_state(host *h, const tile_place *place);
+ir host_by_this_thread(host *h, ir condition);
+/* From a whole axis to the part of it at hand (mapping.parts). */
+void host_move_to_part(host *h, view *v, axis_set axes);
+void host_load_states(host *h, part *p);
+/* States in registers, as products see them. */
+void host_show_states(host *h, part *p);
+void host_store_states(host *h, part *p);
+void host_save_states(host *h, part *p, ir chunk);
+void host_clear_sums(host *h, part *p);
+
+ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type);
+location gpu_take(host *h, int64_t numbers);
+/* From `at` on the first place in shared memory where so many words may begin. */
+int64_t gpu_chip_place(const host *h, int64_t at, int64_t words);
+void host_plan_program(host *h, part *p, const tile_program *program, bool backward);
+void host_place_carried(host *h, part *p);
+void host_place_pads(host *h, part *p);
+void host_place_history(host *h, part *p);
+/* kernel/gpu/memory.c */
+void gpu_place(host *h);
+bool gpu_is_crowded(const host *h);
+bool gpu_carries_many(const host *h);
+void gpu_place_sums(host *h);
+/* Backward in chunks whose states are made again: forward saves those before every few chunks. */
+void gpu_plan_chunks(host *h);
+/* The numbers of `b` in scratch or shared memory; each thread has its own where threads share nothing. */
+view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before);
+/* slices.c: parts of time. */
+bool gpu_makes_parts(const kernel *k);
+/* Numbers that are kept of a part: of the states at its end and what it leaves of those before it. */
+codegen_bytes gpu_ends_numbers(arena *a, const kernel *k);
+/* The part of time at hand, of the work item whose number is left in *item. */
+void gpu_read_part(host *h, ir *item);
+void gpu_cut_part(host *h);
+void gpu_begin_factors(host *h, part *p);
+void gpu_end_part(host *h, part *p);
+/* States before this part, from those that are there and what all parts on the way have left. */
+void gpu_join_parts(host *h, part *p);
+/* i1: behind it, backward before it, there are no more steps. */
+ir gpu_is_last_part(host *h, const part *p);
+bool gpu_warms_up(const kernel *k);
+/* In the loop over chunks, before chunk number `turn`: behind the one that a part begins with to know earlier steps. */
+void gpu_end_warm_up(host *h, part *p, ir turn);
+/* Backward, around a group of chunks: it may be behind the part's own (kernel.behind), and is quiet then. */
+void gpu_begin_group(host *h, ir group);
+void gpu_end_group(host *h);
+ir gpu_frame_number(host *h, size_t offset);
+/* Backward that makes its states (kernel.states): as the kernel that would join them, and its host. */
+kernel gpu_kernel_of_states(const kernel *back);
+host gpu_host_of_states(const host *h);
+/* The states before the part, saved. */
+void gpu_begin_states(host *h);
+/* Turns of a loop over groups of chunks, and the group of one. Returns i1: its states alone are made; NULL: never. */
+ir gpu_turns(host *h, ir groups);
+ir gpu_turn_of_groups(host *h, ir groups, ir turn, ir *group);
+/* Behind the chunks of a group: saves the states, where these alone are made; how many of its chunks go back. */
+void gpu_save_group(host *h, ir group);
+ir gpu_chunks_back(host *h, ir chunks);
+/* i1: there is memory for what is kept of parts. Without, the same function makes the states before chunks (STATES). */
+ir gpu_keeps_parts(host *h);
+/* The program that makes what is kept: of the kernel itself, or `ends`; NULL: time is not cut. */
+const tile_program *gpu_ends_of(const kernel *k);
+/* What is kept of the parts of this entry; the address in it of a number of a part; how many numbers a result takes there, and
+ * what is kept of a state. */
+void gpu_open_ends(host *h);
+ir gpu_end_at(host *h, ir number, ir offset);
+ir gpu_end_numbers(host *h, const tile_place *place);
+view gpu_end_view(host *h, part *p, const tile_place *state, ir number);
+/* running_maxima.c: running maxima, and states relative to them: as a part begins with none; as they are behind part `number`. */
+void gpu_begin_maxima(host *h, part *p);
+bool gpu_joins_relatives(const kernel *k);
+void gpu_join_relatives(host *h, part *p, ir number);
+/* transition_matrices.c: states that mix their entries, and the blocks behind those of KERNEL_PART that make their matrix. */
+bool gpu_is_column(const kernel *k, const tile_place *state);
+int gpu_column_blocks(const kernel *k);
+void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
+/* Where in what is kept of a part the rows of a state's matrix begin; NULL: what is behind all of them. */
+ir gpu_columns_offset(host *h, const tile_place *state);
+ir gpu_first_of_lanes(host *h);
+void gpu_begin_column(host *h, part *p, const tile_place *state, const view *to);
+void gpu_end_column(host *h, part *p, const tile_place *state, const view *from);
+void gpu_place_columns(host *h);
+/* states = matrix of the part * states + what is kept of them. */
+void gpu_join_columns(host *h, part *p, ir number);
+/* overflow_fallback.c: parts that must not be joined. Behind what else is kept, whether a part is one; makers say it at their end. */
+void gpu_guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
+void gpu_guard_part(host *h, part *p);
+/* i1: one of the parts of the instance is; `whole`: there is but one, and nothing is kept. Numbers of host.sums that this needs. */
+ir gpu_parts_grow(host *h, ir whole);
+int64_t gpu_guard_sums(const host *h);
+/* value_tiles.c: an instance whose chunks are computed in passes. */
+bool gpu_has_passes(const kernel *k);
+int64_t gpu_most_passes(const kernel *k);
+void gpu_place_passes(host *h);
+void gpu_instance_in_passes(host *h);
+/* host_group_back in each pass. */
+void gpu_group_in_passes(host *h, ir group, ir first, ir chunks);
+/* Sums from chunk to chunk begin again, in all passes. */
+void gpu_clear_passes(host *h);
+/* Sums over passes, of a result to which several add. */
+void gpu_pass_target(host *h, const part *p, int result, result_target *target);
+/* bulk_copies.c: rows that come in bulk. */
+void gpu_choose_bulk(host *h);
+bool gpu_is_bulk(const part *p, int argument);
+/* At the start of a kernel. */
+void gpu_open_bulk(host *h);
+/* Starts what can come so, of a chunk of a part that has such rows. `turn`: of those with a double buffer, NULL: of those
+ * without. bulk[argument], i1: its rows do come so; NULL: never. Whatever was written there before was fenced, and there was a
+ * barrier. */
+void gpu_start_bulk(host *h, part *p, ir turn, ir chunk, ir *bulk);
+/* Until all has come that was started last for this turn. */
+void gpu_wait_bulk(host *h, ir turn);
+/* kernel/gpu/staging.c: rows of a chunk in shared memory. */
+/* Is the argument copied, rather than read where the forward kept it? */
+bool gpu_is_staged(const part *p, int argument);
+/* Has it a double buffer? */
+bool gpu_is_ahead(const part *p, int argument);
+/* Where the chunk of this turn lies: halves take turns. */
+ir gpu_rows_place(host *h, const pad *d, ir turn);
+/* Double buffers, where shared memory is left. */
+void gpu_place_ahead(host *h);
+/* i1: the rows of a tensor that this instance touches begin at multiples of 16 bytes. */
+ir gpu_aligned(host *h, part *p, const view *v, axis_set axes);
+/* Before a loop over chunks: starts the copies of the first one, `any` (i1) if there is one. */
+void gpu_open_chunks(host *h, part *p, ir first, ir any);
+/* In the loop, for its iteration number `turn`: this chunk's rows are there; those of `next`, if there is `more`, are
+ * being copied. */
+void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more);
+
+/* last_block.c: results that blocks add to, but tokens. */
+int gpu_sums_of(const codegen_gpu_kernel *k);
+/* A block has made all its items: BACKWARD counts, and the last block makes the sums; PART_BACK clears the counter. */
+void gpu_end_block(host *h, int64_t last_at);
+
+/* step_rows.c: threads by themselves, whose tokens come a chunk ahead. */
+void gpu_place_steps(host *h);
+bool gpu_steps_ahead(host *h);
+/* As gpu_open_chunks and gpu_next_chunk. */
+void gpu_open_steps(host *h, ir first, ir any);
+void gpu_next_steps(host *h, ir turn, ir chunk, ir next, ir more);
+/* The row of step `t`, if it has come so. */
+bool gpu_row_of_step(host *h, const part *p, int argument, ir t, view *row);
+
+/* time_loop.c */
+ir host_chunk_count(host *h);
+void host_steps_forward(host *h);
+void host_steps_backward(host *h);
+void host_set_chunk(host *h, part *p, ir chunk, ir new_group);
+ir host_chunk_in_order(host *h, ir index);
+void host_chunk_body(host *h, ir chunk);
+/* prefetch.c: before the body of a chunk, with the instance and the number of the chunk that come next (h->at). */
+void host_fetch_next(host *h, part *p, ir chunk);
+void host_chunks_inside(host *h);
+/* Groups of chunks from the last, and one of them. */
+void host_groups_back(host *h);
+void host_group_back(host *h, ir group, ir first, ir chunks);
+
+#endif

@@ -1,0 +1,257 @@
+/* GPU: rows of a chunk that come in bulk (sm_90a), in place of 16 bytes to a thread (kernel/gpu/staging.c).
+ *
+ *   k [t, H, K = 128], 64 steps   ->   thread 0:  expect 16384 bytes; box of 64 steps at column 0, box at column 64
+ *                                      all:       wait for them; barrier
+ *
+ * A box lands as products of warpgroups read it. So come the rows of whole chunks alone: beyond the end of a sequence rows are
+ * 0. What a call's tensors do not allow (runtime/support/gpu_maps.c) is copied by 16 bytes. Chunks take turns on two barriers
+ * as on the halves of a double buffer; what has one place has a third.
+ */
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+
+enum { THIRD = 2, BARRIERS = 3, BARRIER_WORDS = 2, NUMBER_BYTES = 2, PIECE = 16 };
+
+/* ---- which rows ---- */
+
+/* The row of an argument as it lies in memory: tile axes side by side, none but the outermost of them cut. */
+typedef struct row_axes {
+  int first;                /* of place.axes: those before it are of the instance */
+  int64_t columns, numbers; /* of the tensor, side by side; of a row of this kernel */
+} row_axes;
+
+static bool find_row(const host *h, const part *p, const tile_place *place, row_axes *row) {
+  bool whole = true;
+  *row = (row_axes){.first = place->axis_count, .columns = 1, .numbers = 1};
+  while (row->first > 0 && whole && !axis_in(h->m.instance, place->axes[row->first - 1])) {
+    int axis = place->axes[--row->first];
+    int64_t size = plan_axis_size(&h->m, p->program, axis), all = size;
+    if (size == TILE_RUNTIME_SIZE) return false;
+    if (axis_in(h->m.parts, axis)) all = h->k->recurrence->body.axes.items[axis].size;
+    row->columns *= all;
+    row->numbers *= size;
+    whole = size == all;
+  }
+  for (int x = 0; x < row->first; x++)
+    if (!axis_in(h->m.instance, place->axes[x])) return false;
+  return true;
+}
+
+/* Whether boxes land where the kernel reads rows of so many numbers. */
+static bool lay_boxes(const host *h, const part *p, int64_t row, codegen_gpu_map *map) {
+  enum { MOST_COLUMNS = 256 };
+  view v = {0};
+  map->steps = p->program->chunk;
+  map->box = (int)row;
+  if (!view_swizzle(h->m.dtype, row)) return row <= MOST_COLUMNS && row * NUMBER_BYTES % PIECE == 0;
+  view_in_tiles(&v, row, p->program->chunk);
+  if (v.width > VIEW_TILE) map->box = VIEW_TILE;
+  map->swizzle = map->box * NUMBER_BYTES;
+  return v.width;
+}
+
+static bool map_of(const host *h, const part *p, int argument, codegen_gpu_map *map) {
+  const tile_place *place = &p->program->arguments.items[argument];
+  row_axes row;
+  if (!gpu_is_staged(p, argument) || !p->pads[argument].at.on_chip || place->lag >= 0) return false;
+  *map = (codegen_gpu_map){.slot = host_find_slot(h->described, place->role, place->tensor, place->lag)};
+  if (map->slot < 0 || !h->described->slots.items[map->slot].narrow || host_is_complex(h, place)) return false;
+  if (!find_row(h, p, place, &row) || row.numbers != p->pads[argument].row) return false;
+  map->columns = (int)row.columns;
+  return lay_boxes(h, p, row.numbers, map);
+}
+
+/* ---- whether they pay: in multiply-adds, as kernel/gpu/schedule.c counts ---- */
+
+/* A thread makes two addresses and a comparison for a piece; one thread alone does the same, with more words, for a box; for a
+ * chunk all wait a little longer. */
+enum { OF_A_PIECE = 20, OF_A_BOX = 2300, OF_A_CHUNK = 9000 };
+
+static double gain_of(const codegen_gpu_map *map, int64_t row) {
+  double pieces = (double)(row * map->steps * NUMBER_BYTES) / PIECE;
+  return OF_A_PIECE * pieces - OF_A_BOX * (double)(row / map->box);
+}
+
+static bool is_same_map(const codegen_gpu_map *x, const codegen_gpu_map *y) {
+  return x->slot == y->slot && x->columns == y->columns && x->box == y->box && x->steps == y->steps &&
+         x->swizzle == y->swizzle;
+}
+
+static int64_t bytes_before(const host *h) {
+  return (int64_t)sizeof(rec_gpu_frame) + 8 * h->k->recurrence->body.axes.count +
+         (int64_t)sizeof(rec_gpu_slot) * h->described->slots.count;
+}
+
+/* The number of the map, -1 where the parameter has no room for it. */
+static int find_map(host *h, const codegen_gpu_map *map) {
+  for (int i = 0; i < h->maps.count; i++)
+    if (is_same_map(&h->maps.items[i], map)) return i;
+  int64_t end = h->maps_at + (int64_t)sizeof(rec_gpu_map) * (h->maps.count + 1);
+  if (end > REC_GPU_PARAMETER_BYTES) return -1;
+  vec_push(h->a, &h->maps, *map);
+  return h->maps.count - 1;
+}
+
+/* Returns what a chunk gains. */
+static double choose_rows(host *h, part *p) {
+  double gain = -OF_A_CHUNK;
+  p->maps = ARENA_ARRAY(h->a, int, p->program->arguments.count);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    codegen_gpu_map map;
+    p->maps[i] = -1;
+    if (!map_of(h, p, i, &map) || gain_of(&map, p->pads[i].row) <= 0) continue;
+    p->maps[i] = find_map(h, &map);
+    if (p->maps[i] >= 0) gain += gain_of(&map, p->pads[i].row);
+  }
+  return gain;
+}
+
+bool gpu_is_bulk(const part *p, int argument) { return p->maps && p->maps[argument] >= 0; }
+
+void gpu_choose_bulk(host *h) {
+  enum { MAP_ALIGNMENT = _Alignof(rec_gpu_map) };
+  const int group_products = h->main.p->group_products + (h->has_again ? h->again.p->group_products : 0);
+  if (!h->m.groups || !group_products) return;
+  const int before = h->maps.count;
+  h->maps_at = (bytes_before(h) + 8 + MAP_ALIGNMENT - 1) / MAP_ALIGNMENT * MAP_ALIGNMENT;
+  h->bulk_gain = choose_rows(h, &h->main);
+  if (h->has_again) h->bulk_gain += choose_rows(h, &h->again);
+  if (h->bulk_gain > 0) return;
+  h->bulk_gain = 0;
+  h->maps.count = before;
+  h->main.maps = h->again.maps = NULL;
+}
+
+/* ---- barriers ---- */
+
+/* An i32. */
+static ir of_32(emitter *e, int64_t x) { return LLVMConstInt(e->i32, (unsigned long long)x, 0); }
+
+/* i32: the barrier of this turn; NULL: of what has one place. */
+static ir number_of(host *h, ir turn) {
+  emitter *e = h->e;
+  if (!turn) return of_32(e, THIRD);
+  return LLVMBuildAnd(e->b, LLVMBuildTrunc(e->b, turn, e->i32, ""), of_32(e, 1), "");
+}
+
+/* Behind what warps hand each other in sums. */
+static ir barrier_at(host *h, ir number) {
+  enum { MOST_BLOCK_WARPS = GPU_BLOCK_THREADS / GPU_WARP_LANES };
+  _Static_assert(MOST_BLOCK_WARPS + BARRIERS * BARRIER_WORDS <= GPU_MOST_WARPS, "as many words as gpu_place_sums takes");
+  emitter *e = h->e;
+  ir word = LLVMBuildMul(e->b, number, of_32(e, BARRIER_WORDS), "");
+  word = LLVMBuildAdd(e->b, word, of_32(e, MOST_BLOCK_WARPS), "");
+  return element(e, e->real, h->team.sums, LLVMBuildZExt(e->b, word, e->i64, ""));
+}
+
+static emit_branch one_thread(host *h) {
+  ir first = int_compare(h->e, LLVMIntEQ, h->team.thread, of_32(h->e, 0));
+  return branch_begin(h->e, first);
+}
+
+void gpu_open_bulk(host *h) {
+  emitter *e = h->e;
+  if (!h->maps.count) return;
+  h->phases = stack_slot(e, e->i32, "phases");
+  LLVMBuildStore(e->b, of_32(e, 0), h->phases);
+  emit_branch branch = one_thread(h);
+  for (int i = 0; i < BARRIERS; i++)
+    gpu_call(e, GPU_MBARRIER_INIT, (ir[]){barrier_at(h, of_32(e, i)), of_32(e, 1)}, 2);
+  branch_end(e, &branch);
+  gpu_call(e, GPU_FENCE_ASYNC, NULL, 0);
+  gpu_call(e, GPU_BARRIER, NULL, 0);
+}
+
+/* Bit n of `phases` is the parity of the phase that barrier n is in. */
+void gpu_wait_bulk(host *h, ir turn) {
+  emitter *e = h->e;
+  ir number = number_of(h, turn), phases = LLVMBuildLoad2(e->b, e->i32, h->phases, "");
+  ir parity = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, phases, number, ""), of_32(e, 1), "");
+  gpu_call(e, GPU_MBARRIER_WAIT, (ir[]){barrier_at(h, number), parity}, 2);
+  ir bit = LLVMBuildShl(e->b, of_32(e, 1), number, "");
+  LLVMBuildStore(e->b, LLVMBuildXor(e->b, phases, bit, ""), h->phases);
+}
+
+/* ---- copies ---- */
+
+/* i1: the rows of an argument come in bulk, for the whole block. */
+static ir comes_in_bulk(host *h, const part *p, int argument, ir mapped, ir whole) {
+  emitter *e = h->e;
+  ir bit = integer(e, INT64_C(1) << p->maps[argument]);
+  ir there = int_compare(e, LLVMIntNE, LLVMBuildAnd(e->b, mapped, bit, ""), integer(e, 0));
+  if (p->memory[argument].present) there = LLVMBuildAnd(e->b, there, p->memory[argument].present, "");
+  return LLVMBuildAnd(e->b, there, whole, "");
+}
+
+typedef struct box_place {
+  ir coordinates[4]; /* i32 */
+} box_place;
+
+static box_place place_of_box(host *h, const part *p, int argument, ir chunk) {
+  emitter *e = h->e;
+  const tile_place *place = &p->program->arguments.items[argument];
+  row_axes row;
+  find_row(h, p, place, &row);
+  ir column = integer(e, 0), other = column, inner = integer(e, 1);
+  int outermost = place->axes[row.first];
+  if (axis_in(h->m.parts, outermost)) {
+    int64_t entry = row.numbers / plan_axis_size(&h->m, p->program, outermost);
+    column = int_mul(e, h->part_first, integer(e, entry));
+  }
+  for (int x = row.first - 1; x >= 0; x--) {
+    other = int_add(e, other, int_mul(e, h->at.index[place->axes[x]], inner));
+    inner = int_mul(e, inner, h->axis_size[place->axes[x]]);
+  }
+  ir step = int_add(e, h->entry_step, int_mul(e, chunk, integer(e, p->program->chunk)));
+  ir sequences = host_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
+  ir entry = int_choose(e, LLVMBuildIsNull(e->b, sequences, ""), h->batch, integer(e, 0));
+  ir all[] = {column, other, step, entry};
+  box_place at;
+  for (int i = 0; i < 4; i++) at.coordinates[i] = LLVMBuildTrunc(e->b, all[i], e->i32, "");
+  return at;
+}
+
+static void start_boxes(host *h, const part *p, int argument, ir to, ir chunk, ir barrier) {
+  emitter *e = h->e;
+  int number = p->maps[argument];
+  const codegen_gpu_map *m = &h->maps.items[number];
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+  ir map = element(e, bytes, h->frame, integer(e, h->maps_at + (int64_t)sizeof(rec_gpu_map) * number));
+  box_place at = place_of_box(h, p, argument, chunk);
+  int64_t boxes = p->pads[argument].row / m->box;
+  for (int64_t i = 0; i < boxes; i++) {
+    ir box = element(e, e->i16, to, integer(e, i * m->box * m->steps));
+    ir column = LLVMBuildAdd(e->b, at.coordinates[0], of_32(e, i * m->box), "");
+    ir args[] = {box, map, barrier, column, at.coordinates[1], at.coordinates[2], at.coordinates[3]};
+    gpu_call(e, GPU_BULK_4, args, 7);
+  }
+}
+
+/* i32: bytes of an argument that come in bulk. */
+static ir bytes_of(host *h, const part *p, int argument, ir bulk) {
+  int64_t bytes = p->pads[argument].row * p->program->chunk * NUMBER_BYTES;
+  return LLVMBuildSelect(h->e->b, bulk, of_32(h->e, bytes), of_32(h->e, 0), "");
+}
+
+void gpu_start_bulk(host *h, part *p, ir turn, ir chunk, ir *bulk) {
+  emitter *e = h->e;
+  ir mapped = host_field(h, h->frame, bytes_before(h), e->i64), bytes = of_32(e, 0);
+  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  ir whole = int_compare(e, LLVMIntSGE, int_sub(e, h->time, begin), integer(e, p->program->chunk));
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (!gpu_is_bulk(p, i) || gpu_is_ahead(p, i) != (turn != NULL)) continue;
+    bulk[i] = comes_in_bulk(h, p, i, mapped, whole);
+    bytes = LLVMBuildAdd(e->b, bytes, bytes_of(h, p, i, bulk[i]), "");
+  }
+  emit_branch branch = one_thread(h);
+  ir barrier = barrier_at(h, number_of(h, turn));
+  gpu_call(e, GPU_MBARRIER_EXPECT, (ir[]){barrier, bytes}, 2);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (!bulk[i]) continue;
+    emit_branch here = branch_begin(e, bulk[i]);
+    start_boxes(h, p, i, gpu_rows_place(h, &p->pads[i], turn), chunk, barrier);
+    branch_end(e, &here);
+  }
+  branch_end(e, &branch);
+}

@@ -1,0 +1,44 @@
+/* GPU: does the scratch of all blocks that run at a time stay in the second level cache? What does not is read from memory and
+ * written there, group of chunks after group.
+ *
+ *   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
+ */
+#include "compiler/kernel/gpu/gpu.h"
+
+typedef struct device {
+  codegen_gpu_target target;
+  int64_t multiprocessors, shared_kib, cache_mib;
+} device;
+
+static const device devices[] = {
+#define GPU_DEVICE(target, name, multiprocessors, shared_kib, cache_mib) \
+  {GPU_##target, multiprocessors, shared_kib, cache_mib},
+#include "compiler/kernel/gpu/devices.def"
+#undef GPU_DEVICE
+};
+
+/* As shared memory allows, and registers, of which a thread has up to 128, and backward, where ptxas takes what there is, 255. */
+static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_kernel *described) {
+  enum { OF_BLOCK = 1024, THREADS = 512, THREADS_BACK = 256 };
+  int64_t threads = k->kind == KERNEL_BACKWARD ? THREADS_BACK : THREADS;
+  int64_t blocks = (shared_kib << 10) / (described->shared_bytes + OF_BLOCK);
+  if (blocks * described->threads > threads) blocks = threads / described->threads;
+  return blocks ? blocks : 1;
+}
+
+int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described) {
+  int kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;
+  return blocks_of(kib + 1, k, described); /* of devices with 99 KiB for a block, some have no more for all */
+}
+
+bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {
+  kernel_room room = ROOM_SMALL; /* kernels without warpgroups may turn out to be those of the devices that have them, too */
+  if (k->shared_kib >= GPU_LARGE_KIB) room = k->groups ? ROOM_GROUPS : ROOM_LARGE | ROOM_GROUPS;
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    const device *d = &devices[i];
+    int64_t blocks = d->multiprocessors * blocks_of(d->shared_kib, k, described);
+    bool runs = codegen_gpu_has_room(d->target, room);
+    if (runs && blocks * described->base.scratch.constant > d->cache_mib << 20) return false;
+  }
+  return true;
+}

@@ -1,0 +1,125 @@
+/* Rows of tokens and lag buffers, moved in time (runtime/support/delay.c): the kernel `rec_gpu_rows`, a thread for each number.
+ *
+ *   to[entry][row][number] = sum of from[entry][row + offset + ends * steps][number], where there is such a row
+ */
+#include <stddef.h>
+
+#include "runtime/support/gpu_rows.h"
+#include "runtime/support/launch.h"
+#include "runtime/support/library.h"
+#include "compiler/kernel/gpu/gpu.h"
+
+bool gpu_has_delays(const recurrence *r) {
+  for (int i = 0; i < r->body.tensors.count; i++)
+    if (r->body.tensors.items[i].wide) return true;
+  return false;
+}
+
+/* The entry at hand. */
+typedef struct row_entry {
+  emitter *e;
+  ir number;       /* its own */
+  ir begin, steps; /* packed: its first step */
+} row_entry;
+
+static ir field_at(emitter *e, ir base, LLVMTypeRef type, size_t offset) {
+  ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, (int64_t)offset));
+  return LLVMBuildLoad2(e->b, type, at, "");
+}
+
+#define ROWS(rows, type, field) field_at(e, rows, type, offsetof(rec_gpu_rows, field))
+#define SIDE(side, type, field) field_at(e, side, type, offsetof(rec_gpu_row_side, field))
+
+static ir is_zero(emitter *e, ir x) { return int_compare(e, LLVMIntEQ, x, integer(e, 0)); }
+
+static ir rows_of(const row_entry *x, ir side) {
+  emitter *e = x->e;
+  ir rows = SIDE(side, e->i64, rows);
+  return int_choose(e, is_zero(e, rows), x->steps, rows);
+}
+
+/* Where the numbers of a row begin. */
+static ir row_at(const row_entry *x, ir side, ir row) {
+  emitter *e = x->e;
+  ir before = int_choose(e, is_zero(e, SIDE(side, e->i64, rows)), x->begin, integer(e, 0));
+  ir entry = int_mul(e, x->number, SIDE(side, e->i64, entry_stride));
+  return int_add(e, entry, int_mul(e, int_add(e, before, row), SIDE(side, e->i64, row_stride)));
+}
+
+static void add_as(emitter *e, ir stored, ir data, ir at, ir sum) {
+  static const number_type types[] = {[REC_STORED_NUMBER] = NUMBER_F32,
+                                      [REC_STORED_BF16] = NUMBER_BF16,
+                                      [REC_STORED_F16] = NUMBER_F16};
+  for (int kind = REC_STORED_NUMBER; kind <= REC_ROWS_ONE; kind++) {
+    emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, stored, integer(e, kind)));
+    ir x = kind == REC_ROWS_ONE        ? real_number(e, 1, 0)
+           : kind == REC_STORED_NUMBER ? load_real(e, element(e, e->real, data, at), 0)
+                                       : load_narrow(e, types[kind], element(e, e->i16, data, at), NULL, NULL, 0);
+    store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
+    branch_end(e, &branch);
+  }
+}
+
+static void add_row(const row_entry *x, ir side, ir row, ir number, ir sum) {
+  emitter *e = x->e;
+  ir moved = int_add(e, SIDE(side, e->i64, offset), int_mul(e, SIDE(side, e->i64, ends), x->steps));
+  ir from = int_add(e, row, moved), data = SIDE(side, e->data, data);
+  ir inside = LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGE, from, integer(e, 0)),
+                           int_compare(e, LLVMIntSLT, from, rows_of(x, side)), "");
+  emit_branch branch = branch_begin(e, LLVMBuildAnd(e->b, inside, LLVMBuildIsNotNull(e->b, data, ""), ""));
+  add_as(e, SIDE(side, e->i64, stored), data, int_add(e, row_at(x, side, from), number), sum);
+  branch_end(e, &branch);
+}
+
+static void make_number(const row_entry *x, ir rows, ir index) {
+  emitter *e = x->e;
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+  ir numbers = ROWS(rows, e->i64, numbers), row = int_div(e, index, numbers);
+  ir number = int_sub(e, index, int_mul(e, row, numbers)), sum = stack_slot(e, e->real, "sum");
+  store_real(e, real_number(e, 0, 0), sum);
+  emit_loop loop = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, count), 1, "source");
+  ir first = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, from)));
+  add_row(x, element(e, bytes, first, int_mul(e, loop.index, integer(e, sizeof(rec_gpu_row_side)))), row, number, sum);
+  loop_end(e, &loop);
+  ir to = element(e, bytes, rows, integer(e, offsetof(rec_gpu_rows, to)));
+  gpu_store_as(e, SIDE(to, e->i64, stored), SIDE(to, e->data, data), int_add(e, row_at(x, to, row), number),
+               load_real(e, sum, 0));
+}
+
+static ir offset_of(emitter *e, ir cu_seqlens, ir entry) {
+  return LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, element(e, e->i32, cu_seqlens, entry), ""), e->i64, "");
+}
+
+/* Its steps, and where they begin. */
+static row_entry read_entry(emitter *e, ir rows, ir number) {
+  ir begin = stack_slot(e, e->i64, "begin"), steps = stack_slot(e, e->i64, "steps");
+  ir cu_seqlens = ROWS(rows, e->data, cu_seqlens);
+  LLVMBuildStore(e->b, integer(e, 0), begin);
+  LLVMBuildStore(e->b, ROWS(rows, e->i64, time), steps);
+  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, cu_seqlens, ""));
+  ir first = offset_of(e, cu_seqlens, number), end = offset_of(e, cu_seqlens, int_add(e, number, integer(e, 1)));
+  LLVMBuildStore(e->b, first, begin);
+  LLVMBuildStore(e->b, int_sub(e, end, first), steps);
+  branch_end(e, &branch);
+  return (row_entry){e, number, LLVMBuildLoad2(e->b, e->i64, begin, ""), LLVMBuildLoad2(e->b, e->i64, steps, "")};
+}
+
+static ir wide(emitter *e, gpu_op op) { return LLVMBuildZExt(e->b, gpu_call(e, op, NULL, 0), e->i64, ""); }
+
+void gpu_delay_kernel(arena *a, llvm_module *m) {
+  emitter own = emitter_new(a, m, CLONE_GPU, NUMBER_F32), *e = &own;
+  ir kernel_function = gpu_kernel_function(e, "rec_gpu_rows", sizeof(rec_gpu_rows), REC_GPU_SUM_THREADS);
+  ir rows = LLVMGetParam(kernel_function, 0), threads = integer(e, REC_GPU_SUM_THREADS);
+  ir first = int_add(e, int_mul(e, wide(e, GPU_BLOCK_X), threads), wide(e, GPU_THREAD_X));
+  ir all = int_mul(e, wide(e, GPU_BLOCK_COUNT), threads);
+  emit_loop entries = loop_begin(e, integer(e, 0), ROWS(rows, e->i64, entries), 1, "entry");
+  row_entry x = read_entry(e, rows, entries.index);
+  ir to = element(e, LLVMInt8TypeInContext(e->context), rows, integer(e, offsetof(rec_gpu_rows, to)));
+  ir total = int_mul(e, rows_of(&x, to), ROWS(rows, e->i64, numbers));
+  emit_loop loop = loop_begin_by(e, first, total, all, "number");
+  make_number(&x, rows, loop.index);
+  loop_end(e, &loop);
+  loop_end(e, &entries);
+  LLVMBuildRetVoid(e->b);
+  emitter_free(e);
+}

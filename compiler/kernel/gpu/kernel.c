@@ -1,0 +1,423 @@
+/* GPU kernels: work items, entries and steps around the regions of a plan.
+ *
+ *   for item = block; item < items; item += blocks of the grid:
+ *     entry, part of time, instance <- item
+ *     load states; prologue; for chunk: body; store states; epilogue        as on the host (kernel/host/kernel.c)
+ *
+ * Step form with a lane axis: every thread runs it for one entry of that axis, by itself. Otherwise the threads of a block
+ * run one instance together and share out the points of each nest.
+ */
+#include "compiler/kernel/gpu/gpu.h"
+
+#include <string.h>
+#include <time.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/base/processors.h"
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+#include "compiler/emit/lines.h"
+
+/* ---- work items ---- */
+
+/* Packed sequences: where the entry begins and its steps; else 0 and the steps of all. */
+static void read_entry(host *h) {
+  emitter *e = h->e;
+  ir first = stack_slot(e, e->i64, "first"), steps = stack_slot(e, e->i64, "steps");
+  ir before = stack_slot(e, e->i64, "before");
+  ir sequences = host_field(h, h->frame, offsetof(rec_gpu_frame, cu_seqlens), e->data);
+  emit_branch branch = branch_begin(e, LLVMBuildIsNotNull(e->b, sequences, ""));
+  ir at = element(e, e->i32, sequences, h->batch), after = element(e, e->i32, at, integer(e, 1));
+  ir begin = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, at, ""), e->i64, "");
+  ir end = LLVMBuildSExt(e->b, LLVMBuildLoad2(e->b, e->i32, after, ""), e->i64, "");
+  LLVMBuildStore(e->b, begin, first);
+  LLVMBuildStore(e->b, int_sub(e, end, begin), steps);
+  ir chunks = int_div(e, begin, integer(e, h->k->chunk));
+  ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
+  LLVMBuildStore(e->b, int_mul(e, int_add(e, chunks, h->batch), stride), before);
+  branch_else(e, &branch);
+  LLVMBuildStore(e->b, integer(e, 0), first);
+  LLVMBuildStore(e->b, gpu_frame_number(h, offsetof(rec_gpu_frame, time)), steps);
+  ir entry_stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_entry_stride));
+  LLVMBuildStore(e->b, int_mul(e, h->batch, entry_stride), before);
+  branch_end(e, &branch);
+  h->entry_step = LLVMBuildLoad2(e->b, e->i64, first, "");
+  h->time = LLVMBuildLoad2(e->b, e->i64, steps, "");
+  h->saved_first = LLVMBuildLoad2(e->b, e->i64, before, "");
+}
+
+static ir instance_count(host *h) {
+  emitter *e = h->e;
+  ir count = integer(e, 1);
+  for (int i = 0; i < h->k->grid_count; i++)
+    count = int_mul(e, count, h->axis_size[h->k->grid_axes[i]]);
+  if (h->k->lane_axis < 0) return count;
+  return int_mul(e, count, host_lane_blocks(h));
+}
+
+static void one_item(host *h, ir item) {
+  emitter *e = h->e;
+  ir instance = int_split(e, &item, instance_count(h));
+  h->at = (place_in_loops){.vector_axis = -1};
+  h->lane_part = host_split_instance(h, instance);
+  gpu_read_part(h, &item);
+  h->batch = item;
+  read_entry(h);
+  gpu_cut_part(h);
+  int lane = h->k->lane_axis;
+  if (h->m.kind == MAP_THREADS) {
+    ir index = int_add(e, gpu_first_of_lanes(h), h->team.thread);
+    h->team.inside = int_compare(e, LLVMIntSLT, index, h->lane_end);
+    h->at.index[lane] = int_min(e, index, int_sub(e, h->lane_end, integer(e, 1)));
+  } else if (h->k->lanes == LANES_TILE) {
+    h->part_first = gpu_first_of_lanes(h);
+  }
+  host_whole_instance(h);
+}
+
+/* ---- functions ---- */
+
+/* Without the rec_gpu_last. */
+static int64_t parameter_bytes(const codegen_gpu_kernel *g) {
+  if (g->maps.count) return g->maps_at + (int64_t)sizeof(rec_gpu_map) * g->maps.count;
+  return (int64_t)sizeof(rec_gpu_frame) + 8 * g->base.kernel->recurrence->body.axes.count +
+         (int64_t)sizeof(rec_gpu_slot) * g->base.slots.count;
+}
+
+static void align_parameter(LLVMContextRef context, ir function, size_t bytes) {
+  unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
+  LLVMRemoveEnumAttributeAtIndex(function, 1, align);
+  LLVMAddAttributeAtIndex(function, 1, LLVMCreateEnumAttribute(context, align, bytes));
+}
+
+static void parameter_attributes(LLVMContextRef context, ir function, int64_t bytes) {
+  LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(context), (uint64_t)bytes);
+  unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
+  LLVMAddAttributeAtIndex(function, 1, LLVMCreateTypeAttribute(context, byval, type));
+  align_parameter(context, function, 8);
+  LLVMAddAttributeAtIndex(function, 1,
+                          LLVMCreateStringAttribute(context, "nvvm.grid_constant", 18, "", 0));
+}
+
+ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads) {
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), &e->pointer, 1, 0);
+  ir function = LLVMAddFunction(e->m->module, symbol, type);
+  LLVMSetFunctionCallConv(function, GPU_KERNEL_CONVENTION);
+  llvm_flag(e->m, function, "nounwind");
+  char text[16];
+  snprintf(text, sizeof text, "%d", threads);
+  llvm_attribute(e->m, function, "nvvm.reqntid", text);
+  /* all registers that so many threads can have: without it ptxas leaves room for two blocks, and spills */
+  llvm_attribute(e->m, function, "nvvm.minctasm", "1");
+  parameter_attributes(e->context, function, bytes);
+  emit_open(e, function);
+  return function;
+}
+
+/* `first`: the host of the kernel that the same function has, too; NULL. */
+static host gpu_host(arena *a, const codegen_kernel *k, const host *first, codegen_gpu_options options) {
+  host h = host_for(a, k, k->kernel->symbol, CLONE_GPU, options.dtype);
+  if (first) h.maps = first->maps;
+  h.m.tf32 = options.tf32;
+  h.m.threads = k->kernel->threads ? k->kernel->threads : GPU_BLOCK_THREADS;
+  h.team.shares = h.m.kind == MAP_BLOCK;
+  h.team.axis = k->kernel->lane_axis;
+  h.team.threads = h.m.kind == MAP_BLOCK ? h.m.threads : k->kernel->lane_block;
+  int kib = k->kernel->shared_kib;
+  h.chip_limit = (kib ? kib : GPU_SMALL_KIB) * 1024 / 4;
+  host_plan(&h);
+  return h;
+}
+
+/* What a function runs: a kernel, or one that makes parts of states and one that makes parts of cotangents. */
+typedef struct bodies {
+  int count;
+  codegen_kernel described[2]; /* with the slots of both */
+  host hosts[2];
+} bodies;
+
+/* The second one has all slots, those of the first in front. */
+static void unite_slots(arena *a, codegen_kernel *first, codegen_kernel *second) {
+  for (int i = 0; i < second->slots.count; i++) {
+    const codegen_slot *slot = &second->slots.items[i];
+    if (host_find_slot(first, slot->role, slot->tensor, slot->lag) < 0) vec_push(a, &first->slots, *slot);
+  }
+  second->slots = first->slots;
+}
+
+static bodies *bodies_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  bodies *x = ARENA_NEW(a, bodies);
+  bool last = k->kind == KERNEL_PART_BACK && k->beside;
+  x->count = k->beside ? 2 : 1;
+  x->described[0] = host_describe(a, last ? k->beside : k);
+  if (k->beside) {
+    x->described[1] = host_describe(a, last ? k : k->beside);
+    unite_slots(a, &x->described[0], &x->described[1]);
+  }
+  for (int i = 0; i < x->count; i++)
+    x->hosts[i] = gpu_host(a, &x->described[i], i ? &x->hosts[0] : NULL, options);
+  return x;
+}
+
+/* Work items by the thread blocks of a kernel from number `block` on. */
+static void lower_items(host *h, ir block, ir items, ir blocks) {
+  gpu_open_bulk(h);
+  emit_loop loop = loop_begin_by(h->e, block, items, blocks, "item");
+  one_item(h, loop.index);
+  loop_end(h->e, &loop);
+}
+
+/* The last blocks of the grid are the second kernel's. */
+static void lower_both(host *h, ir block, ir items, ir blocks) {
+  emitter *e = h->e;
+  ir back = gpu_frame_number(h, offsetof(rec_gpu_frame, back_blocks));
+  ir back_items = gpu_frame_number(h, offsetof(rec_gpu_frame, back_items));
+  ir own = int_sub(e, blocks, back);
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, block, own));
+  lower_items(&h[0], block, items, own);
+  branch_else(e, &branch);
+  lower_items(&h[1], int_sub(e, block, own), back_items, back);
+  branch_end(e, &branch);
+}
+
+static void open_host(host *h, emitter *e, ir function, ir block) {
+  h->e = e;
+  h->frame = LLVMGetParam(function, 0);
+  host_read_sizes(h);
+  h->team.thread = gpu_call(e, GPU_THREAD_X, NULL, 0);
+  if (h->team.shares) h->team.warp = gpu_warp_of_block(e, h->team.thread, h->team.threads);
+  h->chip = gpu_call(e, GPU_SHARED, NULL, 0);
+  h->team.sums = host_scratch_at(h, h->chip, h->sums);
+  ir scratch = host_field(h, h->frame, offsetof(rec_gpu_frame, scratch), e->data);
+  ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, scratch_stride));
+  LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+  h->scratch = element(e, bytes, scratch, int_mul(e, block, stride));
+}
+
+static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
+  bodies *x = bodies_of(e->a, k->base.kernel, options);
+  e->where = lines_of_recurrence(k->base.kernel->recurrence);
+  ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
+  if (k->maps.count) align_parameter(e->context, function, _Alignof(rec_gpu_map));
+  char room[] = {(char)('0' + k->base.kernel->room), 0};
+  if (k->base.kernel->room != ROOM_ANY) llvm_attribute(e->m, function, gpu_room_attribute, room);
+  ir block = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_X, NULL, 0), e->i64, "");
+  ir blocks = LLVMBuildZExt(e->b, gpu_call(e, GPU_BLOCK_COUNT, NULL, 0), e->i64, "");
+  for (int i = 0; i < x->count; i++) open_host(&x->hosts[i], e, function, block);
+  ir items = gpu_frame_number(&x->hosts[0], offsetof(rec_gpu_frame, blocks));
+  if (x->count == 2) {
+    lower_both(x->hosts, block, items, blocks);
+  } else {
+    lower_items(&x->hosts[0], block, items, blocks);
+  }
+  if (k->last_at) gpu_end_block(&x->hosts[0], k->last_at);
+  LLVMBuildRetVoid(e->b);
+}
+
+/* ---- the door ---- */
+
+/* Of what all parts of the kernel multiply. */
+static void count_products(const host *h, codegen_gpu_kernel *g) {
+  const plan *plans[] = {h->main.p, h->has_again ? h->again.p : NULL};
+  double group = 0, all = 0;
+  for (int i = 0; i < 2; i++) {
+    if (!plans[i]) continue;
+    g->group_products += plans[i]->group_products;
+    g->products += plans[i]->products;
+    g->left += plans[i]->left;
+    g->operand_bytes += plans[i]->operand_bytes;
+    group += plans[i]->group_work;
+    all += plans[i]->all_work;
+  }
+  g->group_share = all > 0 ? group / all : 0;
+}
+
+/* What is copied for a chunk, and what of it may come in bulk. */
+static void count_rows(const host *h, codegen_gpu_kernel *g) {
+  const part *parts[] = {&h->main, h->has_again ? &h->again : NULL};
+  g->bulk_gain = h->bulk_gain;
+  for (int i = 0; i < 2 && h->maps.count; i++) {
+    for (int n = 0; parts[i] && n < parts[i]->program->arguments.count; n++) {
+      g->rows += gpu_is_staged(parts[i], n);
+      g->bulk_rows += gpu_is_bulk(parts[i], n);
+    }
+  }
+}
+
+static int nests_of(const part *p) {
+  int count = 0;
+  for (int n = 0; p->p && n < p->p->nests.count; n++)
+    count += p->p->nests.items[n].region == REGION_BODY;
+  return count;
+}
+
+/* Enough for each of them. */
+static void add_resources(arena *a, const host *h, codegen_gpu_kernel *g) {
+  codegen_bytes scratch = h->shared_numbers || h->sized.count ? host_bytes_of(h) : (codegen_bytes){0};
+  if (4 * h->on_chip > g->shared_bytes) g->shared_bytes = (int)(4 * h->on_chip);
+  if (scratch.constant > g->base.scratch.constant) g->base.scratch.constant = scratch.constant;
+  for (int i = 0; i < scratch.terms.count; i++)
+    codegen_bytes_add(a, &g->base.scratch, scratch.terms.items[i]);
+  g->maps.items = h->maps.items;
+  g->maps.count = h->maps.count;
+  if (h->maps_at) g->maps_at = (int)h->maps_at;
+}
+
+static void add_last(codegen_gpu_kernel *g) {
+  g->last_at = g->parameter_bytes;
+  if (g->base.kernel->kind == KERNEL_BACKWARD) g->sums = gpu_sums_of(g);
+  g->parameter_bytes += (int)sizeof(rec_gpu_last) + (int)sizeof(rec_gpu_sum_task) * g->sums;
+}
+
+codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
+  bodies *x = bodies_of(a, k, options);
+  int own = x->hosts[0].k->kind == k->kind ? 0 : 1;
+  const host *h = &x->hosts[own];
+  codegen_gpu_kernel g = {.base = x->described[own]};
+  g.base.scratch = (codegen_bytes){0};
+  for (int i = 0; i < x->count; i++) add_resources(a, &x->hosts[i], &g);
+  g.parameter_bytes = (int)parameter_bytes(&g);
+  if (k->sums) add_last(&g);
+  count_rows(h, &g);
+  g.threads = h->team.threads;
+  g.history_bytes = 4 * h->history;
+  g.home_bytes = 4 * h->homes;
+  g.sum_bytes = 4 * h->group_sums;
+  g.ends = gpu_ends_numbers(a, k);
+  g.column_blocks = gpu_column_blocks(k);
+  g.is_second = own;
+  g.nests = nests_of(&h->main) + nests_of(&h->again);
+  count_products(h, &g);
+  if (g.parameter_bytes > REC_GPU_PARAMETER_BYTES) {
+    g.why_not = "its tensors and axes take more than 4000 bytes of parameters";
+  } else {
+    g.symbol = arena_printf(a, "%s_gpu", k->symbol);
+  }
+  return g;
+}
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool is_lowered(const kernel *const *kernels, int index) {
+  for (int i = 0; i < index; i++) {
+    if (strcmp(kernels[i]->symbol, kernels[index]->symbol) == 0) return true;
+  }
+  return false;
+}
+
+static void count_functions(arena *a, const llvm_module *m, codegen_gpu_object *object) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
+    if (LLVMIsDeclaration(f)) continue;
+    size_t length;
+    codegen_function_size size = {.symbol = arena_strdup(a, LLVMGetValueName2(f, &length))};
+    size.instructions = llvm_instruction_count(f);
+    vec_push(a, &object->functions, size);
+  }
+}
+
+static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_target target) {
+  int most = 0;
+  for (int i = 0; i < object->kernels.count; i++) {
+    const codegen_gpu_kernel *k = &object->kernels.items[i];
+    if (!codegen_gpu_has_room(target, k->base.kernel->room)) continue;
+    if (k->shared_bytes > most) most = k->shared_bytes;
+  }
+  return most;
+}
+
+/* A text that is there already and serves this target, too. Products by warpgroups are kernels of their own. NULL: there is none. */
+static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object, codegen_gpu_target target) {
+  for (int i = 0; i < object->images.count; i++) {
+    const codegen_gpu_image *made = &object->images.items[i];
+    if (made->text && nvptx_same_text(m, made->target, target)) return made->text;
+  }
+  return NULL;
+}
+
+/* `with_bodies`: of PTX, which is made when the first target needs it. */
+static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number,
+                       codegen_gpu_options options, codegen_gpu_object *object) {
+  codegen_gpu_target target = object->images.items[number].target;
+  codegen_gpu_image image = {.target = target,
+                             .room = codegen_gpu_room(target),
+                             .shared_bytes = most_shared_bytes(object, target)};
+  if (target != GPU_SIMT) {
+    const char *twin = text_of_twin(m, object, target);
+    if (!twin && !with_bodies->module) *with_bodies = nvptx_bodies(m);
+    image.text = twin ? nvptx_text_for(a, twin, target) : nvptx_emit(a, with_bodies, target);
+  } else {
+    image.object = simt_object(a, m, options.text ? &image.text : NULL);
+  }
+  object->images.items[number] = image;
+  if (options.made) options.made(options.context, number, &image);
+}
+
+static void make_image_for(arena *a, llvm_module *m, llvm_module *with_bodies, codegen_gpu_target target,
+                           codegen_gpu_options options, codegen_gpu_object *object) {
+  for (int i = 0; i < object->images.count; i++)
+    if (object->images.items[i].target == target) make_image(a, m, with_bodies, i, options, object);
+}
+
+void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
+                     codegen_gpu_object *object) {
+  /* the one that takes the assembler longest comes first, but none before the text that serves it */
+  static const codegen_gpu_target apart[] = {GPU_SM_90A, GPU_SM_80, GPU_SM_120, GPU_SM_100A, GPU_SIMT},
+                                  shared[] = {GPU_SM_80, GPU_SM_90A, GPU_SM_120, GPU_SM_100A, GPU_SIMT};
+  llvm_module with_bodies = {.module = NULL};
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
+    if (options.targets >> target & 1)
+      vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
+  const codegen_gpu_target *order = nvptx_same_text(m, GPU_SM_80, GPU_SM_90A) ? shared : apart;
+  for (int i = 0; i < GPU_TARGET_COUNT; i++)
+    make_image_for(a, m, &with_bodies, order[i], options, object);
+  if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
+}
+
+static const char *hash_of(arena *a, llvm_module *m) {
+  const char *text = llvm_text(a, m);
+  return arena_printf(a, "%016llx", (unsigned long long)XXH64(text, strlen(text), 0));
+}
+
+static bool any_has_delays(const kernel *const *kernels, int count) {
+  for (int i = 0; i < count; i++)
+    if (gpu_has_delays(kernels[i]->recurrence)) return true;
+  return false;
+}
+
+codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
+                                        codegen_gpu_options options) {
+  if (options.dtype == NUMBER_F64) ICE("kernel", "GPU kernels compute in f32");
+  codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
+  processors_take(TURN_LONG);
+  double start = seconds();
+  llvm_module m = gpu_module_new("rec_gpu");
+  if (options.lines) lines_begin(&m, options.lines, LINES_ALONE);
+  for (int i = 0; i < count; i++) {
+    vec_push(a, &object->kernels, codegen_gpu_describe(a, kernels[i], options));
+    const codegen_gpu_kernel *k = &object->kernels.items[i];
+    if (!k->symbol || is_lowered(kernels, i)) continue;
+    emitter e = emitter_new(a, &m, CLONE_GPU, options.dtype);
+    lower_kernel(&e, k, options);
+    emitter_free(&e);
+  }
+  gpu_sum_kernel(a, &m);
+  if (any_has_delays(kernels, count)) gpu_delay_kernel(a, &m);
+  gpu_contract(&m);
+  count_functions(a, &m, object);
+  lines_end(&m);
+  llvm_verify(&m);
+  if (options.text) object->hash = hash_of(a, &m);
+  object->build_seconds = seconds() - start;
+  start = seconds();
+  gpu_make_images(a, &m, options, object);
+  object->emit_seconds = seconds() - start;
+  llvm_module_free(&m);
+  processors_give();
+  return object;
+}

@@ -1,0 +1,602 @@
+/* Chunk lengths and blocks of values for a GPU: what fits into the shared memory of a thread block decides.
+ *
+ *   gla forward, K = V = 128, bf16:   64 steps, all of V: 160 KiB outside   ..   32 steps, 64 of V: all on chip
+ *
+ * Columns of a state along the value axis are independent: instances may have a part of them each, and compute what they
+ * share again.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/support/library.h"
+#include "compiler/schedule/cost.h"
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/kernel/frame.h"
+
+enum { LONGEST = 64, SHORTEST = 16 };
+
+/* ---- parts of the value axis ---- */
+
+static const tile_program *with_part(arena *a, const tile_program *program, int axis, int entries) {
+  if (!program) return NULL;
+  tile_program *p = ARENA_NEW(a, tile_program);
+  *p = *program;
+  p->axes.items = ARENA_ARRAY(a, tile_axis, program->axes.count);
+  memcpy(p->axes.items, program->axes.items, (size_t)program->axes.count * sizeof(tile_axis));
+  p->axes.items[axis].size = entries;
+  return p;
+}
+
+/* The longest axis of known size that is a tile of the kernel and may be cut; -1: there is none. */
+static int value_axis(const kernel *k) {
+  int best = -1;
+  axis_set cut = k->cut;
+  for (int i = 0; i < k->grid_count; i++) cut &= ~axis_bit(k->grid_axes[i]);
+  for (int axis = 0; axis < k->recurrence->body.axes.count; axis++) {
+    int64_t size = k->program->axes.items[axis].size;
+    if (!axis_in(cut, axis) || size == TILE_RUNTIME_SIZE) continue;
+    if (best < 0 || size > k->program->axes.items[best].size) best = axis;
+  }
+  return best;
+}
+
+/* Instances with `entries` of the axis each. */
+static kernel cut_into_instances(arena *a, const kernel *whole, int axis, int entries) {
+  kernel k = *whole;
+  k.program = with_part(a, whole->program, axis, entries);
+  k.recompute = with_part(a, whole->recompute, axis, entries);
+  k.lane_axis = axis;
+  k.lane_block = entries;
+  k.lanes = LANES_TILE;
+  return k;
+}
+
+/* ---- passes ---- */
+
+/* Chunks in passes over parts of the axis. */
+static kernel cut_into_parts(arena *a, const kernel *whole, int axis, int entries) {
+  kernel k = *whole;
+  k.program = with_part(a, whole->program, axis, entries);
+  k.recompute = with_part(a, whole->recompute, axis, entries);
+  k.part_axis = axis;
+  k.part_entries = entries;
+  return k;
+}
+
+static bool lacks(const tile_place *place, int axis) {
+  for (int x = 0; x < place->axis_count; x++)
+    if (place->axes[x] == axis) return false;
+  return true;
+}
+
+/* Gradients of tokens that instances along this axis share; no state may lack it. */
+static bool has_shared_gradients(const tile_program *p, int axis) {
+  bool shared = false;
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (!lacks(place, axis)) continue;
+    if (place->role == TILE_D_STATE) return false;
+    shared = shared || (place->role == TILE_D_INPUT && place->axis_count);
+  }
+  return shared;
+}
+
+/* Heads that share keys: the gradients of what they share would be a copy for each of them, written and read again. A few
+ * heads in an instance make fewer copies, and fewer blocks for the GPU to run at a time; their cotangents lie in its scratch. */
+static kernel share_gradients(const kernel *whole, int heads) {
+  kernel k = *whole;
+  for (int i = k.grid_count - 1; i >= 0; i--) {
+    int axis = k.grid_axes[i];
+    int64_t size = k.program->axes.items[axis].size;
+    if (size == 1 || !has_shared_gradients(k.program, axis)) continue;
+    memmove(&k.grid_axes[i], &k.grid_axes[i + 1], (size_t)(k.grid_count - 1 - i) * sizeof(int));
+    k.grid_count--;
+    k.lane_axis = axis;
+    k.lane_block = size != TILE_RUNTIME_SIZE && size < heads ? (int)size : heads;
+    k.lanes = LANES_PASSES;
+    break;
+  }
+  return k;
+}
+
+/* ---- the choice ---- */
+
+/* Bytes that a block keeps in its scratch beside what is kept for long: they are written and read for every chunk. */
+static double outside_of(const codegen_gpu_kernel *described) {
+  int64_t kept = described->history_bytes + described->home_bytes + described->sum_bytes;
+  int64_t bytes = described->base.scratch.constant - kept;
+  return bytes > 64 ? (double)bytes : 0;
+}
+
+static int64_t parts_of(const kernel *k) {
+  int axis = k->part_entries ? k->part_axis : k->lanes == LANES_TILE ? k->lane_axis : -1;
+  return axis < 0 ? 1
+                  : k->recurrence->body.axes.items[axis].size / k->program->axes.items[axis].size;
+}
+
+static int64_t passes_of(const kernel *k) { return parts_of(k) * (k->lanes == LANES_PASSES ? k->lane_block : 1); }
+
+/* Written and read for a chunk of a pass: of each group the states before its chunks, the cotangents of the pass and all sums. */
+static double kept_bytes(const codegen_gpu_kernel *described) {
+  const kernel *k = described->base.kernel;
+  if (k->kind != KERNEL_BACKWARD || k->program->form != TILE_CHUNK) return 0;
+  double homes = (double)described->home_bytes / (double)passes_of(k);
+  return 2 * ((double)(described->history_bytes + described->sum_bytes) + homes) * k->program->chunk / k->chunk;
+}
+
+/* Of the copies of gradients that heads of other instances share, written and read again: for a step of a head. */
+static double copied_bytes(const kernel *k) {
+  double numbers = 0;
+  if (k->lanes != LANES_PASSES || k->program->axes.items[k->lane_axis].size == k->lane_block) return 0;
+  for (int i = 0; i < k->program->results.count; i++) {
+    const tile_place *place = &k->program->results.items[i].place;
+    if (place->role != TILE_D_INPUT || !lacks(place, k->lane_axis)) continue;
+    double all = 1;
+    for (int x = 0; x < place->axis_count; x++)
+      if (!axis_in(host_grid_of(k) & ~host_parts_of(k), place->axes[x]))
+        all *= (double)k->recurrence->body.axes.items[place->axes[x]].size;
+    numbers += all;
+  }
+  return 2 * 4 * numbers / k->lane_block;
+}
+
+enum { MULTIPLY_ADDS_OF_A_NEST = 30000, OF_MEMORY = 36 * COST_USUAL_SIZE /* of a byte */ };
+
+typedef struct estimate {
+  double cost, outside;
+} estimate;
+
+/* The figures here were fitted beside the work of all heads, a run-time size of them: heads along several axes are no more. */
+static const tile_program *of_block(arena *a, const kernel *k, const tile_program *program) {
+  axis_set cut = 0;
+  if (k->lanes == LANES_OWN && k->lane_axis >= 0) return program;
+  for (int i = 0; i < program->values.count; i++)
+    if (program->values.items[i].op == TILE_DOT) cut |= program->values.items[i].axes;
+  cut &= host_grid_of(k) & ~host_parts_of(k);
+  tile_program *p = ARENA_NEW(a, tile_program);
+  *p = *program;
+  p->axes.items = ARENA_ARRAY(a, tile_axis, program->axes.count);
+  memcpy(p->axes.items, program->axes.items, (size_t)program->axes.count * sizeof(tile_axis));
+  int largest = -1;
+  for (int axis = 0; axis < p->axes.count; axis++) {
+    axis_set one = axis_bit(axis);
+    if (!(cut & one)) continue;
+    bool larger = largest < 0 || cost_elements(program, one) > cost_elements(program, axis_bit(largest));
+    if (largest >= 0) p->axes.items[larger ? largest : axis].size = 1;
+    if (larger) largest = axis;
+  }
+  return p;
+}
+
+static double cost_of_products(arena *a, const tile_program *program) {
+  const double *costs = cost_of_values(a, program);
+  double cost = 0;
+  for (int i = 0; i < program->values.count; i++)
+    if (program->values.items[i].op == TILE_DOT) cost += costs[i];
+  return cost;
+}
+
+/* Of a product's cost: for 64 x 64 x 64, warps read 48 KiB by ldmatrix and make 128 products in 160 loads, two warpgroups read
+ * 24 KiB and make 8 products. */
+static const double spared_by_groups = 0.55;
+
+/* Of a step, in multiply-adds of a well filled product, half a million of which a multiprocessor makes in a microsecond: what
+ * all parts compute, what they move outside, and that the threads of a block meet between nests. What is kept outside is read
+ * by many a thread of several nests. What is kept for long comes from the second level cache; where that does not hold it, from
+ * memory, at which all blocks wait, whatever else they do. */
+static estimate cost_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  enum { MULTIPLY_ADDS_OF_A_BYTE = 12, READS = 12 };
+  codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
+  estimate x = {.outside = outside_of(&described)};
+  const tile_program *program = of_block(a, k, k->program);
+  double parts = (double)parts_of(k), work = cost_of_run(a, program) * program->chunk;
+  work -= described.bulk_gain;
+  work -= spared_by_groups * described.group_share * cost_of_products(a, program);
+  work += MULTIPLY_ADDS_OF_A_BYTE * READS * x.outside + (double)MULTIPLY_ADDS_OF_A_NEST * described.nests;
+  work += (gpu_stays_in_cache(k, &described) ? MULTIPLY_ADDS_OF_A_BYTE : OF_MEMORY) * kept_bytes(&described);
+  x.cost = work * parts / k->program->chunk;
+  return x;
+}
+
+/* Chunks whose states are made again a group at a time (host_groups_back). */
+static bool may_have_passes(const kernel *k) {
+  return k->program->form == TILE_CHUNK && k->recompute && tile_takes(k->program, 1u << TILE_STATE);
+}
+
+static int64_t size_of(const kernel *k, int axis) { return k->program->axes.items[axis].size; }
+
+/* Fewer entries of the axis, -1: none, where that costs less; `cost` of a step. */
+static kernel with_entries(arena *a, const kernel *first, int axis, codegen_gpu_options options, double *cost) {
+  enum { FEWEST_ENTRIES = 16 };
+  kernel best = *first;
+  estimate least = cost_of(a, first, options);
+  int64_t size = axis < 0 ? 0 : size_of(first, axis);
+  for (int64_t entries = size / 2; least.outside > 0; entries /= 2) {
+    if (entries < FEWEST_ENTRIES || size % entries != 0) break;
+    kernel cut = first->kind == KERNEL_BACKWARD ? cut_into_parts(a, first, axis, (int)entries)
+                                                : cut_into_instances(a, first, axis, (int)entries);
+    estimate other = cost_of(a, &cut, options);
+    if (other.cost >= least.cost) continue;
+    best = cut;
+    least = other;
+  }
+  *cost = least.cost;
+  return best;
+}
+
+/* The kernel cut as costs least, for so many heads in an instance where they share gradients; `cost` of a step. */
+static kernel fitted(arena *a, const kernel *whole, int heads, codegen_gpu_options options, double *cost) {
+  bool back = whole->kind == KERNEL_BACKWARD;
+  bool columns = gpu_makes_parts(whole) && whole->columns && whole->lane_axis < 0;
+  int axis = columns ? whole->column_axis : value_axis(whole);
+  if (whole->lane_axis >= 0 || (back && !may_have_passes(whole))) axis = -1;
+  kernel first = back && may_have_passes(whole) ? share_gradients(whole, heads) : *whole;
+  if (columns) first = cut_into_instances(a, whole, axis, (int)size_of(whole, axis));
+  return with_entries(a, &first, axis, options, cost);
+}
+
+static recurrence_kernels *schedule_for_room(arena *a, const recurrence *r, schedule_options schedule,
+                                             codegen_gpu_options options) {
+  schedule.gpu = true;
+  recurrence_kernels *kernels = schedule_recurrence(a, r, schedule);
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernels->kernels.items[i].shared_kib = options.shared_kib;
+    kernels->kernels.items[i].groups = options.groups;
+  }
+  return kernels;
+}
+
+/* A kernel before number `index` that is the same function. */
+static int fitted_already(const recurrence_kernels *kernels, int index) {
+  for (int i = 0; i < index; i++) {
+    if (strcmp(kernels->kernels.items[i].symbol, kernels->kernels.items[index].symbol) == 0) return i;
+  }
+  return -1;
+}
+
+/* ---- parts of time ---- */
+
+/* Of all blocks that share an instance, one. */
+static double block_cost(const kernel *k, double cost) {
+  return k->lanes == LANES_TILE ? cost / (double)parts_of(k) : cost;
+}
+
+/* Entries of an axis that a block has, or a pass of it. */
+static double entries_of(const kernel *k, int axis) {
+  if (axis == k->lane_axis && k->lanes == LANES_OWN) return k->lane_block;
+  int64_t size = k->program->axes.items[axis].size;
+  return size == TILE_RUNTIME_SIZE || axis_in(host_grid_of(k) & ~host_parts_of(k), axis) ? 1 : (double)size;
+}
+
+static double state_numbers(const kernel *k) {
+  double all = 0;
+  for (int i = 0; i < k->ends->results.count; i++) {
+    const tile_place *place = &k->ends->results.items[i].place;
+    double numbers = place->transfer ? 0 : place->relative ? 2 : 1; /* with its exponentials */
+    for (int x = 0; x < place->axis_count; x++) numbers *= entries_of(k, place->axes[x]);
+    all += numbers;
+  }
+  return all;
+}
+
+/* A block takes up what a part before has left: it reads it with its factors, or multiplies by a matrix in f32. */
+static double cost_of_join(const kernel *k) {
+  enum { MULTIPLY_ADDS_OF_A_NUMBER = 32, SLOWER = 4, MULTIPLY_ADDS_OF_MEETING = 60000 };
+  double numbers = state_numbers(k), passes = k->part_entries ? (double)parts_of(k) : 1;
+  double product = k->columns ? k->columns * (double)k->columns * entries_of(k, k->column_axis) : 0;
+  return passes * (MULTIPLY_ADDS_OF_MEETING + MULTIPLY_ADDS_OF_A_NUMBER * numbers + SLOWER * product);
+}
+
+/* A single block reads a part of what all together could. */
+enum { MULTIPLY_ADDS_OF_A_COPY = 100 };
+
+/* What the runtime needs to know to choose how many parts there are. */
+static void weigh_parts(arena *a, recurrence_kernels *kernels, const double *costs) {
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    kernel_kind maker = k->kind == KERNEL_BACKWARD ? KERNEL_PART_BACK : KERNEL_PART;
+    if (!k->ends || (k->kind != KERNEL_BACKWARD && k->kind != KERNEL_FORWARD)) continue;
+    double own = block_cost(k, costs[i]);
+    k->join_steps = (int)ceil(cost_of_join(k) / own);
+    k->sum_steps = (int)ceil(REC_GPU_COPIES_WEIGHED * (double)MULTIPLY_ADDS_OF_A_COPY / own);
+    for (int m = 0; m < kernels->kernels.count; m++) {
+      const kernel *other = &kernels->kernels.items[m];
+      if (other->kind != maker) continue;
+      double again = other->recompute ? block_cost(k, cost_of_run(a, of_block(a, other, other->recompute))) : 0;
+      k->maker_percent = (int)ceil(100 * (block_cost(other, costs[m]) + again) / (own + again));
+    }
+  }
+}
+
+/* Cuts what does not fit. */
+static void fit_all(arena *a, recurrence_kernels *kernels, int heads, codegen_gpu_options options) {
+  double *costs = ARENA_ARRAY(a, double, kernels->kernels.count);
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    kernel_kind kind = k->kind;
+    int same = fitted_already(kernels, i);
+    if (same >= 0) *k = kernels->kernels.items[same], k->kind = kind, costs[i] = costs[same];
+    if (same >= 0) continue;
+    *k = fitted(a, k, heads, options, &costs[i]);
+    if (k->kind == KERNEL_FORWARD) kernels->gpu_forward = costs[i];
+    if (k->kind == KERNEL_FORWARD || k->kind == KERNEL_BACKWARD) kernels->gpu_cost += costs[i] + OF_MEMORY * copied_bytes(k);
+  }
+  weigh_parts(a, kernels, costs);
+}
+
+/* ---- threads ---- */
+
+/* Warps that a multiprocessor has at a time, of all blocks. */
+static double resident_warps(const kernel *k, const codegen_gpu_kernel *described) {
+  return (double)(gpu_blocks_at_a_time(k, described) * described->threads) / 32;
+}
+
+/* Of a chunk, what depends on how many threads share it: bytes of shared memory that warps read for products, 128 of them in the
+ * time of 300 multiply-adds, and that few warps wait where others would work meanwhile: a nest takes what it takes where eight are
+ * resident. */
+static double cost_of_threads(const kernel *k, const codegen_gpu_kernel *described) {
+  const double of_a_byte = 300.0 / 128, usual_warps = 8;
+  double waiting = sqrt(usual_warps / resident_warps(k, described));
+  return of_a_byte * described->operand_bytes + MULTIPLY_ADDS_OF_A_NEST * waiting * described->nests;
+}
+
+/* Half as many threads where that is cheaper: they have twice the columns of products, and read rows less often. */
+static void choose_threads(arena *a, kernel *k, codegen_gpu_options options) {
+  kernel few = *k;
+  few.threads = GPU_BLOCK_THREADS / 2;
+  if (k->program->form != TILE_CHUNK) return;
+  codegen_gpu_kernel many_described = codegen_gpu_describe(a, k, options);
+  if (many_described.threads != GPU_BLOCK_THREADS) return;
+  codegen_gpu_kernel few_described = codegen_gpu_describe(a, &few, options);
+  if (outside_of(&few_described) > outside_of(&many_described)) return;
+  if (!gpu_stays_in_cache(&few, &few_described) && gpu_stays_in_cache(k, &many_described)) return;
+  if (cost_of_threads(&few, &few_described) < cost_of_threads(k, &many_described)) *k = few;
+}
+
+static recurrence_kernels *with_threads(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    int same = fitted_already(kernels, i);
+    if (same >= 0) kernels->kernels.items[i].threads = kernels->kernels.items[same].threads;
+    if (same < 0) choose_threads(a, &kernels->kernels.items[i], options);
+  }
+  return kernels;
+}
+
+/* ---- parts of states and of cotangents ---- */
+
+static kernel *copy_of(arena *a, const kernel *k) {
+  kernel *copy = ARENA_NEW(a, kernel);
+  *copy = *k;
+  return copy;
+}
+
+static const char *why_apart(arena *a, const kernel *states, const kernel *back, codegen_gpu_options options) {
+  kernel both = *states;
+  both.beside = back;
+  return codegen_gpu_describe(a, &both, options).why_not;
+}
+
+/* Where backward may need both, PART and PART_BACK become one function, that of STATES in chunk form. Where one would rather have
+ * fewer threads, neither has. */
+static void pair_parts(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  kernel *backward = schedule_kernel(kernels, KERNEL_BACKWARD);
+  if (!backward->states) return;
+  kernel *states = copy_of(a, schedule_kernel(kernels, KERNEL_PART)),
+         *back = copy_of(a, schedule_kernel(kernels, KERNEL_PART_BACK));
+  if (states->threads != back->threads) states->threads = back->threads = 0;
+  kernels->whole_unsaved = why_apart(a, states, back, options);
+  if (kernels->whole_unsaved) backward->states = NULL;
+  for (int i = 0; i < kernels->kernels.count && backward->states; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    bool is_states = strcmp(k->symbol, states->symbol) == 0;
+    if (!is_states && k->kind != KERNEL_PART_BACK) continue;
+    k->beside = is_states ? back : states;
+    k->threads = states->threads;
+    k->symbol = arena_printf(a, "rec_kernel_%s_parts", kernels->recurrence->body.name);
+  }
+}
+
+/* Parts of states, parts of cotangents made of them, BACKWARD: a sum of what its blocks add to would be a fourth launch, so it makes
+ * that itself. Parts of time add to parameters' gradients; whether several blocks do to those of tokens, the sizes of a call
+ * decide. */
+static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_gpu_options options) {
+  kernel *back = schedule_kernel(kernels, KERNEL_PART_BACK), *last = schedule_kernel(kernels, KERNEL_BACKWARD);
+  if (!back || !back->states) return;
+  codegen_gpu_kernel described = codegen_gpu_describe(a, last, options);
+  if (!gpu_sums_of(&described)) return;
+  back->sums = last->sums = true;
+  kernels->whole_unsaved = codegen_gpu_describe(a, last, options).why_not;
+  if (!kernels->whole_unsaved) kernels->whole_unsaved = codegen_gpu_describe(a, back, options).why_not;
+  if (!kernels->whole_unsaved) return;
+  back->sums = last->sums = false;
+  back->states = NULL;
+}
+
+/* ---- lengths of chunks ---- */
+
+static const double worth = 0.95; /* what the model tells less apart is noise */
+
+static bool keeps_values(const recurrence_kernels *kernels) {
+  return tile_takes(schedule_kernel(kernels, KERNEL_BACKWARD)->program, 1u << TILE_STASH);
+}
+
+static bool is_of_backward(kernel_kind kind) { return kind == KERNEL_BACKWARD || kind == KERNEL_PART_BACK; }
+
+/* Forward and backward meet in the states that are saved, which lie as far apart for any chunks. */
+static bool may_go_together(const recurrence_kernels *forward, const recurrence_kernels *back) {
+  if (forward == back) return true;
+  bool same = forward->chunk == back->chunk && !forward->whole[0] == !back->whole[0];
+  for (int i = 0; i < back->kernels.count; i++)
+    same = same && schedule_kernel(forward, back->kernels.items[i].kind);
+  return same && !keeps_values(forward) && !keeps_values(back);
+}
+
+/* The kernels of which FORWARD goes with this BACKWARD: the same, or those with other chunks where these are worth it. */
+static const recurrence_kernels *forward_for(const recurrence_kernels *back, recurrence_kernels *const *all, int count) {
+  const recurrence_kernels *best = back;
+  for (int i = 0; i < count; i++) {
+    bool cheaper = all[i]->gpu_forward < best->gpu_forward && all[i]->gpu_forward < worth * back->gpu_forward;
+    if (cheaper && may_go_together(all[i], back)) best = all[i];
+  }
+  return best;
+}
+
+static double cost_with(const recurrence_kernels *forward, const recurrence_kernels *back) {
+  return back->gpu_cost - back->gpu_forward + forward->gpu_forward;
+}
+
+static void take_forward(recurrence_kernels *kernels, const recurrence_kernels *forward) {
+  kernels->gpu_cost = cost_with(forward, kernels);
+  kernels->gpu_forward = forward->gpu_forward;
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    if (!is_of_backward(k->kind)) *k = *schedule_kernel(forward, k->kind);
+  }
+}
+
+static recurrence_kernels *of_chunks(arena *a, const recurrence *r, schedule_options schedule, int heads,
+                                     codegen_gpu_options options) {
+  enum { LENGTHS = 3 };
+  recurrence_kernels *all[LENGTHS], *best = NULL;
+  int count = 0;
+  for (int chunk = LONGEST; chunk >= SHORTEST && !schedule.chunk; chunk /= 2) {
+    schedule_options with = schedule;
+    with.chunk = chunk;
+    recurrence_kernels *kernels = schedule_for_room(a, r, with, options);
+    if (strcmp(kernels->form, "chunk") != 0) break;
+    fit_all(a, kernels, heads, options);
+    all[count++] = kernels;
+  }
+  if (!count) {
+    best = schedule_for_room(a, r, schedule, options);
+    fit_all(a, best, heads, options);
+    return best;
+  }
+  const recurrence_kernels *forward = NULL;
+  for (int i = 0; i < count; i++) {
+    const recurrence_kernels *own = forward_for(all[i], all, count);
+    if (best && cost_with(own, all[i]) >= cost_with(forward, best)) continue;
+    best = all[i];
+    forward = own;
+  }
+  take_forward(best, forward);
+  return best;
+}
+
+/* Do heads share a block whose scratch is too much? */
+static bool has_heads_outside(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options) {
+  const kernel *k = schedule_kernel(kernels, KERNEL_BACKWARD);
+  if (k->lanes != LANES_PASSES) return false;
+  codegen_gpu_kernel described = codegen_gpu_describe(a, k, options);
+  return !gpu_stays_in_cache(k, &described);
+}
+
+recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule_options schedule,
+                                         codegen_gpu_options options) {
+  enum { HEADS = 4 };
+  recurrence_kernels *best = of_chunks(a, r, schedule, HEADS, options);
+  if (has_heads_outside(a, best, options)) {
+    recurrence_kernels *other = of_chunks(a, r, schedule, HEADS / 2, options);
+    if (other->gpu_cost < best->gpu_cost) best = other;
+  }
+  pair_parts(a, with_threads(a, best, options), options);
+  keep_three_launches(a, best, options);
+  return best;
+}
+
+/* ---- devices with more shared memory ---- */
+
+static bool is_same_work(const kernel *x, const kernel *y) {
+  return x->chunk == y->chunk && x->program->chunk == y->program->chunk &&
+         x->grid_count == y->grid_count && x->lanes == y->lanes && x->lane_axis == y->lane_axis &&
+         x->lane_block == y->lane_block && x->part_axis == y->part_axis &&
+         x->part_entries == y->part_entries;
+}
+
+/* More room that is not taken changes nothing. */
+static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
+  if (x->kind != y->kind || !is_same_work(x, y)) return false;
+  codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
+  if (p.group_products != q.group_products) return false;
+  return x->threads == y->threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
+         p.base.scratch.constant == q.base.scratch.constant;
+}
+
+/* The same of all that a function has. */
+static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
+  if (!x->states != !y->states || !x->beside != !y->beside || x->sums != y->sums) return false;
+  kernel one = *x, other = *y;
+  one.beside = other.beside = NULL;
+  if (!is_same_alone(a, &one, &other, options)) return false;
+  return !x->beside || is_same_alone(a, x->beside, y->beside, options);
+}
+
+/* Kernels that come out as those of another room are theirs. */
+static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, kernel_room room,
+                        codegen_gpu_options options) {
+  for (int i = 0; i < own->kernels.count; i++) {
+    kernel *k = &own->kernels.items[i];
+    kernel *other = i < others->kernels.count ? &others->kernels.items[i] : NULL;
+    if (other && is_same_form(a, other, k, options)) {
+      if (other->room) other->room |= room;
+      *k = *other;
+      continue;
+    }
+    k->room = room;
+    k->symbol = arena_printf(a, "%s_%s", k->symbol, room == ROOM_LARGE ? "large" : "groups");
+  }
+}
+
+/* Kernels for all rooms that have another form in this one are for the others. */
+static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *own, kernel_room others) {
+  for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    if (k->room == ROOM_ANY && own->kernels.items[i].room) k->room = others;
+  }
+}
+
+/* One function for two rooms is for both of them. */
+static void unite_rooms(recurrence_kernels *some, recurrence_kernels *others) {
+  for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
+    kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
+    if (!k->room || !other->room || strcmp(k->symbol, other->symbol) != 0) continue;
+    k->room |= other->room;
+    other->room = k->room;
+  }
+}
+
+recurrence_kernels *codegen_gpu_schedule_large(arena *a, recurrence_kernels *small,
+                                               schedule_options schedule,
+                                               codegen_gpu_options options) {
+  options.shared_kib = GPU_LARGE_KIB;
+  recurrence_kernels *large = codegen_gpu_schedule(a, small->recurrence, schedule, options);
+  if (large->gpu_cost > worth * small->gpu_cost) return NULL;
+  share_forms(a, large, small, ROOM_LARGE, options);
+  leave_room(small, large, ROOM_SMALL);
+  return large;
+}
+
+static double cost_of_others(const gpu_forms *forms) {
+  return forms->large ? forms->large->gpu_cost : forms->small->gpu_cost;
+}
+
+void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, bool has_large,
+                                 schedule_options schedule, codegen_gpu_options options) {
+  options.shared_kib = GPU_LARGE_KIB;
+  options.groups = true;
+  recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
+  if (groups->gpu_cost > worth * cost_of_others(forms)) {
+    for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
+      if (forms->large->kernels.items[i].room == ROOM_LARGE)
+        forms->large->kernels.items[i].room |= ROOM_GROUPS;
+    return;
+  }
+  if (!has_large) forms->large = NULL;
+  share_forms(a, groups, forms->large ? forms->large : forms->small, ROOM_GROUPS, options);
+  leave_room(forms->small, groups, forms->large ? ROOM_SMALL : ROOM_SMALL | ROOM_LARGE);
+  if (forms->large) {
+    leave_room(forms->large, groups, ROOM_LARGE);
+    unite_rooms(forms->small, forms->large);
+  }
+  forms->groups = groups;
+}

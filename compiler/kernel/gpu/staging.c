@@ -1,0 +1,366 @@
+/* GPU: the rows of a chunk of every argument, copied into shared memory before they are read.
+ *
+ *   x [t, H, P]   ->   16 bytes to a thread by cp.async where the rows begin at multiples of 16 bytes, 0 beyond the end
+ *
+ *   start chunk 0
+ *   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
+ *
+ * Strides are known at run time: a kernel has both ways and looks once a chunk. Numbers of 16 bits that do not lie so are
+ * loaded and stored one by one. What has no second half is copied, and waited for, at the start of its own chunk. Devices whose
+ * warpgroups multiply have a third way (bulk_copies.c).
+ */
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+
+enum { PIECE = 16 };
+
+typedef struct staged {
+  view from, to;
+  axis_set axes;
+  int t;
+  ir rows; /* that are there: others are 0 */
+} staged;
+
+static const tile_place *place_of(const part *p, int argument) {
+  return &p->program->arguments.items[argument];
+}
+
+bool gpu_is_staged(const part *p, int argument) {
+  const tile_place *place = place_of(p, argument);
+  return place->time && !host_is_saved(p, place);
+}
+
+bool gpu_is_ahead(const part *p, int argument) {
+  return gpu_is_staged(p, argument) && p->pads[argument].ahead.offset >= 0;
+}
+
+/* ---- places ---- */
+
+static int64_t words_of(const host *h, const part *p, int argument) {
+  int64_t numbers = p->pads[argument].row * p->program->chunk;
+  if (host_stores_narrow(h, place_of(p, argument))) numbers = (numbers + 1) / 2;
+  return (numbers + 31) / 32 * 32; /* lines of banks */
+}
+
+/* Neither part reads ahead while the other runs: their second halves may lie in the same place. */
+static void place_part_ahead(host *h, part *p) {
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    pad *d = &p->pads[i];
+    d->ahead = (location){-1, -1, false};
+    if (!gpu_is_staged(p, i) || !d->at.on_chip) continue;
+    if (gpu_chip_place(h, h->on_chip, words_of(h, p, i)) + words_of(h, p, i) <= h->chip_limit)
+      d->ahead = gpu_take(h, words_of(h, p, i));
+  }
+}
+
+void gpu_place_ahead(host *h) {
+  if (h->m.kind != MAP_BLOCK || h->k->program->form != TILE_CHUNK) return;
+  gpu_choose_bulk(h);
+  int64_t begin = h->on_chip;
+  place_part_ahead(h, &h->main);
+  int64_t end = h->on_chip;
+  if (!h->has_again) return;
+  h->on_chip = begin;
+  place_part_ahead(h, &h->again);
+  if (end > h->on_chip) h->on_chip = end;
+}
+
+/* ---- copies ---- */
+
+static ir bytes_if(lower *l, const staged *s, const place_in_loops *at, int64_t bytes) {
+  emitter *e = l->e;
+  ir inside = int_compare(e, LLVMIntSLT, at->index[s->t], s->rows);
+  ir some = LLVMConstInt(e->i32, (unsigned long long)bytes, 0);
+  return LLVMBuildSelect(e->b, inside, some, LLVMConstInt(e->i32, 0, 0), "");
+}
+
+static void start_copy(lower *l, const staged *s, const place_in_loops *at, gpu_op op,
+                       int64_t bytes) {
+  ir to = view_address(l, &s->to, at, s->axes), from = view_address(l, &s->from, at, s->axes);
+  gpu_call(l->e, op, (ir[]){to, from, bytes_if(l, s, at, bytes)}, 3);
+}
+
+static void copy_piece(lower *l, const place_in_loops *at, void *data) {
+  start_copy(l, data, at, GPU_CP_ASYNC16, PIECE);
+}
+
+static void copy_word(lower *l, const place_in_loops *at, void *data) {
+  start_copy(l, data, at, GPU_CP_ASYNC4, 4);
+}
+
+static void copy_number(lower *l, const place_in_loops *at, void *data) {
+  const staged *s = data;
+  emitter *e = l->e;
+  ir slot = stack_slot(e, e->real, "row");
+  store_real(e, real_number(e, 0, 0), slot);
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntSLT, at->index[s->t], s->rows));
+  store_real(e, view_load(l, &s->from, at, s->axes), slot);
+  branch_end(e, &branch);
+  view_store(l, &s->to, at, s->axes, load_real(e, slot, 0));
+}
+
+/* ---- one argument ---- */
+
+/* Time, then the axes of a row as they lie in memory. */
+static loop_axes axes_of(const host *h, const part *p, int argument) {
+  const tile_place *place = place_of(p, argument);
+  loop_axes all = {.count = 1, .axes = {p->program->time_axis}};
+  for (int x = 0; x < place->axis_count; x++) {
+    if (!axis_in(h->m.instance, place->axes[x])) all.axes[all.count++] = place->axes[x];
+  }
+  return all;
+}
+
+/* Numbers that 16 bytes hold, if rows are made of such pieces, side by side in memory; else 0. */
+static int numbers_of_piece(const host *h, const part *p, int argument) {
+  const tile_place *place = place_of(p, argument);
+  int numbers = number_is_narrow(p->memory[argument].stored) ? 8 : 4;
+  if (!p->pads[argument].at.on_chip || !place->axis_count || host_is_complex(h, place)) return 0;
+  int last = place->axes[place->axis_count - 1];
+  if (axis_in(h->m.instance, last)) return 0;
+  int64_t size = plan_axis_size(&h->m, p->program, last);
+  return size != TILE_RUNTIME_SIZE && size % numbers == 0 ? numbers : 0;
+}
+
+/* Rows begin at multiples of 16 bytes: the first one is at `address`, the axes are these. */
+static ir rows_aligned(emitter *e, const view *v, ir address, axis_set axes) {
+  int64_t bytes = number_is_narrow(v->stored) ? 2 : 4;
+  ir bits = LLVMBuildPtrToInt(e->b, address, e->i64, "");
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    int64_t known;
+    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
+    if (int_known(v->stride[axis], &known) && (known * bytes % PIECE == 0 || known == 1)) continue;
+    ir stride = int_mul(e, v->stride[axis], LLVMConstInt(e->i64, (unsigned long long)bytes, 0));
+    bits = LLVMBuildOr(e->b, bits, stride, "");
+  }
+  ir rest = LLVMBuildAnd(e->b, bits, LLVMConstInt(e->i64, PIECE - 1, 0), "");
+  return int_compare(e, LLVMIntEQ, rest, integer(e, 0));
+}
+
+/* Does every row begin at a multiple of 16 bytes? */
+ir gpu_aligned(host *h, part *p, const view *v, axis_set axes) {
+  ir first = view_address(&p->l, v, &h->at, h->m.instance & axes);
+  return rows_aligned(h->e, v, first, axes & ~h->m.instance);
+}
+
+static view copy_of(host *h, const part *p, int argument, ir base) {
+  const pad *d = &p->pads[argument];
+  const tile_place *place = place_of(p, argument);
+  view copy = {.base = base, .stored = p->memory[argument].stored, .alignment = 16};
+  copy.stride[p->program->time_axis] = integer(h->e, d->row);
+  copy.swizzle = view_swizzle(copy.stored, d->row);
+  bool group = p->p->groups[argument] && h->m.groups;
+  if (copy.swizzle && (group || gpu_is_bulk(p, argument)))
+    view_in_tiles(&copy, d->row, p->program->chunk);
+  for (int x = 0; x < place->axis_count; x++) {
+    int axis = place->axes[x];
+    if (!axis_in(h->m.instance, axis)) copy.stride[axis] = integer(h->e, d->stride[axis]);
+  }
+  return copy;
+}
+
+static staged staged_of(host *h, part *p, int argument, ir base, ir chunk) {
+  emitter *e = h->e;
+  ir begin = int_mul(e, chunk, integer(e, p->program->chunk));
+  staged s = {.t = p->program->time_axis,
+              .axes = tile_place_axes(p->program, place_of(p, argument))};
+  s.from = host_at_time(h, p->memory[argument], begin, p->time_stride[argument]);
+  ir present = s.from.present;
+  s.from.present = NULL;
+  s.from.stride[s.t] = p->time_stride[argument];
+  s.to = copy_of(h, p, argument, base);
+  s.rows = int_min(e, int_sub(e, h->time, begin), integer(e, p->program->chunk));
+  if (present) s.rows = int_choose(e, present, s.rows, integer(e, 0));
+  return s;
+}
+
+/* ---- one function for all rows of a shape ---- */
+
+enum { MOST_ARGUMENTS = 3 + PLAN_MAX_AXES };
+
+typedef struct row_copy {
+  staged s;
+  loop_axes all;
+  int numbers; /* of a piece of 16 bytes; 0: there are none */
+  bool words;  /* else by pieces of 4 bytes */
+} row_copy;
+
+/* What the function is made from, in its name. */
+static const char *name_of(lower *l, const row_copy *c) {
+  arena *a = l->e->a;
+  bool chip = LLVMGetPointerAddressSpace(LLVMTypeOf(c->s.to.base)) == GPU_SHARED_MEMORY;
+  const char *name = arena_printf(a, "%d_%d_%d%s%s", l->team->threads, c->s.to.stored, c->numbers,
+                                  c->words ? "_words" : "", chip ? "" : "_outside");
+  if (c->s.to.width)
+    name = arena_printf(a, "%s_tiles%d_%lld", name, c->s.to.width, (long long)c->s.to.tile);
+  for (int i = 0; i < c->all.count; i++) {
+    int axis = c->all.axes[i];
+    int64_t from = 0, to = 0;
+    int_known(c->s.from.stride[axis], &from);
+    int_known(c->s.to.stride[axis], &to);
+    name = arena_printf(a, "%s_%lld_%lld_%lld", name, (long long)known_size(l, axis),
+                        (long long)from, (long long)to);
+  }
+  return gpu_short_name(l->e, "rows", name);
+}
+
+/* `to`, `from`, rows that are there, strides of what is copied that are known at run time alone. */
+static int arguments_of(lower *l, const row_copy *c, ir *args) {
+  int count = 3;
+  int64_t known;
+  args[0] = c->s.to.base;
+  args[1] = view_address(l, &c->s.from, &l->outside, c->s.axes & l->m->instance);
+  args[2] = c->s.rows;
+  for (int i = 0; i < c->all.count; i++) {
+    ir stride = c->s.from.stride[c->all.axes[i]];
+    if (!int_known(stride, &known)) args[count++] = stride;
+  }
+  return count;
+}
+
+static void copy_rows(lower *l, row_copy *c, const ir *args) {
+  emitter *e = l->e;
+  staged *s = &c->s;
+  int count = 3;
+  int64_t known;
+  s->to.base = args[0];
+  s->from.base = args[1];
+  s->rows = args[2];
+  for (int i = 0; i < c->all.count; i++) {
+    ir *stride = &s->from.stride[c->all.axes[i]];
+    if (!int_known(*stride, &known)) *stride = args[count++];
+  }
+  s->axes &= ~l->m->instance;
+  place_in_loops at = {.vector_axis = -1};
+  emit_branch branch = {0};
+  if (c->numbers) {
+    branch = branch_begin(e, rows_aligned(e, &s->from, args[1], s->axes));
+    lower_shared_pieces(l, &c->all, c->numbers, &at, copy_piece, s);
+    branch_else(e, &branch);
+  }
+  lower_shared_pieces(l, &c->all, 1, &at, c->words ? copy_word : copy_number, s);
+  if (c->numbers) branch_end(e, &branch);
+}
+
+static void start_rows(lower *l, row_copy *c) {
+  ir args[MOST_ARGUMENTS], own[MOST_ARGUMENTS], function;
+  LLVMTypeRef types[MOST_ARGUMENTS];
+  emitter *e = l->e, inside;
+  int count = arguments_of(l, c, args);
+  for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(args[i]);
+  LLVMTypeRef type =
+      LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
+  if (emit_shared(e, name_of(l, c), type, &function, &inside, own)) {
+    lower here = *l;
+    team threads = *l->team;
+    here.e = &inside;
+    here.team = &threads;
+    threads.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
+    threads.warp = NULL;
+    copy_rows(&here, c, own);
+    emit_shared_end(&inside);
+  }
+  LLVMBuildCall2(e->b, type, function, args, (unsigned)count, "");
+}
+
+static void start_argument(host *h, part *p, int argument, ir base, ir chunk) {
+  row_copy c = {.s = staged_of(h, p, argument, base, chunk),
+                .all = axes_of(h, p, argument),
+                .numbers = numbers_of_piece(h, p, argument)};
+  c.words = !number_is_narrow(c.s.from.stored) && p->pads[argument].at.on_chip;
+  start_rows(&p->l, &c);
+}
+
+/* ---- chunks ---- */
+
+ir gpu_rows_place(host *h, const pad *d, ir turn) {
+  emitter *e = h->e;
+  ir base = host_located(h, d->at);
+  if (d->ahead.offset < 0) return base;
+  ir odd = int_rem(e, turn, integer(e, 2));
+  ir second = int_compare(e, LLVMIntNE, odd, integer(e, 0));
+  return LLVMBuildSelect(e->b, second, host_located(h, d->ahead), base, "");
+}
+
+/* Are there rows, ahead or not, that may come in bulk? */
+static bool any_bulk(const part *p, bool ahead) {
+  for (int i = 0; i < p->program->arguments.count; i++)
+    if (gpu_is_bulk(p, i) && gpu_is_ahead(p, i) == ahead) return true;
+  return false;
+}
+
+static int start_arguments(host *h, part *p, ir turn, ir chunk, bool ahead) {
+  int count = 0;
+  ir *bulk = ARENA_ARRAY(h->a, ir, p->program->arguments.count);
+  p->l.outside = h->at;
+  if (any_bulk(p, ahead)) gpu_start_bulk(h, p, ahead ? turn : NULL, chunk, bulk);
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (!gpu_is_staged(p, i) || gpu_is_ahead(p, i) != ahead) continue;
+    emit_branch branch = {0};
+    if (bulk[i]) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, bulk[i], ""));
+    start_argument(h, p, i, gpu_rows_place(h, &p->pads[i], turn), chunk);
+    if (bulk[i]) branch_end(h->e, &branch);
+    count++;
+  }
+  return count;
+}
+
+static bool any_ahead(const part *p) {
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (gpu_is_ahead(p, i)) return true;
+  }
+  return false;
+}
+
+/* What ran before may still read or write these places. */
+void gpu_open_chunks(host *h, part *p, ir first, ir any) {
+  emitter *e = h->e;
+  if (!any_ahead(p)) return;
+  if (h->maps.count) gpu_fence_groups(&p->l);
+  lower_barrier(&p->l);
+  emit_branch branch = branch_begin(e, any);
+  start_arguments(h, p, integer(e, 0), first, true);
+  branch_end(e, &branch);
+  gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
+}
+
+/* What copies have written, products of warpgroups see as little as what threads have; nor do copies in bulk that come to the
+ * same place. */
+static void fence_rows(const host *h, part *p) {
+  if (h->maps.count) gpu_fence_groups(&p->l);
+  for (int i = 0; i < p->program->arguments.count && !h->maps.count; i++) {
+    if (!gpu_is_staged(p, i) || !p->p->groups[i] || !p->l.m->groups) continue;
+    gpu_fence_groups(&p->l);
+    return;
+  }
+}
+
+/* The copies of this chunk were started a turn ago: the wait comes before the barrier, which shows them to all threads and
+ * tells that nobody reads the other half any more. */
+void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more) {
+  emitter *e = h->e;
+  bool ahead = any_ahead(p);
+  if (ahead) gpu_call(e, GPU_CP_ASYNC_WAIT_0, NULL, 0);
+  if (ahead || h->maps.count) fence_rows(h, p);
+  if (any_bulk(p, true)) gpu_wait_bulk(h, turn);
+  lower_barrier(&p->l);
+  gpu_forget_accesses(&p->l, true);
+  int own = start_arguments(h, p, turn, chunk, false);
+  if (own) gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
+  if (ahead) {
+    emit_branch branch = branch_begin(e, more);
+    start_arguments(h, p, int_add(e, turn, integer(e, 1)), next, true);
+    branch_end(e, &branch);
+    gpu_call(e, GPU_CP_ASYNC_COMMIT, NULL, 0);
+  }
+  if (own) {
+    gpu_call(e, ahead ? GPU_CP_ASYNC_WAIT_1 : GPU_CP_ASYNC_WAIT_0, NULL, 0);
+    fence_rows(h, p);
+    if (any_bulk(p, false)) gpu_wait_bulk(h, NULL);
+    lower_barrier(&p->l);
+  }
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    if (gpu_is_staged(p, i)) p->l.arguments[i] = copy_of(h, p, i, gpu_rows_place(h, &p->pads[i], turn));
+  }
+}

@@ -1,0 +1,279 @@
+/* GPU: parts of time whose operators grow are not joined.
+ *
+ *   KERNEL_PART:   an operator with a number above 1024, or anything that is not finite   ->   1 behind what is kept of the part
+ *   FORWARD:       a 1 of any part of this instance   ->   its first part takes all steps, the others none
+ *
+ * Of 128 steps that take 3 k (k . S) away, the operator is infinite, and states that are 0 all the while would be NaN. A large
+ * one, times states that it shrinks, leaves nothing but rounding. Steps one after another know no operator.
+ */
+#include <float.h>
+
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+
+static const double largest_operator = 1024;
+
+static axis_set instance_axes(const kernel *k) {
+  axis_set axes = host_grid_of(k) & ~host_parts_of(k);
+  return k->lanes == LANES_OWN && k->lane_axis >= 0 ? axes & ~axis_bit(k->lane_axis) : axes;
+}
+
+static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
+
+/* ---- what is kept: for each instance a number for each block that makes parts of it, or more ---- */
+
+/* Blocks have at least so many entries of the value axis, or all. */
+enum { FEWEST_ENTRIES = 16 };
+
+/* Blocks of threads that share an instance, at most: of the longest axis, and of columns. */
+static int64_t most_blocks(const kernel *k) {
+  const typed_body *body = &k->recurrence->body;
+  int64_t longest = 1, fewest = FEWEST_ENTRIES;
+  for (int i = 0; i < body->axes.count; i++)
+    if (body->axes.items[i].size > longest) longest = body->axes.items[i].size;
+  if (k->columns && body->axes.items[k->column_axis].size < fewest)
+    fewest = body->axes.items[k->column_axis].size;
+  return (longest + FEWEST_ENTRIES - 1) / FEWEST_ENTRIES + (k->columns + fewest - 1) / fewest;
+}
+
+void gpu_guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
+  axis_set axes = instance_axes(k);
+  if (is_alone(k))
+    codegen_bytes_add(a, numbers, (codegen_bytes_term){1, axes | axis_bit(k->lane_axis)});
+  int64_t rest = is_alone(k) ? k->columns : most_blocks(k);
+  if (rest) codegen_bytes_add(a, numbers, (codegen_bytes_term){rest, axes});
+}
+
+static ir numbers_of_instance(host *h) {
+  if (!is_alone(h->k)) return integer(h->e, most_blocks(h->k));
+  return int_add(h->e, h->axis_size[h->k->lane_axis], integer(h->e, h->k->columns));
+}
+
+/* Where the instance has its numbers in what is kept of part 0. */
+static ir flags_of_instance(host *h) {
+  emitter *e = h->e;
+  ir instance = integer(e, 0);
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    if (axis_in(instance_axes(h->k), axis))
+      instance = int_add(e, int_mul(e, instance, h->axis_size[axis]), h->at.index[axis]);
+  }
+  ir offset = int_add(e, gpu_columns_offset(h, NULL), int_mul(e, instance, numbers_of_instance(h)));
+  return element(e, e->real, h->ends, offset);
+}
+
+static ir flag_at(host *h, ir flags, ir of, ir number) {
+  return element(h->e, h->e->real, flags, int_add(h->e, int_mul(h->e, of, h->ends_stride), number));
+}
+
+/* ---- all threads of a block ---- */
+
+static ir own_thread(host *h) { return LLVMBuildZExt(h->e->b, h->team.thread, h->e->i64, ""); }
+
+/* sums[0] = the sum of what threads have, for all of them. */
+static void add_up(host *h, ir sums, ir x) {
+  emitter *e = h->e;
+  for (unsigned mask = GPU_WARP_LANES / 2; mask; mask /= 2)
+    x = real_add(e, x, gpu_call(e, GPU_SHFL_BFLY_F32, (ir[]){x, LLVMConstInt(e->i32, mask, 0)}, 2));
+  ir thread = own_thread(h), warp = int_div(e, thread, integer(e, GPU_WARP_LANES));
+  ir lane = int_rem(e, thread, integer(e, GPU_WARP_LANES));
+  gpu_call(e, GPU_BARRIER, NULL, 0);
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, lane, integer(e, 0)));
+  store_real(e, x, element(e, e->real, sums, warp));
+  branch_end(e, &branch);
+  gpu_call(e, GPU_BARRIER, NULL, 0);
+  branch = branch_begin(e, int_compare(e, LLVMIntEQ, thread, integer(e, 0)));
+  emit_loop loop = loop_begin(e, integer(e, 1), integer(e, h->team.threads / GPU_WARP_LANES), 1, "warp");
+  ir more = load_real(e, element(e, e->real, sums, loop.index), 0);
+  store_real(e, real_add(e, load_real(e, sums, 0), more), sums);
+  loop_end_kept(e, &loop);
+  branch_end(e, &branch);
+  gpu_call(e, GPU_BARRIER, NULL, 0);
+}
+
+/* i1: a sum is more than 0. Nobody reads it any more when this is known. */
+static ir is_any(host *h) {
+  emitter *e = h->e;
+  ir any = real_compare(e, LLVMRealOGT, load_real(e, h->team.sums, 0), real_number(e, 0, 0));
+  gpu_call(e, GPU_BARRIER, NULL, 0);
+  return any;
+}
+
+static void call_together(emitter *e, LLVMTypeRef type, ir function, ir *args, unsigned count) {
+  unsigned convergent = LLVMGetEnumAttributeKindForName("convergent", 10);
+  LLVMAddCallSiteAttribute(LLVMBuildCall2(e->b, type, function, args, count, ""),
+                           (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                           LLVMCreateEnumAttribute(e->context, convergent, 0));
+}
+
+int64_t gpu_guard_sums(const host *h) {
+  bool guards = h->k->ends || gpu_makes_parts(h->k);
+  return guards ? h->team.threads / GPU_WARP_LANES : 0;
+}
+
+/* ---- makers ---- */
+
+typedef struct guard {
+  const view *state;
+  axis_set axes;
+  bool sums;       /* of logarithms: -inf is one */
+  ir limit, count; /* of numbers beyond it, of this thread */
+} guard;
+
+static void count_beyond(const guard *g, emitter *e, ir x) {
+  int lanes = ir_lanes(x);
+  ir size = g->sums ? x : expr_apply(e, TILE_ABS, &x);
+  ir beyond = real_compare(e, LLVMRealUGT, size, spread(e, g->limit, lanes));
+  ir ones = choose(e, beyond, real_number(e, 1, lanes), real_number(e, 0, lanes));
+  ir more = lanes ? sum_of_lanes(e, ones) : ones;
+  store_real(e, real_add(e, load_real(e, g->count, 0), more), g->count);
+}
+
+static void guard_point(lower *l, const place_in_loops *at, void *data) {
+  const guard *g = data;
+  count_beyond(g, l->e, view_load(l, g->state, at, g->axes));
+}
+
+static void guard_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+  (void)at;
+  count_beyond(data, l->e, gpu_pair_of(l->e, slots));
+}
+
+static ir count_of_thread(host *h, part *p) {
+  emitter *e = h->e;
+  ir count = stack_slot(e, e->real, "beyond");
+  store_real(e, real_number(e, 0, 0), count);
+  p->l.outside = h->at;
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    guard g = {.state = &p->l.carried[c], .axes = host_axes_of_place(place), .count = count};
+    const kept_sums *kept = host_kept_of(p, g.state);
+    ir most = real_number(e, largest_operator, 0), finite = real_number(e, FLT_MAX, 0);
+    if (place->lag >= 0) continue;
+    g.sums = place->transfer && place->relative;
+    g.limit = place->transfer ? g.sums ? finite : most
+              : h->of_matrix  ? choose(e, h->of_matrix, most, finite)
+                              : finite;
+    if (kept) {
+      gpu_kept_each(&p->l, kept, guard_pair, &g);
+    } else {
+      lower_copies(&p->l, plan_tile_axes(&h->m, g.axes), false, guard_point, &g);
+    }
+  }
+  return load_real(e, count, 0);
+}
+
+/* Threads by themselves: the block's number is behind those of blocks before it, or of all entries. */
+static void set_flag_of_block(host *h, ir flags, ir flag) {
+  emitter *e = h->e;
+  ir block = h->lane_part, size = h->axis_size[h->k->lane_axis];
+  ir own = int_sub(e, host_lane_blocks(h), integer(e, gpu_column_blocks(h->k)));
+  ir behind = int_add(e, size, int_sub(e, block, own));
+  ir number = int_choose(e, int_compare(e, LLVMIntSLT, block, own), block, behind);
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
+  store_real(e, flag, flag_at(h, flags, h->part, number));
+  branch_end(e, &branch);
+}
+
+/* Blocks of an instance share out all its numbers. */
+static void set_flags(host *h, ir flags, ir flag) {
+  emitter *e = h->e;
+  bool lanes = h->k->lane_axis >= 0;
+  ir first = lanes ? h->lane_part : integer(e, 0),
+     count = lanes ? host_lane_blocks(h) : integer(e, 1);
+  emit_branch branch = branch_begin(e, int_compare(e, LLVMIntEQ, own_thread(h), integer(e, 0)));
+  emit_loop loop = loop_begin_by(e, first, integer(e, most_blocks(h->k)), count, "block");
+  store_real(e, flag, flag_at(h, flags, h->part, loop.index));
+  loop_end(e, &loop);
+  branch_end(e, &branch);
+}
+
+void gpu_guard_part(host *h, part *p) {
+  emitter *e = h->e;
+  add_up(h, h->team.sums, count_of_thread(h, p));
+  ir grows = is_any(h);
+  if (h->k->states) grows = LLVMBuildOr(e->b, grows, h->states_grow, "");
+  ir flag = choose(e, grows, real_number(e, 1, 0), real_number(e, 0, 0));
+  if (is_alone(h->k)) {
+    set_flag_of_block(h, flags_of_instance(h), flag);
+  } else {
+    set_flags(h, flags_of_instance(h), flag);
+  }
+}
+
+/* ---- those that join ---- */
+
+/* Those of a part that an item looks at: of its own block and of all with columns, or of all blocks. */
+static int64_t flags_of_part(const kernel *k) {
+  return is_alone(k) ? 1 + (k->columns + k->lane_block - 1) / k->lane_block : most_blocks(k);
+}
+
+/* What the function below takes. */
+typedef enum looked_at { FLAGS, STRIDE, PARTS, OWN, BEHIND, SUMS, LOOKED_AT } looked_at;
+
+/* sums[0] = the sum of flag `own`, and of those from `behind` on, of all parts. */
+static void add_flags(host *h, const ir *args) {
+  emitter *e = h->e;
+  ir sum = stack_slot(e, e->real, "flags"), of_part = integer(e, flags_of_part(h->k));
+  store_real(e, real_number(e, 0, 0), sum);
+  ir all = int_mul(e, args[PARTS], of_part), threads = integer(e, h->team.threads);
+  emit_loop loop = loop_begin_by(e, own_thread(h), all, threads, "flag");
+  ir of = loop.index, number = int_split(e, &of, of_part);
+  ir behind = int_add(e, args[BEHIND], int_sub(e, number, integer(e, 1)));
+  number = int_choose(e, int_compare(e, LLVMIntEQ, number, integer(e, 0)), args[OWN], behind);
+  ir at = int_add(e, int_mul(e, of, args[STRIDE]), number);
+  ir flag = load_real(e, element(e, e->real, args[FLAGS], at), 0);
+  store_real(e, real_add(e, load_real(e, sum, 0), flag), sum);
+  loop_end_kept(e, &loop); /* as good as always one turn */
+  add_up(h, args[SUMS], load_real(e, sum, 0));
+}
+
+/* i1: there is one. By a function: kernels are long enough. */
+static ir any_flag(host *h) {
+  emitter *e = h->e, inside;
+  bool alone = is_alone(h->k);
+  ir function, own[LOOKED_AT];
+  ir args[] = {[FLAGS] = flags_of_instance(h),
+               [STRIDE] = h->ends_stride,
+               [PARTS] = h->parts_kept,
+               [OWN] = alone ? h->lane_part : integer(e, 0),
+               [BEHIND] = alone ? h->axis_size[h->k->lane_axis] : integer(e, 1),
+               [SUMS] = h->team.sums};
+  LLVMTypeRef types[LOOKED_AT];
+  for (int i = 0; i < LOOKED_AT; i++) types[i] = LLVMTypeOf(args[i]);
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, LOOKED_AT, 0);
+  const char *name =
+      arena_printf(h->a, "rec_guard_%d_%lld", h->team.threads, (long long)flags_of_part(h->k));
+  if (emit_shared(e, name, type, &function, &inside, own)) {
+    host there = *h;
+    there.e = &inside;
+    there.team.thread = gpu_call(&inside, GPU_THREAD_X, NULL, 0);
+    there.team.warp = NULL;
+    llvm_flag(e->m, function, "convergent");
+    add_flags(&there, own);
+    emit_shared_end(&inside);
+  }
+  call_together(e, type, function, args, LOOKED_AT);
+  return is_any(h);
+}
+
+/* An item that goes through several entries has an instance of the makers for each. */
+static ir any_of_entries(host *h) {
+  emitter *e = h->e;
+  const kernel *k = h->k;
+  ir any = stack_slot(e, e->i1, "any");
+  LLVMBuildStore(e->b, LLVMConstInt(e->i1, 0, 0), any);
+  ir begin = int_mul(e, h->lane_part, integer(e, k->lane_block));
+  ir end = int_min(e, int_add(e, begin, integer(e, k->lane_block)), h->axis_size[k->lane_axis]);
+  emit_loop loop = loop_begin(e, begin, end, 1, "entry");
+  h->at.index[k->lane_axis] = loop.index;
+  ir before = LLVMBuildLoad2(e->b, e->i1, any, "");
+  LLVMBuildStore(e->b, LLVMBuildOr(e->b, before, any_flag(h), ""), any);
+  loop_end(e, &loop);
+  return LLVMBuildLoad2(e->b, e->i1, any, "");
+}
+
+ir gpu_parts_grow(host *h, ir whole) {
+  h->parts_kept = int_choose(h->e, whole, integer(h->e, 0), h->parts);
+  return h->k->lanes == LANES_PASSES ? any_of_entries(h) : any_flag(h);
+}

@@ -1,0 +1,142 @@
+/* GPU: parts of time of running maxima and of states relative to them (recurrence/relative.c).
+ *
+ *   KERNEL_PART:   no maximum, states 0, sums of logarithms 0 .. all chunks of the part .. M, S^, F, D kept
+ *   FORWARD:       for each part before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
+ *                  where d = F + m - M
+ */
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+
+/* Below all that counts; added to what is of its size it is still finite. */
+static const double no_maximum = -1e30;
+
+static bool is_maximum(const tile_place *place) {
+  return place->relative && !place->transfer && place->relative - 1 == place->tensor;
+}
+
+void gpu_begin_maxima(host *h, part *p) {
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (is_maximum(place)) host_fill_state(h, p, place, no_maximum, &p->l.carried[c]);
+  }
+}
+
+/* What a state is joined with, if there is something. */
+typedef struct term {
+  bool there;
+  view v;
+  axis_set axes;
+} term;
+
+typedef struct relative {
+  const view *state;
+  axis_set axes;
+  bool is_maximum;
+  term kept, sum;               /* S^, D; of the maximum itself M, F */
+  term maximum, largest, shift; /* m, M, F */
+} relative;
+
+static ir term_at(lower *l, const place_in_loops *at, const term *t) {
+  emitter *e = l->e;
+  int lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  if (!t->there) return real_number(e, 0, lanes);
+  return spread(e, view_load(l, &t->v, at, t->axes), lanes);
+}
+
+static ir power_at(emitter *e, ir x) { return expr_apply(e, TILE_EXP, &x); }
+
+/* The state behind a part, from what it is before that. */
+static ir joined_at(lower *l, const place_in_loops *at, const relative *r, ir before) {
+  emitter *e = l->e;
+  ir zero = real_number(e, 0, at->vector_axis >= 0 ? at->lanes : 0);
+  ir maximum = r->is_maximum ? before : term_at(l, at, &r->maximum);
+  ir shifted = real_add(e, maximum, term_at(l, at, &r->shift)),
+     largest = term_at(l, at, &r->largest);
+  if (r->is_maximum) return expr_apply(e, TILE_MAX, (ir[]){shifted, largest});
+  ir above = real_sub(e, shifted, largest), below = real_neg(e, above);
+  ir keeps = expr_apply(e, TILE_MIN, (ir[]){above, zero}),
+     writes = expr_apply(e, TILE_MIN, (ir[]){below, zero});
+  keeps = real_add(e, keeps, term_at(l, at, &r->sum));
+  ir own = real_mul(e, power_at(e, writes), term_at(l, at, &r->kept));
+  return real_fma(e, power_at(e, keeps), before, own);
+}
+
+static void join_point(lower *l, const place_in_loops *at, void *data) {
+  const relative *r = data;
+  emit_branch own = {0};
+  if (l->only) own = branch_begin(l->e, l->only);
+  view_store(l, r->state, at, r->axes, joined_at(l, at, r, view_load(l, r->state, at, r->axes)));
+  if (l->only) branch_end(l->e, &own);
+}
+
+static void join_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+  gpu_set_pair(l->e, slots, joined_at(l, at, data, gpu_pair_of(l->e, slots)));
+}
+
+/* ---- what is kept ---- */
+
+static const tile_place *place_in(const kernel *k, int tensor, bool transfer) {
+  for (int i = 0; i < k->ends->results.count; i++) {
+    const tile_place *place = &k->ends->results.items[i].place;
+    if (place->relative && place->tensor == tensor && place->transfer == transfer) return place;
+  }
+  return NULL;
+}
+
+static term kept_term(host *h, part *p, int tensor, bool transfer, ir number) {
+  const tile_place *place = place_in(h->k, tensor, transfer);
+  term t = {.there = place};
+  if (!place) return t;
+  t.v = gpu_end_view(h, p, place, number);
+  t.axes = host_axes_of_place(place);
+  return t;
+}
+
+static int carried_state(const part *p, int tensor) {
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->tensor == tensor && place->lag < 0) return c;
+  }
+  return -1;
+}
+
+/* All states behind part `number` that are relative, or all maxima. */
+static void join_all(host *h, part *p, ir number, bool maxima) {
+  for (int i = 0; i < h->k->ends->results.count; i++) {
+    const tile_place *place = &h->k->ends->results.items[i].place;
+    if (!place->relative || place->transfer || is_maximum(place) != maxima) continue;
+    int m = place->relative - 1, at = carried_state(p, m);
+    relative r = {
+        .state = &p->l.carried[carried_state(p, place->tensor)],
+        .axes = host_axes_of_place(place),
+        .is_maximum = maxima,
+        .kept = kept_term(h, p, place->tensor, false, number),
+        .sum = kept_term(h, p, place->tensor, true, number),
+        .largest = kept_term(h, p, m, false, number),
+        .shift = kept_term(h, p, m, true, number),
+        .maximum = {true, p->l.carried[at], host_axes_of_place(&p->carried.items[at].place)}};
+    const kept_sums *kept = host_kept_of(p, r.state);
+    if (kept) {
+      r.kept.v.aligned = NULL;
+      gpu_kept_each(&p->l, kept, join_pair, &r);
+    } else {
+      lower_copies(&p->l, plan_tile_axes(&h->m, r.axes), false, join_point, &r);
+    }
+  }
+}
+
+bool gpu_joins_relatives(const kernel *k) {
+  for (int i = 0; i < k->ends->results.count; i++)
+    if (k->ends->results.items[i].place.relative) return true;
+  return false;
+}
+
+/* A maximum is as it was before the part until all states have read it. */
+void gpu_join_relatives(host *h, part *p, ir number) {
+  p->l.outside = h->at;
+  lower_barrier(&p->l);
+  join_all(h, p, number, false);
+  lower_barrier(&p->l);
+  join_all(h, p, number, true);
+  gpu_forget_accesses(&p->l, false);
+}

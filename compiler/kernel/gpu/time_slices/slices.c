@@ -1,0 +1,589 @@
+/* GPU: work items that have a part of the steps each.
+ *
+ *   without states:   the parts are independent
+ *   KERNEL_PART:      states 0 (the caller has none for it), factors 1 .. all chunks of the part .. kept in frame.ends
+ *   FORWARD:          states before the first step; for each part before this one: states = factor * states + kept
+ *                     .. all chunks of the part .. the last part hands the states out
+ *
+ * Backward the same from the end. With one part FORWARD and BACKWARD are as if there were none. Without what forward saved, an
+ * item of BACKWARD, or of PART_BACK if that reads states, makes the states of its part:
+ *
+ *   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: states again, saved
+ *   .. all groups from the last: states again, chunks back
+ */
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+
+ir gpu_frame_number(host *h, size_t offset) {
+  return host_field(h, h->frame, (int64_t)offset, h->e->i64);
+}
+
+bool gpu_makes_parts(const kernel *k) {
+  if (k->ends) return false;
+  if (k->columns) return true;
+  for (int i = 0; i < k->program->results.count; i++)
+    if (k->program->results.items[i].place.transfer) return true;
+  return false;
+}
+
+static bool goes_back(const host *h) {
+  return h->k->kind == KERNEL_BACKWARD || h->k->kind == KERNEL_PART_BACK;
+}
+
+/* Of what is kept of parts: of states, of cotangents. */
+static ir ends_field(host *h, size_t offset, LLVMTypeRef type) {
+  size_t first = offsetof(rec_gpu_frame, ends) + (goes_back(h) ? sizeof(rec_gpu_ends) : 0);
+  return host_field(h, h->frame, (int64_t)(first + offset), type);
+}
+
+ir gpu_keeps_parts(host *h) {
+  ir ends = ends_field(h, offsetof(rec_gpu_ends, data), h->e->data);
+  return LLVMBuildIsNotNull(h->e->b, ends, "");
+}
+
+static bool cuts_time(const host *h) {
+  return h->described->time_splits || h->described->joins || gpu_makes_parts(h->k);
+}
+
+/* ---- steps ---- */
+
+void gpu_read_part(host *h, ir *item) {
+  emitter *e = h->e;
+  h->parts = integer(e, 1);
+  h->part = h->end_part = integer(e, 0);
+  if (!cuts_time(h)) return;
+  h->parts = gpu_frame_number(h, offsetof(rec_gpu_frame, parts));
+  h->part = int_split(e, item, h->parts);
+}
+
+/* Nobody begins with what the last part would leave: it need not be made. The states of its steps may be. */
+static void skip_last(host *h) {
+  emitter *e = h->e;
+  ir last = goes_back(h) ? integer(e, 0) : h->end_part;
+  ir skip = int_compare(e, LLVMIntEQ, h->part, last);
+  skip = LLVMBuildAnd(e->b, skip, gpu_keeps_parts(h), "");
+  if (h->makes_states) h->never_back = LLVMBuildAnd(e->b, skip, h->makes_states, "");
+  if (h->makes_states) skip = LLVMBuildAnd(e->b, skip, LLVMBuildNot(e->b, h->makes_states, ""), "");
+  h->time = int_choose(e, skip, integer(e, 0), h->time);
+}
+
+/* Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it. */
+bool gpu_warms_up(const kernel *k) {
+  if (!gpu_makes_parts(k) || k->program->form != TILE_CHUNK) return false;
+  for (int i = 0; i < k->program->results.count; i++)
+    if (k->program->results.items[i].place.lag >= 0) return true;
+  return false;
+}
+
+static void begin_earlier(host *h) {
+  emitter *e = h->e;
+  ir steps = integer(e, h->k->program->chunk), none = integer(e, 0);
+  ir behind = LLVMBuildAnd(e->b, gpu_keeps_parts(h), int_compare(e, LLVMIntSGT, h->part, none), "");
+  h->warms_up = LLVMBuildAnd(e->b, behind, int_compare(e, LLVMIntSGT, h->time, none), "");
+  ir more = int_choose(e, h->warms_up, steps, none);
+  h->entry_step = int_sub(e, h->entry_step, more);
+  h->time = int_add(e, h->time, more);
+}
+
+void gpu_end_warm_up(host *h, part *p, ir turn) {
+  emitter *e = h->e;
+  if (!gpu_warms_up(h->k)) return;
+  ir now = LLVMBuildAnd(e->b, h->warms_up, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
+  emit_branch branch = branch_begin(e, now);
+  gpu_begin_factors(h, p);
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer || place->lag >= 0) continue;
+    host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+    gpu_begin_column(h, p, place, &p->l.carried[c]);
+  }
+  gpu_begin_maxima(h, p);
+  host_show_states(h, p);
+  branch_end(e, &branch);
+}
+
+/* Where cotangents of earlier steps are needed: so many steps more, or parts that lie so much later. */
+static ir begin_behind(host *h, ir steps, ir *before) {
+  emitter *e = h->e;
+  ir more = integer(e, h->k->chunk);
+  if (gpu_makes_parts(h->k)) {
+    *before = int_add(e, *before, more);
+    return steps;
+  }
+  h->own_groups = int_div(e, int_add(e, steps, integer(e, h->k->chunk - 1)), more);
+  return int_add(e, steps, more);
+}
+
+/* Parts of states may be such that cannot be joined; `whole`: there are none. */
+static void open_states(host *h, ir whole) {
+  emitter *e = h->e;
+  host of_states = gpu_host_of_states(h);
+  h->makes_states = gpu_keeps_parts(&of_states);
+  gpu_open_ends(&of_states);
+  ir none = LLVMBuildOr(e->b, whole, LLVMBuildNot(e->b, h->makes_states, ""), "");
+  h->states_grow = gpu_parts_grow(&of_states, none);
+}
+
+/* A part without steps has no memory for any. */
+static void makes_states_here(host *h) {
+  ir any = int_compare(h->e, LLVMIntSGT, h->time, integer(h->e, 0));
+  h->makes_states = LLVMBuildAnd(h->e->b, h->makes_states, any, "");
+}
+
+/* Parts that make the states behind their own steps, too, save these for themselves: so many are before this one's. */
+static ir saved_behind(host *h) {
+  emitter *e = h->e;
+  ir parts = int_add(e, int_mul(e, h->batch, h->parts), h->part);
+  return int_choose(e, h->makes_states, parts, integer(e, 0));
+}
+
+void gpu_cut_part(host *h) {
+  emitter *e = h->e;
+  if (!cuts_time(h)) return;
+  ir whole = int_compare(e, LLVMIntEQ, h->parts, integer(e, 1));
+  if (h->described->joins) gpu_open_ends(h);
+  if (h->described->joins) whole = LLVMBuildOr(e->b, whole, gpu_parts_grow(h, whole), "");
+  if (h->k->states) open_states(h, whole);
+  if (h->k->states) whole = LLVMBuildOr(e->b, whole, h->states_grow, "");
+  ir all = int_max(e, h->time, integer(e, 1));
+  ir steps = int_choose(e, whole, all, gpu_frame_number(h, offsetof(rec_gpu_frame, part_steps)));
+  ir before = int_mul(e, h->part, steps);
+  h->end_part = int_sub(e, all, integer(e, 1));
+  int_split(e, &h->end_part, steps);
+  if (h->k->behind) steps = begin_behind(h, steps, &before);
+  h->entry_step = int_add(e, h->entry_step, before);
+  h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
+  if (h->k->states) makes_states_here(h);
+  if (gpu_makes_parts(h->k)) skip_last(h);
+  if (gpu_warms_up(h->k)) begin_earlier(h);
+  if (!h->described->joins && !h->described->reads_saved) return;
+  ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
+  ir chunks = int_div(e, before, integer(e, h->k->chunk));
+  if (h->makes_states && h->k->behind) chunks = int_add(e, chunks, saved_behind(h));
+  h->saved_first = int_add(e, h->saved_first, int_mul(e, chunks, stride));
+}
+
+ir gpu_is_last_part(host *h, const part *p) {
+  return int_compare(h->e, LLVMIntEQ, h->part, p->backward ? integer(h->e, 0) : h->end_part);
+}
+
+void gpu_begin_group(host *h, ir group) {
+  bool behind = h->k->behind && h->k->kind == KERNEL_BACKWARD;
+  h->quiet = behind ? int_compare(h->e, LLVMIntSGE, group, h->own_groups) : NULL;
+}
+
+/* What the steps behind would have added to gradients belongs to others. */
+void gpu_end_group(host *h) {
+  if (!h->quiet) return;
+  emit_branch branch = branch_begin(h->e, h->quiet);
+  if (h->in_passes) {
+    gpu_clear_passes(h);
+  } else {
+    host_clear_sums(h, &h->main);
+  }
+  branch_end(h->e, &branch);
+}
+
+/* ---- what is kept of a part: results of the program that makes it, one behind the other ---- */
+
+const tile_program *gpu_ends_of(const kernel *k) {
+  return gpu_makes_parts(k) ? k->program : k->ends;
+}
+
+codegen_bytes gpu_ends_numbers(arena *a, const kernel *k) {
+  codegen_bytes numbers = {0};
+  const tile_program *ends = gpu_ends_of(k);
+  for (int i = 0; ends && i < ends->results.count; i++) {
+    axis_set axes = host_axes_of_place(&ends->results.items[i].place);
+    codegen_bytes_add(a, &numbers, (codegen_bytes_term){1, axes});
+  }
+  if (!ends) return numbers;
+  gpu_columns_numbers(a, k, &numbers);
+  gpu_guard_numbers(a, k, &numbers);
+  return numbers;
+}
+
+ir gpu_end_numbers(host *h, const tile_place *place) {
+  ir numbers = integer(h->e, 1);
+  for (int x = 0; x < place->axis_count; x++)
+    numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
+  return numbers;
+}
+
+/* The place, in the program that makes it, of what is kept of a state (`from`: with another one); NULL: nothing. */
+static const tile_place *find_place(const host *h, const tile_place *state, bool transfer,
+                                    int component, int from) {
+  const tile_program *ends = gpu_ends_of(h->k);
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    tile_place wanted = *state;
+    wanted.transfer = transfer;
+    wanted.component = component;
+    wanted.source = from;
+    if (plan_same_state(place, &wanted)) return place;
+  }
+  return NULL;
+}
+
+static const tile_place *place_of(const host *h, const tile_place *state, bool transfer,
+                                  int component) {
+  const tile_place *place = find_place(h, state, transfer, component, state->source);
+  if (!place) ICE("kernel", "%s keeps no %s", h->symbol, state->name ? state->name : "?");
+  return place;
+}
+
+void gpu_open_ends(host *h) {
+  emitter *e = h->e;
+  ir first = int_mul(e, h->batch, h->parts), base = ends_field(h, offsetof(rec_gpu_ends, data), e->data);
+  h->ends_stride = ends_field(h, offsetof(rec_gpu_ends, stride), e->i64);
+  h->ends = element(e, e->real, base, int_mul(e, first, h->ends_stride));
+}
+
+ir gpu_end_at(host *h, ir number, ir offset) {
+  return element(h->e, h->e->real, h->ends, int_add(h->e, int_mul(h->e, number, h->ends_stride), offset));
+}
+
+static view ends_view(host *h, const tile_place *place, ir number) {
+  emitter *e = h->e;
+  const tile_program *ends = gpu_ends_of(h->k);
+  ir offset = integer(e, 0);
+  for (int i = 0; &ends->results.items[i].place != place; i++)
+    offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
+  view v = {.base = gpu_end_at(h, number, offset)};
+  ir stride = integer(e, 1);
+  for (int x = place->axis_count - 1; x >= 0; x--) {
+    v.stride[place->axes[x]] = stride;
+    stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
+  }
+  host_move_to_part(h, &v, host_axes_of_place(place));
+  return v;
+}
+
+void gpu_begin_factors(host *h, part *p) {
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    /* of a logarithm it is 0 */
+    int one = place->component || place->relative || place->source ? 0 : 1;
+    if (place->transfer) host_fill_state(h, p, place, one, &p->l.carried[c]);
+  }
+}
+
+void gpu_end_part(host *h, part *p) {
+  emitter *e = h->e;
+  emit_branch wanted = branch_begin(e, gpu_keeps_parts(h));
+  gpu_open_ends(h);
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *state = &p->carried.items[c].place;
+    const tile_place *place = place_of(h, state, state->transfer, state->component);
+    view to = ends_view(h, place, h->part);
+    if (h->team.shares) to.aligned = gpu_aligned(h, p, &to, host_axes_of_place(place));
+    ir here = host_by_this_thread(h, host_writes_state(h, place));
+    if (h->of_matrix) here = LLVMBuildAnd(e->b, here, LLVMBuildNot(e->b, h->of_matrix, ""), "");
+    emit_branch branch = branch_begin(e, here);
+    host_copy_state(h, p, state, &p->l.carried[c], &to);
+    branch_end(e, &branch);
+    if (h->of_matrix) gpu_end_column(h, p, state, &p->l.carried[c]);
+  }
+  gpu_guard_part(h, p);
+  branch_end(e, &wanted);
+}
+
+/* ---- from part to part ---- */
+
+enum { MOST_JOINED = 4 };
+
+/* A state that is joined: its components, and of each the view of what part number 0 keeps. Or states that are made of each
+ * other: across[i][k] is the factor of state k in state i. */
+typedef struct joined {
+  host *h;
+  int count;
+  const view *state[MOST_JOINED];
+  view kept[MOST_JOINED], factor[2];
+  bool coupled, leads[MOST_JOINED][MOST_JOINED];
+  view across[MOST_JOINED][MOST_JOINED];
+  axis_set axes, factor_axes;
+  ir stride; /* numbers between parts */
+  bool back;
+} joined;
+
+static view at_part(const joined *j, const view *v, ir number) {
+  view there = *v;
+  there.base = element(j->h->e, j->h->e->real, v->base, int_mul(j->h->e, number, j->stride));
+  return there;
+}
+
+/* x = factor * x + kept, of complex numbers. */
+static void join_part(lower *l, const place_in_loops *at, const joined *j, ir number,
+                      const ir *slots) {
+  emitter *e = l->e;
+  ir x[2], f[2], next[2];
+  int lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  for (int k = 0; k < j->count; k++) {
+    view kept = at_part(j, &j->kept[k], number), factor = at_part(j, &j->factor[k], number);
+    x[k] = load_real(e, slots[k], lanes);
+    f[k] = spread(e, view_load(l, &factor, at, j->factor_axes), lanes);
+    next[k] = view_load(l, &kept, at, j->axes);
+  }
+  next[0] = real_fma(e, f[0], x[0], next[0]);
+  if (j->count == 2) {
+    next[0] = real_fma(e, real_neg(e, f[1]), x[1], next[0]);
+    next[1] = real_fma(e, f[0], x[1], real_fma(e, f[1], x[0], next[1]));
+  }
+  for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
+}
+
+/* The same of states that are made of each other. */
+static void join_coupled(lower *l, const place_in_loops *at, const joined *j, ir number,
+                         const ir *slots) {
+  emitter *e = l->e;
+  ir x[MOST_JOINED], next[MOST_JOINED];
+  int lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  for (int k = 0; k < j->count; k++) x[k] = load_real(e, slots[k], lanes);
+  for (int i = 0; i < j->count; i++) {
+    view kept = at_part(j, &j->kept[i], number);
+    next[i] = view_load(l, &kept, at, j->axes);
+    for (int k = 0; k < j->count; k++) {
+      if (!j->leads[i][k]) continue;
+      view across = at_part(j, &j->across[i][k], number);
+      ir factor = spread(e, view_load(l, &across, at, j->factor_axes), lanes);
+      next[i] = real_fma(e, factor, x[k], next[i]);
+    }
+  }
+  for (int k = 0; k < j->count; k++) store_real(e, next[k], slots[k]);
+}
+
+static ir number_in_order(const joined *j, ir index) {
+  return j->back ? int_sub(j->h->e, j->h->end_part, index) : index;
+}
+
+static emit_loop each_part_before(const joined *j) {
+  host *h = j->h;
+  ir parts = j->back ? int_sub(h->e, h->end_part, h->part) : h->part;
+  return loop_begin(h->e, integer(h->e, 0), parts, 1, "part");
+}
+
+/* All numbers of a thread at once: what it reads of a part is on its way together. */
+static void join_kept(lower *l, const joined *j, const kept_sums *kept) {
+  emit_loop loop = each_part_before(j);
+  ir number = number_in_order(j, loop.index);
+  view left = at_part(j, &j->kept[0], number), factor = at_part(j, &j->factor[0], number);
+  gpu_kept_join(l, kept, &left, j->axes, &factor, j->factor_axes);
+  loop_end(l->e, &loop);
+}
+
+/* A single number is at hand for all threads: the one that stores it reads it. Several places of a thread at once, for what it
+ * reads of a part is on its way together. */
+static void join_points(lower *l, const place_in_loops *at, int count, void *data) {
+  enum { PLENTY = 8 };
+  const joined *j = data;
+  emitter *e = l->e;
+  emit_branch own = {0};
+  if (l->only) own = branch_begin(e, l->only);
+  int lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  ir slots[MOST_POINTS_AT_ONCE][MOST_JOINED];
+  for (int i = 0; i < count; i++) {
+    for (int k = 0; k < j->count; k++) {
+      slots[i][k] = stack_slot(e, real_type(e, lanes), "joined");
+      store_real(e, view_load(l, j->state[k], &at[i], j->axes), slots[i][k]);
+    }
+  }
+  emit_loop loop = each_part_before(j);
+  for (int i = 0; i < count; i++)
+    (j->coupled ? join_coupled : join_part)(l, &at[i], j, number_in_order(j, loop.index), slots[i]);
+  (count * lanes >= PLENTY ? loop_end_kept : loop_end)(e, &loop);
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < j->count; k++)
+      view_store(l, j->state[k], &at[i], j->axes, load_real(e, slots[i][k], lanes));
+  if (l->only) branch_end(e, &own);
+}
+
+static void join_point(lower *l, const place_in_loops *at, void *data) { join_points(l, at, 1, data); }
+
+static const view *carried_view(const part *p, const tile_place *state, int component) {
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->tensor == state->tensor && place->component == component) return &p->l.carried[c];
+  }
+  ICE("kernel", "no component %d of state %s", component, state->name ? state->name : "?");
+}
+
+static view aligned_view(host *h, part *p, const tile_place *place, ir number) {
+  view v = ends_view(h, place, number);
+  ir rest = LLVMBuildAnd(h->e->b, h->ends_stride, integer(h->e, 3), "");
+  if (!h->team.shares) return v;
+  v.aligned = LLVMBuildAnd(h->e->b, gpu_aligned(h, p, &v, host_axes_of_place(place)),
+                           int_compare(h->e, LLVMIntEQ, rest, integer(h->e, 0)), "");
+  return v;
+}
+
+view gpu_end_view(host *h, part *p, const tile_place *state, ir number) {
+  return aligned_view(h, p, place_of(h, state, state->transfer, state->component), number);
+}
+
+/* The states that this one is made of, or that are made of it, and so on, in order, itself among them. */
+static int find_coupled(const host *h, const part *p, const tile_place *state,
+                        const tile_place *all[MOST_JOINED]) {
+  const tile_place *group[MOST_JOINED] = {state};
+  int count = 1, ordered = 0;
+  for (int i = 0; i < count; i++) {
+    for (int c = 0; c < p->carried.count; c++) {
+      const tile_place *other = &p->carried.items[c].place;
+      bool known = other->lag >= 0 || !kernel_couples(h->k->ends, group[i]->tensor, other->tensor);
+      for (int k = 0; k < count; k++) known = known || group[k]->tensor == other->tensor;
+      if (!known && count == MOST_JOINED) ICE("kernel", "%s joins too many states", h->symbol);
+      if (!known) group[count++] = other;
+    }
+  }
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    for (int k = 0; k < count && place->lag < 0 && !place->component; k++)
+      if (group[k]->tensor == place->tensor) all[ordered++] = place;
+  }
+  return ordered;
+}
+
+/* All of them at once, with the first one. */
+static void join_group(host *h, part *p, const tile_place *const *states, int count) {
+  joined j = {.h = h, .count = count, .back = p->backward, .coupled = true};
+  j.stride = h->ends_stride;
+  j.axes = host_axes_of_place(states[0]);
+  for (int i = 0; i < count; i++) {
+    j.state[i] = carried_view(p, states[i], 0);
+    j.kept[i] = aligned_view(h, p, place_of(h, states[i], false, 0), integer(h->e, 0));
+    for (int k = 0; k < count; k++) {
+      int from = i == k ? 0 : 1 + states[k]->tensor;
+      const tile_place *factor = find_place(h, states[i], true, 0, from);
+      j.leads[i][k] = factor;
+      if (!factor) continue;
+      j.across[i][k] = aligned_view(h, p, factor, integer(h->e, 0));
+      j.factor_axes = host_axes_of_place(factor);
+    }
+  }
+  p->l.outside = h->at;
+  lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
+}
+
+static void join_state(host *h, part *p, const tile_place *state) {
+  const tile_place *all[MOST_JOINED];
+  int coupled = find_coupled(h, p, state, all);
+  if (coupled > 1) {
+    if (all[0]->tensor == state->tensor) join_group(h, p, all, coupled);
+    return;
+  }
+  joined j = {.h = h, .count = host_is_complex(h, state) ? 2 : 1, .back = p->backward};
+  j.stride = h->ends_stride;
+  j.axes = host_axes_of_place(state);
+  for (int k = 0; k < j.count; k++) {
+    const tile_place *factor = place_of(h, state, true, k);
+    j.state[k] = carried_view(p, state, k);
+    j.kept[k] = aligned_view(h, p, place_of(h, state, false, k), integer(h->e, 0));
+    j.factor[k] = aligned_view(h, p, factor, integer(h->e, 0));
+    j.factor_axes = host_axes_of_place(factor);
+  }
+  p->l.outside = h->at;
+  const kept_sums *kept = host_kept_of(p, j.state[0]);
+  if (kept) {
+    join_kept(&p->l, &j, kept);
+  } else if (j.count == 2) {
+    lower_points(&p->l, plan_tile_axes(&h->m, j.axes), false, join_point, &j);
+  } else {
+    lower_copies_at_once(&p->l, plan_tile_axes(&h->m, j.axes), join_points, &j);
+  }
+}
+
+/* What all states take from a part together. */
+static void join_together(host *h, part *p, void join(host *, part *, ir)) {
+  joined j = {.h = h, .back = p->backward};
+  p->l.outside = h->at;
+  emit_loop loop = each_part_before(&j);
+  join(h, p, number_in_order(&j, loop.index));
+  loop_end(h->e, &loop);
+}
+
+/* Parts behind the last one that has steps have nothing to begin. */
+void gpu_join_parts(host *h, part *p) {
+  emitter *e = h->e;
+  ir other = p->backward ? int_compare(e, LLVMIntSLT, h->part, h->end_part)
+                         : LLVMBuildAnd(e->b, int_compare(e, LLVMIntSGT, h->part, integer(e, 0)),
+                                        int_compare(e, LLVMIntSLE, h->part, h->end_part), "");
+  emit_branch branch = branch_begin(e, other);
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->lag >= 0 && p->backward) continue;
+    if (place->lag >= 0) {
+      view before = gpu_end_view(h, p, place, int_sub(e, h->part, integer(e, 1)));
+      host_copy_state(h, p, place, &before, &p->l.carried[c]);
+    } else if (place->component == 0 && kernel_has_factor(h->k->ends, place->tensor)) {
+      join_state(h, p, place);
+    }
+  }
+  if (h->k->columns) join_together(h, p, gpu_join_columns);
+  if (gpu_joins_relatives(h->k)) join_together(h, p, gpu_join_relatives);
+  branch_end(e, &branch);
+}
+
+/* ---- backward that makes its states ---- */
+
+kernel gpu_kernel_of_states(const kernel *back) {
+  kernel k = *back;
+  k.kind = KERNEL_FORWARD;
+  k.ends = back->states;
+  k.columns = back->states_columns;
+  k.column_axis = back->states_column_axis;
+  return k;
+}
+
+host gpu_host_of_states(const host *h) {
+  kernel *k = ARENA_NEW(h->a, kernel);
+  codegen_kernel *described = ARENA_NEW(h->a, codegen_kernel);
+  *k = gpu_kernel_of_states(h->k);
+  *described = *h->described;
+  described->joins = true;
+  host of_states = *h;
+  of_states.k = k;
+  of_states.described = described;
+  return of_states;
+}
+
+void gpu_begin_states(host *h) {
+  if (!h->makes_states) return;
+  emit_branch branch = branch_begin(h->e, h->makes_states);
+  host of_states = gpu_host_of_states(h);
+  gpu_open_ends(&of_states);
+  host_load_states(&of_states, &h->again);
+  host_save_states(&of_states, &h->again, integer(h->e, 0));
+  branch_end(h->e, &branch);
+}
+
+ir gpu_turn_of_groups(host *h, ir groups, ir turn, ir *group) {
+  emitter *e = h->e;
+  ir one = integer(e, 1), last = int_sub(e, groups, one);
+  if (!h->makes_states) {
+    *group = int_sub(e, last, turn);
+    return NULL;
+  }
+  ir before = int_choose(e, h->makes_states, last, integer(e, 0));
+  ir back = int_sub(e, int_add(e, before, last), turn);
+  ir states = int_compare(e, LLVMIntSLT, turn, before);
+  *group = int_choose(e, states, turn, back);
+  return states;
+}
+
+ir gpu_turns(host *h, ir groups) {
+  emitter *e = h->e;
+  if (!h->makes_states) return groups;
+  ir before = int_sub(e, groups, integer(e, 1));
+  ir turns = int_add(e, groups, int_choose(e, h->makes_states, before, integer(e, 0)));
+  return h->never_back ? int_choose(e, h->never_back, before, turns) : turns;
+}
+
+void gpu_save_group(host *h, ir group) {
+  if (!h->states_alone) return;
+  emit_branch branch = branch_begin(h->e, h->states_alone);
+  host_save_states(h, &h->again, int_add(h->e, group, integer(h->e, 1)));
+  branch_end(h->e, &branch);
+}
+
+ir gpu_chunks_back(host *h, ir chunks) {
+  return h->states_alone ? int_choose(h->e, h->states_alone, integer(h->e, 0), chunks) : chunks;
+}

@@ -1,0 +1,356 @@
+/* GPU: parts of time of states that mix their entries (tile/columns.c).
+ *
+ *   KERNEL_PART, blocks of V:       0 .. all chunks of the part .. kept: columns of states
+ *   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. kept: columns of the matrix
+ *   FORWARD                         for each part before this one: states = matrix * states + kept
+ *
+ * The blocks behind run the very code of the others, on multiprocessors that would be idle. Where each thread has an entry of V
+ * by itself, those behind have a column of the matrix. The products of the joins are of f32.
+ */
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+
+/* Threads have an entry of the axis each, and share nothing. */
+static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
+
+bool gpu_is_column(const kernel *k, const tile_place *state) {
+  if (!k->columns || state->transfer || state->lag >= 0) return false;
+  const tile_program *ends = gpu_ends_of(k);
+  bool joined = false;
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    joined = joined || (plan_same_state(place, state) && !place->relative);
+  }
+  return joined && !kernel_has_factor(ends, state->tensor);
+}
+
+int gpu_column_blocks(const kernel *k) {
+  if (!k->columns || !gpu_makes_parts(k)) return 0;
+  return (k->columns + k->lane_block - 1) / k->lane_block;
+}
+
+/* ---- what is kept of the matrix: behind the states, [state without the axis][column], as the states come ---- */
+
+/* Whole blocks of columns, if a block stores all of its own. */
+static int64_t row_numbers(const kernel *k) {
+  int64_t whole = k->recurrence->body.axes.items[k->column_axis].size;
+  return is_alone(k) ? k->columns : (k->columns + whole - 1) / whole * whole;
+}
+
+void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
+  const tile_program *ends = gpu_ends_of(k);
+  for (int i = 0; ends && i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (!gpu_is_column(k, place)) continue;
+    axis_set axes = host_axes_of_place(place) & ~axis_bit(k->column_axis);
+    codegen_bytes_add(a, numbers, (codegen_bytes_term){row_numbers(k), axes});
+  }
+}
+
+static ir numbers_of(host *h, const tile_place *place) {
+  ir numbers = integer(h->e, row_numbers(h->k));
+  for (int x = 0; x < place->axis_count; x++) {
+    if (place->axes[x] != h->k->column_axis)
+      numbers = int_mul(h->e, numbers, h->axis_size[place->axes[x]]);
+  }
+  return numbers;
+}
+
+ir gpu_columns_offset(host *h, const tile_place *state) {
+  emitter *e = h->e;
+  const tile_program *ends = gpu_ends_of(h->k);
+  ir offset = integer(e, 0);
+  for (int i = 0; i < ends->results.count; i++)
+    offset = int_add(e, offset, gpu_end_numbers(h, &ends->results.items[i].place));
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (state && place->tensor == state->tensor && place->component == state->component) break;
+    if (gpu_is_column(h->k, place)) offset = int_add(e, offset, numbers_of(h, place));
+  }
+  return offset;
+}
+
+/* The rows of a state in the matrix of a part, from the column `first` on. */
+static view matrix_view(host *h, const tile_place *state, ir number, ir first) {
+  emitter *e = h->e;
+  ir offset = int_add(e, gpu_columns_offset(h, state), first);
+  view v = {.base = gpu_end_at(h, number, offset)};
+  ir stride = integer(e, row_numbers(h->k));
+  for (int x = state->axis_count - 1; x >= 0; x--) {
+    int axis = state->axes[x];
+    v.stride[axis] = axis == h->k->column_axis ? integer(e, 1) : stride;
+    if (axis != h->k->column_axis) stride = int_mul(e, stride, h->axis_size[axis]);
+  }
+  return v;
+}
+
+/* ---- the blocks behind ---- */
+
+/* The first entry of the axis that the block has; of a block behind, the first column. */
+ir gpu_first_of_lanes(host *h) {
+  emitter *e = h->e;
+  ir block = integer(e, h->k->lane_block), first = int_mul(e, h->lane_part, block);
+  h->lane_end = h->axis_size[h->k->lane_axis];
+  if (!gpu_column_blocks(h->k)) return first;
+  ir own = int_div(e, int_add(e, h->lane_end, integer(e, h->k->lane_block - 1)), block);
+  h->of_matrix = int_compare(e, LLVMIntSGE, h->lane_part, own);
+  h->lane_end = int_choose(e, h->of_matrix, integer(e, h->k->columns), h->lane_end);
+  h->first_column = int_mul(e, int_sub(e, h->lane_part, own), block);
+  return is_alone(h->k) ? int_choose(e, h->of_matrix, h->first_column, first) : first;
+}
+
+/* The first row of a state in a column of all, and how many it has. */
+static int64_t first_row(host *h, const tile_place *state, int64_t *rows) {
+  const tile_program *ends = gpu_ends_of(h->k);
+  int64_t first = 0;
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (!gpu_is_column(h->k, place)) continue;
+    *rows = 1;
+    for (int x = 0; x < place->axis_count; x++) {
+      int axis = place->axes[x];
+      if (axis != h->k->column_axis && !axis_in(h->m.instance, axis))
+        *rows *= plan_axis_size(&h->m, ends, axis);
+    }
+    if (place->tensor == state->tensor && place->component == state->component) return first;
+    first += *rows;
+  }
+  ICE("kernel", "%s is no column", state->name ? state->name : "?");
+}
+
+typedef struct identity {
+  host *h;
+  const tile_place *state;
+  const view *to;
+} identity;
+
+/* 1 where the row of the point is its column. */
+static ir one_at(const identity *x, lower *l, const place_in_loops *at) {
+  host *h = x->h;
+  emitter *e = l->e;
+  int64_t rows, first = first_row(h, x->state, &rows);
+  ir row = integer(e, 0), stride = integer(e, 1);
+  for (int i = x->state->axis_count - 1; i >= 0; i--) {
+    int axis = x->state->axes[i];
+    if (axis == h->k->column_axis || axis_in(h->m.instance, axis)) continue;
+    row = int_add(e, row, int_mul(e, at->index[axis], stride));
+    stride = int_mul(e, stride, l->axis_size[axis]);
+  }
+  ir column = at->index[h->k->column_axis];
+  if (!is_alone(h->k)) column = int_add(e, h->first_column, column);
+  ir same = int_compare(e, LLVMIntEQ, int_add(e, row, integer(e, first)), column);
+  return LLVMBuildSelect(e->b, same, real_number(e, 1, 0), real_number(e, 0, 0), "");
+}
+
+static ir identity_at(const identity *x, lower *l, const place_in_loops *at) {
+  emitter *e = l->e;
+  if (at->vector_axis < 0) return one_at(x, l, at);
+  ir all = LLVMGetPoison(real_type(e, at->lanes));
+  for (int i = 0; i < at->lanes; i++) {
+    place_in_loops one = *at;
+    one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
+    all = LLVMBuildInsertElement(e->b, all, one_at(x, l, &one), integer(e, i), "");
+  }
+  return all;
+}
+
+static void identity_point(lower *l, const place_in_loops *at, void *data) {
+  const identity *x = data;
+  view_store(l, x->to, at, host_axes_of_place(x->state), identity_at(x, l, at));
+}
+
+static void identity_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+  gpu_set_pair(l->e, slots, identity_at(data, l, at));
+}
+
+void gpu_begin_column(host *h, part *p, const tile_place *state, const view *to) {
+  emitter *e = h->e;
+  identity x = {h, state, to};
+  const kept_sums *kept = host_kept_of(p, to);
+  if (!gpu_column_blocks(h->k) || !gpu_is_column(h->k, state)) return;
+  emit_branch branch = branch_begin(e, h->of_matrix);
+  p->l.outside = h->at;
+  if (kept) {
+    gpu_kept_each(&p->l, kept, identity_pair, &x);
+  } else {
+    lower_copies(&p->l, plan_tile_axes(&h->m, host_axes_of_place(state)), false, identity_point, &x);
+  }
+  branch_end(e, &branch);
+}
+
+void gpu_end_column(host *h, part *p, const tile_place *state, const view *from) {
+  emitter *e = h->e;
+  if (!gpu_is_column(h->k, state)) return;
+  view to = matrix_view(h, state, h->part, is_alone(h->k) ? integer(e, 0) : h->first_column);
+  ir here = LLVMBuildAnd(e->b, h->of_matrix, host_writes_state(h, state), "");
+  emit_branch branch = branch_begin(e, host_by_this_thread(h, here));
+  if (!is_alone(h->k)) to.aligned = gpu_aligned(h, p, &to, host_axes_of_place(state));
+  host_copy_state(h, p, state, from, &to);
+  branch_end(e, &branch);
+}
+
+/* ---- joins ---- */
+
+/* Numbers of what a part joins, which is at the same time in its own memory; *begin: behind that. */
+static int64_t numbers_joined(const kernel *k, const part *p, int64_t *begin) {
+  int64_t numbers = 0;
+  for (int c = 0; c < p->carried.count; c++) {
+    const plan_buffer *b = &p->carried.items[c].memory;
+    location at = p->carried_at[c];
+    if (gpu_is_column(k, &p->carried.items[c].place)) numbers += b->numbers.factor;
+    if (at.on_chip && at.offset + b->numbers.factor > *begin) *begin = at.offset + b->numbers.factor;
+  }
+  return numbers;
+}
+
+void gpu_place_columns(host *h) {
+  kernel of_states = gpu_kernel_of_states(h->k);
+  if (!of_states.columns && !(h->k->ends && h->k->columns)) return;
+  if (is_alone(h->k)) {
+    h->columns_at = gpu_take(h, of_states.columns > h->k->columns ? of_states.columns : h->k->columns);
+    return;
+  }
+  int64_t begin = h->sums + GPU_MOST_WARPS, numbers = numbers_joined(h->k, &h->main, &begin);
+  int64_t of_again = h->k->states ? numbers_joined(&of_states, &h->again, &begin) : 0;
+  if (of_again > numbers) numbers = of_again;
+  begin = (begin + 31) / 32 * 32;
+  bool fits = begin + numbers <= h->chip_limit; /* nothing else is alive yet */
+  h->columns_at = (location){fits ? begin : h->shared_numbers, -1, fits};
+  int64_t *used = fits ? &h->on_chip : &h->shared_numbers;
+  int64_t end = h->columns_at.offset + (numbers + 31) / 32 * 32;
+  if (end > *used) *used = end;
+}
+
+/* States before a part, all of them: [row][entry of the axis]. */
+typedef struct product {
+  host *h;
+  part *p;
+  const tile_place *state;
+  const view *to;
+  view kept, matrix;
+  axis_set axes;
+} product;
+
+/* The numbers of all states before the part: a row behind the other. Threads alone have columns of their own. */
+static ir row_width(const host *h, const part *p) {
+  return is_alone(h->k) ? integer(h->e, h->team.threads) : p->l.axis_size[h->k->column_axis];
+}
+
+static view before_view(host *h, part *p, ir row) {
+  emitter *e = h->e;
+  view v = {.base = host_located(h, h->columns_at), .alignment = 1};
+  if (is_alone(h->k)) v.base = element(e, e->real, v.base, h->team.thread);
+  v.base = element(e, e->real, v.base, int_mul(e, row, row_width(h, p)));
+  if (!is_alone(h->k)) v.stride[h->k->column_axis] = integer(e, 1);
+  return v;
+}
+
+static view before_of_state(host *h, part *p, const tile_place *state) {
+  int64_t rows, first = first_row(h, state, &rows);
+  view v = before_view(h, p, integer(h->e, first));
+  ir stride = row_width(h, p);
+  for (int x = state->axis_count - 1; x >= 0; x--) {
+    int axis = state->axes[x];
+    if (axis_in(h->m.instance, axis) || axis == h->k->column_axis) continue;
+    v.stride[axis] = stride;
+    stride = int_mul(h->e, stride, p->l.axis_size[axis]);
+  }
+  return v;
+}
+
+/* x + an entry of the matrix times the number in that row before. */
+static ir add_row(const product *d, lower *l, const place_in_loops *at, ir row, ir x) {
+  host *h = d->h;
+  emitter *e = l->e;
+  int axis = h->k->column_axis, lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  view matrix = d->matrix, before = before_view(h, d->p, row);
+  matrix.base = element(e, e->real, matrix.base, row);
+  ir entry = view_load(l, &matrix, at, d->axes & ~axis_bit(axis));
+  ir number = view_load(l, &before, at, axis_bit(axis));
+  return real_fma(e, spread(e, entry, lanes), spread(e, number, lanes), x);
+}
+
+static emit_loop each_row(const product *d) {
+  return loop_begin(d->h->e, integer(d->h->e, 0), integer(d->h->e, d->h->k->columns), 1, "row");
+}
+
+static void product_point(lower *l, const place_in_loops *at, void *data) {
+  const product *d = data;
+  emitter *e = l->e;
+  int lanes = at->vector_axis >= 0 ? at->lanes : 0;
+  ir sum = stack_slot(e, real_type(e, lanes), "joined");
+  store_real(e, view_load(l, &d->kept, at, d->axes), sum);
+  emit_loop loop = each_row(d);
+  store_real(e, add_row(d, l, at, loop.index, load_real(e, sum, lanes)), sum);
+  loop_end(e, &loop);
+  view_store(l, d->to, at, d->axes, load_real(e, sum, lanes));
+}
+
+typedef struct row_of_product {
+  const product *product;
+  ir row;
+} row_of_product;
+
+static void product_pair(lower *l, const place_in_loops *at, const ir *slots, void *data) {
+  const row_of_product *d = data;
+  gpu_set_pair(l->e, slots, add_row(d->product, l, at, d->row, gpu_pair_of(l->e, slots)));
+}
+
+/* States in registers have no address: all of them take a row at a time. */
+static void add_point(lower *l, const place_in_loops *at, void *data) {
+  const row_of_product *d = data;
+  const product *x = d->product;
+  view_store(l, x->to, at, x->axes, add_row(x, l, at, d->row, view_load(l, x->to, at, x->axes)));
+}
+
+static void multiply_alone(product *d) {
+  host *h = d->h;
+  host_copy_state(h, d->p, d->state, &d->kept, d->to);
+  emit_loop loop = each_row(d);
+  row_of_product row = {d, loop.index};
+  lower_copies(&d->p->l, plan_tile_axes(&h->m, d->axes), false, add_point, &row);
+  loop_end(h->e, &loop);
+}
+
+static void multiply(product *d) {
+  host *h = d->h;
+  lower *l = &d->p->l;
+  const kept_sums *kept = host_kept_of(d->p, d->to);
+  if (is_alone(h->k)) {
+    multiply_alone(d);
+    return;
+  }
+  if (!kept) {
+    lower_copy_loops(l, plan_tile_axes(&h->m, d->axes), false, product_point, d);
+    return;
+  }
+  gpu_kept_load(l, kept, &d->kept, d->axes);
+  emit_loop loop = each_row(d);
+  row_of_product row = {d, loop.index};
+  gpu_kept_each(l, kept, product_pair, &row);
+  loop_end(h->e, &loop);
+}
+
+void gpu_join_columns(host *h, part *p, ir number) {
+  lower *l = &p->l;
+  bool any = false;
+  lower_barrier(l);
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *state = &p->carried.items[c].place;
+    if (!gpu_is_column(h->k, state)) continue;
+    view before = before_of_state(h, p, state);
+    host_copy_state(h, p, state, &l->carried[c], &before);
+    any = true;
+  }
+  if (any) lower_barrier(l);
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *state = &p->carried.items[c].place;
+    if (!gpu_is_column(h->k, state)) continue;
+    product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = host_axes_of_place(state)};
+    d.kept = gpu_end_view(h, p, state, number);
+    d.matrix = matrix_view(h, state, number, integer(h->e, 0));
+    d.matrix.stride[h->k->column_axis] = NULL;
+    multiply(&d);
+  }
+  gpu_forget_accesses(l, false);
+}

@@ -1,0 +1,237 @@
+/* GPU: backward kernels that compute a group of chunks in passes, over entries of an axis or over parts of one.
+ *
+ *   for group of chunks from the last:
+ *     for pass:  cotangents of its states in; states before each chunk of the group again; chunks from the last; cotangents out
+ *
+ * What passes share, rows of q or of B, is read by all of them while it is near, and its gradient is added up from pass to
+ * pass: the last one stores it. Between passes the cotangents of states lie in the scratch of the block, and so do the sums of a
+ * group; its states are those of one pass.
+ */
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+
+static axis_set pass_axes(const kernel *k) {
+  axis_set axes = k->lanes == LANES_PASSES ? axis_bit(k->lane_axis) : 0;
+  return k->part_entries ? axes | axis_bit(k->part_axis) : axes;
+}
+
+static int64_t parts_of(const kernel *k) {
+  if (!k->part_entries) return 1;
+  return k->recurrence->body.axes.items[k->part_axis].size / k->part_entries;
+}
+
+bool gpu_has_passes(const kernel *k) { return pass_axes(k) != 0; }
+
+int64_t gpu_most_passes(const kernel *k) {
+  return (k->lanes == LANES_PASSES ? k->lane_block : 1) * parts_of(k);
+}
+
+/* ---- places ---- */
+
+static int64_t whole_size(const host *h, int axis) {
+  return axis_in(h->m.parts, axis) ? h->k->recurrence->body.axes.items[axis].size
+                                   : plan_axis_size(&h->m, h->main.program, axis);
+}
+
+static int64_t numbers_of_result(const host *h, const tile_place *place) {
+  int64_t numbers = place->time ? h->k->chunk : 1;
+  for (int x = 0; x < place->axis_count; x++) {
+    if (!axis_in(h->m.instance, place->axes[x])) numbers *= whole_size(h, place->axes[x]);
+  }
+  return numbers;
+}
+
+static int64_t take(int64_t *total, int64_t numbers) {
+  int64_t offset = *total;
+  *total += (numbers + 31) / 32 * 32;
+  return offset;
+}
+
+/* A result that lacks an axis of the passes, of a value that has it or is partial over it, is a sum of theirs. */
+static bool is_sum_of_passes(const host *h, const tile_result *r) {
+  axis_set lacking = pass_axes(h->k) & ~host_axes_of_place(&r->place);
+  if (r->place.role != TILE_D_INPUT && r->place.role != TILE_D_PARAM) return false;
+  return lacking & h->main.p->values[r->value].own;
+}
+
+void gpu_place_passes(host *h) {
+  const tile_program *program = h->main.p->program;
+  h->home_at = ARENA_ARRAY(h->a, location, h->main.carried.count);
+  for (int c = 0; c < h->main.carried.count; c++) {
+    int64_t numbers = h->main.carried.items[c].memory.numbers.factor;
+    h->home_at[c] = (location){take(&h->instance_numbers, numbers), -1, false};
+  }
+  h->homes = h->instance_numbers * gpu_most_passes(h->k);
+  h->pass_sums = ARENA_ARRAY(h->a, location, program->results.count);
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *r = &program->results.items[i];
+    h->pass_sums[i] = (location){-1, -1, false};
+    if (!is_sum_of_passes(h, r)) continue;
+    int64_t numbers = numbers_of_result(h, &r->place);
+    h->pass_sums[i].offset = take(&h->shared_numbers, numbers);
+    h->group_sums += (numbers + 31) / 32 * 32;
+  }
+}
+
+/* ---- sums over passes ---- */
+
+/* The pass is the first, or the last, along all of these axes. */
+static ir at_end_of(host *h, axis_set axes, bool last) {
+  emitter *e = h->e;
+  const kernel *k = h->k;
+  ir here = LLVMConstInt(e->i1, 1, 0), one = integer(e, 1);
+  if (k->lanes == LANES_PASSES && axis_in(axes, k->lane_axis)) {
+    ir end = last ? int_sub(e, h->pass_entries, one) : integer(e, 0);
+    here = int_compare(e, LLVMIntEQ, h->pass_entry, end);
+  }
+  if (k->part_entries && axis_in(axes, k->part_axis)) {
+    ir end = integer(e, last ? (parts_of(k) - 1) * k->part_entries : 0);
+    here = LLVMBuildAnd(e->b, here, int_compare(e, LLVMIntEQ, h->part_first, end), "");
+  }
+  return here;
+}
+
+void gpu_pass_target(host *h, const part *p, int result, result_target *target) {
+  emitter *e = h->e;
+  const tile_place *place = &p->program->results.items[result].place;
+  location at = h->pass_sums[result];
+  axis_set lacking = pass_axes(h->k) & ~host_axes_of_place(place);
+  target->first_pass = at_end_of(h, lacking, false);
+  target->in_passes = at.offset >= 0;
+  if (!target->in_passes) { /* all passes make the same: the others would store 0 over what the first has added */
+    target->active = LLVMBuildAnd(e->b, target->active, target->first_pass, "");
+    return;
+  }
+  target->last_pass = at_end_of(h, lacking, true);
+  view v = {.base = host_located(h, at), .alignment = 4};
+  int64_t stride = 1;
+  for (int x = place->axis_count - 1; x >= 0; x--) {
+    int axis = place->axes[x];
+    if (axis_in(h->m.instance, axis)) continue;
+    v.stride[axis] = integer(e, stride);
+    if (axis_in(h->m.parts, axis))
+      v.base = element(e, e->real, v.base, int_mul(e, h->part_first, v.stride[axis]));
+    stride *= whole_size(h, axis);
+  }
+  if (place->time) v.stride[p->program->time_axis] = integer(e, stride);
+  if (place->time && h->chunk_of_group)
+    v.base = element(e, e->real, v.base, int_mul(e, h->chunk_of_group, integer(e, stride * p->program->chunk)));
+  target->sums = v;
+}
+
+/* ---- one pass ---- */
+
+static void open_pass(host *h, ir pass) {
+  emitter *e = h->e;
+  const kernel *k = h->k;
+  ir parts = integer(e, parts_of(k));
+  h->pass_entry = int_div(e, pass, parts);
+  h->part_first = int_mul(e, int_rem(e, pass, parts), integer(e, k->part_entries));
+  if (k->lanes == LANES_PASSES) {
+    ir before = int_mul(e, h->lane_part, integer(e, k->lane_block));
+    h->at.index[k->lane_axis] = int_add(e, before, h->pass_entry);
+  }
+  ir offset = int_mul(e, pass, integer(e, h->instance_numbers));
+  h->local = element(e, e->real, host_scratch_at(h, h->scratch, h->shared_numbers), offset);
+  host_open_instance(h, &h->again);
+  host_open_instance(h, &h->main);
+}
+
+static bool varies(const host *h, const part *p) {
+  for (int id = 0; id < p->p->program->values.count; id++) {
+    const plan_value *v = &p->p->values[id];
+    if (!v->needed || v->region != REGION_PROLOGUE) continue;
+    if (p->p->program->values.items[id].axes & pass_axes(h->k)) return true;
+  }
+  return false;
+}
+
+/* What depends on parameters alone: once, unless passes have parameters of their own. */
+static void prologue_of_pass(host *h, part *p) {
+  if (varies(h, p)) lower_region(&p->l, REGION_PROLOGUE);
+}
+
+static void move_states(host *h, bool in) {
+  part *p = &h->main;
+  for (int c = 0; c < p->carried.count; c++) {
+    view home = p->l.carried[c];
+    home.base = host_scratch_at(h, h->local, h->home_at[c].offset);
+    const view *near = &p->l.carried[c];
+    host_copy_state(h, p, &p->carried.items[c].place, in ? &home : near, in ? near : &home);
+  }
+}
+
+static emit_loop begin_passes(host *h) {
+  emitter *e = h->e;
+  ir passes = int_mul(e, h->pass_entries, integer(e, parts_of(h->k)));
+  emit_loop loop = loop_begin(e, integer(e, 0), passes, 1, "pass");
+  open_pass(h, loop.index);
+  return loop;
+}
+
+/* Where a group is gone through for its states, cotangents stay where they are. */
+static void move_in_group(host *h, bool in) {
+  emit_branch branch;
+  if (h->states_alone) branch = branch_begin(h->e, LLVMBuildNot(h->e->b, h->states_alone, ""));
+  move_states(h, in);
+  if (h->states_alone) branch_end(h->e, &branch);
+}
+
+void gpu_group_in_passes(host *h, ir group, ir first, ir chunks) {
+  emit_loop loop = begin_passes(h);
+  move_in_group(h, true);
+  prologue_of_pass(h, &h->again);
+  prologue_of_pass(h, &h->main);
+  host_group_back(h, group, first, chunks);
+  move_in_group(h, false);
+  loop_end(h->e, &loop);
+}
+
+void gpu_clear_passes(host *h) {
+  emit_loop loop = begin_passes(h);
+  host_clear_sums(h, &h->main);
+  loop_end(h->e, &loop);
+}
+
+/* ---- the instance ---- */
+
+static void count_entries(host *h) {
+  emitter *e = h->e;
+  const kernel *k = h->k;
+  h->pass_entries = integer(e, 1);
+  if (k->lanes != LANES_PASSES) return;
+  ir before = int_mul(e, h->lane_part, integer(e, k->lane_block));
+  ir rest = int_sub(e, h->axis_size[k->lane_axis], before);
+  h->pass_entries = int_min(e, rest, integer(e, k->lane_block));
+}
+
+static void states_in(host *h) {
+  emit_loop loop = begin_passes(h);
+  gpu_begin_states(h);
+  host_load_states(h, &h->main);
+  move_states(h, false);
+  host_clear_sums(h, &h->main);
+  loop_end(h->e, &loop);
+}
+
+static void states_out(host *h) {
+  emit_loop loop = begin_passes(h);
+  move_states(h, true);
+  prologue_of_pass(h, &h->main);
+  host_store_states(h, &h->main);
+  lower_region(&h->main.l, REGION_EPILOGUE);
+  loop_end(h->e, &loop);
+}
+
+void gpu_instance_in_passes(host *h) {
+  host_open_part(h, &h->again);
+  host_open_part(h, &h->main);
+  count_entries(h);
+  states_in(h);
+  open_pass(h, integer(h->e, 0));
+  if (!varies(h, &h->again)) lower_region(&h->again.l, REGION_PROLOGUE);
+  if (!varies(h, &h->main)) lower_region(&h->main.l, REGION_PROLOGUE);
+  host_groups_back(h);
+  states_out(h);
+}

@@ -1,0 +1,305 @@
+/* Kernels: the loops over instances, lanes and time around the regions of a plan.
+ *
+ *   step form                            chunk form, nothing shared      chunk form, values shared by instances
+ *     for instance (and lane vector):      for instance:                   for instance: load states
+ *       load states; prologue                load states; prologue         for chunk:
+ *       for t: body                          for chunk: body                 for instance: shared values if new; body
+ *       store states; epilogue               store states; epilogue        for instance: store states; epilogue
+ *
+ * Backward runs over the chunks in reverse. In step form it first makes the steps of a chunk again from the saved state
+ * at its start, keeping the states before each step and what the backward program asked to keep.
+ */
+#include "compiler/kernel/frame.h"
+#include "compiler/emit/lines.h"
+
+/* ---- instances ---- */
+
+static void begin_instance(host *h) {
+  if (h->has_again) host_open_instance(h, &h->again);
+  host_open_instance(h, &h->main);
+  gpu_begin_states(h);
+  host_load_states(h, &h->main);
+  host_clear_sums(h, &h->main);
+}
+
+static void end_instance(host *h) {
+  host_store_states(h, &h->main);
+  lower_region(&h->main.l, REGION_EPILOGUE);
+}
+
+void host_whole_instance(host *h) {
+  if (h->in_passes) {
+    gpu_instance_in_passes(h);
+    return;
+  }
+  if (h->has_again) host_open_part(h, &h->again);
+  host_open_part(h, &h->main);
+  begin_instance(h);
+  if (h->has_again) lower_region(&h->again.l, REGION_PROLOGUE);
+  lower_region(&h->main.l, REGION_PROLOGUE);
+  if (h->k->program->form == TILE_CHUNK) {
+    host_chunks_inside(h);
+  } else if (h->main.backward) {
+    host_steps_backward(h);
+  } else {
+    host_steps_forward(h);
+  }
+  end_instance(h);
+}
+
+ir host_lane_blocks(host *h) {
+  emitter *e = h->e;
+  ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
+  ir blocks = int_div(e, up, integer(e, h->k->lane_block));
+  int behind = gpu_column_blocks(h->k);
+  if (!behind) return blocks;
+  return int_add(e, blocks, int_choose(e, gpu_keeps_parts(h), integer(e, behind), integer(e, 0)));
+}
+
+ir host_split_instance(host *h, ir instance) {
+  emitter *e = h->e;
+  ir block = integer(e, 0);
+  if (h->k->lane_axis >= 0) {
+    block = int_split(e, &instance, host_lane_blocks(h));
+  }
+  for (int i = h->k->grid_count - 1; i >= 0; i--) {
+    int axis = h->k->grid_axes[i];
+    bool rest = i == 0 && e->gpu; /* a division is many instructions */
+    h->at.index[axis] = rest ? instance : int_split(e, &instance, h->axis_size[axis]);
+  }
+  return block;
+}
+
+static void start_place(host *h) {
+  h->at = (place_in_loops){.vector_axis = -1};
+  if (h->m.lane_axis >= 0) {
+    h->at.vector_axis = h->m.lane_axis;
+    h->at.lanes = h->m.lanes;
+  }
+}
+
+/* void NAME(frame, batch, scratch, index of each grid axis.., first lane): one instance, all its lanes or some. */
+static ir instance_function(host *h, const char *name, bool masked, LLVMTypeRef *type) {
+  emitter *e = h->e;
+  LLVMTypeRef types[3 + TYPED_MAX_AXES + 1] = {e->pointer, e->i64, e->pointer};
+  int count = 3;
+  for (int i = 0; i < h->k->grid_count; i++) types[count++] = e->i64;
+  types[count++] = e->i64;
+  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0);
+  ir f = llvm_function(e->m, name, *type, e->clone);
+  LLVMSetVisibility(f, LLVMDefaultVisibility);
+  LLVMSetLinkage(f, LLVMInternalLinkage);
+  llvm_flag(e->m, f, "noinline");
+  host inner = *h;
+  emitter own = *e;
+  inner.e = &own;
+  own.b = LLVMCreateBuilderInContext(e->context);
+  emit_open(&own, f);
+  inner.frame = LLVMGetParam(f, 0);
+  inner.batch = LLVMGetParam(f, 1);
+  inner.scratch = LLVMGetParam(f, 2);
+  host_read_sizes(&inner);
+  start_place(&inner);
+  for (int i = 0; i < h->k->grid_count; i++) {
+    inner.at.index[h->k->grid_axes[i]] = LLVMGetParam(f, (unsigned)(3 + i));
+  }
+  if (h->m.lane_axis >= 0) {
+    ir lane = LLVMGetParam(f, (unsigned)(count - 1));
+    inner.at.index[h->m.lane_axis] = lane;
+    if (masked) {
+      inner.at.mask =
+          lane_mask(&own, int_sub(&own, inner.axis_size[h->m.lane_axis], lane), h->m.lanes);
+    }
+  }
+  host_whole_instance(&inner);
+  LLVMBuildRetVoid(own.b);
+  LLVMDisposeBuilder(own.b);
+  return f;
+}
+
+static void call_instance(host *h, ir f, LLVMTypeRef type, ir lane) {
+  ir args[3 + TYPED_MAX_AXES + 1] = {h->frame, h->batch, h->scratch};
+  int count = 3;
+  for (int i = 0; i < h->k->grid_count; i++) args[count++] = h->at.index[h->k->grid_axes[i]];
+  args[count++] = lane;
+  LLVMBuildCall2(h->e->b, type, f, args, (unsigned)count, "");
+}
+
+host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
+              number_type dtype) {
+  host h = {.a = a, .k = k->kernel, .described = k, .symbol = symbol};
+  h.m = host_mapping_of(k->kernel, clone, dtype);
+  return h;
+}
+
+typedef struct instance_functions {
+  ir whole, rest; /* rest NULL: there are no other lanes */
+  LLVMTypeRef type;
+  bool one_by_one; /* rest takes one lane */
+} instance_functions;
+
+static void call_rest(host *h, const instance_functions *f, ir begin, ir end) {
+  if (!f->one_by_one) {
+    call_instance(h, f->rest, f->type, begin);
+    return;
+  }
+  emit_loop loop = loop_begin(h->e, begin, end, 1, "lane");
+  call_instance(h, f->rest, f->type, loop.index);
+  loop_end(h->e, &loop);
+}
+
+static void lanes_of_instance(host *h, ir block, const instance_functions *f) {
+  emitter *e = h->e;
+  ir size = h->axis_size[h->m.lane_axis];
+  ir begin = int_mul(e, block, integer(e, h->k->lane_block));
+  ir end = int_min(e, int_add(e, begin, integer(e, h->k->lane_block)), size);
+  emit_loop loop = loop_begin(e, begin, end, h->m.lanes, "lanes");
+  if (f->rest) {
+    ir full =
+        int_compare(e, LLVMIntSLE, int_add(e, loop.index, integer(e, h->m.lanes)), end);
+    emit_branch branch = branch_begin(e, full);
+    call_instance(h, f->whole, f->type, loop.index);
+    branch_else(e, &branch);
+    call_rest(h, f, loop.index, end);
+    branch_end(e, &branch);
+  } else {
+    call_instance(h, f->whole, f->type, loop.index);
+  }
+  loop_end(e, &loop);
+}
+
+/* The last lanes of an axis under a mask. The baseline has no masked memory instructions: there they go one by one. */
+static void rest_function(host *h, instance_functions *f) {
+  const char *name = arena_printf(h->a, "%s_rest", h->symbol);
+  f->one_by_one = h->e->clone == CLONE_V2;
+  if (!f->one_by_one) {
+    f->rest = instance_function(h, name, true, &f->type);
+    return;
+  }
+  host narrow = host_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
+  narrow.m.lanes = 1;
+  narrow.e = h->e;
+  host_plan(&narrow);
+  f->rest = instance_function(&narrow, name, false, &f->type);
+  if (narrow.shared_numbers > h->shared_numbers) h->shared_numbers = narrow.shared_numbers;
+}
+
+static bool has_rest(const host *h) {
+  int64_t size;
+  bool known = int_known(h->axis_size[h->m.lane_axis], &size);
+  return !known || size % h->m.lanes || h->k->lane_block % h->m.lanes;
+}
+
+static void instances_outside(host *h, ir first, ir last) {
+  emitter *e = h->e;
+  instance_functions f = {0};
+  bool rest = h->m.lane_axis >= 0 && has_rest(h),
+       always_masked = rest && host_is_long(h->k) && e->clone != CLONE_V2;
+  f.whole =
+      instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
+  if (rest && !always_masked) rest_function(h, &f);
+  emit_loop loop = loop_begin(e, first, last, 1, "instance");
+  ir block = host_split_instance(h, loop.index);
+  if (h->m.lane_axis >= 0) {
+    lanes_of_instance(h, block, &f);
+  } else {
+    call_instance(h, f.whole, f.type, integer(e, 0));
+  }
+  loop_end(e, &loop);
+}
+
+static void place_instance(host *h, ir instance, ir first) {
+  emitter *e = h->e;
+  host_split_instance(h, instance);
+  ir offset = int_mul(e, int_sub(e, instance, first), integer(e, h->instance_numbers));
+  h->local = element(e, e->real, host_scratch_at(h, h->scratch, h->shared_numbers), offset);
+}
+
+/* The next instance with this chunk; behind the last one, the first with the next chunk. */
+static void fetch_beside(host *h, ir instance, ir turn, ir first, ir last) {
+  emitter *e = h->e;
+  ir next = int_add(e, instance, integer(e, 1)), end = int_sub(e, host_chunk_count(h), integer(e, 1));
+  ir more = int_compare(e, LLVMIntSLT, next, last);
+  ir later = int_min(e, int_add(e, turn, integer(e, 1)), end);
+  place_in_loops here = h->at;
+  host_split_instance(h, int_choose(e, more, next, first));
+  host_fetch_next(h, &h->main, host_chunk_in_order(h, int_choose(e, more, turn, later)));
+  h->at = here;
+}
+
+static void instances_inside(host *h, ir first, ir last) {
+  emitter *e = h->e;
+  part *p = &h->main;
+  host_open_part(h, p);
+  emit_loop loop = loop_begin(e, first, last, 1, "instance");
+  place_instance(h, loop.index, first);
+  begin_instance(h);
+  loop_end(e, &loop);
+  emit_loop chunks = loop_begin(e, integer(e, 0), host_chunk_count(h), 1, "chunk");
+  ir chunk = host_chunk_in_order(h, chunks.index);
+  loop = loop_begin(e, first, last, 1, "instance");
+  place_instance(h, loop.index, first);
+  host_open_instance(h, p);
+  ir new_group = int_compare(e, LLVMIntEQ, h->at.index[h->m.shared_axis], integer(e, 0));
+  new_group =
+      LLVMBuildOr(e->b, new_group, int_compare(e, LLVMIntEQ, loop.index, first), "");
+  host_set_chunk(h, p, chunk, new_group);
+  fetch_beside(h, loop.index, chunks.index, first, last);
+  lower_region(&p->l, REGION_PROLOGUE);
+  emit_branch branch = branch_begin(e, new_group);
+  lower_region(&p->l, REGION_SHARED);
+  branch_end(e, &branch);
+  host_chunk_body(h, chunk);
+  loop_end(e, &loop);
+  loop_end(e, &chunks);
+  loop = loop_begin(e, first, last, 1, "instance");
+  place_instance(h, loop.index, first);
+  host_open_instance(h, p);
+  lower_region(&p->l, REGION_PROLOGUE);
+  end_instance(h);
+  loop_end(e, &loop);
+}
+
+/* The gradient of an extreme goes to the entry that equals it. Both may be made again, by other functions, and must then be the
+ * same bits; which products are contracted is not the same everywhere. */
+static bool compares_extremes(const typed_body *body) {
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    for (int k = 0; k < value_arity(v->op) && v->op != VALUE_STOP_GRADIENT; k++) {
+      value_op op = body->values.items[v->args[k]].op;
+      if (op == VALUE_MAX_OVER || op == VALUE_MIN_OVER) return true;
+    }
+  }
+  return false;
+}
+
+codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol) {
+  host h = host_for(e->a, k, symbol, e->clone, e->dtype);
+  h.e = e;
+  e->contract = !compares_extremes(&k->kernel->recurrence->body);
+  e->where = lines_of_recurrence(k->kernel->recurrence);
+  host_plan(&h);
+  LLVMTypeRef types[] = {e->pointer, e->i64, e->i64, e->i64, e->pointer};
+  LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 5, 0);
+  ir f = llvm_function(e->m, symbol, type, e->clone);
+  emit_open(e, f);
+  h.frame = LLVMGetParam(f, 0);
+  h.batch = LLVMGetParam(f, 1);
+  h.scratch = LLVMGetParam(f, 4);
+  host_read_sizes(&h);
+  start_place(&h);
+  if (h.m.chunks_outside) {
+    instances_inside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));
+  } else {
+    instances_outside(&h, LLVMGetParam(f, 2), LLVMGetParam(f, 3));
+  }
+  LLVMBuildRetVoid(e->b);
+  return host_bytes_of(&h);
+}
+
+codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
+  codegen_kernel described = host_describe(a, k);
+  host h = host_for(a, &described, k->symbol, clone, dtype);
+  host_plan(&h);
+  return host_bytes_of(&h); /* lanes one by one need no more than a vector of them */
+}

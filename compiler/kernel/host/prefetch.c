@@ -1,0 +1,181 @@
+/* Host, chunk form: what the next chunk reads and writes is fetched while the products of this one run.
+ *
+ *   x [t, H, P]   ->   the 64 rows of the next instance, or of the next chunk, a few with each block of a product
+ *
+ * Elementwise nests wait for memory, products for the multiplier. The rows of a chunk lie far apart where there are many heads,
+ * so that no processor foresees them. They come into the second cache: the first is for the products.
+ *
+ * The list on the stack (lower.fetch): where the next entry is, where the last one is, then entries, each the address of a few
+ * lines side by side. The last one is the list's own: blocks that find nothing left go on with it.
+ */
+#include "compiler/kernel/frame.h"
+#include "compiler/lower/nests.h"
+
+enum { LIST_NEXT, LIST_LAST, LIST_ENTRIES };
+enum { LINE = 64, MOST_LINES = 4, MOST_ENTRIES = 2048, IN_SECOND_CACHE = 2 };
+
+/* So many rows of a tensor, or lines of what forward has kept. */
+typedef struct fetched {
+  ir address, distance; /* of rows, in bytes */
+  ir there;             /* i1; NULL: always */
+  int64_t rows, bytes;
+} fetched;
+
+typedef VEC(fetched) fetched_list;
+
+/* ---- what is fetched ---- */
+
+static int64_t number_bytes(const host *h, number_type stored) {
+  return number_is_narrow(stored) ? 2 : h->m.f64 ? 8 : 4;
+}
+
+/* Numbers of a row, if all of it lies side by side; else 0. */
+static int64_t row_numbers(const host *h, const part *p, const tile_place *place) {
+  int64_t numbers = host_is_complex(h, place) ? 2 : 1;
+  bool outside = false;
+  for (int x = place->axis_count - 1; x >= 0; x--) {
+    int64_t size = p->program->axes.items[place->axes[x]].size;
+    bool tile = !axis_in(h->m.instance, place->axes[x]);
+    if (tile && (outside || size == TILE_RUNTIME_SIZE)) return 0;
+    if (tile) numbers *= size;
+    outside |= !tile;
+  }
+  return numbers;
+}
+
+/* Instances of a group follow each other with the same chunk: tensors that they share are near. */
+static bool is_near(const host *h, axis_set axes) { return plan_is_shared(&h->m, axes); }
+
+static void add_rows(host *h, part *p, fetched_list *list, const tile_place *place, view v,
+                     ir stride, ir there, ir begin) {
+  axis_set axes = host_axes_of_place(place);
+  if (!place->time || !v.base || is_near(h, axes)) return;
+  int64_t bytes = number_bytes(h, v.stored);
+  v.present = NULL;
+  v = host_at_time(h, v, begin, stride);
+  vec_push(h->a, list,
+           ((fetched){.address = view_address(&p->l, &v, &h->at, axes & h->m.instance),
+                      .distance = int_mul(h->e, stride, integer(h->e, bytes)),
+                      .there = there,
+                      .rows = p->program->chunk,
+                      .bytes = row_numbers(h, p, place) * bytes}));
+}
+
+static void add_saved(host *h, part *p, fetched_list *list, const tile_place *place, ir chunk) {
+  axis_set axes = host_axes_of_place(place);
+  if (is_near(h, axes)) return;
+  view v = host_saved_view(h, place, chunk);
+  int64_t rows = place->role == TILE_STASH ? p->program->chunk : 1;
+  vec_push(h->a, list,
+           ((fetched){.address = view_address(&p->l, &v, &h->at, axes & h->m.instance),
+                      .distance = integer(h->e, 0),
+                      .rows = 1,
+                      .bytes = rows * row_numbers(h, p, place) * number_bytes(h, h->m.dtype)}));
+}
+
+static fetched_list list_of(host *h, part *p, ir chunk) {
+  fetched_list list = {0};
+  ir begin = int_mul(h->e, chunk, integer(h->e, p->program->chunk));
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    if (host_is_saved(p, place)) {
+      add_saved(h, p, &list, place, chunk);
+    } else {
+      add_rows(h, p, &list, place, p->memory[i], p->time_stride[i], p->memory[i].present, begin);
+    }
+  }
+  for (int i = 0; i < p->program->results.count; i++)
+    add_rows(h, p, &list, &p->program->results.items[i].place, p->result_memory[i],
+             p->result_time_stride[i], p->l.results[i].active, begin);
+  return list;
+}
+
+/* Rows shorter than a line share theirs with other instances. */
+static int64_t lines_of(const fetched *f) { return f->bytes / LINE; }
+
+/* So many that every row is made of whole entries, or nearly. */
+static int lines_of_entry(const fetched_list *list) {
+  int lines = MOST_LINES;
+  for (int i = 0; i < list->count; i++)
+    while (lines_of(&list->items[i]) && lines_of(&list->items[i]) < lines) lines /= 2;
+  return lines;
+}
+
+static int64_t entries_of(const fetched *f, int lines) {
+  return f->rows * ((lines_of(f) + lines - 1) / lines);
+}
+
+/* ---- the list ---- */
+
+static void set_entry(emitter *e, ir list, ir at, ir x) {
+  LLVMBuildStore(e->b, x, element(e, e->i64, list, at));
+}
+
+static void write_entries(host *h, ir list, const fetched *f, int lines, int64_t at) {
+  emitter *e = h->e;
+  int64_t each = entries_of(f, lines) / f->rows;
+  ir own = LLVMBuildPtrToInt(e->b, list, e->i64, "");
+  ir address = LLVMBuildPtrToInt(e->b, f->address, e->i64, ""), distance = f->distance;
+  if (f->there) {
+    address = int_choose(e, f->there, address, own);
+    distance = int_choose(e, f->there, distance, integer(e, 0));
+  }
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, f->rows), 1, "row");
+  ir row = int_add(e, address, int_mul(e, loop.index, distance));
+  ir entry = int_add(e, int_mul(e, loop.index, integer(e, each)), integer(e, at));
+  for (int64_t i = 0; i < each; i++)
+    set_entry(e, list, int_add(e, entry, integer(e, i)),
+              int_add(e, row, integer(e, i * lines * LINE)));
+  loop_end(e, &loop);
+}
+
+static void write_list(host *h, part *p, const fetched_list *list, int64_t entries) {
+  emitter *e = h->e;
+  ir to = p->l.fetch.list, own = LLVMBuildPtrToInt(e->b, to, e->i64, "");
+  int64_t at = LIST_ENTRIES, bytes = 8;
+  for (int i = 0; i < list->count; i++) {
+    if (!lines_of(&list->items[i])) continue;
+    write_entries(h, to, &list->items[i], p->l.fetch.lines, at);
+    at += entries_of(&list->items[i], p->l.fetch.lines);
+  }
+  set_entry(e, to, integer(e, at), own);
+  set_entry(e, to, integer(e, LIST_NEXT), int_add(e, own, integer(e, bytes * LIST_ENTRIES)));
+  set_entry(e, to, integer(e, LIST_LAST),
+            int_add(e, own, integer(e, bytes * (LIST_ENTRIES + entries))));
+}
+
+void host_fetch_next(host *h, part *p, ir chunk) {
+  emitter *e = h->e;
+  int64_t blocks = 0, entries = 0;
+  p->l.fetch = (fetch_list){0};
+  if (e->gpu || e->clone == CLONE_V2 || h->m.lane_axis >= 0)
+    return; /* the oldest processors multiply slowly enough */
+  for (int n = 0; n < p->p->nests.count; n++) blocks += dot_blocks(&p->l, &p->p->nests.items[n]);
+  if (!blocks) return;
+  fetched_list list = list_of(h, p, chunk);
+  int lines = lines_of_entry(&list);
+  for (int i = 0; i < list.count; i++) entries += entries_of(&list.items[i], lines);
+  if (!entries || entries > MOST_ENTRIES) return;
+  LLVMTypeRef type = LLVMArrayType2(e->i64, (uint64_t)(LIST_ENTRIES + entries + 1));
+  p->l.fetch = (fetch_list){stack_slot(e, type, "fetch"), lines, (entries + blocks - 1) / blocks};
+  write_list(h, p, &list, entries);
+}
+
+/* ---- in a product ---- */
+
+void fetch_line(emitter *e, ir address, bool write, int nearness) {
+  ir hints[] = {address, LLVMConstInt(e->i32, write, 0),
+                LLVMConstInt(e->i32, (unsigned)nearness, 0), LLVMConstInt(e->i32, 1, 0)};
+  call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
+}
+
+void fetch_entry(emitter *e, const fetch_list *f) {
+  ir next = LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, f->list, integer(e, LIST_NEXT)), "");
+  ir last = LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, f->list, integer(e, LIST_LAST)), "");
+  ir entry = LLVMBuildLoad2(e->b, e->pointer, LLVMBuildIntToPtr(e->b, next, e->pointer, ""), "");
+  for (int i = 0; i < f->lines; i++)
+    fetch_line(e, element(e, LLVMInt8TypeInContext(e->context), entry, integer(e, i * LINE)), false,
+               IN_SECOND_CACHE);
+  LLVMBuildStore(e->b, int_min(e, int_add(e, next, integer(e, 8)), last),
+                 element(e, e->i64, f->list, integer(e, LIST_NEXT)));
+}

@@ -1,0 +1,182 @@
+/* Slots: the memory tensors of a kernel, and what is saved of a chunk.
+ *
+ *   arguments x, dt, h (before), results y, h (after)   ->   input x, input dt, state h, output y, next h
+ */
+#include "compiler/kernel/frame.h"
+
+/* ---- slots ---- */
+
+bool host_in_memory(const kernel *k, const tile_place *place) {
+  if (place->transfer) return false;
+  switch (place->role) {
+    case TILE_STASH:
+    case TILE_KEEP: return false;
+    case TILE_STATE:
+    case TILE_NEXT_STATE: return k->kind != KERNEL_BACKWARD && k->kind != KERNEL_PART_BACK;
+    case TILE_D_NEXT_STATE:
+    case TILE_D_STATE: return k->kind != KERNEL_PART_BACK;
+    default: return true;
+  }
+}
+
+int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag) {
+  for (int i = 0; i < k->slots.count; i++) {
+    const codegen_slot *slot = &k->slots.items[i];
+    if (slot->role == role && slot->tensor == tensor && slot->lag == lag) return i;
+  }
+  return -1;
+}
+
+axis_set host_grid_of(const kernel *k) {
+  axis_set axes = k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0;
+  for (int i = 0; i < k->grid_count; i++) axes |= axis_bit(k->grid_axes[i]);
+  return axes;
+}
+
+axis_set host_axes_of_place(const tile_place *place) {
+  axis_set axes = 0;
+  for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
+  return axes;
+}
+
+/* Tokens that take 16 bits where tokens do. */
+bool host_is_narrow(const recurrence *r, tile_role role, const tile_place *place) {
+  if (place->tensor < 0) return true;
+  const typed_tensor *t = &r->body.tensors.items[place->tensor];
+  return !(role == TILE_D_INPUT || role == TILE_D_OUTPUT ? t->wide_gradient : t->wide);
+}
+
+bool host_stores_narrow(const host *h, const tile_place *place) {
+  return number_is_narrow(h->m.dtype) && host_is_narrow(h->k->recurrence, place->role, place);
+}
+
+static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
+  if (host_find_slot(k, role, place->tensor, place->lag) >= 0) return;
+  codegen_slot slot = {.role = role, .tensor = place->tensor, .lag = place->lag};
+  bool state = role == TILE_STATE || role == TILE_NEXT_STATE || role == TILE_D_NEXT_STATE ||
+               role == TILE_D_STATE;
+  slot.per_batch = role != TILE_PARAM && role != TILE_D_PARAM;
+  slot.time = slot.per_batch && !state;
+  slot.written = tile_role_is_result(role);
+  if (role == TILE_D_INPUT || role == TILE_D_PARAM) {
+    slot.summed = host_grid_of(k->kernel) & ~host_axes_of_place(place);
+    slot.accumulated = slot.summed || !slot.per_batch;
+  }
+  slot.narrow = slot.time && !slot.accumulated && host_is_narrow(k->kernel->recurrence, role, place);
+  slot.single = slot.time && slot.accumulated && k->kernel->lanes == LANES_PASSES;
+  if (role == TILE_D_STATE) {
+    slot.summed = host_grid_of(k->kernel) & place->partial;
+    slot.accumulated = slot.summed != 0;
+  }
+  vec_push(a, &k->slots, slot);
+}
+
+static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) {
+  for (int i = 0; i < program->arguments.count; i++) {
+    const tile_place *place = &program->arguments.items[i];
+    if (host_in_memory(k->kernel, place)) add_slot(a, k, place, place->role);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_place *place = &program->results.items[i].place;
+    if (!host_in_memory(k->kernel, place)) continue;
+    add_slot(a, k, place, place->role);
+    /* a sequence of no steps hands its state through */
+    if (place->role == TILE_NEXT_STATE) add_slot(a, k, place, TILE_STATE);
+    if (place->role == TILE_D_STATE) add_slot(a, k, place, TILE_D_NEXT_STATE);
+  }
+}
+
+bool host_reads_states(const tile_program *program) {
+  return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH);
+}
+
+bool host_is_saved(const part *p, const tile_place *place) {
+  return (place->role == TILE_STATE && p->backward) || place->role == TILE_STASH;
+}
+
+static bool has_states(const recurrence *r) {
+  if (r->body.lags.count) return true;
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    if (r->body.tensors.items[i].kind == TENSOR_STATE) return true;
+  }
+  return false;
+}
+
+/* ---- what is saved of a chunk --------------------------------------------------------------------------------
+ * First the values that the forward keeps, each [instance axes, step, tile axes]; then each part of a state or lag buffer,
+ * with instance axes outside, tile axes, lanes inside. */
+
+int64_t host_parts_of_lag(const typed_lag *lag) { return lag->depth * (lag->complex ? 2 : 1); }
+
+const tile_place *host_kept_value(const kernel *k, int number) {
+  const tile_program *p = k->program;
+  if (p->form != TILE_CHUNK) return NULL;
+  for (int i = 0; i < p->arguments.count; i++) {
+    const tile_place *place = &p->arguments.items[i];
+    if (place->role == TILE_STASH && place->stash == number) return place;
+  }
+  for (int i = 0; i < p->results.count; i++) {
+    const tile_place *place = &p->results.items[i].place;
+    if (place->role == TILE_KEEP && place->stash == number) return place;
+  }
+  return NULL;
+}
+
+static codegen_bytes kept_numbers(arena *a, const kernel *k) {
+  codegen_bytes count = {0};
+  const tile_place *kept;
+  for (int i = 0; (kept = host_kept_value(k, i)); i++) {
+    codegen_bytes_add(a, &count, (codegen_bytes_term){k->chunk, host_axes_of_place(kept)});
+  }
+  return count;
+}
+
+static int64_t elements_of(axis_set axes, const int64_t *sizes) {
+  int64_t n = 1;
+  for (int axis = 0; axis < TYPED_MAX_AXES; axis++) {
+    if (axis_in(axes, axis)) n *= sizes[axis];
+  }
+  return n;
+}
+
+int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
+  int64_t total = 0;
+  for (int i = 0; i < r->body.tensors.count; i++) {
+    const typed_tensor *t = &r->body.tensors.items[i];
+    if (t->kind == TENSOR_STATE)
+      total += elements_of(t->axis_set, axis_sizes) * (t->complex ? 2 : 1);
+  }
+  for (int i = 0; i < r->body.lags.count; i++) {
+    const typed_lag *lag = &r->body.lags.items[i];
+    total += elements_of(lag->axes, axis_sizes) * host_parts_of_lag(lag);
+  }
+  return total;
+}
+
+bool host_reads_saved(const kernel *k) {
+  bool back = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK;
+  return back && host_reads_states(k->program);
+}
+
+static void add_initial_states(arena *a, codegen_kernel *d) {
+  const tile_program *states = d->kernel->recompute;
+  for (int i = 0; i < states->results.count; i++) {
+    const tile_place *place = &states->results.items[i].place;
+    if (place->role == TILE_NEXT_STATE) add_slot(a, d, place, TILE_STATE);
+  }
+}
+
+codegen_kernel host_describe(arena *a, const kernel *k) {
+  codegen_kernel d = {.kernel = k, .chunk = k->chunk, .kept = kept_numbers(a, k)};
+  add_slots(a, &d, k->program);
+  bool again = host_reads_saved(k);
+  if (again && k->recompute) add_slots(a, &d, k->recompute);
+  if (k->states) add_initial_states(a, &d);
+  bool states = has_states(k->recurrence);
+  d.reads_saved = again && states;
+  d.writes_saved =
+      states && (k->kind == KERNEL_FORWARD || k->kind == KERNEL_STATES || k->kind == KERNEL_PART);
+  d.time_splits = !states;
+  d.joins = k->ends != NULL;
+  return d;
+}

@@ -1,0 +1,599 @@
+/* The frame: tensors as views, states in and out, for the instance at hand.
+ *
+ *   slot x {data, strides}   ->   view: base of the batch entry, one stride for each axis
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/kernel/frame.h"
+
+/* ---- reading the frame ---- */
+
+ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type) {
+  emitter *e = h->e;
+  ir at = element(e, LLVMInt8TypeInContext(e->context), base, integer(e, offset));
+  return LLVMBuildLoad2(e->b, type, at, "");
+}
+
+static ir slot_field(host *h, tile_role role, const tile_place *place, size_t offset,
+                     LLVMTypeRef type) {
+  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
+  if (slot < 0) ICE("kernel", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
+  size_t bytes = h->e->gpu ? sizeof(rec_gpu_slot) : sizeof(rec_slot);
+  return host_field(h, h->slots, slot * (int64_t)bytes + (int64_t)offset, type);
+}
+
+void host_read_sizes(host *h) {
+  emitter *e = h->e;
+  const tile_program *program = h->k->program;
+  if (e->gpu) {
+    LLVMTypeRef bytes = LLVMInt8TypeInContext(e->context);
+    int64_t axes = h->k->recurrence->body.axes.count, first = sizeof(rec_gpu_frame);
+    h->sizes = element(e, bytes, h->frame, integer(e, first));
+    h->slots = element(e, bytes, h->frame, integer(e, first + 8 * axes));
+  } else {
+    h->time = host_field(h, h->frame, offsetof(rec_frame, time), e->i64);
+    h->sizes = host_field(h, h->frame, offsetof(rec_frame, axis_size), e->pointer);
+    h->slots = host_field(h, h->frame, offsetof(rec_frame, slots), e->pointer);
+  }
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    const tile_axis *t = &program->axes.items[axis];
+    h->axis_size[axis] = t->size != TILE_RUNTIME_SIZE ? integer(e, t->size)
+                                                      : host_field(h, h->sizes, 8 * t->body_axis, e->i64);
+    if (axis_in(h->m.parts, axis))
+      h->axis_size[axis] = integer(e, h->k->recurrence->body.axes.items[axis].size);
+  }
+}
+
+/* GPU: where this instance's tokens and its copy of a sum begin. */
+static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
+  emitter *e = h->e;
+  const codegen_slot *slot =
+      &h->described->slots.items[host_find_slot(h->described, role, place->tensor, place->lag)];
+  ir offset = integer(e, 0);
+  if (slot->time) {
+    ir stride = slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
+    offset = int_mul(e, h->entry_step, stride);
+  }
+  if (!slot->accumulated) return offset;
+  ir copy = slot->per_batch ? integer(e, 0) : h->batch;
+  if (!slot->time) copy = int_add(e, int_mul(e, copy, h->parts), h->part);
+  for (int i = 0; i < h->k->grid_count; i++) {
+    int axis = h->k->grid_axes[i];
+    if (!axis_in(slot->summed, axis)) continue;
+    copy = int_add(e, int_mul(e, copy, h->axis_size[axis]), h->at.index[axis]);
+  }
+  if (h->k->lane_axis >= 0 && axis_in(slot->summed, h->k->lane_axis)) {
+    ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
+    ir blocks = int_div(e, up, integer(e, h->k->lane_block));
+    copy = int_add(e, int_mul(e, copy, blocks), h->lane_part);
+  }
+  ir stride = slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  return int_add(e, offset, int_mul(e, copy, stride));
+}
+
+/* GPU: from the whole axis to the part of it at hand. */
+void host_move_to_part(host *h, view *v, axis_set axes) {
+  emitter *e = h->e;
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    if (axis_in(h->m.parts & axes, axis))
+      v->base = element(e, view_type(e, v), v->base, int_mul(e, h->part_first, v->stride[axis]));
+  }
+}
+
+/* The tensor of a place for this batch entry; every axis has its stride. */
+static view view_stored_as(host *h, tile_role role, const tile_place *place, ir *data,
+                           number_type stored) {
+  emitter *e = h->e;
+  view v = {.stored = stored};
+  ir base = slot_field(h, role, place, offsetof(rec_slot, data), e->data);
+  ir batch_stride = slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
+  if (data) *data = base;
+  ir stride = integer(e, host_is_complex(h, place) ? 2 : 1);
+  for (int x = place->axis_count - 1; x >= 0; x--) {
+    v.stride[place->axes[x]] = stride;
+    stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
+  }
+  ir offset = int_add(e, int_mul(e, h->batch, batch_stride), integer(e, place->component));
+  if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
+  if (e->gpu) offset = int_add(e, offset, gpu_offset(h, role, place));
+  v.base = element(e, view_type(e, &v), base, offset);
+  host_move_to_part(h, &v, host_axes_of_place(place));
+  return v;
+}
+
+static view memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
+  int slot = host_find_slot(h->described, role, place->tensor, place->lag);
+  bool narrow = h->described->slots.items[slot].narrow;
+  return view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
+}
+
+static axis_set state_axes(const tile_place *place) { return host_axes_of_place(place); }
+
+static bool is_kept(const tile_place *place) {
+  return place->role == TILE_STASH || place->role == TILE_KEEP;
+}
+
+static ir elements_ir(host *h, axis_set axes) {
+  ir n = integer(h->e, 1);
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    if (axis_in(axes, axis)) n = int_mul(h->e, n, h->axis_size[axis]);
+  }
+  return n;
+}
+
+/* Where a kept value or the part of a state begins in what is saved of a chunk. */
+static ir saved_offset(host *h, const tile_place *place) {
+  emitter *e = h->e;
+  const typed_body *body = &h->k->recurrence->body;
+  ir offset = integer(e, 0);
+  const tile_place *kept;
+  for (int i = 0; (kept = host_kept_value(h->k, i)); i++) {
+    if (is_kept(place) && place->stash == i) return offset;
+    ir n = elements_ir(h, host_axes_of_place(kept));
+    offset = int_add(e, offset, int_mul(e, n, integer(e, h->k->chunk)));
+  }
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (t->kind != TENSOR_STATE) continue;
+    ir n = elements_ir(h, t->axis_set);
+    if (i == place->tensor) return int_add(e, offset, int_mul(e, n, integer(e, place->component)));
+    offset = int_add(e, offset, int_mul(e, n, integer(e, t->complex ? 2 : 1)));
+  }
+  for (int i = 0; i < body->lags.count; i++) {
+    const typed_lag *lag = &body->lags.items[i];
+    ir n = elements_ir(h, lag->axes);
+    int64_t parts = lag->complex ? 2 : 1;
+    if (i == place->lag)
+      return int_add(e, offset, int_mul(e, n, integer(e, place->slot * parts + place->component)));
+    offset = int_add(e, offset, int_mul(e, n, integer(e, host_parts_of_lag(lag))));
+  }
+  ICE("kernel", "%s is no state", place->name ? place->name : "?");
+}
+
+static ir saved_data(host *h) {
+  size_t offset = h->e->gpu ? offsetof(rec_gpu_frame, saved) : offsetof(rec_frame, saved);
+  return host_field(h, h->frame, (int64_t)offset, h->e->data);
+}
+
+/* Where the states of a chunk begin. */
+static ir saved_chunk(host *h, ir chunk) {
+  emitter *e = h->e;
+  if (e->gpu) {
+    ir stride = host_field(h, h->frame, offsetof(rec_gpu_frame, saved_chunk_stride), e->i64);
+    return int_add(e, h->saved_first, int_mul(e, chunk, stride));
+  }
+  ir batch_stride = host_field(h, h->frame, offsetof(rec_frame, saved_batch_stride), e->i64);
+  ir chunk_stride = host_field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
+  return int_add(e, int_mul(e, h->batch, batch_stride), int_mul(e, chunk, chunk_stride));
+}
+
+view host_saved_view(host *h, const tile_place *place, ir chunk) {
+  emitter *e = h->e;
+  ir offset = int_add(e, saved_chunk(h, chunk), saved_offset(h, place));
+  view v = {.base = element(e, e->real, saved_data(h), offset)};
+  axis_set axes = state_axes(place);
+  if (is_kept(place)) axes |= axis_bit(h->k->program->time_axis);
+  axis_set tile = plan_tile_axes(&h->m, axes);
+  ir stride = integer(e, 1);
+  int lane = h->k->lanes == LANES_OWN ? h->k->lane_axis : -1;
+  if (lane >= 0 && axis_in(axes, lane)) {
+    v.stride[lane] = stride;
+    stride = h->axis_size[lane];
+  }
+  plan_buffer order = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
+  for (int i = order.axis_count - 1; i >= 0; i--) {
+    v.stride[order.axes[i]] = stride;
+    stride = int_mul(e, stride, h->axis_size[order.axes[i]]);
+  }
+  for (int axis = h->k->program->axes.count - 1; axis >= 0; axis--) {
+    if (!axis_in(axes & h->m.instance, axis) || v.stride[axis]) continue;
+    v.stride[axis] = stride;
+    stride = int_mul(e, stride, h->axis_size[axis]);
+  }
+  host_move_to_part(h, &v, axes);
+  return v;
+}
+
+/* ---- a part inside a function ---- */
+
+ir host_scratch_at(host *h, ir base, int64_t offset) {
+  return element(h->e, h->e->real, base, integer(h->e, offset));
+}
+
+/* In the call's scratch: constant sizes first, then blocks of run-time size. */
+ir host_located(host *h, location at) {
+  if (at.on_chip) return host_scratch_at(h, h->chip, at.offset);
+  if (at.sized < 0) return host_scratch_at(h, h->scratch, at.offset);
+  ir offset = integer(h->e, h->shared_numbers);
+  for (int i = 0; i < at.sized; i++)
+    offset = int_add(h->e, offset, lower_extent(h->e, h->axis_size, h->sized.items[i]));
+  return element(h->e, h->e->real, h->scratch, offset);
+}
+
+static ir memory_for(host *h, const plan_buffer *b, location at, const char *name) {
+  if (at.offset >= 0) return host_located(h, at);
+  return stack_slot(h->e, LLVMArrayType2(h->e->real, (uint64_t)b->numbers.factor), name);
+}
+
+static ir buffer_memory(host *h, const part *p, const plan_buffer *b) {
+  if (b->stack) return memory_for(h, b, (location){-1, -1, false}, "buffer");
+  int block = 0;
+  while (p->p->scratch.items[block].sizes != b->numbers.sizes) block++;
+  extent offset = {b->offset, b->numbers.sizes};
+  return element(h->e, h->e->real, host_located(h, p->scratch[block]),
+                 lower_extent(h->e, h->axis_size, offset));
+}
+
+/* Buffers and variables: once in a function. */
+void host_open_part(host *h, part *p) {
+  emitter *e = h->e;
+  lower *l = &p->l;
+  *l = (lower){.e = e, .m = &h->m, .p = p->p, .team = e->gpu ? &h->team : NULL};
+  int values = p->p->program->values.count, arguments = p->program->arguments.count;
+  int results = p->program->results.count;
+  if (h->team.shares) l->since = gpu_memory_since(h->a, p->p);
+  l->arguments = ARENA_ARRAY(h->a, view, arguments);
+  l->results = ARENA_ARRAY(h->a, result_target, results);
+  l->carried = ARENA_ARRAY(h->a, view, p->carried.count);
+  l->buffers = ARENA_ARRAY(h->a, ir, p->p->buffers.count);
+  l->variables = ARENA_ARRAY(h->a, ir, values);
+  l->memo = ARENA_ARRAY(h->a, ir, values);
+  l->left = ARENA_ARRAY(h->a, left_factor *, values);
+  p->memory = ARENA_ARRAY(h->a, view, arguments);
+  p->time_stride = ARENA_ARRAY(h->a, ir, arguments);
+  p->result_memory = ARENA_ARRAY(h->a, view, results);
+  p->result_time_stride = ARENA_ARRAY(h->a, ir, results);
+  memcpy(l->axis_size, h->axis_size, sizeof l->axis_size);
+  for (int axis = 0; axis < p->program->axes.count; axis++) {
+    if (axis_in(h->m.parts, axis))
+      l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
+  }
+  for (int id = 0; id < values; id++) {
+    const plan_value *v = &p->p->values[id];
+    if (v->held == HELD_SCALAR && v->needed) {
+      emitter as = v->wide ? emit_wide(e) : *e;
+      l->variables[id] = stack_slot(e, real_type(&as, v->lane ? h->m.lanes : 0), "value");
+    }
+  }
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (b->last < 0 || b->carried >= 0 || b->persistent) continue;
+    if (b->kept) continue; /* where the step at hand has its row */
+    l->buffers[i] = e->gpu ? memory_for(h, b, p->buffer_at[i], "buffer") : buffer_memory(h, p, b);
+  }
+  for (int c = 0; c < p->carried.count && !h->m.chunks_outside; c++) {
+    const plan_buffer *b = &p->carried.items[c].memory;
+    l->carried[c] = buffer_view(l, b, memory_for(h, b, p->carried_at[c], "state"));
+  }
+  l->kept = ARENA_ARRAY(h->a, kept_sums, p->carried.count);
+  for (int c = 0; c < p->carried.count; c++)
+    if (p->p->carried[c].sums >= 0) gpu_kept_open(l, c);
+  for (int i = 0; i < p->p->buffers.count && !h->m.chunks_outside; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (b->persistent && !h->in_passes) l->buffers[i] = memory_for(h, b, p->persistent_at[i], "sum");
+  }
+}
+
+/* Is this the first instance along all of these axes that are cut? */
+static ir is_first(host *h, axis_set axes) {
+  emitter *e = h->e;
+  ir here = LLVMConstInt(e->i1, 1, 0);
+  axis_set cut = (host_grid_of(h->k) | h->m.parts) & axes;
+  for (int axis = 0; axis < h->k->program->axes.count; axis++) {
+    if (!axis_in(cut, axis)) continue;
+    ir index = axis_in(h->m.parts, axis) ? h->part_first : h->at.index[axis];
+    ir first = int_compare(e, LLVMIntEQ, index, integer(e, 0));
+    here = LLVMBuildAnd(e->b, here, first, "");
+  }
+  return here;
+}
+
+/* Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does. */
+static ir stores_here(host *h, const plan *p, const tile_result *r) {
+  return is_first(h, ~(p->values[r->value].own | host_axes_of_place(&r->place)));
+}
+
+/* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
+ir host_writes_state(host *h, const tile_place *place) {
+  return is_first(h, ~plan_own_axes(place));
+}
+
+/* A thread without an entry of the lane axis stores nothing. */
+ir host_by_this_thread(host *h, ir condition) {
+  return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->team.inside, "") : condition;
+}
+
+/* GPU: sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
+ * threads have entries of the lane axis, they are summed over the block. */
+static void gpu_result(host *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
+  emitter *e = h->e;
+  axis_set place = host_axes_of_place(&r->place);
+  ir first = stores_here(h, p->p, r);
+  bool lane = h->m.kind == MAP_THREADS && !axis_in(place, h->k->lane_axis);
+  target->over_threads = target->add && lane;
+  if (target->add) {
+    target->add = false;
+    target->own = first;
+    target->active = wanted;
+  } else {
+    target->active = LLVMBuildAnd(e->b, wanted, first, "");
+  }
+  if (!target->over_threads) target->active = host_by_this_thread(h, target->active);
+  if (h->in_passes && p == &h->main) {
+    gpu_pass_target(h, p, (int)(r - p->p->program->results.items), target);
+    if (target->in_passes) target->own = first, target->active = wanted;
+  }
+}
+
+/* One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie. */
+static void single_target(host *h, const tile_result *r, result_target *target) {
+  emitter *e = h->e;
+  if (!host_stores_narrow(h, &r->place)) return;
+  int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+  if (!h->described->slots.items[slot].single) return;
+  ir stride = slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  target->single = int_compare(e, LLVMIntEQ, stride, integer(e, 0));
+  view v = view_stored_as(h, r->place.role, &r->place, NULL, h->m.dtype);
+  target->tensor = v;
+}
+
+/* Per-instance memory and the tensors of this instance: once the instance is known. */
+void host_open_instance(host *h, part *p) {
+  emitter *e = h->e;
+  lower *l = &p->l;
+  l->outside = h->at;
+  l->part_first = h->part_first;
+  for (int i = 0; h->in_passes && i < p->p->buffers.count; i++) {
+    if (p->p->buffers.items[i].persistent)
+      l->buffers[i] = host_scratch_at(h, h->local, p->persistent_at[i].offset);
+  }
+  if (h->m.chunks_outside) {
+    for (int c = 0; c < p->carried.count; c++) {
+      l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
+                                  host_scratch_at(h, h->local, p->carried_at[c].offset));
+    }
+    for (int i = 0; i < p->p->buffers.count; i++) {
+      if (p->p->buffers.items[i].persistent)
+        l->buffers[i] = host_scratch_at(h, h->local, p->persistent_at[i].offset);
+    }
+  }
+  for (int i = 0; i < p->program->arguments.count; i++) {
+    const tile_place *place = &p->program->arguments.items[i];
+    tile_role role = place->role;
+    if (role == TILE_STATE || role == TILE_STASH || role == TILE_D_NEXT_STATE) continue;
+    ir data;
+    view v = memory_view(h, role, place, &data);
+    if (role == TILE_D_OUTPUT) v.present = LLVMBuildIsNotNull(e->b, data, "");
+    if (h->of_matrix && axis_in(host_axes_of_place(place), h->k->column_axis)) {
+      ir tokens = LLVMBuildNot(e->b, h->of_matrix, "");
+      v.present = v.present ? LLVMBuildAnd(e->b, v.present, tokens, "") : tokens;
+    }
+    p->time_stride[i] = slot_field(h, role, place, offsetof(rec_slot, time_stride), e->i64);
+    p->memory[i] = l->arguments[i] = v;
+  }
+  for (int c = 0; c < p->carried.count; c++) {
+    int argument = p->p->carried[c].argument;
+    if (argument >= 0) l->arguments[argument] = l->carried[c];
+  }
+  for (int i = 0; i < p->program->results.count; i++) {
+    const tile_result *r = &p->p->program->results.items[i];
+    if (!host_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
+        r->place.role == TILE_D_STATE)
+      continue;
+    ir data;
+    p->result_memory[i] = memory_view(h, r->place.role, &r->place, &data);
+    p->result_time_stride[i] =
+        slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
+    result_target *target = &l->results[i];
+    target->at = p->result_memory[i];
+    target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
+                                  stores_here(h, p->p, r), "");
+    int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
+    target->add = h->described->slots.items[slot].accumulated;
+    if (!e->gpu) continue;
+    gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""));
+    single_target(h, r, target);
+  }
+}
+
+view host_at_time(host *h, view v, ir t, ir stride) {
+  v.base = element(h->e, view_type(h->e, &v), v.base, int_mul(h->e, t, stride));
+  return v;
+}
+
+/* ---- copies of states ---- */
+
+typedef struct add_data {
+  const view *from, *to;
+  axis_set axes;
+} add_data;
+
+static void add_point(lower *l, const place_in_loops *at, void *data) {
+  const add_data *c = data;
+  ir x = view_load(l, c->from, at, c->axes);
+  view_store(l, c->to, at, c->axes, LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, ""));
+}
+
+static void add_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
+  add_data c = {.from = from, .to = to, .axes = state_axes(place)};
+  bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
+  p->l.outside = h->at;
+  lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
+}
+
+const kept_sums *host_kept_of(const part *p, const view *v) {
+  for (int c = 0; c < p->carried.count; c++)
+    if (v == &p->l.carried[c] && p->p->carried[c].sums >= 0) return &p->l.kept[c];
+  return NULL;
+}
+
+void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
+  p->l.outside = h->at;
+  if (host_kept_of(p, to)) {
+    gpu_kept_load(&p->l, host_kept_of(p, to), from, state_axes(place));
+  } else if (host_kept_of(p, from)) {
+    gpu_kept_store(&p->l, host_kept_of(p, from), to, state_axes(place));
+  } else {
+    lower_copy_view(&p->l, from, to, state_axes(place));
+  }
+}
+
+typedef struct fill_data {
+  const view *to;
+  axis_set axes;
+  double number;
+} fill_data;
+
+static void fill_point(lower *l, const place_in_loops *at, void *data) {
+  const fill_data *f = data;
+  view_store(l, f->to, at, f->axes, real_number(l->e, f->number, 0));
+}
+
+void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to) {
+  fill_data f = {.to = to, .axes = state_axes(place), .number = number};
+  p->l.outside = h->at;
+  lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
+}
+
+void host_show_states(host *h, part *p) {
+  p->l.outside = h->at;
+  for (int c = 0; c < p->carried.count; c++) {
+    const view *state = &p->l.carried[c];
+    const kept_sums *kept = host_kept_of(p, state);
+    if (kept && p->p->carried[c].shown)
+      gpu_kept_show(&p->l, kept, state, state_axes(&p->carried.items[c].place));
+  }
+}
+
+/* What is kept of a part comes of no states; but the first one knows the steps before it. */
+static ir begins_with(host *h, const tile_place *place) {
+  emitter *e = h->e;
+  ir whole = LLVMBuildNot(e->b, gpu_keeps_parts(h), "");
+  if (place->lag < 0) return whole;
+  return LLVMBuildOr(e->b, whole, int_compare(e, LLVMIntEQ, h->part, integer(e, 0)), "");
+}
+
+/* Blocks of threads copy by a function, which asks whether there is something: one call. */
+static void load_or_clear(host *h, part *p, int c, view *memory, ir there) {
+  emitter *e = h->e;
+  const tile_place *place = &p->carried.items[c].place;
+  if (h->team.shares && !host_kept_of(p, &p->l.carried[c])) {
+    memory->present = there;
+    host_copy_state(h, p, place, memory, &p->l.carried[c]);
+    return;
+  }
+  emit_branch branch = branch_begin(e, there);
+  host_copy_state(h, p, place, memory, &p->l.carried[c]);
+  branch_else(e, &branch);
+  host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+  branch_end(e, &branch);
+}
+
+/* Of a part alone; the states before chunks are made of those before the first step. */
+static void begin_maxima(host *h, part *p) {
+  emit_branch alone = branch_begin(h->e, gpu_keeps_parts(h));
+  gpu_begin_maxima(h, p);
+  branch_end(h->e, &alone);
+}
+
+void host_load_states(host *h, part *p) {
+  emitter *e = h->e;
+  if (gpu_makes_parts(h->k)) gpu_begin_factors(h, p);
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer) continue;
+    if (h->k->kind == KERNEL_PART_BACK) {
+      host_copy_state(h, p, place, NULL, &p->l.carried[c]);
+      gpu_begin_column(h, p, place, &p->l.carried[c]);
+      continue;
+    }
+    ir data;
+    view memory = memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
+    ir there =
+        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), is_first(h, place->partial), "");
+    if (gpu_makes_parts(h->k)) there = LLVMBuildAnd(e->b, there, begins_with(h, place), "");
+    load_or_clear(h, p, c, &memory, there);
+    if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
+  }
+  if (gpu_makes_parts(h->k)) begin_maxima(h, p);
+  if (h->described->joins) gpu_join_parts(h, p);
+  host_show_states(h, p);
+}
+
+void host_store_states(host *h, part *p) {
+  emitter *e = h->e;
+  if (gpu_makes_parts(h->k)) {
+    gpu_end_part(h, p);
+    return;
+  }
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
+    if (host_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
+    ir data;
+    view memory = memory_view(h, role, place, &data);
+    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), host_writes_state(h, place), "");
+    if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_part(h, p), "");
+    emit_branch branch = branch_begin(e, host_by_this_thread(h, wanted));
+    if (!e->gpu && (host_grid_of(h->k) & place->partial)) {
+      add_state(h, p, place, &p->l.carried[c], &memory);
+    } else {
+      host_copy_state(h, p, place, &p->l.carried[c], &memory);
+    }
+    branch_end(e, &branch);
+  }
+}
+
+/* Whether every row of every saved state begins on a cache line, as each chunk's states do (rec_frame). */
+static bool rows_are_aligned(const host *h) {
+  const typed_body *body = &h->k->recurrence->body;
+  int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
+  if (h->e->gpu || h->m.lane_axis >= 0 || body->lags.count) return false;
+  if (host_kept_value(h->k, 0) && h->k->chunk % line != 0) return false;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (t->kind != TENSOR_STATE) continue;
+    axis_set tile = plan_tile_axes(&h->m, t->axis_set);
+    plan_buffer rows = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
+    if (!rows.axis_count) return false;
+    int64_t row = body->axes.items[rows.axes[rows.axis_count - 1]].size;
+    if (row <= 0 || row % line != 0) return false;
+  }
+  return true;
+}
+
+/* Whether the caller wants anything saved. */
+ir host_saves(host *h) {
+  return LLVMBuildIsNotNull(h->e->b, saved_data(h), "");
+}
+
+/* Backward reads saved states much later: they pass the caches by. */
+void host_save_states(host *h, part *p, ir chunk) {
+  emitter *e = h->e;
+  e->streaming = rows_are_aligned(h);
+  emit_branch branch = branch_begin(e, host_saves(h));
+  for (int c = 0; c < p->carried.count; c++) {
+    const tile_place *place = &p->carried.items[c].place;
+    if (place->transfer) continue;
+    view memory = host_saved_view(h, place, chunk);
+    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, state_axes(place));
+    emit_branch first = branch_begin(e, host_by_this_thread(h, host_writes_state(h, place)));
+    host_copy_state(h, p, place, &p->l.carried[c], &memory);
+    branch_end(e, &first);
+  }
+  branch_end(e, &branch);
+  e->streaming = false;
+}
+
+void host_clear_sums(host *h, part *p) {
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (!b->persistent) continue;
+    axis_set axes = 0;
+    for (int x = 0; x < b->axis_count; x++) axes |= axis_bit(b->axes[x]);
+    view to = buffer_view(&p->l, b, p->l.buffers[i]);
+    lower_copy_view(&p->l, NULL, &to, axes | (b->lane ? axis_bit(h->m.lane_axis) : 0));
+  }
+}

@@ -1,0 +1,221 @@
+/* Nests with loops of their own: sums along time, and the first entry that equals the extreme one.
+ *
+ *   %20 [t,s] = segment %14     row = 0; for t: row = (row + x[t]) where s < t, else 0; store row
+ *
+ * Sums go step by step towards their reference, never as a difference of two sums.
+ */
+#include "compiler/lower/nests.h"
+
+/* ---- sums along time ---- */
+
+typedef struct along_time {
+  const plan_nest *nest;
+  tile_id id;
+} along_time;
+
+static ir operand_at(lower *l, const place_in_loops *at, tile_id id) {
+  place_in_loops elsewhere = *at;
+  elsewhere.moved = true;
+  return lower_value_at(l, &elsewhere, id);
+}
+
+static int lanes_at(const lower *l, const place_in_loops *at, tile_id id) {
+  return at->lanes && at->vector_axis >= 0 && axis_in(value(l, id)->axes, at->vector_axis)
+             ? at->lanes
+             : 0;
+}
+
+/* The row number of iteration `i`: from the start or from the end. */
+static ir row_of(lower *l, ir i, bool from_end, int64_t size) {
+  return from_end ? int_from_end(l->e, size - 1, 1, i) : i;
+}
+
+/* The sum of a column, and what it has come to so far. */
+typedef struct prefix {
+  tile_id id;
+  place_in_loops at;
+  ir sum;
+  int lanes;
+} prefix;
+
+static void prefix_row(lower *l, const prefix *n, ir i) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  int t = v->index2;
+  place_in_loops row = n->at;
+  row.index[t] = row_of(l, i, v->index & 2, known_size(l, t));
+  ir before = load_real(e, n->sum, n->lanes);
+  ir after = real_add(e, before, operand_at(l, &row, v->args[0]));
+  store_real(e, after, n->sum);
+  lower_keep_value(l, &row, n->id, v->index & 1 ? before : after);
+}
+
+enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
+
+/* A thread of a GPU takes sixteen rows at a time. */
+static void prefix_by_groups(lower *l, const prefix *n, int64_t size) {
+  emitter *e = l->e;
+  group_names names = {"rows", "row"};
+  emit_groups g = groups_begin(e, integer(e, 0), integer(e, size), 1, ROWS_AT_ONCE, names);
+  prefix_row(l, n, g.index);
+  groups_end(e, &g);
+}
+
+void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
+  const along_time *along = data;
+  emitter *e = l->e;
+  int lanes = lanes_at(l, at, along->id);
+  int64_t size = known_size(l, value(l, along->id)->index2);
+  prefix n = {along->id, *at, stack_slot(e, real_type(e, lanes), "prefix"), lanes};
+  store_real(e, real_number(e, 0, lanes), n.sum);
+  if (l->team && l->team->shares && size >= LONG_PREFIX && size % ROWS_AT_ONCE == 0) {
+    prefix_by_groups(l, &n, size);
+    return;
+  }
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "t");
+  prefix_row(l, &n, loop.index);
+  loop_end(e, &loop);
+}
+
+void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body) {
+  along_time n = {.nest = nest, .id = nest->values.items[0]};
+  axis_set columns = axes & ~axis_bit(value(l, n.id)->index2);
+  lower_forget(l);
+  if (l->team) {
+    loop_axes all = lower_by_rank(l, columns);
+    place_in_loops at = lower_start_place(l, nest->lane);
+    lower_shared_loops(l, &all, &at, body, &n);
+  } else {
+    lower_points(l, columns, nest->lane, body, &n);
+  }
+  lower_forget(l);
+}
+
+/* [t, s]: row t is row t - 1 plus x[t] (index 1: x[t - 1]) where s < t; vectors along s. */
+void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
+  const along_time *n = data;
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  int t = v->index2, s = v->index3, lanes = lanes_at(l, at, n->id);
+  place_in_loops row = *at;
+  ir sum = stack_slot(e, real_type(e, lanes), "segment");
+  ir late = stack_slot(e, real_type(e, lanes), "late");
+  store_real(e, real_number(e, 0, lanes), sum);
+  store_real(e, real_number(e, 0, lanes), late);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, known_size(l, t)), 1, "t");
+  row.index[t] = loop.index;
+  ir zero = real_number(e, 0, lanes);
+  ir below = real_compare(e, LLVMRealOGT, lower_real_of_index(l, &row, t),
+                          lower_real_of_index(l, &row, s));
+  if (lanes) below = spread(e, below, lanes);
+  ir before = load_real(e, sum, lanes);
+  ir x = spread(e, operand_at(l, &row, v->args[0]), lanes);
+  if (v->index) {
+    /* sum over s < j < t: x[t] enters at the next row */
+    lower_keep_value(l, &row, n->id, choose(e, below, before, zero));
+    store_real(e, choose(e, below, real_add(e, before, x), zero), sum);
+  } else {
+    ir after = choose(e, below, real_add(e, before, x), zero);
+    store_real(e, after, sum);
+    lower_keep_value(l, &row, n->id, after);
+  }
+  loop_end(e, &loop);
+}
+
+/* dx[j] = sum over t >= j (index 1: t > j), s < j of g[t, s]: column sums from the last row up, then over s < j. */
+void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data) {
+  const along_time *n = data;
+  emitter *e = l->e;
+  const tile_value *v = value(l, n->id);
+  int t = v->index2, s = v->index3;
+  int64_t size = known_size(l, t);
+  tile_id g = v->args[0];
+  /* column sums live in vectors of a whole row when s is in the lanes */
+  bool vector = at->vector_axis < 0;
+  int lanes = vector ? (int)size : lanes_at(l, at, g);
+  ir columns = stack_slot(
+      e, vector ? real_type(e, lanes) : LLVMArrayType2(real_type(e, lanes), (uint64_t)size),
+      "columns");
+  place_in_loops row = *at;
+  if (vector) {
+    row.vector_axis = s;
+    row.lanes = lanes;
+    row.index[s] = integer(e, 0);
+    store_real(e, real_number(e, 0, lanes), columns);
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
+    row.index[t] = row_of(l, loop.index, true, size);
+    ir below = real_compare(e, LLVMRealOGT, spread(e, lower_real_of_index(l, &row, t), lanes),
+                            lower_real_of_index(l, &row, s));
+    ir zero = real_number(e, 0, lanes);
+    ir before = load_real(e, columns, lanes);
+    ir after = real_add(e, before, spread(e, operand_at(l, &row, g), lanes));
+    store_real(e, after, columns);
+    ir sum = sum_of_lanes(e, choose(e, below, v->index ? before : after, zero));
+    place_in_loops out = *at;
+    out.index[t] = row.index[t];
+    lower_keep_value(l, &out, n->id, sum);
+    loop_end(e, &loop);
+    return;
+  }
+  ir total = stack_slot(e, real_type(e, lanes), "total");
+  emit_loop clear = loop_begin(e, integer(e, 0), integer(e, size), 1, "s");
+  store_real(e, real_number(e, 0, lanes), element(e, real_type(e, lanes), columns, clear.index));
+  loop_end(e, &clear);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, size), 1, "j");
+  row.index[t] = row_of(l, loop.index, true, size);
+  store_real(e, real_number(e, 0, lanes), total);
+  emit_loop pair = loop_begin(e, integer(e, 0), row.index[t], 1, "s");
+  row.index[s] = pair.index;
+  ir address = element(e, real_type(e, lanes), columns, pair.index);
+  ir before = load_real(e, address, lanes);
+  ir after = real_add(e, before, operand_at(l, &row, g));
+  store_real(e, after, address);
+  store_real(e, real_add(e, load_real(e, total, lanes), v->index ? before : after), total);
+  loop_end(e, &pair);
+  place_in_loops out = *at;
+  out.index[t] = row.index[t];
+  lower_keep_value(l, &out, n->id, load_real(e, total, lanes));
+  loop_end(e, &loop);
+}
+
+/* ---- the first entry that equals the extreme one ---- */
+
+static void first_equal_inner(lower *l, const place_in_loops *at, void *data);
+
+typedef struct first_equal {
+  tile_id id;
+  ir found;
+  int lanes;
+  loop_axes over;
+} first_equal;
+
+static void first_equal_outer(lower *l, const place_in_loops *at, void *data) {
+  first_equal *f = data;
+  store_real(l->e, real_number(l->e, 0, f->lanes), f->found);
+  place_in_loops inner = *at;
+  lower_loops_over(l, &f->over, 0, &inner, first_equal_inner, data);
+}
+
+static void first_equal_inner(lower *l, const place_in_loops *at, void *data) {
+  emitter *e = l->e;
+  first_equal *f = data;
+  const tile_value *v = value(l, f->id);
+  ir x = spread(e, operand_at(l, at, v->args[0]), f->lanes), y = operand_at(l, at, v->args[1]);
+  ir found = load_real(e, f->found, f->lanes);
+  ir open = real_sub(e, real_number(e, 1, f->lanes), found);
+  ir here = real_mul(e, lower_one_if(l, real_compare(e, LLVMRealOEQ, x, y)), open);
+  store_real(e, real_add(e, found, here), f->found);
+  lower_keep_value(l, at, f->id, here);
+}
+
+void lower_first_equal(lower *l, const plan_nest *nest) {
+  first_equal f = {.id = nest->values.items[0]};
+  f.lanes = nest->lane ? l->m->lanes : 0;
+  f.found = stack_slot(l->e, real_type(l->e, f.lanes), "found");
+  axis_set over = plan_tile_axes(l->m, value(l, f.id)->over);
+  f.over = lower_by_rank(l, over);
+  loop_axes outer = lower_by_rank(l, nest->axes & ~over);
+  place_in_loops at = lower_start_place(l, nest->lane);
+  lower_forget(l);
+  lower_shared_loops(l, &outer, &at, first_equal_outer, &f);
+}

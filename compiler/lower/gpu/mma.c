@@ -1,0 +1,612 @@
+/* Products on tensor cores: a warp takes 16 rows and up to 32 columns of the result, 16 steps of k at a time (tf32: 8).
+ *
+ *   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
+ *                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
+ *
+ * Operands enter with 16 bits, or as f32 in two parts of tf32 each, three products for one (--tf32: one). Sums are f32.
+ * Where an operand lies in shared memory in whole rows of 16 bytes, a warp loads it by ldmatrix, transposed if the other axis
+ * is contiguous and numbers have 16 bits; else each lane gathers its own. Sizes that are no multiples of 16 read 0 beyond
+ * their end.
+ */
+#include "compiler/lower/gpu/mma.h"
+
+#include <string.h>
+
+enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = GPU_MOST_TILES };
+
+static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
+
+static ir plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
+
+static ir below(lower *l, ir index, int axis) {
+  return int_compare(l->e, LLVMIntSLT, index, integer(l->e, size_of(l, axis)));
+}
+
+/* ---- operands ---- */
+
+static bool is_tf32(const mma *p) { return p->type == NUMBER_F32; }
+
+/* Rows of 16 bytes that begin at multiples of as many, whatever the indices are. */
+static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous) {
+  int64_t stride;
+  int row = is_tf32(p) ? 4 : 8;
+  if (LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) != GPU_SHARED_MEMORY) return false;
+  if (o->v.alignment < row || number_is_narrow(o->v.stored) == is_tf32(p)) return false;
+  if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1)
+    return false;
+  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
+    if (axis == contiguous || !axis_in(o->axes, axis) || !o->v.stride[axis]) continue;
+    if (axis_in(l->m->instance, axis)) return false;
+    if (!int_known(o->v.stride[axis], &stride) || stride % row) return false;
+  }
+  return true;
+}
+
+static void choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile) {
+  o->way = BY_ELEMENTS;
+  if (size_of(l, o->line) % line_tile || size_of(l, k) % p->depth) return;
+  if (in_rows(l, p, o, k)) o->way = BY_MATRIX;
+  if (!is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
+}
+
+/* One number of an operand as 16 bits, 0 outside of the tensor. */
+static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
+                    ir k) {
+  emitter *e = l->e;
+  int depth = p->factors->dot->k;
+  int tile = o->line == p->factors->dot->j ? p->tiles * TILE_COLUMNS : TILE_ROWS;
+  bool whole_lines = size_of(l, o->line) % tile == 0,
+       whole_depth = size_of(l, depth) % p->depth == 0;
+  ir inside = NULL;
+  if (!whole_lines) inside = below(l, line, o->line);
+  if (!whole_depth) {
+    ir here = below(l, k, depth);
+    inside = inside ? LLVMBuildAnd(e->b, inside, here, "") : here;
+  }
+  place_in_loops where = *at;
+  where.index[o->line] = inside ? int_choose(e, inside, line, integer(e, 0)) : line;
+  where.index[depth] = inside ? int_choose(e, inside, k, integer(e, 0)) : k;
+  ir x = view_load(l, &o->v, &where, o->axes);
+  return inside ? choose(e, inside, x, real_number(e, 0, ir_lanes(x))) : x;
+}
+
+static ir packed(lower *l, const mma *p, ir low, ir high) {
+  gpu_op op = p->type == NUMBER_BF16 ? GPU_CVT_BF16X2 : GPU_CVT_F16X2;
+  return gpu_call(l->e, op, (ir[]){low, high}, 2);
+}
+
+/* Two numbers side by side are loaded together. */
+static bool has_pairs(lower *l, const mma_operand *o, int k) {
+  int64_t stride;
+  return size_of(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) &&
+         stride == 1;
+}
+
+static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
+                  ir k) {
+  emitter *e = l->e;
+  int depth = p->factors->dot->k;
+  if (has_pairs(l, o, depth)) {
+    place_in_loops wide = *at;
+    wide.vector_axis = depth;
+    wide.lanes = 2;
+    ir both = number_at(l, p, o, &wide, line, k);
+    return packed(l, p, LLVMBuildExtractElement(e->b, both, integer(e, 0), ""),
+                  LLVMBuildExtractElement(e->b, both, integer(e, 1), ""));
+  }
+  ir low = number_at(l, p, o, at, line, k), high = number_at(l, p, o, at, line, plus(l, k, 1));
+  return packed(l, p, low, high);
+}
+
+/* Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `part` counts halves of the
+ * instruction's depth. */
+static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
+                      ir line, ir k, int part) {
+  emitter *e = l->e;
+  if (!is_tf32(p)) {
+    ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
+    return pair_at(l, p, o, at, line, plus(l, depth, part * 8));
+  }
+  ir x = number_at(l, p, o, at, line, plus(l, int_add(e, k, p->pair), part * 4));
+  return LLVMBuildBitCast(e->b, x, e->i32, "");
+}
+
+/* Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next half of k: 8 numbers of
+ * 16 bits, or 4 of 32, of which a lane gets the two halves together. */
+static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
+  emitter *e = l->e;
+  const mma_operand *o = &p->a;
+  ir row = int_rem(e, p->lane, integer(e, 8));
+  ir matrix = int_div(e, p->lane, integer(e, 8));
+  ir second = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8));
+  ir later = int_mul(e, int_div(e, matrix, integer(e, 2)), integer(e, p->depth / 2));
+  bool transposed = o->way == BY_MATRIX_TRANSPOSED;
+  place_in_loops where = *at;
+  ir line = int_add(e, p->first_row, second), depth = int_add(e, k, later);
+  where.index[o->line] = transposed ? line : int_add(e, line, row);
+  where.index[p->factors->dot->k] = transposed ? int_add(e, depth, row) : depth;
+  ir address = view_address(l, &o->v, &where, o->axes);
+  ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X4_TRANS : GPU_LDMATRIX_X4, &address, 1);
+  for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
+}
+
+/* B: 8 columns, matrices are the first and the other half of k. */
+static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k,
+                          ir out[2]) {
+  emitter *e = l->e;
+  const mma_operand *o = &p->b;
+  ir row = int_rem(e, p->lane, integer(e, 8));
+  ir matrix = int_div(e, p->lane, integer(e, 8));
+  ir later = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, p->depth / 2));
+  bool transposed = o->way == BY_MATRIX_TRANSPOSED;
+  place_in_loops where = *at;
+  ir depth = int_add(e, k, later);
+  where.index[o->line] = transposed ? column : int_add(e, column, row);
+  where.index[p->factors->dot->k] = transposed ? int_add(e, depth, row) : depth;
+  ir address = view_address(l, &o->v, &where, o->axes);
+  ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X2_TRANS : GPU_LDMATRIX_X2, &address, 1);
+  for (unsigned i = 0; i < 2; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
+}
+
+void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
+  emitter *e = l->e;
+  int64_t depth;
+  if (p->a.left && int_known(k, &depth)) {
+    for (int r = 0; r < 4; r++)
+      out[r] = LLVMBuildLoad2(e->b, e->i32, p->a.left->slots[depth / p->depth][r], "");
+  } else if (p->a.way == BY_ELEMENTS) {
+    ir row = int_add(e, p->first_row, p->group);
+    for (int r = 0; r < 4; r++)
+      out[r] = register_at(l, p, &p->a, at, plus(l, row, r % 2 * 8), k, r / 2);
+  } else {
+    matrices_of_a(l, p, at, k, out);
+  }
+  ir signs = LLVMConstInt(e->i32, is_tf32(p) ? 0x80000000u : 0x80008000u, 0);
+  for (int r = 0; p->factors->minus && r < 4; r++) out[r] = LLVMBuildXor(e->b, out[r], signs, "");
+}
+
+static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]) {
+  emitter *e = l->e;
+  ir column = plus(l, p->first_column, tile * TILE_COLUMNS);
+  if (p->b.way != BY_ELEMENTS) {
+    /* columns beyond the last are not stored, but what lies behind a matrix may be being written */
+    int64_t last = size_of(l, p->b.line) - TILE_COLUMNS;
+    if (size_of(l, p->b.line) % (p->tiles * TILE_COLUMNS))
+      column = int_min(e, column, integer(e, last));
+    matrices_of_b(l, p, at, column, k, out);
+    return;
+  }
+  column = int_add(e, column, p->group);
+  for (int r = 0; r < 2; r++) out[r] = register_at(l, p, &p->b, at, column, k, r);
+}
+
+/* ---- one block of a warp ---- */
+
+static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]) {
+  emitter *e = l->e;
+  ir args[10] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+  gpu_op op = is_tf32(p)               ? GPU_MMA_M16N8K8_TF32
+              : p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16
+                                       : GPU_MMA_M16N8K16_F16;
+  for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[tile][r], 0);
+  ir d = gpu_call(e, op, args, 10);
+  for (unsigned r = 0; r < 4; r++)
+    store_real(e, LLVMBuildExtractValue(e->b, d, r, ""), p->sums[tile][r]);
+}
+
+/* f32 bits as tf32, and what that leaves of them. ptxas makes four instructions of cvt.rna, for it keeps every NaN. Rounding by
+ * hand takes two; it may lose a NaN, but then the rest is one. The rest has 12 bits, of which tensor cores read the first 11,
+ * and either sign, so that nothing leans to one side. */
+static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
+  emitter *e = l->e;
+  ir half = LLVMConstInt(e->i32, 0x1000, 0), kept = LLVMConstInt(e->i32, 0xffffe000u, 0);
+  for (int r = 0; r < count; r++) {
+    ir x = LLVMBuildBitCast(e->b, bits[r], e->real, "");
+    if (l->m->tf32) {
+      high[r] = gpu_call(e, GPU_CVT_TF32, &x, 1);
+      continue;
+    }
+    ir number = LLVMBuildBitCast(e->b, bits[r], e->i32, "");
+    high[r] = LLVMBuildAnd(e->b, LLVMBuildAdd(e->b, number, half, ""), kept, "");
+    ir rest = real_sub(e, x, LLVMBuildBitCast(e->b, high[r], e->real, ""));
+    low[r] = LLVMBuildBitCast(e->b, rest, e->i32, "");
+  }
+}
+
+/* f32: 21 bits of either factor, in two parts; what the low parts come to together is below an f32's last bit. Small
+ * products go first. */
+static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
+  ir a[4], b[2], high_a[4], low_a[4], high_b[2], low_b[2];
+  gpu_mma_a(l, p, at, k, a);
+  if (is_tf32(p)) split(l, a, 4, high_a, low_a);
+  for (int tile = 0; tile < p->tiles; tile++) {
+    load_b(l, p, at, tile, k, b);
+    if (!is_tf32(p)) {
+      add_product(l, p, tile, a, b);
+      continue;
+    }
+    split(l, b, 2, high_b, low_b);
+    if (!l->m->tf32) {
+      add_product(l, p, tile, low_a, high_b);
+      add_product(l, p, tile, high_a, low_b);
+    }
+    add_product(l, p, tile, high_a, high_b);
+  }
+}
+
+/* Is it 0 where a step of `columns` is later than one of `rows`, its axes in a product? */
+static bool is_causal(const lower *l, tile_id id, int rows, int columns) {
+  const tile_program *program = l->p->program;
+  return l->p->values[id].zero_above && rows == program->time_axis && columns == program->pair_axis;
+}
+
+/* Where the loop over k begins and ends: a factor that is 0 above the diagonal leaves out whole tiles. */
+static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
+  emitter *e = l->e;
+  const plan_dot *dot = p->factors->dot;
+  *begin = integer(e, 0);
+  *end = integer(e, size_of(l, dot->k));
+  ir columns = integer(e, p->depth);
+  if (is_causal(l, dot->a, dot->i, dot->k))
+    *end = int_min(e, *end, plus(l, p->first_row, TILE_ROWS));
+  if (is_causal(l, dot->a, dot->k, dot->i)) *begin = p->first_row;
+  if (is_causal(l, dot->b, dot->j, dot->k))
+    *end = int_min(e, *end, plus(l, p->first_column, p->tiles * TILE_COLUMNS));
+  if (is_causal(l, dot->b, dot->k, dot->j))
+    *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
+}
+
+static bool is_outside(const mma_operand *o) {
+  return !o->left && o->way == BY_ELEMENTS &&
+         LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) == GPU_GLOBAL;
+}
+
+/* What a lane loads from outside in a turn along k, number by number. */
+static int64_t numbers_of_turn(const mma *p) {
+  enum { OF_ROWS = 8, OF_TILE = 4 };
+  return OF_ROWS * is_outside(&p->a) + OF_TILE * p->tiles * is_outside(&p->b);
+}
+
+/* Are there always so many turns, or twice as many, and so on? Where a factor is 0 above the diagonal, rows or columns of the
+ * block at hand begin and end them. */
+static bool in_groups_of(lower *l, const mma *p, ir begin, ir end, int64_t turns) {
+  int64_t first, last, steps = turns * p->depth;
+  if (int_known(begin, &first) && int_known(end, &last)) return (last - first) % steps == 0;
+  return size_of(l, p->factors->dot->k) % steps == 0 && TILE_ROWS % steps == 0 &&
+         p->tiles * TILE_COLUMNS % steps == 0;
+}
+
+/* Turns that are made at once; 0: the assembler sees to it. It would make up to 64, and all that they load lies in registers.
+ * Three products for one are work enough to wait for the numbers of the next turn. */
+static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
+  enum { MANY = 128, AT_ONCE = 64, OF_THREE_PRODUCTS = 2 };
+  int64_t numbers = numbers_of_turn(p);
+  int64_t all = numbers * (size_of(l, p->factors->dot->k) / p->depth);
+  if (is_tf32(p) && !l->m->tf32 && in_groups_of(l, p, begin, end, OF_THREE_PRODUCTS)) return OF_THREE_PRODUCTS;
+  if (all < MANY) return 0;
+  int64_t turns = numbers < AT_ONCE ? AT_ONCE / numbers : 1;
+  return in_groups_of(l, p, begin, end, turns) ? turns : 1;
+}
+
+static void along_k(lower *l, mma *p, const place_in_loops *at, ir begin, ir end) {
+  emitter *e = l->e;
+  int64_t turns = turns_at_once(l, p, begin, end);
+  if (!turns) {
+    emit_loop loop = loop_begin(e, begin, end, p->depth, "k");
+    multiply(l, p, at, loop.index);
+    loop_end(e, &loop);
+    return;
+  }
+  emit_groups g = groups_begin(e, begin, end, p->depth, turns, (group_names){"turns", "turn"});
+  multiply(l, p, at, g.index);
+  groups_end(e, &g);
+}
+
+/* With a left factor in registers, whose numbers no loop can count. */
+static void along_left(lower *l, mma *p, const place_in_loops *at) {
+  emitter *e = l->e;
+  const plan_dot *dot = p->factors->dot;
+  bool causal = is_causal(l, dot->a, dot->i, dot->k), later = is_causal(l, dot->a, dot->k, dot->i);
+  int64_t depth = size_of(l, dot->k);
+  for (int64_t k = 0; k < depth; k += p->depth) {
+    emit_branch branch = {0};
+    bool some = (causal && k) || (later && k + p->depth < depth);
+    if (some) branch = branch_begin(e, int_compare(e, causal ? LLVMIntSGE : LLVMIntSLE, p->first_row, integer(e, k)));
+    multiply(l, p, at, integer(e, k));
+    if (some) branch_end(e, &branch);
+  }
+}
+
+static void summed_loops(lower *l, mma *p, place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  ir begin, end;
+  int axis = 0;
+  while (axes && !axis_in(axes, axis)) axis++;
+  if (axes) {
+    emit_loop loop = loop_begin(e, integer(e, 0), l->axis_size[axis], 1, "outer");
+    at->index[axis] = loop.index;
+    summed_loops(l, p, at, axes & ~axis_bit(axis));
+    at->index[axis] = NULL;
+    loop_end(e, &loop);
+    return;
+  }
+  if (gpu_is_group(l, p)) {
+    gpu_group_multiply(l, p, at);
+    return;
+  }
+  if (p->a.left) {
+    along_left(l, p, at);
+    return;
+  }
+  range_of(l, p, &begin, &end);
+  along_k(l, p, at, begin, end);
+}
+
+/* Calls for each number of the result that this lane holds, or each pair side by side: `slots` are theirs. */
+typedef void sum_function(lower *l, const mma *p, const place_in_loops *at, const ir *slots);
+
+static void start_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+  emitter *e = l->e;
+  ir kept = p->operands->kept ? gpu_pair_of(e, slots) : NULL;
+  ir x = gpu_first_sum(l, p->operands, at, kept);
+  for (int i = 0; i < (at->lanes ? at->lanes : 1); i++)
+    store_real(e, ir_lanes(x) ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x, slots[i]);
+}
+
+/* Two tiles side by side are 16 columns of a left factor: rows 0-7 and 8-15 of the first, then of the second. */
+static void slot_of_left(lower *l, const mma *p, const ir *slots) {
+  int number = (int)(slots - &p->sums[0][0]) / 2, tile = p->first_tile + number / 2;
+  l->left_slot = l->left[p->operands->stays]->slots[tile / 2][number % 2 + 2 * (tile % 2)];
+}
+
+static void finish_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+  emitter *e = l->e;
+  if (p->operands->stays != NO_TILE) slot_of_left(l, p, slots);
+  l->row_sums = p->row_sums[(slots - &p->sums[0][0]) % 4 / 2];
+  ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
+  gpu_last_sum(l, p->nest, p->operands, at, x);
+}
+
+/* The first of two products becomes something before the second is added. */
+static void scale_sums(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+  emitter *e = l->e;
+  ir x = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
+  x = lower_between_products(l, at, p->nest, x);
+  if (at->lanes) gpu_set_pair(e, slots, x);
+  if (!at->lanes) store_real(e, x, slots[0]);
+}
+
+/* What becomes of the first of two products is added to the second's sums. */
+static void add_scaled(lower *l, const mma *p, const place_in_loops *at, const ir *slots) {
+  emitter *e = l->e;
+  const ir *others = &p->others[0][0] + (slots - &p->sums[0][0]);
+  ir x = at->lanes ? gpu_pair_of(e, others) : load_real(e, others[0], 0);
+  ir sum = at->lanes ? gpu_pair_of(e, slots) : load_real(e, slots[0], 0);
+  sum = real_add(e, sum, lower_between_products(l, at, p->nest, x));
+  if (at->lanes) gpu_set_pair(e, slots, sum);
+  if (!at->lanes) store_real(e, sum, slots[0]);
+}
+
+/* Neighbours in a row belong to one lane. Rows of results end where the sequence does, so time is in no vector. */
+static bool in_pairs(lower *l, const mma *p) {
+  int j = p->factors->dot->j;
+  bool time = j == l->p->program->time_axis && p->nest->results.count;
+  return size_of(l, j) % 2 == 0 && !time;
+}
+
+static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_function *body) {
+  emitter *e = l->e;
+  const plan_dot *dot = p->factors->dot;
+  int step = in_pairs(l, p) ? 2 : 1;
+  bool whole =
+      size_of(l, dot->i) % TILE_ROWS == 0 && size_of(l, dot->j) % (p->tiles * TILE_COLUMNS) == 0;
+  for (int tile = 0; tile < p->tiles; tile++) {
+    for (int r = 0; r < 4; r += step) {
+      place_in_loops where = *at;
+      ir row = plus(l, int_add(e, p->first_row, p->group), r / 2 * 8);
+      ir column = plus(l, p->first_column, tile * TILE_COLUMNS + r % 2);
+      column = int_add(e, column, int_mul(e, p->pair, integer(e, 2)));
+      where.index[dot->i] = row;
+      where.index[dot->j] = column;
+      where.vector_axis = step == 2 ? dot->j : -1;
+      where.lanes = step == 2 ? 2 : 0;
+      emit_branch branch = {0};
+      if (!whole) {
+        ir inside = LLVMBuildAnd(e->b, below(l, row, dot->i), below(l, column, dot->j), "");
+        branch = branch_begin(e, inside);
+      }
+      body(l, p, &where, &p->sums[tile][r]);
+      if (!whole) branch_end(e, &branch);
+    }
+  }
+}
+
+void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
+  p->factors = f;
+  p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i, .left = f->left};
+  p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
+  if (!p->a.left) choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
+  choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
+}
+
+/* Four warps of a warpgroup have four blocks of rows, one below the other; columns count next, then rows. */
+ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j) {
+  emitter *e = l->e;
+  ir columns = integer(e, all.columns), four = integer(e, GPU_GROUP_WARPS);
+  bool together = l->m->groups && all.rows % GPU_GROUP_WARPS == 0;
+  ir warp = together ? int_rem(e, index, four) : NULL;
+  if (together) index = int_div(e, index, four), all.rows /= GPU_GROUP_WARPS;
+  *j = int_rem(e, index, columns);
+  index = int_div(e, index, columns);
+  *i = int_rem(e, index, integer(e, all.rows));
+  if (together) *i = int_add(e, int_mul(e, *i, four), warp);
+  return int_div(e, index, integer(e, all.rows));
+}
+
+static void open_sums(lower *l, ir slots[][4], int tiles) {
+  emitter *e = l->e;
+  for (int i = 0; i < 4 * tiles; i++) {
+    slots[i / 4][i % 4] = stack_slot(e, e->real, "sum");
+    store_real(e, real_number(e, 0, 0), slots[i / 4][i % 4]);
+  }
+}
+
+/* By warpgroups together; else one after the other in the same sums. */
+static void both_products(lower *l, mma *p, place_in_loops *at) {
+  bool apart = p->nest->scaled != NO_TILE;
+  if (gpu_are_groups(l, p)) {
+    if (apart) open_sums(l, p->others, p->tiles);
+    gpu_group_multiply_both(l, p, at);
+    if (apart) each_sum(l, p, at, add_scaled);
+    return;
+  }
+  gpu_mma_take(l, p, &p->operands->other);
+  summed_loops(l, p, at, p->factors->summed);
+  gpu_mma_take(l, p, &p->operands->first);
+  if (apart) each_sum(l, p, at, scale_sums);
+  summed_loops(l, p, at, p->factors->summed);
+}
+
+static void block_at(lower *l, mma *p, ir i, ir j, place_in_loops at) {
+  emitter *e = l->e;
+  p->first_row = int_mul(e, i, integer(e, TILE_ROWS));
+  ir four = integer(e, GPU_GROUP_WARPS);
+  p->group_row = int_mul(e, int_div(e, i, four), integer(e, GPU_GROUP_WARPS * TILE_ROWS));
+  p->first_column = int_mul(e, j, integer(e, p->tiles * TILE_COLUMNS));
+  const kept_sums *kept = p->operands->kept;
+  if (kept) memcpy(p->sums, kept->slots + p->first_tile, (size_t)kept->tiles * sizeof *kept->slots);
+  if (!kept) open_sums(l, p->sums, p->tiles);
+  if (p->operands->add) each_sum(l, p, &at, start_sums);
+  p->nest->two ? both_products(l, p, &at) : summed_loops(l, p, &at, p->factors->summed);
+  each_sum(l, p, &at, finish_sums);
+}
+
+static void rows_open(lower *l, mma *p) { gpu_rows_open(l, p, in_pairs(l, p) ? 2 : 0); }
+
+static void one_block(lower *l, mma *p, ir index, int64_t row_blocks, int64_t column_blocks,
+                      const loop_axes *around) {
+  emitter *e = l->e;
+  place_in_loops at = l->outside;
+  ir i, j, rest = gpu_block_at(l, (gpu_blocks){row_blocks, column_blocks}, index, &i, &j);
+  for (int x = around->count - 1; x >= 0; x--) {
+    ir size = l->axis_size[around->axes[x]];
+    at.index[around->axes[x]] = int_rem(e, rest, size);
+    rest = int_div(e, rest, size);
+  }
+  rows_open(l, p);
+  block_at(l, p, i, j, at);
+  gpu_rows_close(l, p, &at, j);
+}
+
+/* ---- left factors in registers (register_operands.c): every warp has a block of rows ---- */
+
+static left_factor *open_left(lower *l) {
+  emitter *e = l->e;
+  left_factor *f = ARENA_NEW(e->a, left_factor);
+  for (int i = 0; i < GPU_GROUP_TILES * 2; i++) {
+    f->slots[i / 4][i % 4] = stack_slot(e, e->i32, "left");
+    LLVMBuildStore(e->b, LLVMConstInt(e->i32, 0, 0), f->slots[i / 4][i % 4]);
+  }
+  return f;
+}
+
+/* Warpgroups make one of the products of the nest. */
+static bool has_group(lower *l, mma *p) {
+  bool any = false;
+  for (int i = p->nest->two; i >= 0; i--) {
+    gpu_mma_take(l, p, i ? &p->operands->other : &p->operands->first);
+    any = any || gpu_is_group(l, p);
+  }
+  return any;
+}
+
+/* Whether nobody wants of what is 0 what he wants of the rest: nothing is stored, and sums add that up. */
+static bool may_leave_out(lower *l, const mma *p) {
+  if (p->nest->results.count) return false;
+  for (int i = 0; i < p->nest->values.count; i++) {
+    const plan_value *pv = &l->p->values[p->nest->values.items[i]];
+    const tile_value *v = value(l, p->nest->values.items[i]);
+    if (!i || !plan_is_reduction(v->op)) {
+      if (pv->held == HELD_BUFFER || pv->copy >= 0) return false;
+      continue;
+    }
+    bool zero = l->p->values[v->args[0]].zero_above || (v->op == TILE_DOT && l->p->values[v->args[1]].zero_above);
+    if (!zero || v->op == TILE_MAX_OVER || v->op == TILE_MIN_OVER) return false;
+  }
+  return true;
+}
+
+/* All columns of the warp's rows: by warpgroups at once, else some after the other, and none that are 0. */
+static void make_left(lower *l, mma *p, ir row_block) {
+  emitter *e = l->e;
+  const plan_dot *dot = &p->nest->dot;
+  int all = (int)(size_of(l, dot->j) / TILE_COLUMNS);
+  bool causal = is_causal(l, p->operands->stays, dot->i, dot->j),
+       later = is_causal(l, p->operands->stays, dot->j, dot->i);
+  l->left[p->operands->stays] = open_left(l);
+  p->tiles = all;
+  bool group = has_group(l, p);
+  if (group || !may_leave_out(l, p)) causal = later = false;
+  if (!group) p->tiles = causal || later ? 2 : MOST_TILES;
+  while (all % p->tiles) p->tiles /= 2;
+  for (int tile = 0; tile < all; tile += p->tiles) {
+    emit_branch branch = {0};
+    ir first_row = int_mul(e, row_block, integer(e, TILE_ROWS)), column = integer(e, tile * TILE_COLUMNS);
+    bool some = (causal && tile) || (later && tile + p->tiles < all);
+    if (some) branch = branch_begin(e, int_compare(e, causal ? LLVMIntSGE : LLVMIntSLE, first_row, column));
+    p->first_tile = tile;
+    block_at(l, p, row_block, integer(e, tile / p->tiles), l->outside);
+    if (some) branch_end(e, &branch);
+  }
+}
+
+static void by_rows_of_warps(lower *l, mma *p, ir warp) {
+  emitter *e = l->e;
+  rows_open(l, p);
+  if (p->operands->stays != NO_TILE) {
+    make_left(l, p, warp);
+  } else {
+    int64_t columns = blocks_up(size_of(l, p->nest->dot.j), p->tiles * TILE_COLUMNS);
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, columns), 1, "block");
+    block_at(l, p, warp, loop.index, l->outside);
+    loop_end(e, &loop);
+  }
+  p->first_row = int_mul(e, warp, integer(e, TILE_ROWS));
+  gpu_rows_close(l, p, &l->outside, integer(e, 0));
+}
+
+/* ---- the product ---- */
+
+void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands) {
+  emitter *e = l->e;
+  const plan_dot *dot = &nest->dot;
+  mma p = {.nest = nest, .type = l->m->dtype, .operands = operands};
+  p.depth = number_is_narrow(p.type) ? 16 : 8;
+  gpu_mma_take(l, &p, &operands->first);
+  loop_axes around = lower_by_rank(l, operands->around);
+  int64_t rows = blocks_up(size_of(l, dot->i), TILE_ROWS), outer = rows;
+  for (int x = 0; x < around.count; x++) outer *= size_of(l, around.axes[x]);
+  int64_t tiles = blocks_up(size_of(l, dot->j), TILE_COLUMNS);
+  int warps = l->team->threads / GPU_WARP_LANES;
+  p.tiles = gpu_tiles_of_block(l->m, l->p->program, dot, outer);
+  if (operands->kept) p.tiles = operands->kept->tiles;
+  int64_t columns = blocks_up(tiles, p.tiles);
+  p.lane = gpu_lane(l);
+  p.group = int_div(e, p.lane, integer(e, 4));
+  p.pair = int_rem(e, p.lane, integer(e, 4));
+  ir warp = gpu_warp(l);
+  if (operands->stays != NO_TILE || operands->first.left || operands->other.left) {
+    by_rows_of_warps(l, &p, warp);
+    return;
+  }
+  for (int block = 0; operands->kept && block < operands->kept->blocks; block++) { /* every warp has as many */
+    p.first_tile = block * p.tiles;
+    ir index = int_add(e, warp, integer(e, block * warps));
+    one_block(l, &p, index, rows, columns, &around);
+  }
+  if (operands->kept) return;
+  emit_loop loop = loop_begin(e, warp, integer(e, outer * columns), warps, "block");
+  one_block(l, &p, loop.index, rows, columns, &around);
+  loop_end(e, &loop);
+  gpu_rows_finish(l, &p);
+}

@@ -1,0 +1,231 @@
+/* Products of tiles among the threads of a block: each thread takes blocks of rows x columns of the result.
+ *
+ *   %12 [t,P] = dot %10 %11 over s    thread n: rows 4 i .. 4 i + 3, columns j, j + P/4, j + P/2, j + 3 P/4
+ *                                     for s: 4 numbers of %10, 4 of %11, 16 multiply-adds
+ *
+ * Columns of a thread lie apart so that neighbouring threads read neighbouring numbers.
+ */
+#include "compiler/lower/gpu/nests.h"
+
+typedef enum row_range { RANGE_ALL, RANGE_TO_ROW, RANGE_FROM_ROW } row_range;
+
+enum { MOST_BLOCK = 4 };
+
+typedef struct gpu_product {
+  const plan_nest *nest;
+  const gpu_operands *o;
+  int rows, columns; /* of a thread's block */
+  row_range range;
+} gpu_product;
+
+typedef struct sums {
+  ir slots[MOST_BLOCK][MOST_BLOCK];
+  ir i[MOST_BLOCK], j[MOST_BLOCK]; /* rows and columns of the block */
+} sums;
+
+static int block_of(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
+
+static place_in_loops place_of(const place_in_loops *at, int axis, ir index) {
+  place_in_loops here = *at;
+  here.index[axis] = index;
+  return here;
+}
+
+static void multiply_point(lower *l, const place_in_loops *at, void *data, sums *s) {
+  const gpu_product *p = data;
+  emitter *e = l->e;
+  const plan_dot *dot = &p->nest->dot;
+  ir a[MOST_BLOCK], b[MOST_BLOCK];
+  for (int r = 0; r < p->rows; r++) {
+    place_in_loops here = place_of(at, dot->i, s->i[r]);
+    a[r] = view_load(l, &p->o->first.a, &here, p->o->first.a_axes);
+    if (p->o->first.minus) a[r] = real_neg(e, a[r]);
+  }
+  for (int c = 0; c < p->columns; c++) {
+    place_in_loops here = place_of(at, dot->j, s->j[c]);
+    b[c] = view_load(l, &p->o->first.b, &here, p->o->first.b_axes);
+  }
+  for (int r = 0; r < p->rows; r++) {
+    for (int c = 0; c < p->columns; c++) {
+      ir sum = load_real(e, s->slots[r][c], 0);
+      store_real(e, real_fma(e, a[r], b[c], sum), s->slots[r][c]);
+    }
+  }
+}
+
+/* Loops over what is summed; the last of them, over k, leaves out what is 0. */
+static void summed_loops(lower *l, place_in_loops *at, gpu_product *p, sums *s, axis_set axes) {
+  emitter *e = l->e;
+  int k = p->nest->dot.k;
+  ir begin = integer(e, 0), end = l->axis_size[k];
+  int axis = k;
+  for (int other = 0; axes && other < l->p->program->axes.count; other++) {
+    if (axis_in(axes, other)) axis = other;
+  }
+  if (axes) end = l->axis_size[axis];
+  if (!axes && p->range == RANGE_TO_ROW)
+    end = int_min(e, end, int_add(e, s->i[p->rows - 1], integer(e, 1)));
+  if (!axes && p->range == RANGE_FROM_ROW) begin = s->i[0];
+  emit_loop loop = loop_begin(e, begin, end, 1, "k");
+  at->index[axis] = loop.index;
+  if (axes) {
+    summed_loops(l, at, p, s, axes & ~axis_bit(axis));
+  } else {
+    multiply_point(l, at, p, s);
+  }
+  at->index[axis] = NULL;
+  loop_end(e, &loop);
+}
+
+static int lanes_of(const gpu_operands *o, const place_in_loops *at) {
+  return at->lanes && axis_in(o->c_axes, at->vector_axis) ? at->lanes : 0;
+}
+
+ir gpu_first_sum(lower *l, const gpu_operands *o, const place_in_loops *at, ir kept) {
+  int lanes = lanes_of(o, at);
+  known_argument state = {kept ? o->state : -1, kept};
+  if (o->start != NO_TILE)
+    return spread(l->e, lower_before_product(l, at, o->start, state), lanes);
+  if (o->add) return view_load(l, &o->c, at, o->c_axes);
+  return real_number(l->e, 0, lanes);
+}
+
+void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const place_in_loops *at,
+                  ir x) {
+  if (o->goes_on) {
+    lower_after_product(l, at, nest, x);
+  } else if (!o->hidden) {
+    view_store(l, &o->c, at, o->c_axes, x);
+  }
+}
+
+static void store_block(lower *l, const place_in_loops *at, const gpu_product *p, const sums *s) {
+  for (int r = 0; r < p->rows; r++) {
+    for (int c = 0; c < p->columns; c++) {
+      place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
+      here.index[p->nest->dot.j] = s->j[c];
+      gpu_last_sum(l, p->nest, p->o, &here, load_real(l->e, s->slots[r][c], 0));
+    }
+  }
+}
+
+static void start_block(lower *l, const place_in_loops *at, const gpu_product *p, sums *s) {
+  emitter *e = l->e;
+  for (int r = 0; r < p->rows; r++) {
+    for (int c = 0; c < p->columns; c++) {
+      s->slots[r][c] = stack_slot(e, e->real, "sum");
+      place_in_loops here = place_of(at, p->nest->dot.i, s->i[r]);
+      here.index[p->nest->dot.j] = s->j[c];
+      store_real(e, gpu_first_sum(l, p->o, &here, NULL), s->slots[r][c]);
+    }
+  }
+}
+
+/* Block number `index`: columns count fastest, then rows, then the axes around. */
+static void one_block(lower *l, gpu_product *p, ir index, const loop_axes *around) {
+  emitter *e = l->e;
+  int64_t columns = known_size(l, p->nest->dot.j) / p->columns;
+  int64_t rows = known_size(l, p->nest->dot.i) / p->rows;
+  place_in_loops at = l->outside;
+  sums s;
+  ir j = int_rem(e, index, integer(e, columns));
+  ir rest = int_div(e, index, integer(e, columns));
+  ir i = int_rem(e, rest, integer(e, rows));
+  rest = int_div(e, rest, integer(e, rows));
+  for (int x = around->count - 1; x >= 0; x--) {
+    ir size = l->axis_size[around->axes[x]];
+    at.index[around->axes[x]] = int_rem(e, rest, size);
+    rest = int_div(e, rest, size);
+  }
+  for (int r = 0; r < p->rows; r++)
+    s.i[r] = int_add(e, int_mul(e, i, integer(e, p->rows)), integer(e, r));
+  for (int c = 0; c < p->columns; c++) s.j[c] = int_add(e, j, integer(e, c * columns));
+  start_block(l, &at, p, &s);
+  summed_loops(l, &at, p, &s, p->o->first.summed);
+  store_block(l, &at, p, &s);
+}
+
+static row_range range_of(const lower *l, const plan_dot *d) {
+  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
+  if (!l->p->values[d->a].zero_above) return RANGE_ALL;
+  if (d->i == t && d->k == s) return RANGE_TO_ROW;
+  if (d->i == s && d->k == t) return RANGE_FROM_ROW;
+  return RANGE_ALL;
+}
+
+static void by_threads(lower *l, const plan_nest *nest, const gpu_operands *o) {
+  emitter *e = l->e;
+  const plan_dot *dot = &nest->dot;
+  gpu_product p = {.nest = nest, .o = o, .range = range_of(l, dot)};
+  p.rows = block_of(known_size(l, dot->i));
+  p.columns = block_of(known_size(l, dot->j));
+  loop_axes around = lower_by_rank(l, o->around);
+  int64_t blocks = known_size(l, dot->i) / p.rows * (known_size(l, dot->j) / p.columns);
+  for (int x = 0; x < around.count; x++) blocks *= known_size(l, around.axes[x]);
+  emit_loop loop = loop_begin(e, l->team->thread, integer(e, blocks), l->team->threads, "block");
+  one_block(l, &p, loop.index, &around);
+  loop_end(e, &loop);
+}
+
+static view operand(lower *l, tile_id id, int pack) {
+  return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
+}
+
+static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
+  gpu_factors f = {.dot = dot};
+  if (dot->left) {
+    f.left = l->left[dot->a];
+  } else {
+    f.a = operand(l, dot->a, dot->pack_a);
+  }
+  f.b = operand(l, dot->b, dot->pack_b);
+  f.a_axes = value(l, dot->a)->axes;
+  f.b_axes = value(l, dot->b)->axes;
+  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  f.summed = plan_tile_axes(l->m, value(l, id)->over) & ~inner;
+  return f;
+}
+
+/* What the nest makes of its product that stays in registers; NO_TILE: nothing. */
+static tile_id stays(const lower *l, const plan_nest *nest) {
+  for (int i = 0; i < nest->values.count; i++)
+    if (l->p->values[nest->values.items[i]].left) return nest->values.items[i];
+  return NO_TILE;
+}
+
+/* Is the sum a state that stays in registers? */
+static void keep_sums(lower *l, const plan_nest *nest, tile_id sum, gpu_operands *o) {
+  int buffer = l->p->values[sum].buffer, carried = buffer < 0 ? -1 : l->p->buffers.items[buffer].carried;
+  if (carried < 0 || l->p->carried[carried].sums != (int)(nest - l->p->nests.items)) return;
+  o->kept = &l->kept[carried];
+  o->state = l->p->carried[carried].argument;
+  o->hidden = !l->p->carried[carried].shown;
+}
+
+void gpu_dot(lower *l, const plan_nest *nest) {
+  tile_id id = nest->values.items[0];
+  const plan_dot *dot = &nest->dot;
+  const plan_value *pv = &l->p->values[id];
+  gpu_operands o = {.add = pv->into != NO_TILE && !nest->two, .start = NO_TILE};
+  if (nest->values.count > 1 && o.add && nest->values.items[1] == pv->into) o.start = pv->into;
+  o.stays = stays(l, nest);
+  o.goes_on = nest->values.count > 1 + (o.start != NO_TILE) || nest->results.count || o.stays != NO_TILE || pv->copy >= 0;
+  tile_id made = pv->into != NO_TILE ? pv->into : id;
+  o.first = factors_of(l, id, dot);
+  if (nest->two) o.other = factors_of(l, nest->other, &nest->other_dot);
+  int buffer = l->p->values[made].buffer;
+  if (buffer >= 0) o.c = lower_buffer(l, buffer);
+  if (o.add) {
+    if (buffer >= 0) o.c = part_of_sum(l, l->p->values[made].dot, o.c);
+    o.first.minus = value(l, made)->op == TILE_SUB;
+    keep_sums(l, nest, made, &o);
+  }
+  o.c_axes = value(l, id)->axes;
+  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
+  o.around = nest->axes & ~inner & ~o.first.summed;
+  if (gpu_is_mma(l->m, l->p->program, dot)) {
+    gpu_mma(l, nest, &o);
+  } else {
+    by_threads(l, nest, &o);
+  }
+}

@@ -1,0 +1,220 @@
+/* GPU: sums along time where there are fewer columns than threads.
+ *
+ *   prefix [t] %20, 64 steps    lane p adds up rows 2 p and 2 p + 1; five shuffles add up the lanes before it; from there
+ *                               on it stores its two rows
+ *   segment [t,s] %21           four lanes to a column, 16 rows each; rows at or before s count as 0
+ *
+ * Sums go towards their reference, never as a difference of two sums; their order depends on sizes alone.
+ */
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+
+/* Lanes that share a column, or a point: `side` columns lie side by side in a warp. */
+typedef struct shared_column {
+  int lanes, side;
+  ir part;   /* which of the lanes */
+  ir inside; /* i1: there is such a column; NULL: always */
+  place_in_loops at;
+} shared_column;
+
+static int64_t points_of(const lower *l, const loop_axes *axes) {
+  int64_t points = 1;
+  for (int i = 0; i < axes->count; i++) {
+    if (known_size(l, axes->axes[i]) == TILE_RUNTIME_SIZE) return -1;
+    points *= known_size(l, axes->axes[i]);
+  }
+  return points;
+}
+
+/* As many as have threads, of the numbers that divide `size`; 1: a thread by itself is as fast. */
+static int lanes_of(const lower *l, const loop_axes *columns, int64_t size) {
+  enum { FEWEST = 4 };
+  int64_t count = points_of(l, columns);
+  if (!l->team || !l->team->shares || count < 0) return 1;
+  int lanes = GPU_WARP_LANES;
+  while (lanes > 1 && (count * lanes > l->team->threads || size % lanes)) lanes /= 2;
+  return lanes < FEWEST ? 1 : lanes;
+}
+
+/* Neighbours along the last axis are neighbours in a warp. */
+static shared_column column_of(lower *l, const loop_axes *columns, int lanes) {
+  emitter *e = l->e;
+  shared_column c = {.lanes = lanes, .side = GPU_WARP_LANES / lanes, .at = lower_start_place(l, false)};
+  ir warp = gpu_warp(l), lane = gpu_lane(l);
+  c.part = int_div(e, lane, integer(e, c.side));
+  ir rest = int_add(e, int_mul(e, warp, integer(e, c.side)), int_rem(e, lane, integer(e, c.side)));
+  int64_t count = points_of(l, columns);
+  if (count * lanes < l->team->threads) {
+    c.inside = int_compare(e, LLVMIntSLT, rest, integer(e, count));
+    rest = int_choose(e, c.inside, rest, integer(e, 0));
+  }
+  for (int i = columns->count - 1; i >= 0; i--) {
+    ir size = l->axis_size[columns->axes[i]];
+    c.at.index[columns->axes[i]] = int_rem(e, rest, size);
+    rest = int_div(e, rest, size);
+  }
+  return c;
+}
+
+/* ---- prefixes and segments ---- */
+
+enum { MOST_KEPT = 4 };
+
+/* Row i of a column, from the start or from the end. */
+static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
+  const tile_value *v = value(l, id);
+  bool from_end = v->op == TILE_PREFIX && v->index & 2;
+  int64_t last = known_size(l, v->index2) - 1;
+  at->index[v->index2] = from_end ? int_from_end(l->e, last, 1, i) : i;
+}
+
+/* The number there, 0 where it does not count. */
+static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  place_row(l, id, at, i);
+  place_in_loops elsewhere = *at;
+  elsewhere.moved = true;
+  ir x = lower_value_at(l, &elsewhere, v->args[0]);
+  if (v->op == TILE_PREFIX) return x;
+  ir counts = int_compare(e, LLVMIntSGT, at->index[v->index2], at->index[v->index3]);
+  return choose(e, counts, x, real_number(e, 0, 0));
+}
+
+/* What the lanes before this one come to. */
+static ir sum_before(lower *l, const shared_column *c, ir own) {
+  emitter *e = l->e;
+  ir zero = real_number(e, 0, 0), sum = own;
+  for (int step = 1; step < 2 * c->lanes; step *= 2) {
+    bool last = step == c->lanes;
+    int by = last ? 1 : step;
+    ir args[] = {sum, LLVMConstInt(e->i32, (unsigned)(by * c->side), 0)};
+    ir other = gpu_call(e, GPU_SHFL_UP_F32, args, 2);
+    ir there = int_compare(e, LLVMIntSGE, c->part, integer(e, by));
+    other = choose(e, there, other, zero);
+    sum = last ? other : real_add(e, sum, other);
+  }
+  return sum;
+}
+
+/* The rows of a lane: few are read once and kept. */
+typedef struct lane_rows {
+  tile_id id;
+  const shared_column *column;
+  ir first;
+  int64_t count;
+  ir kept[MOST_KEPT];
+} lane_rows;
+
+typedef void row_function(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum);
+
+static void add_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum) {
+  (void)r, (void)at, (void)i;
+  store_real(l->e, real_add(l->e, load_real(l->e, sum, 0), x), sum);
+}
+
+static void store_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir x, ir sum) {
+  ir before = load_real(l->e, sum, 0), after = real_add(l->e, before, x);
+  store_real(l->e, after, sum);
+  place_row(l, r->id, at, i);
+  lower_keep_value(l, at, r->id, value(l, r->id)->index & 1 ? before : after);
+}
+
+/* Calls for each row in turn. Returns the sum of all, which begins with `start`. */
+static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
+  emitter *e = l->e;
+  place_in_loops at = r->column->at;
+  ir sum = stack_slot(e, e->real, "sum");
+  store_real(e, start, sum);
+  if (r->count <= MOST_KEPT) {
+    for (int i = 0; i < r->count; i++)
+      body(l, r, &at, int_add(e, r->first, integer(e, i)), r->kept[i], sum);
+  } else {
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, r->count), 1, "row");
+    ir i = int_add(e, r->first, loop.index);
+    body(l, r, &at, i, row_at(l, r->id, &at, i), sum);
+    loop_end(e, &loop);
+  }
+  return load_real(e, sum, 0);
+}
+
+bool gpu_scan(lower *l, const plan_nest *nest) {
+  tile_id id = nest->values.items[0];
+  int t = value(l, id)->index2;
+  loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(t));
+  int lanes = lanes_of(l, &columns, known_size(l, t));
+  if (lanes == 1) return false;
+  emitter *e = l->e;
+  shared_column c = column_of(l, &columns, lanes);
+  lane_rows r = {.id = id, .column = &c, .count = known_size(l, t) / lanes};
+  r.first = int_mul(e, c.part, integer(e, r.count));
+  lower_forget(l);
+  place_in_loops at = c.at;
+  for (int i = 0; r.count <= MOST_KEPT && i < r.count; i++)
+    r.kept[i] = row_at(l, id, &at, int_add(e, r.first, integer(e, i)));
+  ir before = sum_before(l, &c, each_row(l, &r, real_number(e, 0, 0), add_row));
+  emit_branch branch = {0};
+  if (c.inside) branch = branch_begin(e, c.inside);
+  each_row(l, &r, before, store_row);
+  if (c.inside) branch_end(e, &branch);
+  lower_forget(l);
+  return true;
+}
+
+/* ---- adjoints of segments ---- */
+
+/* dx[j] = sum of g[t, s] over t >= j (index 1: t > j) and s < j; this lane's part of the rows t. */
+static ir adjoint_sum(lower *l, tile_id id, const place_in_loops *at, ir part, int lanes) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  int t = v->index2, s = v->index3;
+  ir j = at->index[t], sum = stack_slot(e, e->real, "sum");
+  store_real(e, real_number(e, 0, 0), sum);
+  ir begin = int_add(e, int_add(e, j, integer(e, v->index ? 1 : 0)), part);
+  emit_loop rows = loop_begin(e, begin, integer(e, known_size(l, t)), lanes, "t");
+  emit_loop pairs = loop_begin(e, integer(e, 0), j, 1, "s");
+  place_in_loops where = *at;
+  where.moved = true;
+  where.index[t] = rows.index;
+  where.index[s] = pairs.index;
+  store_real(e, real_add(e, load_real(e, sum, 0), lower_value_at(l, &where, v->args[0])), sum);
+  loop_end(e, &pairs);
+  loop_end(e, &rows);
+  return load_real(e, sum, 0);
+}
+
+static void adjoint_point(lower *l, const place_in_loops *at, void *data) {
+  tile_id id = *(const tile_id *)data;
+  lower_keep_value(l, at, id, adjoint_sum(l, id, at, integer(l->e, 0), 1));
+}
+
+static void adjoint_together(lower *l, tile_id id, const shared_column *c) {
+  emitter *e = l->e;
+  ir sum = adjoint_sum(l, id, &c->at, c->part, c->lanes);
+  for (int mask = c->side; mask < GPU_WARP_LANES; mask *= 2) {
+    ir args[] = {sum, LLVMConstInt(e->i32, (unsigned)mask, 0)};
+    sum = real_add(e, sum, gpu_call(e, GPU_SHFL_BFLY_F32, args, 2));
+  }
+  ir first = int_compare(e, LLVMIntEQ, c->part, integer(e, 0));
+  if (c->inside) first = LLVMBuildAnd(e->b, first, c->inside, "");
+  emit_branch branch = branch_begin(e, first);
+  lower_keep_value(l, &c->at, id, sum);
+  branch_end(e, &branch);
+}
+
+void gpu_segment_adjoint(lower *l, const plan_nest *nest) {
+  tile_id id = nest->values.items[0];
+  const tile_value *v = value(l, id);
+  if (gpu_adjoint_by_levels(l, nest)) return;
+  loop_axes points = lower_by_rank(l, nest->axes & ~axis_bit(v->index3));
+  int lanes = lanes_of(l, &points, known_size(l, v->index2));
+  lower_forget(l);
+  if (lanes > 1) {
+    shared_column c = column_of(l, &points, lanes);
+    adjoint_together(l, id, &c);
+  } else {
+    place_in_loops at = lower_start_place(l, false);
+    lower_shared_loops(l, &points, &at, adjoint_point, &id);
+  }
+  lower_forget(l);
+}

@@ -1,0 +1,306 @@
+/* GPU: sums between pairs of steps, added up where they are read.
+ *
+ *   segment [t,s] %20, 64 steps     level 5 of step u: sum over 32 .. u, or u + 1 .. 31 if u is before the middle; level 4: from
+ *                                   or to the middle of each 32 steps; ..
+ *   %21 at t, s                ->   level l of t + level l of s, where l is the highest bit in which t and s differ
+ *
+ * 384 numbers instead of 4096, of which products add two in their sums' registers. Sums go towards their reference, never as a
+ * difference of two sums. A warp makes all levels of a column: what a block comes to is traded with the block beside it.
+ */
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+
+enum { FEWEST_STEPS = GPU_WARP_LANES, MOST_OF_LANE = 4, MOST_LEVELS = 7 };
+
+/* Of a SEGMENT or the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more code than time. */
+static int levels_of(const mapping *m, const tile_program *program, const tile_value *v) {
+  if (m->kind != MAP_BLOCK || !plan_sized(program, plan_tile_axes(m, v->axes))) return 0;
+  int64_t steps = plan_axis_size(m, program, v->index2);
+  if (steps != plan_axis_size(m, program, v->index3) || steps & (steps - 1)) return 0;
+  if (steps < FEWEST_STEPS || steps > MOST_OF_LANE * GPU_WARP_LANES) return 0;
+  int levels = 0;
+  while ((int64_t)1 << levels < steps) levels++;
+  return levels;
+}
+
+int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id) {
+  const tile_value *v = &program->values.items[id];
+  return v->op == TILE_SEGMENT ? levels_of(m, program, v) : 0;
+}
+
+static view level_at(lower *l, tile_id id, ir level) {
+  const plan_buffer *b = &l->p->buffers.items[l->p->values[id].buffer];
+  int64_t numbers = b->numbers.factor / gpu_levels_of(l->m, l->p->program, id);
+  view v = lower_buffer(l, l->p->values[id].buffer);
+  v.base = element(l->e, view_type(l->e, &v), v.base, int_mul(l->e, level, integer(l->e, numbers)));
+  return v;
+}
+
+/* ---- made ------------------------------------------------------------------------------------ */
+
+/* Steps of a lane, and blocks of 2^level steps around them. */
+typedef struct lane_blocks {
+  int count; /* steps of the lane */
+  ir up_to[MOST_OF_LANE], behind[MOST_OF_LANE]; /* in its block: up to the step and with it, behind the step */
+  ir all[MOST_OF_LANE];
+  ir levels[MOST_LEVELS][MOST_OF_LANE];
+} lane_blocks;
+
+/* Blocks of one lane become twice as long. */
+static void join_in_lane(emitter *e, lane_blocks *b, int level) {
+  int other = 1 << level;
+  ir all[MOST_OF_LANE];
+  for (int i = 0; i < b->count; i++) {
+    bool later = i & other;
+    b->levels[level][i] = later ? b->up_to[i] : b->behind[i];
+    if (later) b->up_to[i] = real_add(e, b->all[i ^ other], b->up_to[i]);
+    if (!later) b->behind[i] = real_add(e, b->behind[i], b->all[i ^ other]);
+    all[i] = real_add(e, b->all[i & ~other], b->all[i | other]);
+  }
+  for (int i = 0; i < b->count; i++) b->all[i] = all[i];
+}
+
+static void join_lanes(emitter *e, lane_blocks *b, int level, ir lane) {
+  int mask = (1 << level) / b->count;
+  ir args[] = {b->all[0], LLVMConstInt(e->i32, (unsigned)mask, 0)};
+  ir other = gpu_call(e, GPU_SHFL_BFLY_F32, args, 2);
+  ir bit = int_rem(e, int_div(e, lane, integer(e, mask)), integer(e, 2));
+  ir later = int_compare(e, LLVMIntEQ, bit, integer(e, 1)), both = real_add(e, b->all[0], other);
+  for (int i = 0; i < b->count; i++) {
+    ir before = real_add(e, other, b->up_to[i]), after = real_add(e, b->behind[i], other);
+    b->levels[level][i] = choose(e, later, b->up_to[i], b->behind[i]);
+    b->up_to[i] = choose(e, later, before, b->up_to[i]);
+    b->behind[i] = choose(e, later, b->behind[i], after);
+    b->all[i] = both;
+  }
+}
+
+static void store_levels(lower *l, tile_id id, const lane_blocks *b, int levels, place_in_loops at) {
+  emitter *e = l->e;
+  axis_set axes = value(l, id)->axes & ~axis_bit(value(l, id)->index3);
+  at.vector_axis = b->count > 1 ? value(l, id)->index2 : -1;
+  at.lanes = b->count > 1 ? b->count : 0;
+  for (int level = 0; level < levels; level++) {
+    ir x = b->levels[level][0];
+    if (b->count > 1) x = LLVMGetPoison(real_type(e, b->count));
+    for (int i = 0; b->count > 1 && i < b->count; i++)
+      x = LLVMBuildInsertElement(e->b, x, b->levels[level][i], integer(e, i), "");
+    view v = level_at(l, id, integer(e, level));
+    view_store(l, &v, &at, axes, x);
+  }
+}
+
+static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  int64_t steps = known_size(l, v->index2);
+  int levels = gpu_levels_of(l->m, l->p->program, id);
+  lane_blocks b = {.count = (int)(steps / GPU_WARP_LANES)};
+  ir first = int_mul(e, lane, integer(e, b.count));
+  at.moved = true;
+  for (int i = 0; i < b.count; i++) {
+    at.index[v->index2] = int_add(e, first, integer(e, i));
+    b.up_to[i] = b.all[i] = lower_value_at(l, &at, v->args[0]);
+    b.behind[i] = real_number(e, 0, 0);
+  }
+  for (int level = 0; level < levels; level++) {
+    if (1 << level < b.count) join_in_lane(e, &b, level);
+    if (1 << level >= b.count) join_lanes(e, &b, level, lane);
+  }
+  at.index[v->index2] = first;
+  store_levels(l, id, &b, levels, at);
+}
+
+typedef void column_function(lower *l, tile_id id, place_in_loops at, ir lane);
+
+/* A warp to each column. */
+static void each_column(lower *l, const plan_nest *nest, column_function *body) {
+  emitter *e = l->e;
+  tile_id id = nest->values.items[0];
+  const tile_value *v = value(l, id);
+  loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(v->index2) & ~axis_bit(v->index3));
+  int64_t count = 1;
+  for (int i = 0; i < columns.count; i++) count *= known_size(l, columns.axes[i]);
+  ir lane = gpu_lane(l);
+  lower_forget(l);
+  emit_loop loop = loop_begin(e, gpu_warp(l), integer(e, count), l->team->threads / GPU_WARP_LANES, "column");
+  place_in_loops at = lower_start_place(l, false);
+  ir rest = loop.index;
+  for (int i = columns.count - 1; i >= 0; i--) {
+    ir size = l->axis_size[columns.axes[i]];
+    at.index[columns.axes[i]] = int_rem(e, rest, size);
+    rest = int_div(e, rest, size);
+  }
+  body(l, id, at, lane);
+  loop_end(e, &loop);
+  lower_forget(l);
+}
+
+void gpu_make_levels(lower *l, const plan_nest *nest) { each_column(l, nest, levels_of_column); }
+
+/* ---- read ------------------------------------------------------------------------------------ */
+
+/* Steps are few. */
+static ir of_32_bits(emitter *e, ir x) {
+  return LLVMTypeOf(x) == e->i32 ? x : LLVMBuildTrunc(e->b, x, e->i32, "");
+}
+
+/* The highest bit in which two steps differ, 0 if there is none. */
+static ir level_of(emitter *e, ir t, ir s) {
+  ir differ = LLVMBuildXor(e->b, of_32_bits(e, t), of_32_bits(e, s), "");
+  differ = LLVMBuildOr(e->b, differ, LLVMConstInt(e->i32, 1, 0), "");
+  ir args[] = {differ, LLVMConstInt(LLVMInt1TypeInContext(e->context), 1, 0)};
+  ir zeros = call_intrinsic(e, "llvm.ctlz", &e->i32, 1, args, 2);
+  return LLVMBuildSub(e->b, LLVMConstInt(e->i32, 31, 0), zeros, "");
+}
+
+static ir later_than(emitter *e, ir t, ir s, int lanes) {
+  if (!lanes) return int_compare(e, LLVMIntSGT, t, s);
+  ir both = LLVMGetPoison(LLVMVectorType(LLVMInt1TypeInContext(e->context), (unsigned)lanes));
+  for (int i = 0; i < lanes; i++) {
+    ir later = int_compare(e, LLVMIntSGT, t, int_add(e, s, integer(e, i)));
+    both = LLVMBuildInsertElement(e->b, both, later, integer(e, i), "");
+  }
+  return both;
+}
+
+/* At one s, or at an even one and the next, to which t has the same level. */
+static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int lanes) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  axis_set axes = v->axes & ~axis_bit(v->index3);
+  ir t = at->index[v->index2];
+  if (v->index) t = int_sub(e, t, integer(e, 1)); /* without the last step */
+  ir row = v->index ? int_max(e, t, integer(e, 0)) : t;
+  view levels = level_at(l, id, level_of(e, row, s));
+  place_in_loops where = *at;
+  where.vector_axis = -1;
+  where.lanes = 0;
+  where.index[v->index2] = row;
+  ir to_row = view_load(l, &levels, &where, axes);
+  where.index[v->index2] = s;
+  if (lanes) where.vector_axis = v->index2, where.lanes = lanes;
+  ir sum = real_add(e, spread(e, to_row, lanes), view_load(l, &levels, &where, axes));
+  return choose(e, later_than(e, t, s, lanes), sum, real_number(e, 0, lanes));
+}
+
+ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  if (!at->lanes || !axis_in(v->axes, at->vector_axis))
+    return sum_between(l, id, at, at->index[v->index3], 0);
+  bool pairs = at->vector_axis == v->index3 && at->lanes % 2 == 0;
+  int step = pairs ? 2 : 1;
+  ir all = LLVMGetPoison(real_type(e, at->lanes));
+  for (int i = 0; i < at->lanes; i += step) {
+    place_in_loops one = *at;
+    one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
+    ir x = sum_between(l, id, &one, one.index[v->index3], pairs ? 2 : 0);
+    for (int k = 0; k < step; k++) {
+      ir number = pairs ? LLVMBuildExtractElement(e->b, x, integer(e, k), "") : x;
+      all = LLVMBuildInsertElement(e->b, all, number, integer(e, i + k), "");
+    }
+  }
+  return all;
+}
+
+/* ---- adjoints -------------------------------------------------------------------------------- */
+
+/* The steps of a lane lie as many apart as a warp has lanes: neighbouring lanes read neighbouring numbers. */
+typedef struct lane_steps {
+  int count;
+  ir lane;
+  ir sums[MOST_OF_LANE];
+} lane_steps;
+
+static ir step_of(emitter *e, const lane_steps *steps, int i) {
+  return int_add(e, steps->lane, integer(e, i * GPU_WARP_LANES));
+}
+
+static ir has_bit(emitter *e, ir x, int level) {
+  ir bit = int_rem(e, int_div(e, x, integer(e, (int64_t)1 << level)), integer(e, 2));
+  return int_compare(e, LLVMIntEQ, bit, integer(e, 1));
+}
+
+enum { PAIRS_AT_ONCE = 4 };
+
+/* The gradient by a level of a step: of all pairs of it and a step of the block beside its own, each step beginning elsewhere. */
+static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, int level) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  int64_t size = (int64_t)1 << level, last = known_size(l, v->index2) - 1;
+  ir later = has_bit(e, step, level), sum = stack_slot(e, e->real, "sum");
+  ir block = int_sub(e, step, int_rem(e, step, integer(e, size)));
+  ir beside = int_choose(e, later, int_sub(e, block, integer(e, size)), int_add(e, block, integer(e, size)));
+  store_real(e, real_number(e, 0, 0), sum);
+  int64_t turns = size < PAIRS_AT_ONCE ? size : PAIRS_AT_ONCE;
+  emit_groups pairs = groups_begin(e, integer(e, 0), integer(e, size), 1, turns, (group_names){"pairs", "pair"});
+  ir other = int_add(e, beside, int_rem(e, int_add(e, pairs.index, step), integer(e, size)));
+  ir t = int_choose(e, later, step, other), s = int_choose(e, later, other, step), there = NULL;
+  at.moved = true;
+  if (v->index) { /* row t + 1 is the sum up to t */
+    there = int_compare(e, LLVMIntSLT, t, integer(e, last));
+    t = int_min(e, int_add(e, t, integer(e, 1)), integer(e, last));
+  }
+  at.index[v->index2] = t;
+  at.index[v->index3] = s;
+  ir x = lower_value_at(l, &at, v->args[0]);
+  if (there) x = choose(e, there, x, real_number(e, 0, 0));
+  store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
+  groups_end(e, &pairs);
+  return load_real(e, sum, 0);
+}
+
+/* Of each step, within its block of 2^level: what it and those behind it come to if the block is the later one of two, else
+ * what those before it come to. */
+static void add_level(lower *l, lane_steps *steps, ir *own, int level) {
+  enum { IN_LANES = 5 };
+  emitter *e = l->e;
+  ir from[MOST_OF_LANE], before[MOST_OF_LANE], all[MOST_OF_LANE];
+  for (int i = 0; i < steps->count; i++) {
+    from[i] = all[i] = own[i];
+    before[i] = real_number(e, 0, 0);
+  }
+  for (int k = 0; k < level; k++) {
+    ir beside[MOST_OF_LANE];
+    for (int i = 0; i < steps->count; i++) {
+      ir args[] = {all[i], LLVMConstInt(e->i32, 1u << k, 0)};
+      beside[i] = k < IN_LANES ? gpu_call(e, GPU_SHFL_BFLY_F32, args, 2) : all[i ^ 1 << (k - IN_LANES)];
+    }
+    for (int i = 0; i < steps->count; i++) {
+      ir later = has_bit(e, step_of(e, steps, i), k);
+      before[i] = choose(e, later, real_add(e, beside[i], before[i]), before[i]);
+      from[i] = choose(e, later, from[i], real_add(e, from[i], beside[i]));
+      all[i] = real_add(e, all[i], beside[i]);
+    }
+  }
+  for (int i = 0; i < steps->count; i++) {
+    ir later = has_bit(e, step_of(e, steps, i), level);
+    steps->sums[i] = real_add(e, steps->sums[i], choose(e, later, from[i], before[i]));
+  }
+}
+
+static void adjoint_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  int64_t size = known_size(l, v->index2);
+  lane_steps steps = {.count = (int)(size / GPU_WARP_LANES), .lane = lane};
+  for (int i = 0; i < steps.count; i++) steps.sums[i] = real_number(e, 0, 0);
+  for (int level = 0; (int64_t)1 << level < size; level++) {
+    ir own[MOST_OF_LANE];
+    for (int i = 0; i < steps.count; i++)
+      own[i] = gradient_of_level(l, id, at, step_of(e, &steps, i), level);
+    add_level(l, &steps, own, level);
+  }
+  for (int i = 0; i < steps.count; i++) {
+    at.index[v->index2] = step_of(e, &steps, i);
+    lower_keep_value(l, &at, id, steps.sums[i]);
+  }
+}
+
+bool gpu_adjoint_by_levels(lower *l, const plan_nest *nest) {
+  const tile_value *v = value(l, nest->values.items[0]);
+  if (!levels_of(l->m, l->p->program, v)) return false;
+  each_column(l, nest, adjoint_of_column);
+  return true;
+}

@@ -1,0 +1,169 @@
+/* GPU: neighbouring numbers that one thread loads or stores together.
+ *
+ *   y [t, P] at 4 entries of P   ->   ld.shared.v4.f32 where rows begin at multiples of 16 bytes
+ *                                     st.global.v4 if the kernel finds that the caller's rows do, else number by number
+ *
+ * Scattered numbers, and what an index map has moved, go one by one.
+ */
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+
+static int power_of_two_in(int64_t n, int most) {
+  int power = 1;
+  while (power < most && n % (2 * power) == 0) power *= 2;
+  return power;
+}
+
+/* How many numbers lie side by side from the place on, beginning at a multiple of as many. Indices of the axis in lanes are
+ * multiples of the lanes. */
+static int piece_of(lower *l, const view *v, const place_in_loops *at, axis_set axes, int base) {
+  int piece = at->lanes;
+  int64_t n;
+  if (!int_known(v->stride[at->vector_axis], &n) || n != 1) return 1;
+  if (base < piece) piece = power_of_two_in(base, piece);
+  if (v->offset) piece = int_known(v->offset, &n) ? power_of_two_in(n, piece) : 1;
+  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
+    if (axis == at->vector_axis || !axis_in(axes, axis) || !v->stride[axis]) continue;
+    piece = int_known(v->stride[axis], &n) ? power_of_two_in(n, piece) : 1;
+  }
+  return piece;
+}
+
+static bool may_be_aligned(const view *v, const place_in_loops *at) {
+  int64_t n;
+  return v->aligned && int_known(v->stride[at->vector_axis], &n) && n == 1;
+}
+
+static place_in_loops scalar_place(lower *l, const place_in_loops *at, int lane) {
+  place_in_loops one = *at;
+  one.index[at->vector_axis] = int_add(l->e, at->index[at->vector_axis], integer(l->e, lane));
+  one.vector_axis = -1;
+  one.lanes = 0;
+  return one;
+}
+
+static unsigned bytes_of(const view *v, int piece) {
+  return (unsigned)(number_is_narrow(v->stored) ? 2 * piece : 4 * piece);
+}
+
+/* ---- loads ---- */
+
+static ir load_piece(lower *l, const view *v, ir address, int piece) {
+  emitter *e = l->e;
+  LLVMTypeRef type = LLVMVectorType(view_type(e, v), (unsigned)piece);
+  ir x = LLVMBuildLoad2(e->b, type, address, "");
+  LLVMSetAlignment(x, bytes_of(v, piece));
+  return number_is_narrow(v->stored) ? narrow_widened(e, v->stored, x) : x;
+}
+
+static ir load_by(lower *l, const view *v, const place_in_loops *at, axis_set axes, int piece) {
+  emitter *e = l->e;
+  if (piece == at->lanes) return load_piece(l, v, view_address(l, v, at, axes), piece);
+  ir all = LLVMGetPoison(real_type(e, at->lanes));
+  for (int lane = 0; lane < at->lanes; lane += piece) {
+    place_in_loops one = scalar_place(l, at, lane);
+    ir x = piece > 1 ? load_piece(l, v, view_address(l, v, &one, axes), piece) : view_load(l, v, &one, axes);
+    for (int i = 0; i < piece; i++) {
+      ir number = piece > 1 ? LLVMBuildExtractElement(e->b, x, integer(e, i), "") : x;
+      all = LLVMBuildInsertElement(e->b, all, number, integer(e, lane + i), "");
+    }
+  }
+  return all;
+}
+
+/* Neighbours from an address on, of which nothing else is known. */
+static ir load_neighbours(lower *l, const view *v, ir address, int count) {
+  emitter *e = l->e, as = emit_as(e, view_type(e, v));
+  ir all = LLVMGetPoison(real_type(e, count));
+  for (int i = 0; i < count; i++) {
+    ir at = element(e, view_type(e, v), address, integer(e, i));
+    ir x = number_is_narrow(v->stored) ? load_narrow(e, v->stored, at, NULL, NULL, 0) : as_real(e, load_real(&as, at, 0));
+    all = LLVMBuildInsertElement(e->b, all, x, integer(e, i), "");
+  }
+  return all;
+}
+
+ir gpu_load_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  if (!may_be_aligned(v, at)) return load_by(l, v, at, axes, piece_of(l, v, at, axes, v->alignment ? v->alignment : 1));
+  ir slot = stack_slot(e, real_type(e, at->lanes), "numbers"), address = view_address(l, v, at, axes);
+  emit_branch branch = branch_begin(e, v->aligned);
+  store_real(e, load_piece(l, v, address, at->lanes), slot);
+  branch_else(e, &branch);
+  store_real(e, load_neighbours(l, v, address, at->lanes), slot);
+  branch_end(e, &branch);
+  return load_real(e, slot, at->lanes);
+}
+
+/* ---- stores ---- */
+
+static ir part_of(lower *l, ir x, int first, int count) {
+  emitter *e = l->e;
+  if (count == ir_lanes(x)) return x;
+  if (count == 1) return LLVMBuildExtractElement(e->b, x, integer(e, first), "");
+  ir numbers[16];
+  for (int i = 0; i < count; i++) numbers[i] = LLVMConstInt(e->i32, (unsigned)(first + i), 0);
+  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
+                                LLVMConstVector(numbers, (unsigned)count), "");
+}
+
+static void store_piece(lower *l, const view *v, ir address, ir x) {
+  emitter *e = l->e;
+  int piece = ir_lanes(x);
+  if (number_is_narrow(v->stored)) x = narrow_pairs(e, v->stored, x);
+  ir store = LLVMBuildStore(e->b, x, address);
+  LLVMSetAlignment(store, bytes_of(v, piece));
+}
+
+static void store_by(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x,
+                     int piece) {
+  for (int lane = 0; lane < at->lanes; lane += piece) {
+    place_in_loops one = scalar_place(l, at, lane);
+    if (piece > 1) {
+      store_piece(l, v, view_address(l, v, &one, axes), part_of(l, x, lane, piece));
+    } else {
+      view_store(l, v, &one, axes, part_of(l, x, lane, 1));
+    }
+  }
+}
+
+static void store_neighbours(lower *l, const view *v, ir address, ir x) {
+  emitter *e = l->e, as = emit_as(e, view_type(e, v));
+  for (int i = 0; i < ir_lanes(x); i++) {
+    ir at = element(e, view_type(e, v), address, integer(e, i)), number = part_of(l, x, i, 1);
+    if (number_is_narrow(v->stored)) {
+      store_narrow(e, v->stored, number, at, NULL, NULL);
+    } else {
+      store_real(&as, as_real(&as, number), at);
+    }
+  }
+}
+
+void gpu_store_lanes(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
+  emitter *e = l->e;
+  if (!may_be_aligned(v, at)) {
+    store_by(l, v, at, axes, x, piece_of(l, v, at, axes, v->alignment ? v->alignment : 1));
+    return;
+  }
+  ir address = view_address(l, v, at, axes);
+  emit_branch branch = branch_begin(e, v->aligned);
+  store_piece(l, v, address, x);
+  branch_else(e, &branch);
+  store_neighbours(l, v, address, x);
+  branch_end(e, &branch);
+}
+
+/* ---- who takes how many ---- */
+
+int gpu_lanes(const lower *l, const loop_axes *axes) {
+  if (!l->team || !l->team->shares || !axes->count) return 1;
+  int last = axes->axes[axes->count - 1];
+  int64_t points = 1, size = known_size(l, last);
+  for (int i = 0; i < axes->count; i++) {
+    if (known_size(l, axes->axes[i]) == TILE_RUNTIME_SIZE) return 1;
+    points *= known_size(l, axes->axes[i]);
+  }
+  int lanes = 4;
+  while (lanes > 1 && (size % lanes || points / lanes < l->team->threads)) lanes /= 2;
+  return lanes;
+}

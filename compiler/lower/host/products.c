@@ -1,0 +1,435 @@
+/* Products of tiles: register blocks of rows x vectors, one multiply-add per element and step of k.
+ *
+ *   %12 [t,P] = dot %10 %11 over s      for each block of 4 rows and 4 vectors of P:
+ *                                         for s: c[row] += broadcast(a[row, s]) * b[s, P..]
+ *
+ * A lone row is multiplied by more vectors at a time. One function per shape and clone, shared by all products of that shape;
+ * strides are its arguments. A factor that is zero above the diagonal of (t, s) shortens the loop over k, block by block.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/lower/lower.h"
+
+typedef enum k_range {
+  K_ALL,
+  K_TO_ROW,     /* k <= i */
+  K_FROM_ROW,   /* k >= i */
+  K_TO_COLUMN,  /* k <= j */
+  K_FROM_COLUMN /* k >= j */
+} k_range;
+
+typedef struct shape {
+  int64_t rows, columns, depth; /* depth 0: known at run time */
+  dot_start start;
+  k_range range;
+  int lines, entries; /* of what it fetches: an entry, a block */
+} shape;
+
+typedef struct product {
+  emitter *e;
+  shape s;
+  ir a, a_i, a_k, b, b_k, c, c_i;
+  ir fetch; /* prefetch.c; NULL: nothing is fetched beside it */
+  ir depth;
+} product;
+
+/* A lone row has as many sums at a time as a processor adds before the first is done. */
+enum { MOST_ROWS = 8, MOST_VECTORS = 8, VECTORS_OF_ROWS = 4 };
+
+static int64_t in_parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+
+/* Rows and vectors of a block: as many accumulators as the registers hold beside the operands. */
+static void block_of(const emitter *e, const shape *s, int *rows, int *vectors) {
+  int registers = clone_targets[e->clone].vector_registers;
+  int64_t wide = (s->columns + e->lanes - 1) / e->lanes;
+  *vectors = s->rows == 1 ? MOST_VECTORS : registers >= 32 ? VECTORS_OF_ROWS : VECTORS_OF_ROWS / 2;
+  if (*vectors > wide) *vectors = (int)wide;
+  int most = s->rows == 1 ? 1 : (registers - 1 - *vectors) / *vectors;
+  if (most > MOST_ROWS) most = MOST_ROWS;
+  if (most > s->rows) most = (int)s->rows;
+  *rows = most;
+  for (int r = most; 4 * r > 3 * most && r > 1; r--) { /* a divisor saves the rest block */
+    if (s->rows % r == 0) {
+      *rows = r;
+      break;
+    }
+  }
+}
+
+typedef struct block {
+  int rows, vectors;
+  int lanes[MOST_VECTORS];
+  ir i, j;
+} block;
+
+static ir c_address(product *p, const block *b, int row, int64_t column) {
+  emitter *e = p->e;
+  ir offset = int_mul(e, int_add(e, b->i, integer(e, row)), p->c_i);
+  return element(e, e->real, p->c, int_add(e, int_add(e, offset, b->j), integer(e, column)));
+}
+
+static void k_bounds(product *p, const block *b, int64_t columns, ir *begin, ir *end) {
+  emitter *e = p->e;
+  *begin = integer(e, 0);
+  *end = p->depth;
+  switch (p->s.range) {
+    case K_ALL: break;
+    case K_TO_ROW: *end = int_min(e, *end, int_add(e, b->i, integer(e, b->rows))); break;
+    case K_FROM_ROW: *begin = b->i; break;
+    case K_TO_COLUMN: *end = int_min(e, *end, int_add(e, b->j, integer(e, columns))); break;
+    case K_FROM_COLUMN: *begin = b->j; break;
+  }
+}
+
+typedef struct block_sums {
+  ir at[MOST_ROWS][MOST_VECTORS];
+} block_sums;
+
+static void open_sums(product *p, const block *b, block_sums *sums) {
+  emitter *e = p->e;
+  int64_t columns = 0;
+  for (int v = 0; v < b->vectors; v++) {
+    for (int r = 0; r < b->rows; r++) {
+      sums->at[r][v] = stack_slot(e, real_type(e, b->lanes[v]), "sum");
+      ir start = p->s.start != START_ZERO ? load_real(e, c_address(p, b, r, columns), b->lanes[v])
+                                          : real_number(e, 0, b->lanes[v]);
+      store_real(e, start, sums->at[r][v]);
+    }
+    columns += b->lanes[v];
+  }
+}
+
+static void add_step(product *p, const block *b, const block_sums *sums, ir k) {
+  emitter *e = p->e;
+  ir factor[MOST_VECTORS];
+  ir b_row = element(e, e->real, p->b, int_add(e, int_mul(e, k, p->b_k), b->j));
+  int64_t column = 0;
+  for (int v = 0; v < b->vectors; v++) {
+    factor[v] = load_real(e, element(e, e->real, b_row, integer(e, column)), b->lanes[v]);
+    column += b->lanes[v];
+  }
+  for (int r = 0; r < b->rows; r++) {
+    ir row = int_mul(e, int_add(e, b->i, integer(e, r)), p->a_i);
+    ir x = load_real(e, element(e, e->real, p->a, int_add(e, row, int_mul(e, k, p->a_k))), 0);
+    if (p->s.start == START_SUBTRACT) x = real_neg(e, x);
+    for (int v = 0; v < b->vectors; v++) {
+      ir sum = load_real(e, sums->at[r][v], b->lanes[v]);
+      store_real(e, real_fma(e, x, factor[v], sum), sums->at[r][v]);
+    }
+  }
+}
+
+static void close_sums(product *p, const block *b, const block_sums *sums) {
+  emitter *e = p->e;
+  int64_t column = 0;
+  for (int v = 0; v < b->vectors; v++) {
+    for (int r = 0; r < b->rows; r++)
+      store_real(e, load_real(e, sums->at[r][v], b->lanes[v]), c_address(p, b, r, column));
+    column += b->lanes[v];
+  }
+}
+
+/* How many sums of every other step, or of fewer, a lone row of few vectors has beside each other. */
+static int chains_of(const product *p, const block *b) {
+  int chains = 1;
+  bool splits = p->s.rows == 1 && p->s.range == K_ALL && p->s.depth;
+  while (splits && 2 * chains * b->vectors <= MOST_VECTORS && p->s.depth % (2 * chains) == 0) chains *= 2;
+  return chains;
+}
+
+static void open_chain(product *p, const block *b, block_sums *sums) {
+  for (int v = 0; v < b->vectors; v++) {
+    sums->at[0][v] = stack_slot(p->e, real_type(p->e, b->lanes[v]), "sum");
+    store_real(p->e, real_number(p->e, 0, b->lanes[v]), sums->at[0][v]);
+  }
+}
+
+static void add_chain(product *p, const block *b, const block_sums *sums, const block_sums *chain) {
+  emitter *e = p->e;
+  for (int v = 0; v < b->vectors; v++) {
+    ir x = load_real(e, sums->at[0][v], b->lanes[v]), y = load_real(e, chain->at[0][v], b->lanes[v]);
+    store_real(e, real_add(e, x, y), sums->at[0][v]);
+  }
+}
+
+static void add_in_chains(product *p, const block *b, const block_sums *sums, int chains) {
+  emitter *e = p->e;
+  block_sums others[MOST_VECTORS];
+  others[0] = *sums;
+  for (int c = 1; c < chains; c++) open_chain(p, b, &others[c]);
+  emit_loop loop = loop_begin(e, integer(e, 0), p->depth, chains, "k");
+  for (int c = 0; c < chains; c++) add_step(p, b, &others[c], int_add(e, loop.index, integer(e, c)));
+  loop_end(e, &loop);
+  for (int c = 1; c < chains; c++) add_chain(p, b, sums, &others[c]);
+}
+
+static void add_steps(product *p, const block *b, const block_sums *sums, ir begin, ir end) {
+  int chains = chains_of(p, b);
+  if (chains > 1) {
+    add_in_chains(p, b, sums, chains);
+    return;
+  }
+  emit_loop loop = loop_begin(p->e, begin, end, 1, "k");
+  add_step(p, b, sums, loop.index);
+  loop_end(p->e, &loop);
+}
+
+/* A few lines, then so many steps that they may come in their time. */
+static void add_and_fetch(product *p, const block *b, const block_sums *sums) {
+  emitter *e = p->e;
+  fetch_list list = {p->fetch, p->s.lines, p->s.entries};
+  int64_t steps = in_parts(p->s.depth, p->s.entries);
+  emit_loop loop = loop_begin(e, integer(e, 0), integer(e, p->s.depth), steps, "fetched");
+  fetch_entry(e, &list);
+  ir end = int_add(e, loop.index, integer(e, steps));
+  if (p->s.depth % steps) end = int_min(e, end, integer(e, p->s.depth));
+  add_steps(p, b, sums, loop.index, end);
+  loop_end(e, &loop);
+}
+
+static void one_block(product *p, const block *b) {
+  block_sums sums;
+  int64_t columns = 0;
+  ir begin, end;
+  open_sums(p, b, &sums);
+  for (int v = 0; v < b->vectors; v++) columns += b->lanes[v];
+  if (p->fetch) {
+    add_and_fetch(p, b, &sums);
+  } else {
+    k_bounds(p, b, columns, &begin, &end);
+    add_steps(p, b, &sums, begin, end);
+  }
+  close_sums(p, b, &sums);
+}
+
+static void row_blocks(product *p, block b, int rows) {
+  emitter *e = p->e;
+  int64_t whole = p->s.rows / rows * rows;
+  b.rows = rows;
+  if (whole) {
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), rows, "i");
+    b.i = loop.index;
+    one_block(p, &b);
+    loop_end(e, &loop);
+  }
+  if (p->s.rows > whole) {
+    b.rows = (int)(p->s.rows - whole);
+    b.i = integer(e, whole);
+    one_block(p, &b);
+  }
+}
+
+static void product_body(product *p) {
+  emitter *e = p->e;
+  int rows, vectors;
+  block_of(e, &p->s, &rows, &vectors);
+  int64_t wide = (int64_t)vectors * e->lanes, whole = p->s.columns / wide * wide;
+  block b = {.vectors = vectors};
+  for (int v = 0; v < vectors; v++) b.lanes[v] = e->lanes;
+  if (whole) {
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), wide, "j");
+    b.j = loop.index;
+    row_blocks(p, b, rows);
+    loop_end(e, &loop);
+  }
+  int64_t rest = p->s.columns - whole;
+  if (!rest) return;
+  b.vectors = 0;
+  b.j = integer(e, whole);
+  while (rest > 0) {
+    int lanes = rest < e->lanes ? (int)rest : e->lanes;
+    b.lanes[b.vectors++] = lanes;
+    rest -= lanes;
+  }
+  row_blocks(p, b, rows);
+}
+
+static ir product_function(emitter *e, shape s, LLVMTypeRef *type) {
+  char name[128], fetches[32] = "";
+  if (s.entries) snprintf(fetches, sizeof fetches, "_fetch%d_%d", s.lines, s.entries);
+  snprintf(name, sizeof name, "rec_dot_%lldx%lldx%lld_%d%d%s%s", (long long)s.rows,
+           (long long)s.columns, (long long)s.depth, s.start, s.range, fetches,
+           clone_targets[e->clone].suffix);
+  LLVMTypeRef types[] = {e->pointer, e->i64,     e->i64, e->pointer,
+                         e->i64,     e->pointer, e->i64, s.depth ? e->pointer : e->i64};
+  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, s.entries || !s.depth ? 8 : 7, 0);
+  ir function, args[8] = {0};
+  emitter inner;
+  if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
+  product p = {.e = &inner, .s = s, .a = args[0], .a_i = args[1], .a_k = args[2], .b = args[3], .b_k = args[4]};
+  p.c = args[5], p.c_i = args[6];
+  p.fetch = s.entries ? args[7] : NULL;
+  p.depth = s.depth ? integer(&inner, s.depth) : args[7];
+  product_body(&p);
+  emit_shared_end(&inner);
+  return function;
+}
+
+/* ---- a product of the plan ---- */
+
+static view operand_view(lower *l, tile_id id, int pack) {
+  if (pack < 0) return value_view(l, id);
+  return buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
+}
+
+static k_range range_of(const lower *l, const plan_dot *d) {
+  int t = l->p->program->time_axis, s = l->p->program->pair_axis;
+  const plan_value *a = &l->p->values[d->a], *b = &l->p->values[d->b];
+  if (a->zero_above && d->i == t && d->k == s) return K_TO_ROW;
+  if (a->zero_above && d->i == s && d->k == t) return K_FROM_ROW;
+  if (b->zero_above && d->j == t && d->k == s) return K_TO_COLUMN;
+  if (b->zero_above && d->j == s && d->k == t) return K_FROM_COLUMN;
+  return K_ALL;
+}
+
+typedef struct dot_data {
+  const plan_nest *nest;
+  view a, b, c;
+  axis_set a_axes, b_axes, c_axes;
+  axis_set free, summed; /* loops around the blocked kernel */
+} dot_data;
+
+static ir stride_of(lower *l, const view *v, int axis) {
+  return axis >= 0 && v->stride[axis] ? v->stride[axis] : integer(l->e, 0);
+}
+
+static shape shape_of(const lower *l, const plan_nest *nest) {
+  const plan_dot *dot = &nest->dot;
+  const tile_program *program = l->p->program;
+  return (shape){.rows = dot->i < 0 ? 1 : plan_axis_size(l->m, program, dot->i),
+                 .columns = plan_axis_size(l->m, program, dot->j),
+                 .depth = dot->k < 0 ? 0 : plan_axis_size(l->m, program, dot->k),
+                 .range = range_of(l, dot)};
+}
+
+/* All its blocks take all of k, and their time: others are not worth while, or made once for many instances. */
+static bool may_fetch(const lower *l, const plan_nest *nest) {
+  return nest->kind == NEST_DOT && nest->region == REGION_BODY && !nest->lane && !nest->dot.along &&
+         range_of(l, &nest->dot) == K_ALL;
+}
+
+int64_t dot_blocks(const lower *l, const plan_nest *nest) {
+  if (!may_fetch(l, nest)) return 0;
+  const plan_dot *dot = &nest->dot;
+  shape s = shape_of(l, nest);
+  int rows, vectors;
+  block_of(l->e, &s, &rows, &vectors);
+  int64_t blocks = in_parts(s.rows, rows) * in_parts(s.columns, (int64_t)vectors * l->e->lanes);
+  const tile_value *v = &l->p->program->values.items[nest->values.items[0]];
+  axis_set loops = (nest->axes | plan_tile_axes(l->m, v->over)) & ~plan_inner_axes(dot);
+  for (int axis = 0; axis < l->p->program->axes.count; axis++)
+    if (axis_in(loops, axis)) blocks *= plan_axis_size(l->m, l->p->program, axis);
+  return blocks;
+}
+
+/* The row that is kept of an operand for each step: a buffer, or as states before steps and stashes lie. */
+static plan_buffer kept_row_of(const lower *l, tile_id id, int pack) {
+  const plan_value *root = &l->p->values[plan_root(l->p->program, id)];
+  if (pack < 0) pack = root->buffer;
+  return pack >= 0 ? l->p->buffers.items[pack] : plan_buffer_for(l->m, l->p->program, root->tile, false, -1);
+}
+
+/* From one number of an operand to the next of the sum: in REGION_STEPS, to the same one of the next step. */
+static ir stride_of_depth(lower *l, const view *v, const plan_dot *dot, tile_id id, int pack) {
+  if (dot->k >= 0) return stride_of(l, v, dot->k);
+  plan_buffer row = kept_row_of(l, id, pack);
+  return lower_extent(l->e, l->axis_size, plan_words(&row));
+}
+
+static void call_product(lower *l, const place_in_loops *at, const dot_data *d, dot_start start) {
+  emitter *e = l->e;
+  const plan_dot *dot = &d->nest->dot;
+  shape s = shape_of(l, d->nest);
+  s.start = start;
+  if (l->fetch.list && may_fetch(l, d->nest)) {
+    s.lines = l->fetch.lines;
+    s.entries = l->fetch.entries < s.depth ? (int)l->fetch.entries : (int)s.depth;
+  }
+  axis_set inner = plan_inner_axes(dot);
+  ir a = view_address(l, &d->a, at, d->a_axes & ~inner), a_i = stride_of(l, &d->a, dot->i);
+  ir b = view_address(l, &d->b, at, d->b_axes & ~inner);
+  ir c = view_address(l, &d->c, at, d->c_axes & ~inner), c_i = stride_of(l, &d->c, dot->i);
+  LLVMTypeRef type;
+  if (d->nest->lane) {
+    dot_sizes sizes = {s.rows, s.columns, s.depth};
+    ir function = dot_lanes_function(e, sizes, l->m->lanes, start, &type);
+    ir args[] = {a,
+                 a_i,
+                 stride_of(l, &d->a, dot->k),
+                 b,
+                 stride_of(l, &d->b, dot->j),
+                 stride_of(l, &d->b, dot->k),
+                 c,
+                 c_i,
+                 stride_of(l, &d->c, dot->j)};
+    LLVMBuildCall2(e->b, type, function, args, 9, "");
+    return;
+  }
+  if (dot->along) {
+    ir function = dot_along_function(e, s.rows, s.columns, s.depth, start, &type);
+    ir args[] = {a, a_i, b, stride_of(l, &d->b, dot->j), c, c_i};
+    LLVMBuildCall2(e->b, type, function, args, 6, "");
+    return;
+  }
+  ir function = product_function(e, s, &type);
+  ir a_k = stride_of_depth(l, &d->a, dot, dot->a, dot->pack_a);
+  ir b_k = stride_of_depth(l, &d->b, dot, dot->b, dot->pack_b);
+  ir args[] = {a, a_i, a_k, b, b_k, c, c_i, s.depth ? l->fetch.list : l->steps};
+  LLVMBuildCall2(e->b, type, function, args, s.entries || !s.depth ? 8 : 7, "");
+}
+
+/* Loops over axes that the blocked kernel does not take; the first product of a sum may start it, the others add. */
+static void product_loops(lower *l, place_in_loops *at, const dot_data *d, axis_set axes,
+                          dot_start start) {
+  if (!axes) {
+    call_product(l, at, d, start);
+    return;
+  }
+  emitter *e = l->e;
+  int axis = 0;
+  axis_set first = axes & d->free ? axes & d->free : axes; /* sums innermost */
+  while (!axis_in(first, axis)) axis++;
+  int64_t size = plan_axis_size(l->m, l->p->program, axis);
+  int64_t begin = 0;
+  if (axis_in(d->summed, axis) && start == START_ZERO) {
+    at->index[axis] = integer(e, 0);
+    product_loops(l, at, d, axes & ~axis_bit(axis), start);
+    start = START_ADD;
+    begin = 1;
+  }
+  if (begin < size) {
+    emit_loop loop = loop_begin(e, integer(e, begin), integer(e, size), 1, "outer");
+    at->index[axis] = loop.index;
+    product_loops(l, at, d, axes & ~axis_bit(axis), start);
+    loop_end(e, &loop);
+  }
+  at->index[axis] = NULL;
+}
+
+void lower_dot(lower *l, const plan_nest *nest) {
+  const tile_program *program = l->p->program;
+  tile_id id = nest->values.items[0];
+  const tile_value *v = &program->values.items[id];
+  const plan_value *pv = &l->p->values[id];
+  const plan_dot *dot = &nest->dot;
+  dot_data d = {.nest = nest};
+  d.a = operand_view(l, dot->a, dot->pack_a);
+  d.b = operand_view(l, dot->b, dot->pack_b);
+  bool add = pv->into != NO_TILE;
+  int buffer = add ? l->p->values[pv->into].buffer : pv->buffer;
+  const plan_buffer *c = &l->p->buffers.items[buffer];
+  d.c = c->carried >= 0 ? l->carried[c->carried] : buffer_view(l, c, l->buffers[buffer]);
+  if (add) d.c = part_of_sum(l, l->p->values[pv->into].dot, d.c);
+  d.a_axes = program->values.items[dot->a].axes;
+  d.b_axes = program->values.items[dot->b].axes;
+  d.c_axes = v->axes;
+  axis_set inner = plan_inner_axes(dot);
+  d.summed = plan_tile_axes(l->m, v->over) & ~inner;
+  d.free = nest->axes & ~inner & ~d.summed;
+  place_in_loops at = l->outside;
+  bool minus = add && program->values.items[pv->into].op == TILE_SUB;
+  dot_start start = minus ? START_SUBTRACT : add ? START_ADD : START_ZERO;
+  product_loops(l, &at, &d, d.free | d.summed, start);
+}

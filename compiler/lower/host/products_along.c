@@ -1,0 +1,150 @@
+/* Products whose operands both lie along what is summed: blocks of rows x columns, one vector of partial sums for each
+ * pair of them, and the lanes of all added up together.
+ *
+ *   %13 [t,s] = dot %8 %9 over N      4 rows of t, 4 of s, 16 lanes along N: 16 vectors, 15 x (two shuffles, one
+ *                                     addition), one vector with the 16 sums
+ *
+ * For few columns: many are better off with a copy of b that lies along them (lower/host/products.c).
+ */
+#include <stdio.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/lower/lower.h"
+
+enum { MOST_LANES = 64 };
+
+typedef struct along {
+  emitter *e;
+  int64_t rows, columns, depth;
+  dot_start start;
+  int block_rows, block_columns; /* their product is the number of lanes */
+  ir a, a_i, b, b_j, c, c_i;
+} along;
+
+typedef struct corner {
+  ir i, j;
+  int rows, columns; /* of the block that exist */
+} corner;
+
+/* Whole vectors of a row or column; the last, shorter one ends in zeros. */
+static ir load_along(const along *p, ir row, ir k, int lanes) {
+  emitter *e = p->e;
+  ir x = load_real(e, element(e, e->real, row, k), lanes);
+  if (lanes == e->lanes) return x;
+  ir mask[MOST_LANES];
+  for (int i = 0; i < e->lanes; i++)
+    mask[i] = LLVMConstInt(e->i32, (unsigned)(i < lanes ? i : lanes), 0);
+  ir zeros = real_number(e, 0, lanes);
+  return LLVMBuildShuffleVector(e->b, x, zeros, LLVMConstVector(mask, (unsigned)e->lanes), "");
+}
+
+static void multiply_at(const along *p, const corner *at, ir k, int lanes, ir *sums) {
+  emitter *e = p->e;
+  ir b[MOST_LANES];
+  for (int c = 0; c < at->columns; c++) {
+    ir offset = int_mul(e, int_add(e, at->j, integer(e, c)), p->b_j);
+    b[c] = load_along(p, element(e, e->real, p->b, offset), k, lanes);
+  }
+  for (int r = 0; r < at->rows; r++) {
+    ir offset = int_mul(e, int_add(e, at->i, integer(e, r)), p->a_i);
+    ir a = load_along(p, element(e, e->real, p->a, offset), k, lanes);
+    for (int c = 0; c < at->columns; c++) {
+      ir slot = sums[r * p->block_columns + c];
+      store_real(e, real_fma(e, a, b[c], load_real(e, slot, e->lanes)), slot);
+    }
+  }
+}
+
+static ir lanes_from(emitter *e, ir x, int first, int count) {
+  ir mask[MOST_LANES];
+  for (int i = 0; i < count; i++) mask[i] = LLVMConstInt(e->i32, (unsigned)(first + i), 0);
+  ir poison = LLVMGetPoison(LLVMTypeOf(x));
+  return LLVMBuildShuffleVector(e->b, x, poison, LLVMConstVector(mask, (unsigned)count), "");
+}
+
+static void store_block(const along *p, const corner *at, ir x) {
+  emitter *e = p->e;
+  for (int r = 0; r < at->rows; r++) {
+    ir offset = int_mul(e, int_add(e, at->i, integer(e, r)), p->c_i);
+    ir address = element(e, e->real, p->c, int_add(e, offset, at->j));
+    ir row = lanes_from(e, x, r * p->block_columns, at->columns);
+    if (p->start != START_ZERO) {
+      ir sum = load_real(e, address, at->columns);
+      row = p->start == START_ADD ? real_add(e, sum, row) : real_sub(e, sum, row);
+    }
+    store_real(e, row, address);
+  }
+}
+
+static void one_block(const along *p, ir i, ir j, int rows, int columns) {
+  emitter *e = p->e;
+  corner at = {i, j, rows, columns};
+  ir sums[MOST_LANES];
+  for (int n = 0; n < e->lanes; n++) {
+    sums[n] = stack_slot(e, real_type(e, e->lanes), "sums");
+    store_real(e, real_number(e, 0, e->lanes), sums[n]);
+  }
+  int64_t whole = p->depth / e->lanes * e->lanes;
+  if (whole) {
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), e->lanes, "k");
+    multiply_at(p, &at, loop.index, e->lanes, sums);
+    loop_end(e, &loop);
+  }
+  if (p->depth > whole) multiply_at(p, &at, integer(e, whole), (int)(p->depth - whole), sums);
+  ir parts[MOST_LANES];
+  for (int n = 0; n < e->lanes; n++) parts[n] = load_real(e, sums[n], e->lanes);
+  store_block(p, &at, sums_of_rows(e, parts, e->lanes));
+}
+
+static void columns_of(const along *p, ir i, int rows) {
+  emitter *e = p->e;
+  int64_t whole = p->columns / p->block_columns * p->block_columns;
+  if (whole) {
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), p->block_columns, "j");
+    one_block(p, i, loop.index, rows, p->block_columns);
+    loop_end(e, &loop);
+  }
+  if (p->columns > whole) one_block(p, i, integer(e, whole), rows, (int)(p->columns - whole));
+}
+
+static void all_blocks(const along *p) {
+  emitter *e = p->e;
+  int64_t whole = p->rows / p->block_rows * p->block_rows;
+  if (whole) {
+    emit_loop loop = loop_begin(e, integer(e, 0), integer(e, whole), p->block_rows, "i");
+    columns_of(p, loop.index, p->block_rows);
+    loop_end(e, &loop);
+  }
+  if (p->rows > whole) columns_of(p, integer(e, whole), (int)(p->rows - whole));
+}
+
+/* About square, but not more of either than there are. */
+static void choose_block(along *p) {
+  int lanes = p->e->lanes;
+  p->block_columns = 1;
+  while (p->block_columns * p->block_columns < lanes && 2 * p->block_columns <= p->columns)
+    p->block_columns *= 2;
+  p->block_rows = lanes / p->block_columns;
+  while (p->block_rows > p->rows && 2 * p->block_columns <= p->columns && p->block_rows > 1) {
+    p->block_rows /= 2;
+    p->block_columns *= 2;
+  }
+}
+
+ir dot_along_function(emitter *e, int64_t rows, int64_t columns, int64_t depth, dot_start start,
+                      LLVMTypeRef *type) {
+  char name[128];
+  snprintf(name, sizeof name, "rec_along_%lldx%lldx%lld_%d%s", (long long)rows, (long long)columns,
+           (long long)depth, start, clone_targets[e->clone].suffix);
+  LLVMTypeRef types[] = {e->pointer, e->i64, e->pointer, e->i64, e->pointer, e->i64};
+  *type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 6, 0);
+  ir function, args[6];
+  emitter inner;
+  if (!emit_shared(e, name, *type, &function, &inner, args)) return function;
+  along p = {.e = &inner, .rows = rows, .columns = columns, .depth = depth, .start = start};
+  p.a = args[0], p.a_i = args[1], p.b = args[2], p.b_j = args[3], p.c = args[4], p.c_i = args[5];
+  choose_block(&p);
+  all_blocks(&p);
+  emit_shared_end(&inner);
+  return function;
+}

@@ -1,0 +1,51 @@
+/* States behind a chunk, or a step, in the place of those before it.
+ *
+ *   next C = %17 (in a buffer)      ->    C <- %17
+ *   next a = b, next b = a          ->    staging a <- b, staging b <- a;  a <- staging a, b <- staging b
+ *
+ * What a nest has made in its place (carried_pair.in_place) is there already.
+ */
+#include "compiler/lower/nests.h"
+
+typedef struct stage_data {
+  tile_id id;
+  view to;
+  axis_set axes;
+} stage_data;
+
+static void next_state_point(lower *l, const place_in_loops *at, void *data) {
+  const stage_data *s = data;
+  lower_forget(l);
+  view_store(l, &s->to, at, s->axes, lower_value_at(l, at, s->id));
+  lower_forget(l);
+}
+
+/* All new states are read before one is written: they may be index maps of each other's old values. */
+void lower_commit(lower *l) {
+  int count = l->p->carried_count;
+  view *staged = ARENA_ARRAY(l->e->a, view, count);
+  for (int c = 0; c < count; c++) {
+    const carried_pair *pair = &l->p->carried[c];
+    if (pair->in_place || pair->result < 0) continue;
+    const tile_result *r = &l->p->program->results.items[pair->result];
+    const plan_value *pv = &l->p->values[r->value];
+    axis_set axes = tile_place_axes(l->p->program, &r->place);
+    lower_line(l, r->value);
+    axis_set tile = plan_tile_axes(l->m, axes);
+    bool lane = l->m->lane_axis >= 0 && axis_in(axes, l->m->lane_axis);
+    if (pv->held == HELD_BUFFER) {
+      staged[c] = lower_buffer(l, pv->buffer);
+      continue;
+    }
+    stage_data s = {.id = r->value, .axes = axes, .to = lower_buffer(l, pair->staging)};
+    lower_copies(l, tile, lane, next_state_point, &s);
+    staged[c] = s.to;
+  }
+  for (int c = 0; c < count; c++) {
+    const carried_pair *pair = &l->p->carried[c];
+    if (pair->in_place || pair->result < 0) continue;
+    const tile_result *r = &l->p->program->results.items[pair->result];
+    axis_set axes = tile_place_axes(l->p->program, &r->place);
+    lower_copy_view(l, &staged[c], &l->carried[c], axes);
+  }
+}

@@ -1,0 +1,259 @@
+/* The value of an operation at a point of a loop nest.
+ *
+ *   at t = 5, K in lanes:   %7 = rename %3 t -> s     %3 at s = 5
+ *                           %8 = place %4 half = 1    half == 1 ? %4 : 0
+ *
+ * What a buffer or a variable holds is loaded; index maps move the point; the lanes of an axis that a map takes apart are
+ * computed one after another.
+ */
+#include "compiler/lower/nests.h"
+
+#include <string.h>
+
+#include "compiler/base/ice.h"
+
+ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
+  emitter *e = l->e;
+  ir index = at->index[axis];
+  if (at->lanes && at->vector_axis == axis) {
+    ir *lane = ARENA_ARRAY(e->a, ir, at->lanes);
+    for (int i = 0; i < at->lanes; i++) lane[i] = LLVMConstInt(LLVMTypeOf(index), (unsigned)i, 0);
+    index = LLVMBuildNSWAdd(e->b, spread(e, index, at->lanes),
+                            LLVMConstVector(lane, (unsigned)at->lanes), "");
+    return LLVMBuildSIToFP(e->b, index, real_type(e, at->lanes), "");
+  }
+  return LLVMBuildSIToFP(e->b, index, e->real, "");
+}
+
+ir lower_one_if(lower *l, ir condition) {
+  int lanes = ir_lanes(condition);
+  return choose(l->e, condition, real_number(l->e, 1, lanes), real_number(l->e, 0, lanes));
+}
+
+static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
+  place_in_loops from = *at;
+  from.moved = true;
+  from.index[v->index] = at->index[v->index2];
+  if (at->vector_axis == v->index2) {
+    from.vector_axis = v->index;
+  } else if (at->vector_axis == v->index) {
+    from.vector_axis = -1;
+    from.lanes = 0;
+    from.mask = NULL;
+  }
+  return lower_value_at(l, &from, v->args[0]);
+}
+
+static ir sliced_at(lower *l, const place_in_loops *at, const tile_value *v) {
+  place_in_loops from = *at;
+  from.moved = true;
+  from.index[v->index] = integer(l->e, v->index2);
+  if (at->vector_axis == v->index) {
+    from.vector_axis = -1;
+    from.lanes = 0;
+    from.mask = NULL;
+  }
+  return lower_value_at(l, &from, v->args[0]);
+}
+
+/* x where the index of the new axis is the entry, else 0 */
+static ir placed_at(lower *l, const place_in_loops *at, const tile_value *v) {
+  emitter *e = l->e;
+  place_in_loops from = *at;
+  from.moved = true;
+  ir here;
+  if (at->lanes && at->vector_axis == v->index) {
+    from.vector_axis = -1;
+    from.lanes = 0;
+    from.mask = NULL;
+    ir entry = real_number(e, v->index2, at->lanes);
+    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, v->index), entry);
+  } else {
+    here = int_compare(e, LLVMIntEQ, at->index[v->index], integer(e, v->index2));
+  }
+  ir x = lower_value_at(l, &from, v->args[0]);
+  if (ir_lanes(x)) here = spread(e, here, ir_lanes(x));
+  return choose(e, here, x, real_number(e, 0, ir_lanes(x)));
+}
+
+/* A value whose lanes do not lie side by side under an index map: one after another. */
+static ir by_lanes(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  place_in_loops one = *at;
+  one.moved = true;
+  one.vector_axis = -1;
+  one.lanes = 0;
+  one.mask = NULL;
+  ir all = LLVMGetPoison(real_type(e, at->lanes));
+  for (int i = 0; i < at->lanes; i++) {
+    one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
+    all = LLVMBuildInsertElement(e->b, all, lower_value_at(l, &one, id), integer(e, i), "");
+  }
+  return all;
+}
+
+static bool in_lanes(const place_in_loops *at, int axis) {
+  return at->lanes && at->vector_axis == axis;
+}
+
+static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  if (in_lanes(at, v->index2)) return by_lanes(l, at, id);
+  place_in_loops from = *at;
+  from.moved = true;
+  ir first = int_mul(e, at->index[v->index2], integer(e, known_size(l, v->index3)));
+  from.index[v->index] = int_add(e, first, at->index[v->index3]);
+  if (in_lanes(at, v->index3)) from.vector_axis = v->index;
+  return lower_value_at(l, &from, v->args[0]);
+}
+
+/* Lanes that begin at `index`, a multiple of their number or known, stay within one entry of the outer axis. */
+static bool within_inner(ir index, int lanes, int64_t inner) {
+  int64_t begin;
+  if (int_known(index, &begin)) return begin % inner + lanes <= inner;
+  return inner % lanes == 0;
+}
+
+static ir joined_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  int64_t inner = known_size(l, v->index3);
+  ir index = at->index[v->index];
+  bool lanes = in_lanes(at, v->index);
+  if (lanes && !within_inner(index, at->lanes, inner)) return by_lanes(l, at, id);
+  place_in_loops from = *at;
+  from.moved = true;
+  from.index[v->index2] = int_div(e, index, integer(e, inner));
+  from.index[v->index3] = int_rem(e, index, integer(e, inner));
+  if (lanes) from.vector_axis = v->index3;
+  return lower_value_at(l, &from, v->args[0]);
+}
+
+/* Entry 0 is read instead of one outside, and not taken. */
+static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  if (in_lanes(at, v->index)) return by_lanes(l, at, id);
+  place_in_loops from = *at;
+  from.moved = true;
+  ir index = int_sub(e, at->index[v->index], integer(e, v->index2));
+  ir inside =
+      int_compare(e, LLVMIntULT, index, integer(e, known_size(l, v->index)));
+  from.index[v->index] = int_choose(e, inside, index, integer(e, 0));
+  ir x = lower_value_at(l, &from, v->args[0]);
+  if (ir_lanes(x)) inside = spread(e, inside, ir_lanes(x));
+  return choose(e, inside, x, real_number(e, 0, ir_lanes(x)));
+}
+
+static ir real_of_rows(lower *l, int64_t less) {
+  ir rows = int_sub(l->e, l->rows, integer(l->e, less));
+  return LLVMBuildSIToFP(l->e->b, rows, l->e->real, "");
+}
+
+static ir index_at(lower *l, const place_in_loops *at, int axis) {
+  if (!axis_in(l->m->parts, axis)) return lower_real_of_index(l, at, axis);
+  place_in_loops whole = *at;
+  whole.index[axis] = int_add(l->e, l->part_first, at->index[axis]);
+  return lower_real_of_index(l, &whole, axis);
+}
+
+static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
+  emitter *e = l->e;
+  const tile_value *v = value(l, id);
+  const tile_program *program = l->p->program;
+  switch (v->op) {
+    case TILE_NUMBER: return real_number(e, v->number, 0);
+    case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
+    case TILE_INDEX: return index_at(l, at, v->index);
+    case TILE_VALID: {
+      ir t = lower_real_of_index(l, at, program->time_axis);
+      return lower_one_if(l, real_compare(e, LLVMRealOLT, t, real_of_rows(l, 0)));
+    }
+    case TILE_LENGTH: return real_of_rows(l, 0);
+    case TILE_AT_END: {
+      ir t = lower_real_of_index(l, at, program->time_axis);
+      return lower_one_if(l, real_compare(e, LLVMRealOEQ, t, real_of_rows(l, 1 + v->index2)));
+    }
+    case TILE_CAUSAL: {
+      ir t = lower_real_of_index(l, at, v->index2), s = lower_real_of_index(l, at, v->index3);
+      return lower_one_if(l, real_compare(e, v->index ? LLVMRealOGT : LLVMRealOGE, t, s));
+    }
+    case TILE_ARGUMENT: return view_load(l, &l->arguments[v->index], at, v->axes);
+    case TILE_STOP:
+    case TILE_EXPAND: return lower_value_at(l, at, v->args[0]);
+    case TILE_RENAME: return renamed_at(l, at, v);
+    case TILE_SLICE: return sliced_at(l, at, v);
+    case TILE_PLACE: return placed_at(l, at, v);
+    case TILE_SPLIT: return split_at(l, at, id);
+    case TILE_JOIN: return joined_at(l, at, id);
+    case TILE_SHIFT: return shifted_at(l, at, id);
+    default: break;
+  }
+  if (!l->p->values[id].inlined) ICE("lower", "%%%d (%s) is not at hand", id, tile_op_text(v->op));
+  ir args[3];
+  for (int k = 0; k < tile_arity(v->op); k++) args[k] = lower_value_at(l, at, v->args[k]);
+  return expr_apply(e, v->op, args);
+}
+
+static emitter variable_type(lower *l, const plan_value *pv) {
+  return pv->wide ? emit_wide(l->e) : emit_as(l->e, l->e->memory);
+}
+
+ir lower_value_at(lower *l, const place_in_loops *at, tile_id id) {
+  if (!at->moved && l->memo[id]) return l->memo[id];
+  const plan_value *pv = &l->p->values[id];
+  ir x;
+  if (pv->held == HELD_BUFFER) {
+    view v = lower_buffer(l, pv->buffer);
+    bool levels = gpu_levels_of(l->m, l->p->program, id) > 0;
+    x = levels ? gpu_segment_at(l, at, id) : view_load(l, &v, at, value(l, id)->axes);
+  } else if (pv->held == HELD_SCALAR) {
+    emitter as = variable_type(l, pv);
+    x = as_real(l->e, load_real(&as, l->variables[id], pv->lane ? l->m->lanes : 0));
+  } else {
+    LLVMMetadataRef line = lower_line(l, id);
+    x = inline_at(l, at, id);
+    lower_line_back(l, line);
+  }
+  if (!at->moved) l->memo[id] = x;
+  return x;
+}
+
+void lower_forget(lower *l) {
+  memset(l->memo, 0, (size_t)l->p->program->values.count * sizeof *l->memo);
+}
+
+/* Where a value under renames of this one is at the same point. */
+place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id, tile_id of) {
+  if (id == of) return *at;
+  const tile_value *v = value(l, id);
+  place_in_loops place = lower_place_under(l, at, v->args[0], of);
+  place.index[v->index2] = place.index[v->index];
+  if (place.vector_axis == v->index) place.vector_axis = v->index2;
+  return place;
+}
+
+static void keep_copy(lower *l, const place_in_loops *at, tile_id id, ir x) {
+  const plan_value *pv = &l->p->values[id];
+  view v = lower_buffer(l, pv->copy);
+  place_in_loops place = lower_place_under(l, at, pv->copied, id);
+  view_store(l, &v, &place, value(l, pv->copied)->axes, x);
+}
+
+void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x) {
+  const plan_value *pv = &l->p->values[id];
+  if (pv->copy >= 0) keep_copy(l, at, id, x);
+  if (pv->held == HELD_BUFFER) {
+    view v = lower_buffer(l, pv->buffer);
+    view_store(l, &v, at, value(l, id)->axes, x);
+  } else if (pv->held == HELD_SCALAR) {
+    emitter as = variable_type(l, pv);
+    x = as_real(&as, x);
+    store_real(&as, pv->lane ? spread(&as, x, l->m->lanes) : x, l->variables[id]);
+  }
+  if (pv->left) {
+    ir pair = narrow_pairs(l->e, l->m->dtype, x);
+    LLVMBuildStore(l->e->b, LLVMBuildExtractElement(l->e->b, pair, integer(l->e, 0), ""), l->left_slot);
+  }
+}

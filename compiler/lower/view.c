@@ -1,0 +1,281 @@
+/* Views: memory under index maps.
+ *
+ *   %5 [segment4,step4,K] = split %2 t      the memory of %2, the stride of segment4 four times that of t
+ *   %6 [segment4,K] = slice %5 step4 = 1    the same memory from one stride of step4 further on
+ *
+ * Nothing is copied: a view has an address and a stride for each axis, and what is loaded through it is what the map says.
+ */
+#include "compiler/lower/nests.h"
+
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/lower/gpu/nests.h"
+
+ir lower_extent(emitter *e, const ir *axis_size, extent x) {
+  ir n = integer(e, x.factor);
+  for (int axis = 0; axis < PLAN_MAX_AXES && x.factor; axis++) {
+    if (axis_in(x.sizes, axis)) n = int_mul(e, n, axis_size[axis]);
+  }
+  return n;
+}
+
+view buffer_view(lower *l, const plan_buffer *b, ir base) {
+  view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
+  int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
+  if (last >= 0 && b->axis_count > 1) v.swizzle = view_swizzle(b->stored, known_size(l, last));
+  if (b->groups && v.swizzle && !b->numbers.sizes)
+    view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
+  bool each_thread = l->m->kind == MAP_THREADS && !b->stack;
+  if (each_thread) v.base = element(l->e, l->e->real, base, l->team->thread);
+  for (int i = 0; i < b->axis_count; i++) {
+    extent stride = b->stride[b->axes[i]];
+    if (each_thread) stride.factor *= l->team->threads;
+    v.stride[b->axes[i]] = lower_extent(l->e, l->axis_size, stride);
+  }
+  if (b->lane) v.stride[l->m->lane_axis] = integer(l->e, 1);
+  return v;
+}
+
+LLVMTypeRef view_type(emitter *e, const view *v) {
+  if (number_is_narrow(v->stored)) return e->i16;
+  return v->stored == NUMBER_F64 ? LLVMDoubleTypeInContext(e->context) : e->memory;
+}
+
+int view_swizzle(number_type stored, int64_t row) {
+  if (!number_is_narrow(stored) || row < 8 || (row & (row - 1))) return 0;
+  int bits = 6; /* 64 numbers of 16 bits: all banks once */
+  while ((int64_t)1 << bits < row) bits++;
+  return bits;
+}
+
+void view_in_tiles(view *v, int64_t row, int64_t rows) {
+  enum { LEAST_ROW = 16, MOST_ROW = 256, LEAST_NUMBERS = 512 };
+  if (row < LEAST_ROW || row > MOST_ROW || row & (row - 1) || rows % 8) return;
+  if (row * rows < LEAST_NUMBERS) return; /* it may begin anywhere */
+  v->width = (int)row;
+  v->tile = rows * VIEW_TILE;
+}
+
+/* Tiles of 64 columns of all rows, or whole rows if they are shorter. In a tile, pieces of 8 numbers trade places in each 128
+ * bytes by the number of those. */
+static ir in_tiles(emitter *e, const view *v, ir row, ir column) {
+  int width = v->width < VIEW_TILE ? v->width : VIEW_TILE;
+  ir offset = int_mul(e, row, integer(e, width)), tile = integer(e, VIEW_TILE);
+  if (v->width > VIEW_TILE) {
+    offset = int_add(e, offset, int_mul(e, int_div(e, column, tile), integer(e, v->tile)));
+    column = int_rem(e, column, tile);
+  }
+  offset = int_add(e, offset, column);
+  LLVMTypeRef type = LLVMTypeOf(offset);
+  ir line = LLVMBuildLShr(e->b, offset, LLVMConstInt(type, 6, 0), "");
+  line = LLVMBuildAnd(e->b, line, LLVMConstInt(type, (unsigned)(width / 8 - 1), 0), "");
+  return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, line, LLVMConstInt(type, 3, 0), ""), "");
+}
+
+/* Rows lie whole lines of banks apart: without this, the same 8 numbers of 8 rows would be in the same banks. */
+static ir swizzled(emitter *e, const view *v, ir offset) {
+  LLVMTypeRef type = LLVMTypeOf(offset);
+  ir row = LLVMBuildLShr(e->b, offset, LLVMConstInt(type, (unsigned)v->swizzle, 0), "");
+  row = LLVMBuildAnd(e->b, row, LLVMConstInt(type, 7, 0), "");
+  return LLVMBuildXor(e->b, offset, LLVMBuildShl(e->b, row, LLVMConstInt(type, 3, 0), ""), "");
+}
+
+/* Of memory in tiles: each axis counts rows, or columns of one. */
+static ir address_in_tiles(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  ir width = integer(e, v->width), row = integer(e, 0), column = row;
+  if (v->offset) row = int_div(e, v->offset, width), column = int_rem(e, v->offset, width);
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    int64_t stride;
+    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
+    if (!int_known(v->stride[axis], &stride)) ICE("lower", "rows in tiles of unknown length");
+    ir *part = stride % v->width ? &column : &row;
+    int64_t step = stride % v->width ? stride : stride / v->width;
+    *part = int_add(e, *part, int_mul(e, at->index[axis], integer(e, step)));
+  }
+  return element(e, view_type(e, v), v->base, in_tiles(e, v, row, column));
+}
+
+ir view_address(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  if (v->width) return address_in_tiles(l, v, at, axes);
+  ir offset = v->offset ? v->offset : integer(e, 0);
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    if (!axis_in(axes, axis) || !v->stride[axis]) continue;
+    if (v->internal && axis == l->m->lane_axis) continue;
+    if (!at->index[axis])
+      ICE("lower", "axis %s is read outside its loop", l->p->program->axes.items[axis].name);
+    offset = int_add(e, offset, int_mul(e, at->index[axis], v->stride[axis]));
+  }
+  if (v->swizzle) offset = swizzled(e, v, offset);
+  return element(e, view_type(e, v), v->base, offset);
+}
+
+static bool is_vector(const view *v, const place_in_loops *at, axis_set axes) {
+  return at->lanes && axis_in(axes, at->vector_axis) && v->stride[at->vector_axis];
+}
+
+static ir mask_for(lower *l, const view *v, const place_in_loops *at) {
+  return v->internal && at->vector_axis == l->m->lane_axis ? NULL : at->mask;
+}
+
+/* GPU: 0 where the tensor is absent. */
+static ir load_if_present(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  emitter *e = l->e;
+  view there = *v;
+  there.present = NULL;
+  int lanes = is_vector(v, at, axes) ? at->lanes : 0;
+  ir slot = stack_slot(e, real_type(e, lanes), "optional");
+  store_real(e, real_number(e, 0, lanes), slot);
+  emit_branch branch = branch_begin(e, v->present);
+  store_real(e, view_load(l, &there, at, axes), slot);
+  branch_end(e, &branch);
+  return load_real(e, slot, lanes);
+}
+
+static ir alias_scope(emitter *e, const char *name) {
+  LLVMMetadataRef domain_name = LLVMMDStringInContext2(e->context, "rec", 3);
+  LLVMMetadataRef domain = LLVMMDNodeInContext2(e->context, &domain_name, 1);
+  LLVMMetadataRef parts[] = {LLVMMDStringInContext2(e->context, name, strlen(name)), domain};
+  LLVMMetadataRef scope = LLVMMDNodeInContext2(e->context, parts, 2);
+  return LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &scope, 1));
+}
+
+/* Buffers and tensors are never the same memory: what a loop reads of a tensor may stay in registers while it writes a
+ * buffer. Tensors may be each other. */
+static void tell_apart(emitter *e, const view *v, ir access) {
+  if (e->gpu || !access || (!LLVMIsALoadInst(access) && !LLVMIsAStoreInst(access))) return;
+  const char *names[] = {"rec tensors", "rec buffers"};
+  unsigned scope = LLVMGetMDKindIDInContext(e->context, "alias.scope", 11);
+  unsigned apart = LLVMGetMDKindIDInContext(e->context, "noalias", 7);
+  LLVMSetMetadata(access, scope, alias_scope(e, names[v->internal]));
+  LLVMSetMetadata(access, apart, alias_scope(e, names[!v->internal]));
+}
+
+ir view_load(lower *l, const view *v, const place_in_loops *at, axis_set axes) {
+  if (v->present && l->e->gpu) return load_if_present(l, v, at, axes);
+  emitter *e = l->e;
+  if (e->gpu && is_vector(v, at, axes)) return gpu_load_lanes(l, v, at, axes);
+  ir address = view_address(l, v, at, axes);
+  int lanes = is_vector(v, at, axes) ? at->lanes : 0;
+  ir stride = lanes ? v->stride[at->vector_axis] : NULL;
+  if (v->present) {
+    LLVMTypeRef row = LLVMVectorType(view_type(e, v), (unsigned)(lanes ? lanes : 1));
+    ir zeros = stack_slot(e, row, "zeros");
+    LLVMBuildStore(e->b, LLVMConstNull(row), zeros);
+    address = LLVMBuildSelect(e->b, v->present, address, zeros, "");
+    int64_t known;
+    bool dense = lanes && int_known(stride, &known) && known == 1;
+    if (lanes && !dense) stride = int_choose(e, v->present, stride, integer(e, 0));
+  }
+  ir mask = lanes ? mask_for(l, v, at) : NULL;
+  if (number_is_narrow(v->stored)) return load_narrow(e, v->stored, address, stride, mask, lanes);
+  emitter as = emit_as(e, view_type(e, v));
+  ir x = lanes ? gather(&as, address, stride, mask, lanes) : load_real(&as, address, 0);
+  if (!v->present) tell_apart(e, v, x);
+  return as_real(e, x);
+}
+
+void view_store(lower *l, const view *v, const place_in_loops *at, axis_set axes, ir x) {
+  bool vector = is_vector(v, at, axes);
+  if (vector) x = spread(l->e, x, at->lanes);
+  if (l->e->gpu && vector) {
+    gpu_store_lanes(l, v, at, axes, x);
+    return;
+  }
+  ir address = view_address(l, v, at, axes);
+  ir stride = vector ? v->stride[at->vector_axis] : NULL, mask = vector ? mask_for(l, v, at) : NULL;
+  emit_branch branch = {0};
+  if (l->only) branch = branch_begin(l->e, l->only);
+  if (number_is_narrow(v->stored)) {
+    store_narrow(l->e, v->stored, x, address, stride, mask);
+  } else {
+    emitter as = emit_as(l->e, view_type(l->e, v));
+    x = as_real(&as, x);
+    if (vector) {
+      scatter(&as, x, address, stride, mask);
+    } else {
+      store_real(&as, x, address);
+    }
+    tell_apart(l->e, v, LLVMGetLastInstruction(LLVMGetInsertBlock(l->e->b)));
+  }
+  if (l->only) branch_end(l->e, &branch);
+}
+
+view lower_buffer(lower *l, int buffer) {
+  const plan_buffer *b = &l->p->buffers.items[buffer];
+  if (b->carried >= 0) return l->carried[b->carried];
+  return buffer_view(l, b, l->buffers[buffer]);
+}
+
+static view renamed_view(view x, int from, int to) {
+  ir stride = x.stride[from];
+  x.stride[from] = NULL;
+  x.stride[to] = stride;
+  return x;
+}
+
+static view sliced_view(lower *l, view x, int axis, int entry) {
+  ir offset = int_mul(l->e, integer(l->e, entry), x.stride[axis]);
+  int64_t known = 1;
+  int_known(offset, &known);
+  while (x.alignment > 1 && known % x.alignment) x.alignment /= 2;
+  if (x.swizzle) {
+    x.offset = x.offset ? int_add(l->e, x.offset, offset) : offset;
+    x.stride[axis] = NULL;
+    return x;
+  }
+  x.base = element(l->e, view_type(l->e, &x), x.base, offset);
+  x.stride[axis] = NULL;
+  return x;
+}
+
+static view split_view(lower *l, view x, const tile_value *v) {
+  ir stride = x.stride[v->index];
+  x.stride[v->index] = NULL;
+  x.stride[v->index2] = int_mul(l->e, stride, integer(l->e, known_size(l, v->index3)));
+  x.stride[v->index3] = stride;
+  return x;
+}
+
+static view joined_view(view x, const tile_value *v) {
+  ir stride = x.stride[v->index3];
+  x.stride[v->index2] = x.stride[v->index3] = NULL;
+  x.stride[v->index] = stride;
+  return x;
+}
+
+/* Operands of products: memory under index maps. */
+view value_view(lower *l, tile_id id) {
+  const tile_value *v = value(l, id);
+  switch (v->op) {
+    case TILE_ARGUMENT: return l->arguments[v->index];
+    case TILE_STOP: return value_view(l, v->args[0]);
+    case TILE_RENAME: return renamed_view(value_view(l, v->args[0]), v->index, v->index2);
+    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), v->index, v->index2);
+    case TILE_SPLIT: return split_view(l, value_view(l, v->args[0]), v);
+    case TILE_JOIN: return joined_view(value_view(l, v->args[0]), v);
+    case TILE_EXPAND: {
+      view x = value_view(l, v->args[0]);
+      for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+        if (axis_in(v->over, axis)) x.stride[axis] = NULL;
+      }
+      return x;
+    }
+    default: return lower_buffer(l, l->p->values[id].buffer);
+  }
+}
+
+view part_of_sum(lower *l, tile_id operand, view sum) {
+  const tile_value *v = value(l, operand);
+  switch (v->op) {
+    case TILE_DOT: return sum;
+    case TILE_JOIN: return part_of_sum(l, v->args[0], split_view(l, sum, v));
+    case TILE_PLACE:
+      return part_of_sum(l, v->args[0], sliced_view(l, sum, v->index, v->index2));
+    case TILE_RENAME:
+      return part_of_sum(l, v->args[0], renamed_view(sum, v->index2, v->index));
+    default: ICE("lower", "%s is no place of a sum", tile_op_text(v->op));
+  }
+}

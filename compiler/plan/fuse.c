@@ -1,0 +1,491 @@
+/* GPU: what is elementwise before and after a product becomes part of it; two products that are added are made together.
+ *
+ *   points [P,N] %43 = %state * %decay              dot [P,N] %42 from %43, stored as the sum %43
+ *   dot [P,N] %42, added to %43              ->
+ *   dot [t,s] %16                                   dot [t,s] %16, %25
+ *   points [t,s] %25 = %16 * %decay
+ *   dot [t,V] %109
+ *   dot [t,V] %116, added to %109            ->   dot [t,V] %109 and %116, %119
+ *   points [t,V] %119 = %scale * their sum
+ *   dot [t,P] %34
+ *   points [t,P] %36 = %34 * %decay              dot [t,P] %34, * %decay, and %30
+ *   dot [t,P] %30, added to %36            ->
+ *
+ *   dot [t,V] %33
+ *   points [t,V] %74 = %33 + .., over V: %36         dot [t,V] %33, %74, %36 over V (row_sums.c)
+ *   points [s,K] %18 = ..; pack %18             ->   points [s,K] %18 = .., stored as products want it
+ *
+ * Sums of a product lie in registers: a warp starts them with what the product is added to, and goes on with them: with what is
+ * elementwise, with sums over rows, with results. Where nothing else needs the product, it is never stored, and no barrier
+ * stands between.
+ */
+#include "compiler/plan/planner.h"
+
+enum { MOST_WORK = 120, FEW_NUMBERS = 256 };
+
+/* How nest `n` reads the value. */
+typedef struct reading {
+  bool reads, moved;
+} reading;
+
+static void read_below(const planner *q, tile_id from, tile_id id, bool moved, reading *r) {
+  if (from == id) {
+    r->reads = true;
+    r->moved = r->moved || moved;
+    return;
+  }
+  if (!plan_at_hand(q->p, from)) return;
+  const tile_value *v = value(q, from);
+  for (int k = 0; k < tile_arity(v->op); k++)
+    read_below(q, v->args[k], id, moved || plan_moves_index(v->op), r);
+}
+
+static reading reading_of(const planner *q, int n, tile_id id) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  reading r = {false, false};
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    for (int k = 0; k < tile_arity(v->op); k++) read_below(q, v->args[k], id, false, &r);
+  }
+  for (int k = 0; nest->two && k < 2; k++) read_below(q, value(q, nest->other)->args[k], id, true, &r);
+  if (nest->two && nest->scaled != NO_TILE) read_below(q, nest->scaled, id, false, &r);
+  for (int i = 0; i < nest->results.count; i++)
+    read_below(q, q->program->results.items[nest->results.items[i]].value, id, false, &r);
+  if (nest->kind == NEST_PACK) read_below(q, nest->packed, id, true, &r);
+  return r;
+}
+
+static bool reduces(const planner *q, const plan_nest *nest) {
+  for (int i = 0; i < nest->values.count; i++) {
+    if (plan_is_reduction(value(q, nest->values.items[i])->op)) return true;
+  }
+  return nest->over;
+}
+
+static bool at_points(const planner *q, const plan_nest *points, tile_id product) {
+  return points->kind == NEST_POINTS && !points->lane &&
+         points->axes == plan_tile_axes(q->m, value(q, product)->axes);
+}
+
+static bool same_points(const planner *q, const plan_nest *points, tile_id product) {
+  return at_points(q, points, product) && !reduces(q, points);
+}
+
+/* What it sums, it sums over the columns of the product, whose name is theirs. */
+static bool sums_rows(const planner *q, const plan_nest *points, const plan_dot *dot) {
+  for (int i = 0; i < points->values.count; i++) {
+    const tile_value *v = value(q, points->values.items[i]);
+    if (plan_is_reduction(v->op) && plan_tile_axes(q->m, v->over) != axis_bit(dot->j)) return false;
+  }
+  return !(points->over & ~axis_bit(dot->j));
+}
+
+static void remove_nest(planner *q, int n) {
+  plan *p = q->p;
+  for (int i = n; i + 1 < p->nests.count; i++) p->nests.items[i] = p->nests.items[i + 1];
+  p->nests.count--;
+  for (int id = 0; id < q->program->values.count; id++) {
+    plan_value *pv = &p->values[id];
+    if (pv->nest > n) pv->nest--;
+    if (pv->start > n) pv->start--;
+  }
+}
+
+static bool is_product(const planner *q, int n) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  return nest->kind == NEST_DOT && nest->values.count == 1;
+}
+
+static tile_id under_renames(const planner *q, tile_id id) {
+  while (value(q, id)->op == TILE_RENAME) id = value(q, id)->args[0];
+  return id;
+}
+
+/* ---- before ---- */
+
+static bool reads_argument(const planner *q, tile_id id, int argument) {
+  const tile_value *v = value(q, id);
+  if (v->op == TILE_ARGUMENT) return v->index == argument;
+  for (int k = 0; plan_at_hand(q->p, id) && k < tile_arity(v->op); k++) {
+    if (reads_argument(q, v->args[k], argument)) return true;
+  }
+  return false;
+}
+
+static bool nest_reads_argument(const planner *q, int n, int argument) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (reads_argument(q, v->args[k], argument)) return true;
+    }
+  }
+  for (int k = 0; nest->two && k < 2; k++)
+    if (reads_argument(q, value(q, nest->other)->args[k], argument)) return true;
+  return false;
+}
+
+/* The most numbers of a buffer that the value reads, but for states: read later, it would be alive for longer. */
+static int64_t largest_read(const planner *q, tile_id id) {
+  int buffer = q->p->values[id].buffer;
+  if (!plan_at_hand(q->p, id)) return buffer < 0 ? 0 : q->p->buffers.items[buffer].numbers.factor;
+  int64_t most = 0;
+  for (int k = 0; k < tile_arity(value(q, id)->op); k++) {
+    int64_t numbers = largest_read(q, value(q, id)->args[k]);
+    if (numbers > most) most = numbers;
+  }
+  return most;
+}
+
+/* Whether a nest between these two makes a state in place whose old value the first one reads. */
+static bool loses_state(const planner *q, int from, int to) {
+  for (int n = from + 1; n < to; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    for (int i = 0; i < nest->values.count; i++) {
+      const plan_value *pv = &q->p->values[nest->values.items[i]];
+      int buffer = pv->into != NO_TILE ? q->p->values[pv->into].buffer : pv->buffer;
+      int c = buffer < 0 ? -1 : q->p->buffers.items[buffer].carried;
+      if (c >= 0 && nest_reads_argument(q, from, q->p->carried[c].argument)) return true;
+    }
+  }
+  return false;
+}
+
+/* The nest whose product is added to what nest n is: the first operand of a sum and nothing else; -1: there is none. */
+static int starts(const planner *q, int n) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  if (nest->values.count != 1 || nest->results.count) return -1;
+  tile_id sum = nest->values.items[0];
+  const plan_value *pv = &p->values[sum];
+  if (pv->dot == NO_TILE || p->values[pv->dot].into != sum) return -1;
+  int k = p->values[pv->dot].nest;
+  if (k <= n || !is_product(q, k) || nest->region != p->nests.items[k].region) return -1;
+  if (!same_points(q, nest, pv->dot) || loses_state(q, n, k)) return -1;
+  const tile_value *v = value(q, sum);
+  tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+  if (k > n + 1 && largest_read(q, x) > FEW_NUMBERS) return -1;
+  return p->values[x].buffer != pv->buffer || pv->buffer < 0 ? k : -1;
+}
+
+static void join_before(planner *q, int n, int product) {
+  tile_id sum = q->p->nests.items[n].values.items[0];
+  vec_push(q->a, &q->p->nests.items[product].values, sum);
+  remove_nest(q, n);
+  q->p->values[sum].start = q->p->values[sum].nest;
+}
+
+/* ---- two products ---- */
+
+/* Rows and columns are the same, and what the first one reads is still there. */
+static bool is_two(const planner *q, int first, int n) {
+  const plan_nest *nest = &q->p->nests.items[n], *other = &q->p->nests.items[first];
+  tile_id x = other->values.items[0], sum = q->p->values[nest->values.items[0]].into;
+  bool same = other->dot.i == nest->dot.i && other->dot.j == nest->dot.j && other->region == nest->region;
+  same = same && q->p->values[x].tile == q->p->values[sum].tile && q->p->values[x].into == NO_TILE;
+  return same && gpu_is_mma(q->m, q->program, &other->dot) && !loses_state(q, first, n);
+}
+
+/* The nest of the product to which nest n adds its own, and which nobody else reads; -1: there is none. */
+static int first_of_two(const planner *q, int n) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &nest->dot)) return -1;
+  tile_id product = nest->values.items[0], sum = p->values[product].into;
+  if (sum == NO_TILE || p->values[sum].dot != product || value(q, sum)->op != TILE_ADD)
+    return -1;
+  const tile_value *v = value(q, sum);
+  tile_id x = v->args[0] == product ? v->args[1] : v->args[0];
+  const plan_value *xv = &p->values[x];
+  if (value(q, x)->op != TILE_DOT || xv->buffer < 0 || xv->buffer != p->values[sum].buffer)
+    return -1;
+  const plan_nest *start = &p->nests.items[p->values[sum].start]; /* makes nothing: x is there */
+  if (start->kind != NEST_POINTS || start->values.count != 1 || start->results.count) return -1;
+  int m = xv->nest;
+  if (m >= n || !is_product(q, m) || p->nests.items[m].values.items[0] != x) return -1;
+  return is_two(q, m, n) ? m : -1;
+}
+
+/* The same, if the first one is multiplied by something before: `scaled` is what comes of it. */
+static int first_of_scaled(const planner *q, int n, tile_id *scaled) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  if (!is_product(q, n) || !gpu_is_mma(q->m, q->program, &nest->dot)) return -1;
+  tile_id made = nest->values.items[0], sum = p->values[made].into;
+  if (sum == NO_TILE || p->values[sum].dot != made || value(q, sum)->op != TILE_ADD) return -1;
+  *scaled = value(q, sum)->args[value(q, sum)->args[0] == made];
+  if (value(q, *scaled)->op != TILE_MUL || p->values[*scaled].uses != 1) return -1;
+  const plan_nest *start = &p->nests.items[p->values[sum].start];
+  if (start->kind != NEST_POINTS || start->results.count) return -1;
+  for (int i = 0; i < start->values.count; i++)
+    if (start->values.items[i] != sum && start->values.items[i] != *scaled) return -1;
+  for (int k = 0; k < 2; k++) {
+    tile_id x = value(q, *scaled)->args[k];
+    int m = p->values[x].nest;
+    if (value(q, x)->op != TILE_DOT || p->values[x].uses != 1 || m < 0 || m >= n) continue;
+    if (is_product(q, m) && p->nests.items[m].values.items[0] == x && is_two(q, m, n)) return m;
+  }
+  return -1;
+}
+
+static void join_two(planner *q, int first, int n, tile_id scaled) {
+  plan *p = q->p;
+  plan_nest *nest = &p->nests.items[n];
+  nest->two = true;
+  nest->scaled = scaled;
+  nest->other = p->nests.items[first].values.items[0];
+  nest->other_dot = p->nests.items[first].dot;
+  tile_id sum = p->values[nest->values.items[0]].into;
+  plan_value *other = &p->values[nest->other];
+  other->held = HELD_NEST;
+  other->buffer = -1;
+  other->nest = other->start = n;
+  int start = p->values[sum].start;
+  p->values[sum].start = n;
+  remove_nest(q, start > first ? start : first);
+  remove_nest(q, start > first ? first : start);
+  if (scaled == NO_TILE) return;
+  plan_value *pv = &p->values[scaled];
+  pv->inlined = true;
+  pv->held = HELD_INLINE;
+  pv->buffer = pv->nest = pv->start = -1;
+}
+
+/* ---- after ---- */
+
+/* What the nest makes: the product, or the sum that it is added to. */
+static tile_id made_by(const planner *q, int n) {
+  tile_id product = q->p->nests.items[n].values.items[0], sum = q->p->values[product].into;
+  return sum != NO_TILE ? sum : product;
+}
+
+/* Another product is added where this sum lies. */
+static bool goes_on_in_place(const planner *q, tile_id sum) {
+  for (tile_id id = 0; id < q->program->values.count; id++) {
+    const tile_value *v = value(q, id);
+    if (q->p->values[id].dot == NO_TILE || q->p->values[id].buffer != q->p->values[sum].buffer) continue;
+    if (v->args[0] == sum || v->args[1] == sum) return true;
+  }
+  return false;
+}
+
+/* Whether the nest is a product, of which nothing has become yet. */
+static bool ends_with_product(const planner *q, int n) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  if (nest->kind != NEST_DOT || nest->results.count) return false;
+  return nest->values.count == 1 || (nest->values.count == 2 && nest->values.items[1] == made_by(q, n));
+}
+
+/* What a product reads is there until the points are: no state that it reads is made in between. */
+static bool may_wait(const planner *q, int n, int points) { return !loses_state(q, n, points); }
+
+/* Whether what is read for the value is there before nest n, or made by it or by the points. */
+static bool is_there(const planner *q, int n, int points, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (!plan_at_hand(q->p, id)) return q->p->values[id].nest <= n || q->p->values[id].nest == points;
+  for (int k = 0; k < tile_arity(v->op); k++)
+    if (!is_there(q, n, points, v->args[k])) return false;
+  return true;
+}
+
+/* Points read nothing that is made behind nest n, and no state is made of them: the nest may be there. */
+static bool may_come(const planner *q, int n, int points) {
+  const plan_nest *nest = &q->p->nests.items[points];
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    const plan_value *pv = &q->p->values[nest->values.items[i]];
+    if (pv->buffer >= 0 && q->p->buffers.items[pv->buffer].carried >= 0) return false;
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (v->args[k] != pv->dot && !is_there(q, n, points, v->args[k])) return false;
+  }
+  for (int i = 0; i < nest->results.count; i++)
+    if (!is_there(q, n, points, q->program->results.items[nest->results.items[i]].value)) return false;
+  return true;
+}
+
+static bool shares_buffer(const planner *q, tile_id id) {
+  for (int other = 0; other < q->program->values.count; other++) {
+    if (other != id && q->p->values[other].buffer == q->p->values[id].buffer) return true;
+  }
+  return false;
+}
+
+/* Whether nests behind this one read the value, too. */
+static bool is_read_behind(const planner *q, int n, tile_id id) {
+  for (int k = n + 1; k < q->p->nests.count; k++)
+    if (reading_of(q, k, id).reads) return true;
+  return false;
+}
+
+/* The nest that goes on with the product of nest n point by point, before any other reads it; -1: there is none. */
+static int goes_on(const planner *q, int n) {
+  const plan *p = q->p;
+  const plan_nest *nest = &p->nests.items[n];
+  tile_id id = made_by(q, n);
+  const plan_value *pv = &p->values[id];
+  bool added = id != nest->values.items[0] && !nest->two;
+  if (added && (under_renames(q, pv->dot) != nest->values.items[0] || goes_on_in_place(q, id))) return -1;
+  if (pv->held != HELD_BUFFER || (!added && shares_buffer(q, id))) return -1;
+  if (p->buffers.items[pv->buffer].carried >= 0 || p->buffers.items[pv->buffer].persistent)
+    return -1;
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *r = &q->program->results.items[i];
+    reading state = {false, false};
+    if (plan_is_carried_role(r->place.role)) read_below(q, r->value, id, false, &state);
+    if (state.reads) return -1;
+  }
+  int found = -1;
+  for (int k = 0; k < p->nests.count; k++) {
+    reading r = reading_of(q, k, id);
+    if (!r.reads || k == n) continue;
+    if (r.moved || k < n) return -1;
+    found = k;
+    break;
+  }
+  if (found < 0 || p->nests.items[found].region != nest->region) return -1;
+  const plan_nest *points = &p->nests.items[found];
+  if (!at_points(q, points, id) || points->instructions > MOST_WORK) return -1;
+  if (!sums_rows(q, points, &nest->dot) || !axis_in(pv->tile, nest->dot.j)) return -1;
+  if (nest->two && is_read_behind(q, found, id)) return -1;
+  return found == n + 1 || may_come(q, n, found) || may_wait(q, n, found) ? found : -1;
+}
+
+/* All that nest `from` makes is another's now. */
+static void give_values(planner *q, int from, int to) {
+  for (int id = 0; id < q->program->values.count; id++) {
+    plan_value *pv = &q->p->values[id];
+    if (pv->nest == from) pv->nest = to;
+    if (pv->start == from) pv->start = to;
+  }
+  remove_nest(q, from);
+}
+
+/* Product and points become one nest: where the product was, if the points may come there. */
+static void join_after(planner *q, int n, int points) {
+  plan *p = q->p;
+  tile_id id = made_by(q, n);
+  plan_nest joined = p->nests.items[n];
+  const plan_nest *other = &p->nests.items[points];
+  bool first = joined.two || id == joined.values.items[0], starts = !first && joined.values.count > 1;
+  joined.instructions += other->instructions;
+  for (int i = 0; i < other->values.count; i++)
+    vec_push(q->a, &joined.values, other->values.items[i]);
+  joined.results.count = 0;
+  for (int i = 0; i < other->results.count; i++)
+    vec_push(q->a, &joined.results, other->results.items[i]);
+  if (!is_read_behind(q, points, id)) {
+    p->values[id].held = HELD_NEST;
+    if (first || starts) p->values[id].buffer = -1; /* else the rest of the sum is there */
+  }
+  bool comes = may_come(q, n, points);
+  p->nests.items[comes ? n : points] = joined;
+  comes ? give_values(q, points, n) : give_values(q, n, points);
+}
+
+void plan_join_nests(planner *q) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    tile_id scaled;
+    int first = first_of_scaled(q, n, &scaled);
+    if (first < 0) continue;
+    join_two(q, first, n, scaled);
+    n -= 2;
+  }
+  for (int n = 0; n < q->p->nests.count; n++) {
+    int product = starts(q, n);
+    if (product >= 0) join_before(q, n--, product);
+  }
+  for (int n = 0; n < q->p->nests.count; n++) {
+    int first = first_of_two(q, n);
+    if (first < 0) continue;
+    join_two(q, first, n, NO_TILE);
+    n -= 2;
+  }
+  for (int n = 0; n < q->p->nests.count; n++) {
+    if (!ends_with_product(q, n) || !gpu_is_mma(q->m, q->program, &q->p->nests.items[n].dot)) continue;
+    int points = goes_on(q, n);
+    if (points >= 0) join_after(q, n--, points);
+  }
+}
+
+/* ---- copies ---- */
+
+/* Its nest makes it point by point, and stores it once. */
+static bool is_made_at_points(const planner *q, tile_id id) {
+  const plan_value *pv = &q->p->values[id];
+  if (pv->held != HELD_BUFFER || pv->nest < 0 || pv->dot != NO_TILE || pv->into != NO_TILE) return false;
+  const plan_nest *nest = &q->p->nests.items[pv->nest];
+  const plan_buffer *b = &q->p->buffers.items[pv->buffer];
+  if (b->carried >= 0 || b->persistent || nest->lane || nest->wide || shares_buffer(q, id)) return false;
+  return nest->kind == NEST_POINTS || (nest->kind == NEST_DOT && gpu_is_mma(q->m, q->program, &nest->dot));
+}
+
+bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand) {
+  const plan_dot *dot = &nest->dot;
+  bool factor = nest->kind == NEST_DOT || nest->kind == NEST_SOLVE;
+  if (!factor || index || (dot->a != operand && dot->b != operand)) return true;
+  return (dot->a == operand && dot->pack_a < 0 && !dot->left) || (dot->b == operand && dot->pack_b < 0);
+}
+
+static bool reads_itself(const planner *q, int n, tile_id id) {
+  const plan_nest *nest = &q->p->nests.items[n];
+  plan_nest other = {.kind = NEST_DOT, .dot = nest->other_dot};
+  reading r = {false, false};
+  for (int i = 0; i < nest->values.count; i++) {
+    const tile_value *v = value(q, nest->values.items[i]);
+    for (int k = 0; k < tile_arity(v->op); k++)
+      if (plan_reads_itself(nest, i, v->args[k])) read_below(q, v->args[k], id, false, &r);
+  }
+  for (int k = 0; nest->two && k < 2; k++) {
+    tile_id factor = value(q, nest->other)->args[k];
+    if (plan_reads_itself(&other, 0, factor)) read_below(q, factor, id, false, &r);
+  }
+  if (nest->two && nest->scaled != NO_TILE) read_below(q, nest->scaled, id, false, &r);
+  for (int i = 0; i < nest->results.count; i++)
+    read_below(q, q->program->results.items[nest->results.items[i]].value, id, false, &r);
+  if (nest->kind == NEST_PACK) read_below(q, nest->packed, id, true, &r);
+  return r.reads;
+}
+
+bool plan_is_read_behind(const planner *q, int n, tile_id id) {
+  for (int k = n + 1; k < q->p->nests.count; k++)
+    if (reads_itself(q, k, id)) return true;
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *result = &q->program->results.items[i];
+    reading r = {false, false};
+    if (plan_is_carried_role(result->place.role)) read_below(q, result->value, id, false, &r);
+    if (r.reads) return true;
+  }
+  return false;
+}
+
+/* Nests that only copy what others have just made: these store it twice, or where the copy is to be. */
+void plan_join_copies(planner *q) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    if (nest->kind != NEST_PACK || nest->region != REGION_BODY) continue;
+    tile_id copied = nest->packed, id = under_renames(q, copied);
+    plan_value *pv = &q->p->values[id];
+    if (plan_is_inline(value(q, id)->op) || pv->copied != NO_TILE || !is_made_at_points(q, id)) continue;
+    if (pv->nest >= n || q->p->nests.items[pv->nest].region != REGION_BODY) continue;
+    pv->copied = copied;
+    pv->copy = nest->pack;
+    remove_nest(q, n--);
+    if (plan_is_read_behind(q, pv->nest, id)) continue;
+    pv->held = HELD_NEST;
+    pv->buffer = -1;
+  }
+}
+
+void plan_part_rows(planner *q) {
+  for (int n = 0; n < q->p->nests.count; n++) {
+    const plan_nest *nest = &q->p->nests.items[n];
+    for (int i = 1; nest->kind == NEST_DOT && i < nest->values.count; i++) {
+      tile_id id = nest->values.items[i];
+      int64_t parts = plan_is_reduction(value(q, id)->op) ? gpu_row_parts(q->m, q->p, nest) : 1;
+      if (parts == 1) continue;
+      plan_buffer b = plan_buffer_for(q->m, q->program, q->p->values[id].tile, false, -1);
+      b.numbers.factor *= parts;
+      q->p->values[id].row_parts = plan_new_buffer(q, b);
+    }
+  }
+}

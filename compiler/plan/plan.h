@@ -1,0 +1,230 @@
+/* Plans: how a tile program becomes loop nests over buffers, for one clone. */
+#ifndef REC_PLAN_PLAN_H
+#define REC_PLAN_PLAN_H
+
+#include "compiler/emit/llvm.h"
+
+#define PLAN_MAX_AXES 64
+
+/* Who runs a kernel: the host's lanes; GPU threads that hold an entry of the lane axis each and share nothing; a GPU
+ * thread block that shares out the points of every nest. */
+typedef enum mapping_kind { MAP_LANES, MAP_THREADS, MAP_BLOCK } mapping_kind;
+
+/* How the axes of a kernel are used. Every axis is one of: an instance axis (one index per instance), the lane axis,
+ * or a tile axis (a loop inside a run). */
+typedef struct mapping {
+  mapping_kind kind;
+  const kernel *kernel;
+  number_type dtype;
+  bool f64;
+  bool looped;   /* MAP_THREADS: arrays of a thread lie in memory, loops over them are loops */
+  bool tf32;     /* GPU: products of f32 numbers by tf32 */
+  bool groups;   /* GPU: products of numbers of 16 bits by warpgroups (wgmma.c) */
+  int threads;   /* MAP_BLOCK: of a block */
+  int width;     /* elements in a machine vector */
+  axis_set instance;
+  axis_set parts; /* GPU: tile axes of which the programs have a part alone, but which are cut */
+  int lane_axis, lanes; /* -1; else `lanes` entries of it are computed together */
+  bool
+      chunks_outside; /* loop over chunks around the loop over instances: shared values are computed once */
+  int shared_axis;         /* chunks_outside: instances along this axis follow each other (plan_is_shared); else -1 */
+  int rank[PLAN_MAX_AXES]; /* order of axes in memory: the highest rank is contiguous */
+} mapping;
+
+typedef enum held {
+  HELD_INLINE, /* computed at each use: leaves and index maps */
+  HELD_NEST,   /* lives inside the body of its nest */
+  HELD_SCALAR, /* no tile axes: a variable of the function */
+  HELD_WARPS,  /* GPU: as a left factor in registers, and nowhere else */
+  HELD_BUFFER
+} held;
+
+typedef enum region {
+  REGION_PROLOGUE,
+  REGION_SHARED,
+  REGION_BODY,
+  REGION_STEPS, /* host, steps: after those of a chunk (dense_products.c) */
+  REGION_EPILOGUE,
+  REGION_COUNT
+} region;
+
+/* A count that may depend on sizes known at run time: `factor` times the product of the sizes of these axes. */
+typedef struct extent {
+  int64_t factor;
+  axis_set sizes;
+} extent;
+
+/* An array over tile axes; with `lane` every element is `lanes` numbers wide. */
+typedef struct plan_buffer {
+  int axis_count;
+  int axes[PLAN_MAX_AXES];      /* outermost first */
+  extent stride[PLAN_MAX_AXES]; /* by axis, in numbers */
+  extent numbers;               /* in all */
+  bool lane;
+  bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
+  bool persistent; /* lives through all runs of an instance */
+  bool kept;       /* host, steps: a row for every step of a chunk */
+  number_type stored; /* GPU: a 16-bit type if products alone read it; NUMBER_F64: of values in f64; else as computed */
+  bool groups;     /* GPU: products of warpgroups may read it */
+  int carried;     /* in place of this carried value's memory, or -1 */
+  int first, last; /* nests between which it is alive */
+  int64_t offset;  /* in the scratch of plan.scratch with the same sizes, in units of their product */
+} plan_buffer;
+
+typedef struct plan_value {
+  bool needed;
+  axis_set tile;  /* its tile axes */
+  axis_set space; /* tile axes of its computation */
+  axis_set own;   /* of the axes that are cut: along these, instances have numbers of their own, and along others the same */
+  bool lane;
+  bool wide; /* computed in f64 (widen_angles.c) */
+  region region;
+  held held;
+  int nest;   /* that ends its computation; -1: none */
+  int start;  /* that begins it: another one for a sum to which a product is added */
+  int buffer; /* -1: none */
+  int uses;
+  int first_read, last_read; /* ARGUMENT: nests that read it */
+  bool inlined;    /* GPU: cheap, computed at each use although it is no leaf and no index map (recompute.c) */
+  bool zero_above; /* 0 where s > t */
+  tile_id into;    /* DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE */
+  bool left;       /* GPU: made by a product, and rows of a left factor in the registers of the warps that make it */
+  tile_id copied;  /* GPU: this value under renames, of which its nest fills a buffer, too; NO_TILE */
+  int copy;        /* that buffer */
+  int row_parts;   /* GPU, a sum in the nest of a product: a buffer for what several warps have of each row; else -1 */
+  tile_id dot;     /* ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE */
+} plan_value;
+
+typedef enum nest_kind {
+  NEST_POINTS, /* elementwise values and reductions over one space */
+  NEST_PACK,   /* a copy of an operand with another axis contiguous */
+  NEST_DOT,
+  NEST_SOLVE,
+  NEST_PREFIX,
+  NEST_SEGMENT,
+  NEST_SEGMENT_ADJOINT,
+  NEST_FIRST_EQUAL
+} nest_kind;
+
+/* DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. i is -1
+ * where a is one row; k is -1 in REGION_STEPS, where the sum is over the steps of a chunk.
+ * SOLVE: the matrix a, the right side b, and j, a column axis contiguous in the result, or -1. */
+typedef struct plan_dot {
+  tile_id a, b;
+  int pack_a, pack_b; /* buffers of copies, or -1 */
+  int i, j, k;
+  bool along; /* DOT: k is contiguous in a and b, and j in c alone */
+  bool left;  /* GPU, DOT: a is in the registers of warps (register_operands.c) */
+} plan_dot;
+
+typedef struct plan_nest {
+  nest_kind kind;
+  region region;
+  axis_set axes, over;
+  bool lane;
+  bool wide; /* POINTS: of values in f64 */
+  int instructions; /* about: nests stay small enough for one function */
+  VEC(tile_id) values; /* GPU, DOT: behind the product, the sum that starts it or what goes on with it at each point */
+  VEC(int) results; /* of the program, stored at each point */
+  plan_dot dot;
+  bool two; /* GPU, DOT: the sum of this product and another, which is made first */
+  tile_id other;
+  plan_dot other_dot;
+  tile_id scaled; /* `two`: what the other is multiplied to before this one is added; NO_TILE */
+  tile_id packed; /* PACK: the value, and its copy */
+  int pack;
+} plan_nest;
+
+typedef struct carried_pair {
+  int argument, result; /* of the program, or -1 */
+  bool in_place;
+  int sums;    /* GPU: the nest of the product in whose registers the state stays; else -1 */
+  bool shown;  /* other products read it: memory has a copy */
+  bool groups; /* GPU: products of warpgroups may read that */
+  int staging; /* buffer for the next state, which is no buffer itself and not made in place; else -1 */
+} carried_pair;
+
+typedef struct plan {
+  const tile_program *program; /* with sums over tile axes that results lack written out */
+  plan_value *values;
+  VEC(plan_nest) nests; /* in order, by region */
+  VEC(plan_buffer) buffers;
+  carried_pair *carried; /* by the kernel's carried values */
+  int carried_count;
+  bool *groups; /* GPU, by argument: products of warpgroups may read its rows */
+  int products, group_products; /* GPU: of a chunk, and those of them that warpgroups make */
+  double all_work, group_work;  /* their multiply-adds */
+  int left;              /* GPU: products whose result stays in registers, as the left factor of others */
+  double operand_bytes;  /* GPU: of shared memory that products read in a chunk, on tensor cores */
+  VEC(extent) scratch; /* numbers, without persistent buffers: one entry for each set of run-time sizes */
+} plan;
+
+/* Memory that lives from run to run: a state (forward) or the cotangent of one (backward). */
+typedef struct carried_value {
+  tile_place place; /* axes, tensor, lag, slot, component */
+  plan_buffer memory;
+} carried_value;
+
+typedef VEC(carried_value) carried_list;
+
+int64_t plan_axis_size(const mapping *m, const tile_program *program,
+                       int axis); /* TILE_RUNTIME_SIZE: at run time */
+axis_set plan_tile_axes(const mapping *m, axis_set axes);
+bool plan_has_lane(const mapping *m, axis_set axes);
+/* Along which axes instances have numbers of their own in the memory of a place: those of the tensor, and of a cotangent
+ * those that it is partial over. */
+axis_set plan_own_axes(const tile_place *place);
+/* chunks_outside: whether instances that follow each other hold the same numbers, if these are their own along `own`. */
+bool plan_is_shared(const mapping *m, axis_set own);
+plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
+                            int last_axis);
+/* Its numbers of 32 bits (f64: of 64). */
+extent plan_words(const plan_buffer *b);
+/* Whether two places name the same state memory. */
+bool plan_same_state(const tile_place *x, const tile_place *y);
+carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
+plan *plan_program(arena *a, const mapping *m, const tile_program *program,
+                   const carried_list *carried);
+/* Whether a value is computed at each use. */
+bool plan_at_hand(const plan *p, tile_id id);
+/* storage16.c: what products alone read is stored as they read it. */
+void plan_narrow_operands(const mapping *m, plan *p);
+/* Products on tensor cores read the argument, and round it to 16 bits. */
+bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
+/* Whether all these axes have compile-time sizes. */
+bool plan_sized(const tile_program *program, axis_set axes);
+/* The axis along which the value at hand lies contiguously in memory, or -1. */
+int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id);
+bool plan_viewable(const mapping *m, const plan *p, tile_id id);
+/* The DOT under an ADD's operand that is added in place: below joins, places and renames, which say where it goes. */
+tile_id plan_product_of(const tile_program *program, tile_id operand);
+/* The axes that a product's kernel goes through; others are loops around it. */
+axis_set plan_inner_axes(const plan_dot *dot);
+/* The value under index maps. */
+tile_id plan_root(const tile_program *program, tile_id id);
+/* tensor_cores.c: whether a product is made on tensor cores. */
+bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
+/* tensor_cores.c: blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
+ * registers do not hold them. */
+typedef struct kept_share {
+  int blocks, tiles;
+} kept_share;
+kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot);
+/* segment.c: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
+int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
+/* tensor_cores.c: bytes that the threads of a block read of a product's factors. */
+double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
+/* tensor_cores.c: whether each warp of the block has 16 rows of the product, all columns of which its registers hold. */
+bool gpu_has_rows_of_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
+/* tensor_cores.c: how many warps have some of the columns of a row of the nest's product. */
+int64_t gpu_row_parts(const mapping *m, const plan *p, const plan_nest *nest);
+bool plan_is_reduction(tile_op op);
+/* Whether value number `index` of the nest reads its operand where that lies: no copy of it, no registers. */
+bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
+/* wgmma_layout.c: what products of warpgroups may read. */
+void plan_mark_groups(arena *a, const mapping *m, plan *p);
+/* wgmma.c: whether a product may be made by warpgroups, for all that its sizes say. */
+bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot);
+char *plan_print(arena *a, const plan *p);
+
+#endif

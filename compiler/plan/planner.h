@@ -1,0 +1,92 @@
+/* What plan.c and plan/memory.c share. */
+#ifndef REC_PLAN_PLANNER_H
+#define REC_PLAN_PLANNER_H
+
+#include "compiler/base/ice.h"
+#include "compiler/plan/plan.h"
+
+typedef struct planner {
+  arena *a;
+  const mapping *m;
+  const carried_list *carried;
+  tile_program *program;
+  tile_section *sections;
+  plan *p;
+  tile_id *order; /* needed computed values, operands first */
+  int order_count;
+  bool *visited;
+  bool *wide; /* by value: computed in f64; NULL: none is */
+} planner;
+
+static inline const tile_value *value(const planner *q, tile_id id) {
+  return &q->program->values.items[id];
+}
+
+/* plan.c */
+bool plan_is_inline(tile_op op);
+bool plan_moves_index(tile_op op);
+bool plan_is_carried_role(tile_role role);
+int plan_new_buffer(planner *q, plan_buffer b);
+int plan_new_nest(planner *q, plan_nest nest);
+void plan_force_buffer(planner *q, tile_id id, int last_axis);
+
+/* recompute.c: values that are cheaper to compute again than to keep. */
+void plan_inline_cheap(planner *q);
+
+/* row_factors.c: factors of whole rows leave the operands of products. */
+tile_program *plan_move_factors(arena *a, const mapping *m, tile_program *program);
+
+/* plan/order.c: the order of nests in which least is alive at one time. */
+void plan_order_nests(planner *q);
+
+/* fuse.c: what is elementwise around a product becomes part of its nest. */
+void plan_join_nests(planner *q);
+
+/* Whether a nest behind nest n reads the value's own buffer, and no copy. */
+bool plan_is_read_behind(const planner *q, int n, tile_id id);
+
+/* register_operands.c: results of products that are left factors of others are theirs in registers. */
+void plan_keep_left(planner *q);
+
+/* fuse.c: who makes a value stores the copy of it, too. */
+void plan_join_copies(planner *q);
+/* fuse.c: memory for sums over rows of which several warps have parts. */
+void plan_part_rows(planner *q);
+
+/* wgmma_layout.c: whether memory will have an operand of a product in f32, so that warpgroups need a copy. */
+bool plan_stays_wide(const planner *q, tile_id operand);
+
+/* plan/register_states.c: states that stay in registers. */
+void plan_keep_sums(planner *q);
+
+/* Is it a program of single steps on the host? */
+bool plan_is_steps(const planner *q);
+/* dense_products.c: sums of products with matrices of parameters become products, and so do gradients of such matrices. */
+tile_program *plan_find_products(arena *a, const mapping *m, tile_program *program);
+/* Marks what is added up in REGION_STEPS. */
+void plan_mark_gathered(planner *q);
+void plan_gathered(planner *q, tile_id id, plan_nest *nest);
+/* Does it have an entry for each of a state that is a matrix: lanes, or two axes in the tile? */
+bool plan_is_wide_value(const planner *q, tile_id id);
+/* widen_angles.c: the program with values in f64, which q->wide tells; NULL: it needs none. */
+tile_program *plan_widen(planner *q, const tile_program *program);
+
+/* plan/products.c */
+int plan_highest_rank(const planner *q, axis_set axes);
+bool plan_is_blocked_dot(const planner *q, tile_id id);
+int plan_largest(const planner *q, axis_set axes);
+void plan_product(planner *q, tile_id id, plan_nest *nest);
+void plan_system(planner *q, tile_id id, plan_nest *nest);
+/* Where the axis of a product ends up in the sum that it is added to; -1: spread over an axis. */
+int plan_axis_in_sum(const planner *q, tile_id operand, int axis);
+/* x + dot: x is computed into the buffer of the sum, then the product is added to it. */
+void plan_added_product(planner *q, tile_id id);
+
+/* plan/memory.c */
+void plan_hold_values(planner *q);
+void plan_states(planner *q);
+void plan_share_sum_buffers(planner *q);
+void plan_find_lives(planner *q);
+void plan_place_buffers(planner *q);
+
+#endif

@@ -1,0 +1,101 @@
+/* GPU: states that stay in the sums of the product that updates them, from chunk to chunk.
+ *
+ *   dot %126, added to %127 = %state * %decay       registers of the warps; memory has a copy with 16 bits
+ *   dot %116 of %state                         ->   reads the copy
+ *
+ * A warp takes the same tiles of the result for every chunk. In memory a state would be read and written as f32 for each, and
+ * gathered number by number by the products that read it. Whoever else reads it needs it there.
+ */
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/plan/planner.h"
+
+typedef struct reader {
+  const planner *q;
+  tile_id sum;  /* the next state */
+  int argument; /* the state */
+} reader;
+
+/* Whether what is read for `id` is the state or the next one; `moved`: at another point. */
+static bool reads_state(const reader *r, tile_id id, bool *moved) {
+  const tile_value *v = value(r->q, id);
+  if (id == r->sum) return true;
+  if (v->op == TILE_ARGUMENT) return v->index == r->argument;
+  bool reads = false;
+  for (int k = 0; plan_at_hand(r->q->p, id) && k < tile_arity(v->op); k++) {
+    if (!reads_state(r, v->args[k], moved)) continue;
+    reads = true;
+    *moved = *moved || plan_moves_index(v->op);
+  }
+  return reads;
+}
+
+/* Products on tensor cores read the copy; the sum itself starts with the state at its own point. */
+static bool may_read(const reader *r, tile_id user, bool moved) {
+  const plan_nest *nest = &r->q->p->nests.items[r->q->p->values[user].nest];
+  if (user == r->sum) return !moved;
+  if (nest->two && nest->other == user) return true;
+  return nest->kind == NEST_DOT && nest->values.items[0] == user &&
+         gpu_is_mma(r->q->m, r->q->program, &nest->dot);
+}
+
+/* `shown`: some do. */
+static bool products_alone_read(const reader *r, bool *shown) {
+  const planner *q = r->q;
+  for (int i = 0; i < q->order_count; i++) {
+    tile_id user = q->order[i];
+    const tile_value *v = value(q, user);
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      bool moved = false;
+      if (!reads_state(r, v->args[k], &moved)) continue;
+      if (!may_read(r, user, moved)) return false;
+      *shown = *shown || user != r->sum;
+    }
+  }
+  for (int i = 0; i < q->program->results.count; i++) {
+    const tile_result *result = &q->program->results.items[i];
+    bool moved = false, own = result->value == r->sum && result->place.role == TILE_NEXT_STATE;
+    if (!own && reads_state(r, result->value, &moved)) return false;
+  }
+  return true;
+}
+
+/* The nest whose product is added to the state; -1: there is none, or it starts with what is in memory. */
+static int updating_nest(const planner *q, tile_id sum) {
+  const plan_value *pv = &q->p->values[sum];
+  if (pv->dot == NO_TILE || q->p->values[pv->dot].into != sum) return -1;
+  int n = q->p->values[pv->dot].nest;
+  const plan_nest *nest = &q->p->nests.items[n];
+  if (nest->values.count != 2 || nest->values.items[1] != sum || nest->results.count) return -1;
+  bool whole = pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j));
+  return whole && gpu_kept_share(q->m, q->program, &nest->dot).blocks ? n : -1;
+}
+
+/* Joins take such states together, a point of all of them at a time. */
+static bool is_coupled(const kernel *k, const tile_place *state) {
+  const tile_program *ends = k->kind == KERNEL_BACKWARD ? k->states : k->ends;
+  for (int i = 0; ends && i < k->recurrence->body.tensors.count; i++)
+    if (kernel_couples(ends, state->tensor, i)) return true;
+  return false;
+}
+
+/* Forward, or backward the states of a group again. */
+static bool makes_states(const tile_program *program) {
+  for (int i = 0; i < program->results.count; i++)
+    if (program->results.items[i].place.role == TILE_NEXT_STATE) return true;
+  return false;
+}
+
+void plan_keep_sums(planner *q) {
+  const kernel *k = q->m->kernel;
+  bool forward = k->kind != KERNEL_STEP && makes_states(q->program);
+  for (int c = 0; c < q->p->carried_count; c++) {
+    carried_pair *pair = &q->p->carried[c];
+    pair->sums = -1;
+    if (!forward || !number_is_narrow(q->m->dtype)) continue;
+    if (!pair->in_place || pair->argument < 0) continue;
+    if (is_coupled(k, &q->program->arguments.items[pair->argument])) continue;
+    reader r = {q, q->program->results.items[pair->result].value, pair->argument};
+    int n = updating_nest(q, r.sum);
+    if (n >= 0 && products_alone_read(&r, &pair->shown)) pair->sums = n;
+  }
+}

@@ -1,0 +1,166 @@
+/* GPU: factors of whole rows leave the operands of products.
+ *
+ *   dot [t,P] of C * decay, h over N             ->   decay * (dot of C, h): a multiplication in the sums' registers
+ *   dot [t,P] of (C B) * mask, x * dt over s     ->   dot of ((C B) * mask) * dt, x: in those of the product C B
+ *
+ * What is left are tokens, which lie where they have been copied to: nobody writes and reads them once more, and they are not
+ * rounded again. With 16 bits alone; f32 would gain less.
+ */
+#include "compiler/plan/planner.h"
+
+typedef struct moving {
+  arena *a;
+  const mapping *m;
+  const tile_program *from;
+  tile_program *to;
+  tile_id *image;
+  int *uses;
+  tile_id *user; /* one of them */
+  bool *moved;   /* a product of `from` that left a factor behind it */
+} moving;
+
+static const tile_value *new_value(const moving *n, tile_id id) { return &n->to->values.items[id]; }
+static const tile_value *old_value(const moving *n, tile_id id) { return &n->from->values.items[id]; }
+
+/* An operand, and what it is multiplied by: of its rows, and along what is summed. */
+typedef struct stripped {
+  tile_id base, of_rows, of_depth; /* NO_TILE: nothing */
+} stripped;
+
+static tile_id product(const moving *n, tile_id x, tile_id y) {
+  if (x == NO_TILE) return y;
+  return tile_append_exact(n->to, (tile_value){.op = TILE_MUL, .args = {x, y, NO_TILE}});
+}
+
+static tile_id inverse(const moving *n, tile_id x) {
+  tile_id one = tile_append_exact(n->to, (tile_value){.op = TILE_NUMBER, .number = 1});
+  return tile_append_exact(n->to, (tile_value){.op = TILE_DIV, .args = {one, x, NO_TILE}});
+}
+
+static tile_id renamed(const moving *n, tile_id x, int from, int to) {
+  if (x == NO_TILE || !axis_in(new_value(n, x)->axes, from)) return x;
+  tile_value v = {.op = TILE_RENAME, .args = {x, NO_TILE, NO_TILE}, .index = from, .index2 = to};
+  return tile_append_exact(n->to, v);
+}
+
+static bool is_tokens(const moving *n, tile_id id) {
+  const tile_value *v = new_value(n, id);
+  if (v->op == TILE_RENAME) return is_tokens(n, v->args[0]);
+  return v->op == TILE_ARGUMENT && n->to->arguments.items[v->index].time;
+}
+
+/* Takes a factor that has none of the axes that are summed, or no others. */
+static bool take_factor(const moving *n, stripped *s, tile_id x, tile_id factor, axis_set over, bool divides) {
+  axis_set axes = plan_tile_axes(n->m, new_value(n, factor)->axes);
+  axis_set of_x = plan_tile_axes(n->m, new_value(n, x)->axes);
+  if (axes == of_x || (axes & ~of_x) || (axes & over && axes & ~over)) return false;
+  if (divides) factor = inverse(n, factor);
+  tile_id *to = axes & over ? &s->of_depth : &s->of_rows;
+  *to = product(n, *to, factor);
+  return true;
+}
+
+static stripped strip(const moving *n, tile_id id, axis_set over) {
+  const tile_value v = *new_value(n, id);
+  stripped s = {.base = id, .of_rows = NO_TILE, .of_depth = NO_TILE};
+  if (v.op == TILE_RENAME) {
+    axis_set inner = axis_in(over, v.index2) ? (over & ~axis_bit(v.index2)) | axis_bit(v.index) : over;
+    s = strip(n, v.args[0], inner);
+    s.base = renamed(n, s.base, v.index, v.index2);
+    s.of_rows = renamed(n, s.of_rows, v.index, v.index2);
+    s.of_depth = renamed(n, s.of_depth, v.index, v.index2);
+  } else if (v.op == TILE_MUL || v.op == TILE_DIV) {
+    for (int k = 0; k < (v.op == TILE_MUL ? 2 : 1); k++) {
+      s = strip(n, v.args[k], over);
+      if (is_tokens(n, s.base) && take_factor(n, &s, v.args[k], v.args[!k], over, v.op == TILE_DIV)) return s;
+    }
+    s = (stripped){.base = id, .of_rows = NO_TILE, .of_depth = NO_TILE};
+  }
+  return s;
+}
+
+/* Two tiles of known sizes: a product with a nest of its own. */
+static bool is_product(const moving *n, const tile_value *v) {
+  if (v->op != TILE_DOT) return false;
+  axis_set a = plan_tile_axes(n->m, n->from->values.items[v->args[0]].axes);
+  axis_set b = plan_tile_axes(n->m, n->from->values.items[v->args[1]].axes);
+  return (a & ~b) && (b & ~a) && plan_sized(n->from, a | b);
+}
+
+/* Elementwise behind a product that nobody else reads, and read by nobody else: made in its registers. */
+static bool is_made_in_sums(const moving *n, tile_id old) {
+  const tile_value *v = old_value(n, old);
+  if (v->op != TILE_MUL || n->uses[old] != 1) return false;
+  for (int k = 0; k < 2; k++)
+    if (is_product(n, old_value(n, v->args[k])) && n->uses[v->args[k]] == 1) return true;
+  return false;
+}
+
+/* Sums take in a product where they lie, and then it has no factor; but of two products one may be multiplied before the other
+ * is added. */
+static bool may_leave_factor(const moving *n, tile_id id) {
+  if (n->uses[id] != 1 || n->user[id] == NO_TILE) return true;
+  const tile_value *v = old_value(n, n->user[id]);
+  if (v->op != TILE_ADD && v->op != TILE_SUB) return true;
+  tile_id other = plan_product_of(n->from, v->args[v->args[0] == id]);
+  return v->op == TILE_ADD && other != NO_TILE && !n->moved[other];
+}
+
+static tile_id without_factors(const moving *n, tile_id id) {
+  const tile_value *old = old_value(n, id);
+  tile_value v = *old;
+  tile_id factor = NO_TILE;
+  bool changed = false;
+  for (int k = 0; k < 2; k++) v.args[k] = n->image[old->args[k]];
+  for (int k = 0; is_product(n, old) && k < 2; k++) {
+    stripped s = strip(n, v.args[k], v.over);
+    if (s.base == v.args[k] || !is_tokens(n, s.base)) continue;
+    if (s.of_depth != NO_TILE && !is_made_in_sums(n, old->args[!k])) continue;
+    if (s.of_rows != NO_TILE && !may_leave_factor(n, id)) continue;
+    v.args[k] = s.base;
+    if (s.of_depth != NO_TILE) v.args[!k] = product(n, v.args[!k], s.of_depth);
+    if (s.of_rows != NO_TILE) factor = product(n, factor, s.of_rows);
+    changed = true;
+  }
+  if (!changed) return NO_TILE;
+  n->moved[id] = factor != NO_TILE;
+  tile_id dot = tile_append_exact(n->to, v);
+  return factor == NO_TILE ? dot : product(n, dot, factor);
+}
+
+static void count_uses(const moving *n) {
+  const tile_program *p = n->from;
+  for (tile_id id = 0; id < p->values.count; id++) n->user[id] = NO_TILE;
+  for (int i = 0; i < p->results.count; i++) n->uses[p->results.items[i].value]++;
+  for (tile_id id = p->values.count - 1; id >= 0; id--) {
+    const tile_value *v = &p->values.items[id];
+    for (int k = 0; n->uses[id] && k < tile_arity(v->op); k++) {
+      n->uses[v->args[k]]++;
+      n->user[v->args[k]] = id;
+    }
+  }
+}
+
+tile_program *plan_move_factors(arena *a, const mapping *m, tile_program *program) {
+  if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype) || program->form != TILE_CHUNK) return program;
+  int count = program->values.count + 1;
+  moving n = {.a = a, .m = m, .from = program, .to = tile_program_like(a, program->name, program)};
+  n.image = ARENA_ARRAY(a, tile_id, count);
+  n.uses = ARENA_ARRAY(a, int, count);
+  n.user = ARENA_ARRAY(a, tile_id, count);
+  n.moved = ARENA_ARRAY(a, bool, count);
+  count_uses(&n);
+  for (tile_id id = 0; id < program->values.count; id++) {
+    tile_value v = program->values.items[id];
+    n.image[id] = v.op == TILE_DOT && n.uses[id] ? without_factors(&n, id) : NO_TILE;
+    if (n.image[id] != NO_TILE) continue;
+    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = n.image[v.args[k]];
+    n.image[id] = tile_append_exact(n.to, v);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    tile_result r = program->results.items[i];
+    r.value = n.image[r.value];
+    vec_push(a, &n.to->results, r);
+  }
+  return n.to;
+}

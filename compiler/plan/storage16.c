@@ -1,0 +1,106 @@
+/* What products alone read is stored with 16 bits, as they read it.
+ *
+ *   %25 [t,s] = mul %16 %24      read by dot %28 only      ->      a buffer of bf16 with --dtype bf16
+ *
+ * Tensor cores take operands of 16 bits: rounding them where they are made instead of where they are read changes no
+ * number, and halves the memory. Sums that are added to in place, solutions and states stay f32.
+ */
+#include "compiler/plan/planner.h"
+
+typedef struct narrowing {
+  const mapping *m;
+  plan *p;
+  bool *wide; /* by buffer */
+} narrowing;
+
+static const tile_value *value_of(const narrowing *n, tile_id id) {
+  return &n->p->program->values.items[id];
+}
+
+static void widen_buffer(narrowing *n, int buffer) {
+  if (buffer >= 0) n->wide[buffer] = true;
+}
+
+/* Every buffer under index maps that nest number `nest` reads for `id`: not what it has just made at the same point. */
+static void widen_below(narrowing *n, tile_id id, int nest, bool moved) {
+  const tile_value *v = value_of(n, id);
+  if (n->p->values[id].nest == nest && !moved && !plan_is_reduction(v->op)) return;
+  widen_buffer(n, n->p->values[id].buffer);
+  if (!plan_at_hand(n->p, id)) return;
+  for (int k = 0; k < tile_arity(v->op); k++)
+    widen_below(n, v->args[k], nest, moved || plan_moves_index(v->op));
+}
+
+/* Behind a product, what goes on with it. */
+static nest_kind kind_of(const plan_nest *nest, int position) {
+  return nest->kind == NEST_DOT && position > 0 ? NEST_POINTS : nest->kind;
+}
+
+static bool is_written_once(const narrowing *n, tile_id id, nest_kind kind) {
+  if (n->p->values[id].dot != NO_TILE) return false;
+  if (kind == NEST_DOT) return n->p->values[id].into == NO_TILE;
+  return kind == NEST_POINTS && value_of(n, id)->op != TILE_ACCUMULATE;
+}
+
+static void read_nest(narrowing *n, int number) {
+  const plan_nest *nest = &n->p->nests.items[number];
+  for (int i = 0; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    const tile_value *v = value_of(n, id);
+    nest_kind kind = kind_of(nest, i);
+    if (!is_written_once(n, id, kind)) {
+      widen_buffer(n, n->p->values[id].buffer);
+      if (n->p->values[id].into != NO_TILE)
+        widen_buffer(n, n->p->values[n->p->values[id].into].buffer);
+    }
+    for (int k = 0; kind != NEST_DOT && k < tile_arity(v->op); k++)
+      widen_below(n, v->args[k], number, false);
+  }
+  for (int i = 0; i < nest->results.count; i++)
+    widen_below(n, n->p->program->results.items[nest->results.items[i]].value, number, false);
+  if (nest->two && nest->scaled != NO_TILE) widen_below(n, nest->scaled, number, false);
+  if (nest->kind == NEST_PACK) widen_below(n, nest->packed, number, true);
+  if (nest->kind == NEST_SOLVE) widen_buffer(n, nest->dot.pack_a);
+}
+
+/* Is the argument what is read for `id`? */
+static bool is_of_argument(const plan *p, tile_id id, int argument) {
+  const tile_value *v = &p->program->values.items[id];
+  if (v->op == TILE_ARGUMENT) return v->index == argument;
+  for (int k = 0; plan_at_hand(p, id) && k < tile_arity(v->op); k++)
+    if (is_of_argument(p, v->args[k], argument)) return true;
+  return false;
+}
+
+static bool is_factor(const mapping *m, const plan *p, const plan_dot *dot, int argument) {
+  if (!gpu_is_mma(m, p->program, dot)) return false;
+  return is_of_argument(p, dot->a, argument) || is_of_argument(p, dot->b, argument);
+}
+
+bool plan_narrows_argument(const mapping *m, const plan *p, int argument) {
+  if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return false;
+  for (int n = 0; n < p->nests.count; n++) {
+    const plan_nest *nest = &p->nests.items[n];
+    if (nest->kind != NEST_DOT) continue;
+    if (is_factor(m, p, &nest->dot, argument)) return true;
+    if (nest->two && is_factor(m, p, &nest->other_dot, argument)) return true;
+  }
+  return false;
+}
+
+void plan_narrow_operands(const mapping *m, plan *p) {
+  if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return;
+  narrowing n = {.m = m, .p = p};
+  n.wide = ARENA_ARRAY(p->program->arena, bool, p->buffers.count);
+  for (int i = 0; i < p->nests.count; i++) read_nest(&n, i);
+  for (int i = 0; i < p->program->results.count; i++) {
+    const tile_result *r = &p->program->results.items[i];
+    if (plan_is_carried_role(r->place.role)) widen_below(&n, r->value, -1, true);
+  }
+  for (int c = 0; c < p->carried_count; c++) widen_buffer(&n, p->carried[c].staging);
+  for (int i = 0; i < p->buffers.count; i++) {
+    plan_buffer *b = &p->buffers.items[i];
+    if (!n.wide[i] && !b->persistent && b->carried < 0 && !b->lane && b->axis_count)
+      b->stored = m->dtype;
+  }
+}

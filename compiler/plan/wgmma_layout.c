@@ -1,0 +1,119 @@
+/* GPU: what products of warpgroups may read lies as their descriptors want it (wgmma.c).
+ *
+ *   dot %31 of %28 [t,s], %12 [s,P], 64 rows      ->      buffers and rows of %28 and %12 in tiles of 64 columns
+ *
+ * What elementwise values read, too, stays f32 there: such products get a copy with 16 bits (plan/products.c).
+ */
+#include "compiler/plan/planner.h"
+
+/* ---- copies ---- */
+
+static tile_id root_of(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  bool maps = plan_is_inline(v->op) && tile_arity(v->op) == 1;
+  return maps ? root_of(q, v->args[0]) : id;
+}
+
+/* Does the value read it, other than as a factor of a product? */
+static bool reads_wide(const planner *q, tile_id user, tile_id root) {
+  const tile_value *v = value(q, user);
+  if (plan_is_inline(v->op) || plan_is_blocked_dot(q, user)) return false;
+  for (int k = 0; k < tile_arity(v->op); k++)
+    if (root_of(q, v->args[k]) == root) return true;
+  return false;
+}
+
+static bool products_alone_read(const planner *q, tile_id root) {
+  for (int i = 0; i < q->order_count; i++)
+    if (reads_wide(q, q->order[i], root)) return false;
+  for (int i = 0; i < q->program->results.count; i++)
+    if (root_of(q, q->program->results.items[i].value) == root) return false;
+  return true;
+}
+
+/* States that products update may stay in registers, and memory then has a copy with 16 bits (plan/register_states.c). */
+static bool argument_stays_wide(const planner *q, const tile_place *place) {
+  bool back = q->m->kernel->kind == KERNEL_BACKWARD || q->m->kernel->kind == KERNEL_PART_BACK;
+  bool state = place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE;
+  if (state) return back;
+  return !place->time || place->role == TILE_STASH;
+}
+
+bool plan_stays_wide(const planner *q, tile_id operand) {
+  tile_id root = root_of(q, operand);
+  const tile_value *v = value(q, root);
+  if (v->op == TILE_ARGUMENT)
+    return argument_stays_wide(q, &q->program->arguments.items[v->index]);
+  bool written_once = v->op != TILE_SOLVE && v->op != TILE_ACCUMULATE && v->op != TILE_PREFIX &&
+                      q->p->values[root].dot == NO_TILE && q->p->values[root].into == NO_TILE;
+  return !written_once || !products_alone_read(q, root);
+}
+
+/* ---- marks ---- */
+
+typedef struct marking {
+  const mapping *m;
+  plan *p;
+} marking;
+
+/* Everything under index maps that is read for `id`. */
+static void mark_below(const marking *k, tile_id id) {
+  const tile_value *v = &k->p->program->values.items[id];
+  int buffer = k->p->values[id].buffer;
+  if (v->op == TILE_ARGUMENT) {
+    k->p->groups[v->index] = true;
+    for (int c = 0; c < k->p->carried_count; c++) {
+      carried_pair *pair = &k->p->carried[c];
+      if (pair->argument == v->index && pair->sums >= 0) pair->groups = true;
+    }
+  }
+  if (plan_at_hand(k->p, id)) {
+    for (int n = 0; n < tile_arity(v->op); n++) mark_below(k, v->args[n]);
+  } else if (buffer >= 0) {
+    plan_buffer *b = &k->p->buffers.items[buffer];
+    if (b->carried < 0 && number_is_narrow(b->stored)) b->groups = true;
+  }
+}
+
+static double entries(const mapping *m, const tile_program *program, axis_set axes) {
+  double count = 1;
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    int64_t size = plan_axis_size(m, program, axis);
+    if (axis_in(axes, axis) && size != TILE_RUNTIME_SIZE) count *= (double)size;
+  }
+  return count;
+}
+
+static void mark_product(const marking *k, const plan_nest *nest, tile_id id, const plan_dot *dot) {
+  const tile_program *program = k->p->program;
+  const tile_value *v = &program->values.items[id];
+  double work = entries(k->m, program, plan_tile_axes(k->m, v->axes | v->over));
+  bool group = gpu_may_be_group(k->m, program, dot);
+  if (nest->region == REGION_BODY) {
+    k->p->products++;
+    k->p->all_work += work;
+    k->p->group_products += group;
+    k->p->group_work += group ? work : 0;
+    k->p->operand_bytes += gpu_operand_bytes(k->m, k->p, dot, plan_tile_axes(k->m, v->axes | v->over));
+  }
+  if (!group) return;
+  const int packs[] = {dot->pack_a, dot->pack_b};
+  const tile_id operands[] = {dot->a, dot->b};
+  for (int i = dot->left ? 1 : 0; i < 2; i++) {
+    if (packs[i] < 0) mark_below(k, operands[i]);
+    if (packs[i] >= 0 && number_is_narrow(k->p->buffers.items[packs[i]].stored))
+      k->p->buffers.items[packs[i]].groups = true;
+  }
+}
+
+void plan_mark_groups(arena *a, const mapping *m, plan *p) {
+  marking k = {m, p};
+  p->groups = ARENA_ARRAY(a, bool, p->program->arguments.count + 1);
+  if (m->kind != MAP_BLOCK) return;
+  for (int i = 0; i < p->nests.count; i++) {
+    const plan_nest *nest = &p->nests.items[i];
+    if (nest->kind != NEST_DOT) continue;
+    mark_product(&k, nest, nest->values.items[0], &nest->dot);
+    if (nest->two) mark_product(&k, nest, nest->other, &nest->other_dot);
+  }
+}

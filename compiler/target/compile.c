@@ -1,0 +1,303 @@
+/* From kernels, tables and entry points to objects: the only door into this folder.
+ *
+ *   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/base/processors.h"
+#include "compiler/kernel/host/kernel.h"
+#include "compiler/emit/lines.h"
+
+static double seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static unsigned clones_of(const codegen_options *options) {
+  return options->clones ? options->clones : (1u << CLONE_COUNT) - 1;
+}
+
+static codegen_bytes_term *term_of(codegen_bytes *bytes, axis_set axes) {
+  for (int i = 0; i < bytes->terms.count; i++) {
+    if (bytes->terms.items[i].axes == axes) return &bytes->terms.items[i];
+  }
+  return NULL;
+}
+
+void codegen_bytes_add(arena *a, codegen_bytes *bytes, codegen_bytes_term term) {
+  codegen_bytes_term *same = term_of(bytes, term.axes);
+  if (same) {
+    same->coefficient += term.coefficient;
+  } else {
+    vec_push(a, &bytes->terms, term);
+  }
+}
+
+/* As many as either needs, for any sizes. */
+static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
+  if (from.constant > to->constant) to->constant = from.constant;
+  if (from.per_instance > to->per_instance) to->per_instance = from.per_instance;
+  for (int i = 0; i < from.terms.count; i++) {
+    codegen_bytes_term term = from.terms.items[i], *same = term_of(to, term.axes);
+    if (same) term.coefficient -= same->coefficient;
+    if (term.coefficient > 0) codegen_bytes_add(a, to, term);
+  }
+}
+
+codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options options) {
+  codegen_kernel described = host_describe(a, k);
+  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+    if (!(clones_of(&options) >> clone & 1)) continue;
+    described.symbols[clone] = arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);
+    grow(a, &described.scratch, host_scratch(a, k, clone, options.dtype));
+  }
+  return described;
+}
+
+/* ---- tables and entry points ---- */
+
+static LLVMValueRef symbol_named(llvm_module *m, const char *name) {
+  LLVMValueRef found = LLVMGetNamedFunction(m->module, name);
+  if (!found) found = LLVMGetNamedGlobal(m->module, name);
+  if (found) return found;
+  found = LLVMAddGlobal(m->module, LLVMInt8TypeInContext(m->context), name);
+  LLVMSetVisibility(found, LLVMHiddenVisibility);
+  return found;
+}
+
+/* A packed struct of byte runs and addresses. */
+static LLVMValueRef blob_value(arena *a, llvm_module *m, const codegen_blob *blob) {
+  LLVMValueRef *fields = ARENA_ARRAY(a, LLVMValueRef, 2 * blob->address_count + 1);
+  int count = 0;
+  int64_t at = 0;
+  const char *bytes = blob->bytes;
+  for (int i = 0; i <= blob->address_count; i++) {
+    int64_t end = i < blob->address_count ? blob->addresses[i].offset : blob->size;
+    if (end < at || end > blob->size)
+      ICE("target", "addresses of %s are not in order", blob->symbol);
+    if (end > at) {
+      fields[count++] = LLVMConstStringInContext2(m->context, bytes + at, (size_t)(end - at), 1);
+    }
+    if (i == blob->address_count) break;
+    fields[count++] = symbol_named(m, blob->addresses[i].symbol);
+    at = end + 8;
+  }
+  return LLVMConstStructInContext(m->context, fields, (unsigned)count, 1);
+}
+
+/* Blobs may name each other: all are declared as bytes first and replaced by their definitions. */
+static void add_blob(arena *a, llvm_module *m, const codegen_blob *blob) {
+  LLVMValueRef value = blob_value(a, m, blob);
+  LLVMValueRef declared = LLVMGetNamedGlobal(m->module, blob->symbol);
+  LLVMValueRef defined = LLVMAddGlobal(m->module, LLVMTypeOf(value), declared ? "" : blob->symbol);
+  if (declared) {
+    LLVMReplaceAllUsesWith(declared, defined);
+    LLVMDeleteGlobal(declared);
+    LLVMSetValueName2(defined, blob->symbol, strlen(blob->symbol));
+  }
+  LLVMSetInitializer(defined, value);
+  LLVMSetGlobalConstant(defined, 1);
+  LLVMSetAlignment(defined, 64);
+  LLVMSetVisibility(defined, blob->exported ? LLVMDefaultVisibility : LLVMHiddenVisibility);
+}
+
+static void add_thunk(llvm_module *m, const codegen_thunk *thunk) {
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0),
+              i32 = LLVMInt32TypeInContext(m->context);
+  LLVMTypeRef pointers[] = {pointer, pointer, pointer};
+  LLVMTypeRef callee_type = LLVMFunctionType(i32, pointers, 3, 0);
+  LLVMValueRef callee = LLVMGetNamedFunction(m->module, thunk->callee);
+  if (!callee) {
+    callee = LLVMAddFunction(m->module, thunk->callee, callee_type);
+    LLVMSetVisibility(callee, LLVMHiddenVisibility);
+  }
+  LLVMValueRef f = llvm_function(m, thunk->symbol, LLVMFunctionType(i32, pointers, 2, 0), CLONE_V2);
+  LLVMSetVisibility(f, LLVMDefaultVisibility);
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
+  LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->context, f, "entry"));
+  LLVMValueRef args[] = {symbol_named(m, thunk->data), LLVMGetParam(f, 0), LLVMGetParam(f, 1)};
+  LLVMBuildRet(b, LLVMBuildCall2(b, callee_type, callee, args, 3, ""));
+  LLVMDisposeBuilder(b);
+}
+
+/* ---- modules ---- */
+
+/* One module per clone, so that clones are optimised and emitted side by side. How the work is split does not depend on
+ * the machine: equal programs give equal libraries everywhere. */
+typedef struct part {
+  arena *memory;
+  llvm_module module;
+  codegen_options options;
+  const unsigned char *bytes;
+  size_t size;
+  const char *assembly;
+  double passes_seconds, emit_seconds;
+} part;
+
+static bool is_lowered(const codegen_input *input, int index) {
+  for (int i = 0; i < index; i++) {
+    if (strcmp(input->kernels[i]->symbol, input->kernels[index]->symbol) == 0) return true;
+  }
+  return false;
+}
+
+static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen_input input,
+                          codegen_options options) {
+  for (int i = 0; i < input.kernel_count; i++) {
+    vec_push(a, &object->kernels, codegen_describe(a, input.kernels[i], options));
+    if (is_lowered(&input, i)) continue;
+    const codegen_kernel *described = &object->kernels.items[i];
+    for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
+      if (!(clones_of(&options) >> clone & 1)) continue;
+      emitter e = emitter_new(a, &parts[clone].module, clone, options.dtype);
+      host_lower(&e, described, described->symbols[clone]);
+      emitter_free(&e);
+    }
+  }
+}
+
+static void count_instructions(arena *a, llvm_module *m, codegen_object *object) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
+    if (LLVMIsDeclaration(f)) continue;
+    size_t length;
+    codegen_function_size size = {.symbol = arena_strdup(a, LLVMGetValueName2(f, &length))};
+    size.instructions = llvm_instruction_count(f);
+    vec_push(a, &object->functions, size);
+  }
+}
+
+static void compile_part(part *p) {
+  double start = seconds();
+  llvm_optimise(&p->module, p->options.level);
+  double optimised = seconds();
+  if (p->options.text) p->assembly = llvm_assembly(p->memory, &p->module);
+  p->bytes = llvm_object(p->memory, &p->module, &p->size);
+  p->passes_seconds = optimised - start;
+  p->emit_seconds = seconds() - optimised;
+}
+
+typedef struct part_queue {
+  part *parts;
+  atomic_int next;
+} part_queue;
+
+/* The widest clone takes longest: it comes first. */
+static void *compile_parts(void *argument) {
+  part_queue *queue = argument;
+  int taken;
+  while ((taken = atomic_fetch_add(&queue->next, 1)) < CLONE_COUNT) {
+    processors_take(TURN_SHORT);
+    compile_part(&queue->parts[CLONE_COUNT - 1 - taken]);
+    processors_give();
+  }
+  return NULL;
+}
+
+static void compile_side_by_side(part *parts) {
+  part_queue queue = {.parts = parts};
+  pthread_t helpers[CLONE_COUNT];
+  int wanted = processors_count() - 1, started = 0;
+  while (started < wanted && started < CLONE_COUNT - 1 &&
+         pthread_create(&helpers[started], NULL, compile_parts, &queue) == 0) {
+    started++;
+  }
+  compile_parts(&queue);
+  for (int i = 0; i < started; i++) pthread_join(helpers[i], NULL);
+}
+
+static const char *joined(arena *a, const char *first, const char *second) {
+  return first ? arena_printf(a, "%s\n%s", first, second) : arena_strdup(a, second);
+}
+
+/* Takes what was compiled out of a part, which ends here. */
+static void collect_part(arena *a, codegen_object *object, part *p, const char *name) {
+  unsigned char *bytes = arena_alloc(a, p->size);
+  memcpy(bytes, p->bytes, p->size);
+  vec_push(a, &object->parts, (link_object){name, bytes, p->size});
+  if (p->assembly) object->assembly = joined(a, object->assembly, p->assembly);
+  object->passes_seconds += p->passes_seconds;
+  object->emit_seconds += p->emit_seconds;
+  llvm_module_free(&p->module);
+  arena_free(p->memory);
+}
+
+link_object codegen_data(arena *a, const codegen_blob *blobs, int count) {
+  llvm_module m = llvm_module_new("data", 0);
+  for (int i = 0; i < count; i++) add_blob(a, &m, &blobs[i]);
+  llvm_verify(&m);
+  link_object object = {.name = "data"};
+  object.bytes = llvm_object(a, &m, &object.size);
+  llvm_module_free(&m);
+  return object;
+}
+
+codegen_object *codegen_compile(arena *a, codegen_input input, codegen_options options) {
+  codegen_object *object = ARENA_NEW(a, codegen_object);
+  part parts[CLONE_COUNT];
+  processors_take(TURN_SHORT);
+  double start = seconds();
+  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+    const char *name = clone_targets[clone].name;
+    parts[clone] = (part){
+        .memory = arena_new(), .module = llvm_module_new(name, options.level), .options = options};
+    if (options.lines) lines_begin(&parts[clone].module, options.lines, LINES_AND_SECTIONS);
+  }
+  lower_kernels(a, parts, object, input, options);
+  llvm_module *first = &parts[0].module;
+  for (int i = 0; i < input.blob_count; i++) add_blob(a, first, &input.blobs[i]);
+  for (int i = 0; i < input.thunk_count; i++) add_thunk(first, &input.thunks[i]);
+  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+    count_instructions(a, &parts[clone].module, object);
+    lines_end(&parts[clone].module);
+    llvm_verify(&parts[clone].module);
+    if (options.text) object->llvm = joined(a, object->llvm, llvm_text(a, &parts[clone].module));
+  }
+  object->build_seconds = seconds() - start;
+  processors_give();
+  compile_side_by_side(parts);
+  for (int clone = 0; clone < CLONE_COUNT; clone++) {
+    collect_part(a, object, &parts[clone], clone_targets[clone].name);
+  }
+  return object;
+}
+
+/* ---- beside the code for GPUs ---- */
+
+struct codegen_job {
+  arena *a, *memory; /* `memory`: the thread's own, until it ends */
+  codegen_input input;
+  codegen_options options;
+  codegen_object *object;
+  pthread_t thread;
+  bool started;
+};
+
+static void *run_job(void *argument) {
+  codegen_job *job = argument;
+  job->object = codegen_compile(job->memory, job->input, job->options);
+  return NULL;
+}
+
+codegen_job *codegen_begin(arena *a, codegen_input input, codegen_options options) {
+  codegen_job *job = ARENA_NEW(a, codegen_job);
+  *job = (codegen_job){.a = a, .memory = arena_new(), .input = input, .options = options};
+  llvm_prepare();
+  nvptx_prepare();
+  job->started = pthread_create(&job->thread, NULL, run_job, job) == 0;
+  return job;
+}
+
+codegen_object *codegen_end(codegen_job *job) {
+  if (job->started) {
+    pthread_join(job->thread, NULL);
+  } else {
+    run_job(job);
+  }
+  arena_adopt(job->a, job->memory);
+  return job->object;
+}

@@ -1,0 +1,174 @@
+/* The abstract module for the executor (runtime/simt): a clone in which every operation is the executor's
+ * function, checks stand before loads and stores, and kernels are C functions of one pointer; compiled for x86-64.
+ *
+ *   define ptx_kernel void @k(ptr byval([96 x i8]) %p)      define hidden void @k(ptr %p)
+ *     %x = load float, ptr addrspace(3) %a, align 4    ->     call void @simt_check_shared(%a, 4 bytes, align 4, read)
+ *     call void @rec.barrier()                                %x = load float, ptr addrspace(3) %a, align 4
+ *                                                             call void @simt_barrier()
+ *
+ * It knows no operation: what the table says is enough. Address spaces stay: x86-64 reads and writes 1 and 3 like
+ * 0. The passes are those of PTX and come first, so that what is checked and counted is what a GPU would do.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/kernel/gpu/gpu.h"
+
+typedef struct simt_module {
+  LLVMModuleRef module;
+  LLVMContextRef context;
+  LLVMTargetDataRef layout;
+  LLVMBuilderRef b;
+} simt_module;
+
+/* ---- operations ---- */
+
+/* Arguments that the table repeats are an array in memory. */
+static unsigned c_arguments(simt_module *s, LLVMValueRef function, const char *letters,
+                            LLVMValueRef *args, LLVMTypeRef *types) {
+  unsigned count = 0, next = 0;
+  LLVMTypeRef memory = LLVMPointerTypeInContext(s->context, 0);
+  while (*letters) {
+    unsigned repeated = (unsigned)strtoul(letters, (char **)&letters, 10);
+    LLVMTypeRef type = gpu_letter_type(s->context, *letters++);
+    types[count] = repeated ? memory : type;
+    if (repeated) {
+      args[count] = LLVMBuildAlloca(s->b, LLVMArrayType2(type, repeated), "");
+      for (unsigned i = 0; i < repeated; i++) {
+        LLVMValueRef at = LLVMConstInt(LLVMInt32TypeInContext(s->context), i, 0);
+        at = LLVMBuildGEP2(s->b, type, args[count], &at, 1, "");
+        LLVMBuildStore(s->b, LLVMGetParam(function, next++), at);
+      }
+    } else {
+      args[count] = LLVMGetParam(function, next++);
+    }
+    count++;
+  }
+  return count;
+}
+
+/* Several registers: the C function writes them through its first argument. */
+static void give_struct_body(simt_module *s, LLVMValueRef function, const gpu_op_row *row,
+                             const char *name) {
+  LLVMTypeRef result = LLVMGetReturnType(LLVMGlobalGetValueType(function));
+  LLVMTypeRef types[GPU_MOST_ARGUMENTS + 1] = {LLVMPointerTypeInContext(s->context, 0)};
+  LLVMValueRef args[GPU_MOST_ARGUMENTS + 1];
+  LLVMPositionBuilderAtEnd(s->b, LLVMAppendBasicBlockInContext(s->context, function, ""));
+  unsigned count = c_arguments(s, function, row->arguments, args + 1, types + 1);
+  LLVMTypeRef callee_type =
+      LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, count + 1, 0);
+  LLVMValueRef callee = LLVMAddFunction(s->module, name, callee_type);
+  LLVMSetVisibility(callee, LLVMHiddenVisibility);
+  args[0] = LLVMBuildAlloca(s->b, result, "");
+  LLVMBuildCall2(s->b, callee_type, callee, args, count + 1, "");
+  LLVMBuildRet(s->b, LLVMBuildLoad2(s->b, result, args[0], ""));
+  LLVMSetLinkage(function, LLVMInternalLinkage);
+}
+
+static void give_body(simt_module *s, gpu_op op) {
+  LLVMValueRef function = gpu_op_function(s->module, op, false);
+  if (!function) return;
+  char name[64];
+  snprintf(name, sizeof name, "simt_%s", gpu_ops[op].name);
+  if (gpu_result_count(&gpu_ops[op]) > 1) {
+    give_struct_body(s, function, &gpu_ops[op], name);
+    return;
+  }
+  LLVMSetValueName2(function, name, strlen(name));
+  LLVMSetVisibility(function, LLVMHiddenVisibility);
+}
+
+/* ---- checks ---- */
+
+static LLVMValueRef check_function(simt_module *s, const char *name, unsigned space) {
+  LLVMValueRef found = LLVMGetNamedFunction(s->module, name);
+  if (found) return found;
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
+  LLVMTypeRef types[] = {LLVMPointerTypeInContext(s->context, space), i32, i32, i32};
+  found = LLVMAddFunction(s->module, name,
+                          LLVMFunctionType(LLVMVoidTypeInContext(s->context), types, 4, 0));
+  LLVMSetVisibility(found, LLVMHiddenVisibility);
+  return found;
+}
+
+static void check_access(simt_module *s, LLVMValueRef access, LLVMValueRef pointer,
+                         LLVMTypeRef type, bool write) {
+  unsigned space = LLVMGetPointerAddressSpace(LLVMTypeOf(pointer));
+  if (space != GPU_SHARED_MEMORY && space != GPU_GLOBAL) return;
+  const char *name = space == GPU_GLOBAL ? "simt_check_global" : "simt_check_shared";
+  LLVMValueRef function = check_function(s, name, space);
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(s->context);
+  LLVMValueRef args[] = {pointer, LLVMConstInt(i32, LLVMStoreSizeOfType(s->layout, type), 0),
+                         LLVMConstInt(i32, LLVMGetAlignment(access), 0),
+                         LLVMConstInt(i32, write, 0)};
+  LLVMPositionBuilderBefore(s->b, access);
+  LLVMBuildCall2(s->b, LLVMGlobalGetValueType(function), function, args, 4, "");
+}
+
+static void check_instruction(simt_module *s, LLVMValueRef i) {
+  LLVMOpcode opcode = LLVMGetInstructionOpcode(i);
+  if (opcode == LLVMLoad) {
+    check_access(s, i, LLVMGetOperand(i, 0), LLVMTypeOf(i), false);
+  } else if (opcode == LLVMStore) {
+    check_access(s, i, LLVMGetOperand(i, 1), LLVMTypeOf(LLVMGetOperand(i, 0)), true);
+  } else if (LLVMIsAMemIntrinsic(i)) {
+    ICE("target", "GPU code moves memory in a way that the executor does not see");
+  }
+}
+
+static void check_function_body(simt_module *s, LLVMValueRef function) {
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(function); block;
+       block = LLVMGetNextBasicBlock(block)) {
+    for (LLVMValueRef i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i))
+      check_instruction(s, i);
+  }
+}
+
+/* ---- the module ---- */
+
+static void remove_flag(LLVMValueRef function, const char *name) {
+  LLVMRemoveEnumAttributeAtIndex(function, 1, LLVMGetEnumAttributeKindForName(name, strlen(name)));
+}
+
+/* byval would pass the parameter's bytes on the stack. */
+static void make_c_function(LLVMValueRef function) {
+  static const char constant[] = "nvvm.grid_constant";
+  LLVMSetFunctionCallConv(function, LLVMCCallConv);
+  remove_flag(function, "byval");
+  LLVMRemoveStringAttributeAtIndex(function, 1, constant, sizeof constant - 1);
+  LLVMSetVisibility(function, LLVMHiddenVisibility);
+}
+
+static void rewrite(simt_module *s) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(s->module); f; f = LLVMGetNextFunction(f)) {
+    if (LLVMIsDeclaration(f)) continue;
+    if (gpu_is_kernel(f)) make_c_function(f);
+    check_function_body(s, f);
+  }
+  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(s, op);
+}
+
+link_object simt_object(arena *a, const llvm_module *m, const char **text) {
+  llvm_module host = llvm_module_new("simt", 2);
+  llvm_module copy = {
+      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  gpu_optimise(&copy);
+  copy.machine = host.machine;
+  simt_module s = {.module = copy.module, .context = copy.context};
+  s.layout = LLVMCreateTargetDataLayout(copy.machine);
+  s.b = LLVMCreateBuilderInContext(copy.context);
+  LLVMSetModuleDataLayout(copy.module, s.layout);
+  LLVMSetTarget(copy.module, LLVMGetTarget(host.module));
+  rewrite(&s);
+  llvm_verify(&copy);
+  if (text) *text = llvm_text(a, &copy);
+  link_object object = {.name = "simt"};
+  object.bytes = llvm_object(a, &copy, &object.size);
+  LLVMDisposeBuilder(s.b);
+  LLVMDisposeTargetData(s.layout);
+  LLVMDisposeModule(copy.module);
+  llvm_module_free(&host);
+  return object;
+}

@@ -1,0 +1,452 @@
+/* PTX: a clone of the abstract module gets NVPTX bodies for its operations, LLVM's passes and NVPTX's emitter.
+ *
+ *   declare void @rec.barrier()   ->   define internal void @rec.barrier() alwaysinline {
+ *                                        call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+ *                                        ret void }
+ */
+#include <llvm-c/Support.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/base/ice.h"
+#include "compiler/kernel/gpu/gpu.h"
+
+typedef struct nvptx_row {
+  const char *name, *cpu, *features;
+  codegen_gpu_target as; /* LLVM writes the same for it, but for the head */
+  int capability;
+  bool exact;       /* for no later devices */
+  kernel_room room; /* whose kernels it has */
+} nvptx_row;
+
+/* The lowest PTX version that has what the target needs: drivers of CUDA 12.0 and later take sm_90a's, of 12.7 sm_100a's, of
+ * 12.8 sm_120's. From sm_100a on LLVM writes f32 two at a time; ptxas takes that apart again for sm_120, and makes more of it than of numbers alone. */
+static const nvptx_row rows[GPU_TARGET_COUNT] = {
+    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", GPU_SM_80, 80, false, ROOM_SMALL},
+    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx80", GPU_SM_80, 90, true, ROOM_GROUPS},
+    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", GPU_SM_100A, 100, true, ROOM_LARGE},
+    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", GPU_SM_80, 120, false, ROOM_SMALL},
+    [GPU_SIMT] = {"simt", NULL, NULL, GPU_SIMT, 0, false, ROOM_ANY},
+};
+
+const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
+int codegen_gpu_capability(codegen_gpu_target target) { return rows[target].capability; }
+bool codegen_gpu_exact(codegen_gpu_target target) { return rows[target].exact; }
+
+kernel_room codegen_gpu_room(codegen_gpu_target target) { return rows[target].room; }
+
+bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room) {
+  return target == GPU_SIMT || room == ROOM_ANY || rows[target].room & room;
+}
+
+const char gpu_room_attribute[] = "rec-room";
+
+static void run_passes(const llvm_module *m, const char *passes) {
+  LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef error = LLVMRunPasses(m->module, passes, m->machine, options);
+  LLVMDisposePassBuilderOptions(options);
+  if (error) ICE("target", "LLVM: %s", LLVMGetErrorMessage(error));
+}
+
+/* The devices that a function is for. */
+static kernel_room room_of(LLVMValueRef function) {
+  unsigned length = (unsigned)strlen(gpu_room_attribute), digits;
+  LLVMAttributeRef room = LLVMGetStringAttributeAtIndex(
+      function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, gpu_room_attribute, length);
+  return room ? (kernel_room)(LLVMGetStringAttributeValue(room, &digits)[0] - '0') : ROOM_ANY;
+}
+
+bool nvptx_same_text(const llvm_module *m, codegen_gpu_target first, codegen_gpu_target second) {
+  if (rows[first].as != rows[second].as) return false;
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f))
+    if (codegen_gpu_has_room(first, room_of(f)) != codegen_gpu_has_room(second, room_of(f))) return false;
+  return true;
+}
+
+/* Leaves the kernels for other devices out, and what they alone call. */
+static void keep_room(const llvm_module *m, codegen_gpu_target target) {
+  LLVMValueRef next;
+  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = next) {
+    next = LLVMGetNextFunction(f);
+    if (!codegen_gpu_has_room(target, room_of(f))) LLVMDeleteFunction(f);
+  }
+  run_passes(m, "globaldce");
+}
+
+static const char triple[] = "nvptx64-nvidia-cuda";
+
+/* Addresses of shared memory have 32 bits: half the registers of 64. */
+void nvptx_prepare(void) {
+  static const char *const options[] = {"recc", "-nvptx-short-ptr"};
+  static bool done;
+  if (done) return;
+  done = true;
+  LLVMParseCommandLineOptions(2, options, NULL);
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+}
+
+static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
+  nvptx_prepare();
+  LLVMTargetRef found;
+  char *message = NULL;
+  if (LLVMGetTargetFromTriple(triple, &found, &message)) ICE("target", "%s", message);
+  return LLVMCreateTargetMachine(found, triple, rows[target].cpu, rows[target].features,
+                                 LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
+llvm_module gpu_module_new(const char *name) {
+  llvm_module m = llvm_module_new(name, 3);
+  LLVMDisposeTargetMachine(m.machine);
+  m.machine = machine_of(GPU_SM_80);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m.machine);
+  LLVMSetModuleDataLayout(m.module, layout);
+  LLVMDisposeTargetData(layout);
+  LLVMSetTarget(m.module, triple);
+  return m;
+}
+
+/* ---- bodies ---- */
+
+typedef enum body_kind { INTRINSIC, ASSEMBLY, MEMORY_START, ADDRESS, WGMMA } body_kind;
+
+typedef struct body_row {
+  body_kind kind;
+  const char *text;        /* the intrinsic's name, or the instruction */
+  const char *constraints; /* ASSEMBLY */
+  const char *constants;   /* INTRINSIC: "before|after" the arguments: i32 numbers; "" */
+  int overload;            /* 1: by its pointer argument, 2: by its result; WGMMA: registers of its sums */
+} body_row;
+
+#define BULK(n, coordinates) \
+  "cp.async.bulk.tensor." #n "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes " \
+  "[$0], [$1, {" coordinates "}], [$2];"
+#define MMA_CONSTRAINTS "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f"
+
+static const body_row bodies[GPU_OP_COUNT] = {
+    [GPU_THREAD_X] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.tid.x", NULL, "", 0},
+    [GPU_OPAQUE] = {ASSEMBLY, "mov.b32 \t$0, $1;", "=r,r", "", 0},
+    [GPU_BLOCK_X] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.ctaid.x", NULL, "", 0},
+    [GPU_BLOCK_COUNT] = {INTRINSIC, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, "", 0},
+    [GPU_SHARED] = {MEMORY_START, "rec_shared_memory", NULL, "", 0},
+    [GPU_BARRIER] = {INTRINSIC, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, "|0", 0},
+    [GPU_BARRIER_OR] = {ASSEMBLY,
+                        "{ .reg .pred p, q; setp.ne.b32 p, $1, 0; bar.red.or.pred q, 0, p; selp.b32 $0, 1, 0, q; }",
+                        "=r,r,~{memory}", "", 0},
+    [GPU_ATOM_INC] = {ASSEMBLY, "atom.acq_rel.gpu.global.inc.u32 $0, [$1], $2;", "=r,l,r,~{memory}", "", 0},
+    [GPU_WARP_BARRIER] = {INTRINSIC, "llvm.nvvm.bar.warp.sync", NULL, "|-1", 0},
+    [GPU_SHFL_BFLY_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.bfly.f32", NULL, "-1|31", 0},
+    [GPU_SHFL_IDX_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.idx.f32", NULL, "-1|31", 0},
+    [GPU_SHFL_UP_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.up.f32", NULL, "-1|0", 0},
+    [GPU_SHFL_DOWN_F32] = {INTRINSIC, "llvm.nvvm.shfl.sync.down.f32", NULL, "-1|31", 0},
+    [GPU_EXP2_F32] = {ASSEMBLY, "ex2.approx.f32 $0, $1;", "=f,f", "", 0},
+    [GPU_LOG2_F32] = {ASSEMBLY, "lg2.approx.f32 $0, $1;", "=f,f", "", 0},
+    [GPU_RCP_F32] = {ASSEMBLY, "rcp.approx.ftz.f32 $0, $1;", "=f,f", "", 0},
+    [GPU_RSQRT_F32] = {ASSEMBLY, "rsqrt.approx.ftz.f32 $0, $1;", "=f,f", "", 0},
+    [GPU_CVT_BF16X2] = {ASSEMBLY, "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", "", 0},
+    [GPU_CVT_F16X2] = {ASSEMBLY, "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f", "", 0},
+    [GPU_CVT_TF32] = {ASSEMBLY, "cvt.rna.tf32.f32 $0, $1;", "=r,f", "", 0},
+    [GPU_MMA_M16N8K16_BF16] = {ASSEMBLY,
+                               "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                               "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
+                               MMA_CONSTRAINTS, "", 0},
+    [GPU_MMA_M16N8K16_F16] = {ASSEMBLY,
+                              "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                              "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
+                              MMA_CONSTRAINTS, "", 0},
+    [GPU_MMA_M16N8K8_TF32] = {ASSEMBLY,
+                              "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                              "{$0,$1,$2,$3},{$4,$5,$6,$7},{$8,$9},{$10,$11,$12,$13};",
+                              MMA_CONSTRAINTS, "", 0},
+    [GPU_LDMATRIX_X4] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X4_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16", NULL,
+                               "", 1},
+    [GPU_LDMATRIX_X2] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.b16", NULL, "", 1},
+    [GPU_LDMATRIX_X2_TRANS] = {INTRINSIC, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x2.trans.b16", NULL,
+                               "", 1},
+    [GPU_CP_ASYNC16] = {INTRINSIC, "llvm.nvvm.cp.async.cg.shared.global.16.s", NULL, "", 0},
+    [GPU_CP_ASYNC4] = {INTRINSIC, "llvm.nvvm.cp.async.ca.shared.global.4.s", NULL, "", 0},
+    [GPU_CP_ASYNC_COMMIT] = {INTRINSIC, "llvm.nvvm.cp.async.commit.group", NULL, "", 0},
+    [GPU_CP_ASYNC_WAIT_0] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|0", 0},
+    [GPU_CP_ASYNC_WAIT_1] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|1", 0},
+    [GPU_CP_ASYNC_WAIT_2] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|2", 0},
+    [GPU_CP_ASYNC_WAIT_3] = {INTRINSIC, "llvm.nvvm.cp.async.wait.group", NULL, "|3", 0},
+    [GPU_SHARED_ADDRESS] = {ADDRESS, "", NULL, "", 0},
+    [GPU_FENCE_ASYNC] = {ASSEMBLY, "fence.proxy.async.shared::cta;", "~{memory}", "", 0},
+    [GPU_MBARRIER_INIT] = {ASSEMBLY, "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", "", 0},
+    [GPU_MBARRIER_EXPECT] = {ASSEMBLY, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;",
+                             "r,r,~{memory}", "", 0},
+    [GPU_MBARRIER_WAIT] = {ASSEMBLY,
+                           "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
+                           "@!p bra again; }",
+                           "r,r,~{memory}", "", 0},
+    [GPU_BULK_2] = {ASSEMBLY, BULK(2, "$3,$4"), "r,l,r,r,r,~{memory}", "", 0},
+    [GPU_BULK_3] = {ASSEMBLY, BULK(3, "$3,$4,$5"), "r,l,r,r,r,r,~{memory}", "", 0},
+    [GPU_BULK_4] = {ASSEMBLY, BULK(4, "$3,$4,$5,$6"), "r,l,r,r,r,r,r,~{memory}", "", 0},
+    [GPU_BULK_5] = {ASSEMBLY, BULK(5, "$3,$4,$5,$6,$7"), "r,l,r,r,r,r,r,r,~{memory}", "", 0},
+    [GPU_WGMMA_COMMIT] = {ASSEMBLY, "wgmma.commit_group.sync.aligned;", "~{memory}", "", 0},
+#define WGMMA_BODIES(n) \
+  [GPU_WGMMA_FENCE_N##n] = {WGMMA, "wgmma.fence.sync.aligned;", "", "", n / 2}, \
+  [GPU_WGMMA_WAIT_N##n] = {WGMMA, "wgmma.wait_group.sync.aligned 0;", "", "", n / 2}, \
+  [GPU_WGMMA_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "l,l,n,n,n", "", n / 2}, \
+  [GPU_WGMMA_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "l,l,n,n,n", "", n / 2}, \
+  [GPU_WGMMA_REGISTERS_N##n##_BF16] = {WGMMA, "m64n" #n "k16.f32.bf16.bf16", "r,r,r,r,l,n,n", "", n / 2}, \
+  [GPU_WGMMA_REGISTERS_N##n##_F16] = {WGMMA, "m64n" #n "k16.f32.f16.f16", "r,r,r,r,l,n,n", "", n / 2}
+    WGMMA_BODIES(8),
+    WGMMA_BODIES(16),
+    WGMMA_BODIES(32),
+    WGMMA_BODIES(64),
+#undef WGMMA_BODIES
+};
+
+typedef struct body {
+  LLVMModuleRef module;
+  LLVMContextRef context;
+  LLVMBuilderRef b;
+  LLVMValueRef args[GPU_MOST_ARGUMENTS];
+  unsigned count;
+} body;
+
+static void add_number(body *x, const char *text) {
+  if (!*text || *text == '|') return;
+  long number = 0;
+  sscanf(text, "%ld", &number);
+  x->args[x->count++] =
+      LLVMConstInt(LLVMInt32TypeInContext(x->context), (unsigned long long)number, 1);
+}
+
+static LLVMValueRef intrinsic_body(body *x, const body_row *row, LLVMValueRef function) {
+  unsigned id = LLVMLookupIntrinsicID(row->text, strlen(row->text));
+  if (!id) ICE("target", "LLVM has no intrinsic %s", row->text);
+  const char *after = strchr(row->constants, '|');
+  add_number(x, row->constants);
+  unsigned own = LLVMCountParams(function);
+  LLVMGetParams(function, x->args + x->count);
+  x->count += own;
+  if (after) add_number(x, after + 1);
+  LLVMTypeRef overload = row->overload == 1 ? LLVMTypeOf(x->args[0]) : NULL;
+  size_t overloads = row->overload ? 1 : 0;
+  LLVMValueRef callee = LLVMGetIntrinsicDeclaration(x->module, id, &overload, overloads);
+  LLVMTypeRef type = LLVMIntrinsicGetType(x->context, id, &overload, overloads);
+  return LLVMBuildCall2(x->b, type, callee, x->args, x->count, "");
+}
+
+/* What is not pure in an operation is so in its instruction: the call keeps the attributes. */
+static LLVMValueRef call_assembly(body *x, LLVMValueRef function, const char *instruction,
+                                  const char *constraints, bool effects) {
+  LLVMTypeRef type = LLVMGlobalGetValueType(function);
+  LLVMValueRef text =
+      LLVMGetInlineAsm(type, instruction, strlen(instruction), constraints, strlen(constraints),
+                       effects, 0, LLVMInlineAsmDialectATT, 0);
+  x->count = LLVMCountParams(function);
+  LLVMGetParams(function, x->args);
+  LLVMValueRef call = LLVMBuildCall2(x->b, type, text, x->args, x->count, "");
+  static const char *const flags[] = {"nounwind", "convergent"};
+  for (int i = 0; i < (effects ? 2 : 1); i++) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(flags[i], strlen(flags[i]));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(x->context, kind, 0));
+  }
+  return call;
+}
+
+enum { WGMMA_TEXT = 1024 };
+
+static void append(char text[WGMMA_TEXT], const char *more) {
+  strncat(text, more, WGMMA_TEXT - 1 - strlen(text));
+}
+
+static void append_places(char text[WGMMA_TEXT], int first, int count) {
+  for (int i = 0; i < count; i++) {
+    char place[16];
+    snprintf(place, sizeof place, "%s$%d", i ? "," : "", first + i);
+    append(text, place);
+  }
+}
+
+/* Sums go in and out in the same registers. A scale of what is there before is a predicate; it is always 1. */
+static LLVMValueRef wgmma_body(body *x, const body_row *row, LLVMValueRef function) {
+  char text[WGMMA_TEXT] = "", constraints[WGMMA_TEXT] = "";
+  int sums = row->overload, next = 2 * sums;
+  for (int i = 0; i < sums; i++) append(constraints, i ? ",=f" : "=f");
+  for (int i = 0; i < sums; i++) {
+    char tied[16];
+    snprintf(tied, sizeof tied, ",%d", i);
+    append(constraints, tied);
+  }
+  if (!*row->constraints) {
+    append(text, row->text);
+  } else {
+    bool registers = row->constraints[0] == 'r';
+    append(text, "{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.");
+    append(text, row->text);
+    append(text, " {");
+    append_places(text, 0, sums);
+    append(text, registers ? "}, {" : "}, ");
+    append_places(text, next, registers ? 4 : 1);
+    next += registers ? 4 : 1;
+    append(text, registers ? "}, " : ", ");
+    append_places(text, next, 1);
+    append(text, ", p, ");
+    append_places(text, next + 1, 1);
+    append(text, ", 1, ");
+    append_places(text, next + 2, registers ? 1 : 2);
+    append(text, "; }");
+    append(constraints, ",");
+    append(constraints, row->constraints);
+  }
+  append(constraints, ",~{memory}");
+  return call_assembly(x, function, text, constraints, true);
+}
+
+/* Shared memory begins at 0 of its window. */
+static LLVMValueRef address_body(body *x, LLVMValueRef function) {
+  return LLVMBuildPtrToInt(x->b, LLVMGetParam(function, 0), LLVMInt32TypeInContext(x->context), "");
+}
+
+static LLVMValueRef memory_start(body *x, const body_row *row) {
+  LLVMTypeRef bytes = LLVMArrayType2(LLVMInt8TypeInContext(x->context), 0);
+  LLVMValueRef memory = LLVMAddGlobalInAddressSpace(x->module, bytes, row->text, GPU_SHARED_MEMORY);
+  LLVMSetLinkage(memory, LLVMExternalLinkage);
+  LLVMSetAlignment(memory, 128);
+  return memory;
+}
+
+static void give_body(LLVMModuleRef module, gpu_op op) {
+  LLVMValueRef function = gpu_op_function(module, op, false);
+  if (!function) return;
+  const body_row *row = &bodies[op];
+  if (!row->text) ICE("target", "rec.%s has no NVPTX body", gpu_ops[op].name);
+  body x = {.module = module, .context = LLVMGetModuleContext(module)};
+  x.b = LLVMCreateBuilderInContext(x.context);
+  LLVMPositionBuilderAtEnd(x.b, LLVMAppendBasicBlockInContext(x.context, function, ""));
+  LLVMValueRef result = row->kind == INTRINSIC ? intrinsic_body(&x, row, function)
+                        : row->kind == ASSEMBLY
+                            ? call_assembly(&x, function, row->text, row->constraints,
+                                            gpu_ops[op].kind != GPU_PURE)
+                        : row->kind == WGMMA   ? wgmma_body(&x, row, function)
+                        : row->kind == ADDRESS ? address_body(&x, function)
+                                               : memory_start(&x, row);
+  if (gpu_result_count(&gpu_ops[op])) {
+    LLVMBuildRet(x.b, result);
+  } else {
+    LLVMBuildRetVoid(x.b);
+  }
+  LLVMDisposeBuilder(x.b);
+  LLVMSetLinkage(function, LLVMInternalLinkage);
+  llvm_module m = {.context = x.context, .module = module};
+  llvm_flag(&m, function, "alwaysinline");
+}
+
+/* ---- passes and text ---- */
+
+/* Loops over registers are unrolled (their metadata asks for it) so that arrays become registers; others stay. */
+static const char passes[] =
+    "always-inline,globaldce,"
+    "function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),"
+    "function(loop(loop-rotate,loop-unroll-full),sroa,early-cse<memssa>,"
+    "instcombine<no-verify-fixpoint>,simplifycfg)";
+
+void gpu_optimise(const llvm_module *m) { run_passes(m, passes); }
+
+/* A loop that the assembler shall not unroll either. */
+static bool is_kept(LLVMValueRef advice) {
+  LLVMValueRef parts[3], word[1];
+  unsigned length;
+  if (LLVMGetMDNodeNumOperands(advice) != 3) return false;
+  LLVMGetMDNodeOperands(advice, parts);
+  if (!LLVMIsAMDNode(parts[2]) || LLVMGetMDNodeNumOperands(parts[2]) != 1) return false;
+  LLVMGetMDNodeOperands(parts[2], word);
+  const char *text = LLVMGetMDString(word[0], &length);
+  return text && length == strlen(gpu_kept_loop) && memcmp(text, gpu_kept_loop, length) == 0;
+}
+
+/* What kept LLVM from unrolling loops would keep the assembler from it, too. */
+static void forget_advice(LLVMModuleRef module) {
+  unsigned kind = LLVMGetMDKindIDInContext(LLVMGetModuleContext(module), "llvm.loop", 9);
+  for (LLVMValueRef f = LLVMGetFirstFunction(module); f; f = LLVMGetNextFunction(f)) {
+    for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(f); block;
+         block = LLVMGetNextBasicBlock(block)) {
+      LLVMValueRef end = LLVMGetBasicBlockTerminator(block), advice = LLVMGetMetadata(end, kind);
+      if (advice && !is_kept(advice)) LLVMSetMetadata(end, kind, NULL);
+    }
+  }
+}
+
+/* Without lines that are comments alone. */
+static const char *text_of(arena *a, LLVMMemoryBufferRef buffer) {
+  const char *from = LLVMGetBufferStart(buffer), *end = from + LLVMGetBufferSize(buffer);
+  char *text = arena_alloc(a, LLVMGetBufferSize(buffer) + 1), *to = text;
+  while (from < end) {
+    const char *next = memchr(from, '\n', (size_t)(end - from)), *word = from;
+    next = next ? next + 1 : end;
+    while (word < next && (*word == ' ' || *word == '\t')) word++;
+    if (next - word < 2 || word[0] != '/' || word[1] != '/') {
+      memcpy(to, from, (size_t)(next - from));
+      to += next - from;
+    }
+    from = next;
+  }
+  *to = 0;
+  return text;
+}
+
+llvm_module nvptx_bodies(const llvm_module *m) {
+  llvm_module copy = {
+      .context = m->context, .module = LLVMCloneModule(m->module), .machine = m->machine};
+  for (gpu_op op = 0; op < GPU_OP_COUNT; op++) give_body(copy.module, op);
+  llvm_verify(&copy);
+  gpu_optimise(&copy);
+  forget_advice(copy.module);
+  return copy;
+}
+
+/* Products of warpgroups know places in shared memory by patterns of 1024 bytes. */
+static void align_for_groups(LLVMModuleRef module) {
+  LLVMValueRef memory = LLVMGetNamedGlobal(module, bodies[GPU_SHARED].text);
+  if (memory) LLVMSetAlignment(memory, 1024);
+}
+
+/* The text begins with .version and .target, a line each. */
+const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target) {
+  const char *rest = strstr(text, "\n.address_size");
+  int version = atoi(rows[target].features + strlen("+ptx"));
+  if (!rest) ICE("target", "PTX without .address_size");
+  const char *head = arena_printf(a, ".version %d.%d\n.target %s", version / 10, version % 10, rows[target].name);
+  size_t before = (size_t)(strstr(text, ".version") - text), length = strlen(head);
+  char *own = arena_alloc(a, before + length + strlen(rest) + 1);
+  memcpy(own, text, before);
+  memcpy(own + before, head, length);
+  strcpy(own + before + length, rest);
+  return own;
+}
+
+const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_target target) {
+  llvm_module copy = {.context = with_bodies->context,
+                      .module = LLVMCloneModule(with_bodies->module),
+                      .machine = machine_of(rows[target].as)};
+  keep_room(&copy, target);
+  bool groups = rows[target].room == ROOM_GROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
+  if (groups) align_for_groups(copy.module);
+  LLVMMemoryBufferRef buffer = NULL;
+  char *message = NULL;
+  if (LLVMTargetMachineEmitToMemoryBuffer(copy.machine, copy.module, LLVMAssemblyFile, &message, &buffer))
+    ICE("target", "LLVM: %s", message);
+  const char *text = text_of(a, buffer);
+  LLVMDisposeMemoryBuffer(buffer);
+  LLVMDisposeModule(copy.module);
+  LLVMDisposeTargetMachine(copy.machine);
+  return rows[target].as == target ? text : nvptx_text_for(a, text, target);
+}
+
+const char *nvptx_text(arena *a, const llvm_module *m, codegen_gpu_target target) {
+  llvm_module with_bodies = nvptx_bodies(m);
+  const char *text = nvptx_emit(a, &with_bodies, target);
+  LLVMDisposeModule(with_bodies.module);
+  return text;
+}
