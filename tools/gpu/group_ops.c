@@ -1,4 +1,4 @@
-/* The operations of sm_90a that work on shared memory beside the threads, by the kernels of compiler/target/op_kernels_sm_90a.c.
+/* The operations of sm_90a that work on shared memory beside the threads, by the kernels of op_kernels_sm_90a.c.
  *
  * Products: shared memory is full of whole numbers of 16 bits, and descriptors say which of them are the operands: a body that
  * takes one of them for another has other sums. Sums of whole numbers are exact in any order: both bodies have the same.
@@ -7,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "compiler/target/target.h"
 #include "runtime/simt/simt.h"
 #include "runtime/support/library.h"
 #include "runtime/support/narrow.h"
 #include "tools/gpu/gpu_check.h"
+#include "tools/gpu/op_kernels.h"
 
 enum {
   ROUNDS = 36,

@@ -1,15 +1,16 @@
-/* Writes the kernels of codegen_gpu_op_kernels: OUT.ptx and OUT_sm_90a.ptx for GPUs, and OUT.o, the same for the executor. Part of
+/* Writes the kernels of gpu_op_kernels: OUT.ptx and OUT_sm_90a.ptx for GPUs, and OUT.o, the same for the executor. Part of
  * the build. */
 #include <stdio.h>
 #include <string.h>
 
 #include "compiler/artifact/abi.h"
+#include "tools/gpu/op_kernels.h"
 
 int main(int count, char **words) {
   if (count != 2) return 2;
   arena *a = arena_new();
   const char *wrong = NULL;
-  const codegen_gpu_object *ops = codegen_gpu_op_kernels(a, 1u << GPU_SM_80 | 1u << GPU_SM_90A | 1u << GPU_SIMT);
+  const codegen_gpu_object *ops = gpu_op_kernels(a, 1u << GPU_SM_80 | 1u << GPU_SM_90A | 1u << GPU_SIMT);
   for (int i = 0; i < ops->images.count && !wrong; i++) {
     const codegen_gpu_image *image = &ops->images.items[i];
     bool ptx = image->target != GPU_SIMT;

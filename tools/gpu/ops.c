@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "compiler/base/embedded.h"
-#include "compiler/target/target.h"
 #include "runtime/rec.h"
 #include "runtime/simt/simt.h"
 #include "runtime/support/narrow.h"
 #include "tools/gpu/gpu_check.h"
+#include "tools/gpu/op_kernels.h"
 
 extern const embedded_file embedded_gpu_check[];
 

@@ -69,8 +69,6 @@ link_object simt_object(arena *a, const llvm_module *module, const char **text);
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
 /* The module for each target, added to object->images. */
 void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options, codegen_gpu_object *object);
-/* op_kernels_sm_90a.c: the kernel of an operation of sm_90a alone. */
-void gpu_group_op_kernel(llvm_module *m, emitter *e, gpu_op op, const char *symbol);
 /* kernel/gpu/cache.c: blocks that a multiprocessor runs at a time; whether their scratch stays in the second level cache. */
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described);
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described);

@@ -11,6 +11,8 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "tools/gpu/op_kernels.h"
+#include "tools/gpu/op_kernels_sm_90a.h"
 
 enum { THREADS = GPU_OP_THREADS, WORDS = 4, ARGUMENTS = 16, WORDS_AT = ARGUMENTS * THREADS };
 
@@ -143,7 +145,7 @@ static void thread_kernel(llvm_module *m, emitter *e, gpu_op op, const char *sym
   body_of(&k, LLVMGetParam(function, 0));
 }
 
-codegen_gpu_object *codegen_gpu_op_kernels(arena *a, unsigned targets) {
+codegen_gpu_object *gpu_op_kernels(arena *a, unsigned targets) {
   codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
   llvm_module m = gpu_module_new("rec_ops");
   for (gpu_op op = 0; op < GPU_OP_COUNT; op++) {

@@ -3,14 +3,16 @@
  *   rec_op_wgmma_n8_bf16({in, out}):   shared = in.image; for each form: out[form] = +-a b + in.sums, by the descriptors in `in`
  *   rec_op_bulk_3({in, out, map}):     out = what two boxes, one behind the other, put into shared memory
  *
- * What lies where in `in` and `out`, and what a form is: target.h. Descriptors come without the address where shared memory
+ * What lies where in `in` and `out`, and what a form is: op_kernels.h. Descriptors come without the address where shared memory
  * begins. Operations that are nothing by themselves are checked by what they are for: fences, commits and waits by a product,
  * mbarriers by boxes of two axes.
  */
+#include "tools/gpu/op_kernels_sm_90a.h"
+
 #include <string.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/kernel/gpu/gpu.h"
+#include "tools/gpu/op_kernels.h"
 
 enum { THREADS = GPU_GROUP_OP_THREADS };
 
