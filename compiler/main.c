@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "compiler/chunk/chunk.h"
-#include "compiler/target/target.h"
 #include "compiler/pipeline.h"
 #include "compiler/syntax/syntax.h"
+#include "compiler/target/target.h"
 
 static const char usage_text[] =
     "usage: recc FILE.rec [-o FILE.so] [options]     compile to a shared library and its C header\n"

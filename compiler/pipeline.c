@@ -11,6 +11,7 @@
 #include "compiler/base/ice.h"
 #include "compiler/equations/equations.h"
 #include "compiler/graph/graph.h"
+#include "compiler/kernel/gpu/schedule.h"
 #include "compiler/schedule/report.h"
 #include "compiler/syntax/syntax.h"
 

@@ -6,9 +6,9 @@
 // One product for all pairs of a segment replaces those of the levels below. Exponents are sums from the middle outward,
 // never differences of longer ones; exponentials stay so far from overflow, and so close to 1, that rounding is that of a
 // few steps. Products of pairs that no read has are finite, too, and get the factor 0.
-#include "compiler/chunk/scan.h"
-
 #include <math.h>
+
+#include "compiler/chunk/scan.h"
 
 // Rounding of an exponent is relative to it: this one costs as much as some ten multiplications do.
 static const double largest_exponent = 10;

@@ -4,9 +4,9 @@
 //   let u = k * v                              u1 = u            slot 1: what u was a step before
 //   S = a * S[t-1] + u + 0.5 * u[t-2]    ->    u2 = u1[t-1]      slot 0: two steps before
 //                                              S  = a * S[t-1] + u + 0.5 * u2[t-1]
-#include "compiler/chunk/scan.h"
-
 #include <string.h>
+
+#include "compiler/chunk/scan.h"
 
 enum { DEPTH_MAX = 4 };  // of longer buffers every step is made
 

@@ -13,11 +13,11 @@
 // The four rules of stable chunk programs hold by construction: every exponent is a one-sided sum towards a reference
 // (and decays that differ along keys or values are products towards a reference), pairs get their exact decay,
 // division is an operation, and decays and keys are masked on padded rows.
+#include <string.h>
+
 #include "compiler/base/ice.h"
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/scan.h"
-
-#include <string.h>
 
 void scan_refuse(scan *s, const char *reason) {
   if (!s->reason) s->reason = reason;

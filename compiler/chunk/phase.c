@@ -11,9 +11,9 @@
 // What a step reads of its own write turns forth and back: it is left out, for where decays are strong it is all that
 // there is, and its rounding all that the gradient of the angle would be. Reads of S[t-1] do so with the step before;
 // states that have some keep their rotations in pyramids.
-#include "compiler/chunk/scan.h"
-
 #include <math.h>
+
+#include "compiler/chunk/scan.h"
 
 // pi times the longest chunk, 128 steps, are less than 2^9, and 2^9 / grain less than 2^24.
 static const double grain = 0x1p-14;

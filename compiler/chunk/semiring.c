@@ -10,9 +10,9 @@
 //
 // Products are made towards a reference and never divided or subtracted: -inf is an ordinary logarithm, 0 an ordinary
 // factor. Of two equal candidates a maximum has its gradient at the one that the step program would give it to.
-#include "compiler/chunk/scan.h"
-
 #include <math.h>
+
+#include "compiler/chunk/scan.h"
 
 typedef struct elements {
   scan *s;

@@ -7,9 +7,9 @@
 //
 // On padded rows they run on with inputs of 0, as finite as anywhere: what is stabilised by a maximum stays so. The
 // state after the chunk is taken from the last step inside the sequence.
-#include "compiler/chunk/scan.h"
-
 #include <math.h>
+
+#include "compiler/chunk/scan.h"
 
 static double entries(const scan *s, int state) {
   const typed_tensor *tensor = &s->body->tensors.items[s->states[state].tensor];

@@ -16,6 +16,7 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/emit/lines.h"
+#include "compiler/emit/link.h"
 
 const clone_target clone_targets[CLONE_COUNT + 1] = {
     [CLONE_V2] = {"x86-64-v2", "_v2", "x86-64-v2", 16, 16, false, false},

@@ -5,7 +5,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-#include "compiler/target/target.h"
+#include "compiler/emit/machine.h"
 
 /* A row of the target table: what the lowering asks about a clone. */
 typedef struct clone_target {

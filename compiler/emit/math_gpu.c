@@ -5,6 +5,7 @@
  * In f32 exponentials stay polynomials: where a decay is the same at all steps, its error counts once for each of them.
  */
 #include "compiler/emit/math_gpu.h"
+
 #include "compiler/kernel/gpu/gpu.h"
 
 static const double log2_e = 1.44269504088896340736;

@@ -1,8 +1,9 @@
 /* Entry of the graph: the models that train blocks ask for, those that none asks for, and layers
  * that no model calls. */
+#include "compiler/graph/build.h"
+
 #include <string.h>
 
-#include "compiler/graph/build.h"
 #include "compiler/syntax/syntax.h"
 
 static void open_model(graph_builder *b, graph_model *model, const typed_name *item) {

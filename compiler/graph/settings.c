@@ -5,10 +5,11 @@
  * A block's settings are its own and, behind `after`, those of the block before it that it does not
  * restate.
  */
+#include "compiler/graph/settings.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
 const char *const setting_names[] = {"model",    "init",       "data", "context",

@@ -2,11 +2,11 @@
 #ifndef REC_KERNEL_FRAME_H
 #define REC_KERNEL_FRAME_H
 
-#include "runtime/support/frame.h"
-#include "runtime/support/gpu_frame.h"
 #include "compiler/base/ice.h"
 #include "compiler/kernel/host/kernel.h"
 #include "compiler/lower/lower.h"
+#include "runtime/support/frame.h"
+#include "runtime/support/gpu_frame.h"
 
 /* Where something lies in scratch: `offset` numbers from the start, or in the block of run-time size number `sized`. */
 typedef struct location {

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "compiler/lower/gpu/nests.h"
 #include "compiler/kernel/frame.h"
+#include "compiler/lower/gpu/nests.h"
 
 /* ---- reading the frame ---- */
 

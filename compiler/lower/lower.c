@@ -9,14 +9,13 @@
  * Vectors along an axis whose size is no multiple of their width end with one shorter vector, or entry by entry where the
  * size is known at run time only.
  */
-#include "compiler/lower/nests.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
+#include "compiler/lower/nests.h"
 
 /* ---- results ---- */
 

@@ -8,8 +8,8 @@
  */
 #include <string.h>
 
-#include "compiler/lower/gpu/nests.h"
 #include "compiler/emit/lines.h"
+#include "compiler/lower/gpu/nests.h"
 
 enum { LONG_FUNCTION = 1500 };
 

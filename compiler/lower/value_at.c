@@ -6,11 +6,10 @@
  * What a buffer or a variable holds is loaded; index maps move the point; the lanes of an axis that a map takes apart are
  * computed one after another.
  */
-#include "compiler/lower/nests.h"
-
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/lower/nests.h"
 
 ir lower_real_of_index(lower *l, const place_in_loops *at, int axis) {
   emitter *e = l->e;

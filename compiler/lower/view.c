@@ -5,12 +5,11 @@
  *
  * Nothing is copied: a view has an address and a stride for each axis, and what is loaded through it is what the map says.
  */
-#include "compiler/lower/nests.h"
-
 #include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/lower/gpu/nests.h"
+#include "compiler/lower/nests.h"
 
 ir lower_extent(emitter *e, const ir *axis_size, extent x) {
   ir n = integer(e, x.factor);

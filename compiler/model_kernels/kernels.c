@@ -9,6 +9,8 @@
 #include <float.h>
 #include <stdio.h>
 
+#include "compiler/target/images.h"
+
 /* ---- words ---- */
 
 static ir field_at(const model_kernel *k, size_t offset) {

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-#include "runtime/train/model_kernels.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "runtime/train/model_kernels.h"
 
 /* PTX for sm_80, and an object for the executor. */
 typedef struct gpu_model_images {

@@ -10,12 +10,11 @@
  * own (lower/host/products.c), and a sum `x + dot` is made by adding the product to x in place. A state is updated in place where nobody
  * reads its old value afterwards.
  */
-#include "compiler/plan/planner.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/plan/planner.h"
 
 /* ---- axes and buffers ---- */
 

@@ -2,7 +2,8 @@
 #ifndef REC_PLAN_PLAN_H
 #define REC_PLAN_PLAN_H
 
-#include "compiler/emit/llvm.h"
+#include "compiler/base/number.h"
+#include "compiler/schedule/kernel.h"
 
 #define PLAN_MAX_AXES 64
 

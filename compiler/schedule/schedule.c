@@ -8,13 +8,12 @@
  * The lane axis is one that every state has, so that the states stay in registers, contiguous in as many tensors of the
  * recurrence as possible.
  */
-#include "compiler/schedule/kernel.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "compiler/base/ice.h"
 #include "compiler/schedule/cost.h"
+#include "compiler/schedule/kernel.h"
 #include "compiler/schedule/relative.h"
 #include "compiler/schedule/save.h"
 

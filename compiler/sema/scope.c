@@ -1,7 +1,7 @@
 // Names of one body: axes, tensors, lets and binders in one space, without shadowing.
-#include "compiler/sema/internal.h"
-
 #include <math.h>
+
+#include "compiler/sema/internal.h"
 
 const sema_operand operand_error = {.kind = OPERAND_ERROR, .id = NO_VALUE};
 

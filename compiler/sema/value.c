@@ -1,10 +1,9 @@
 // Operations of recurrence bodies: their rows, and the axes and element kind of a value from those
 // of its operands.
-#include "compiler/sema/typed.h"
-
 #include <string.h>
 
 #include "compiler/base/ice.h"
+#include "compiler/sema/typed.h"
 
 static const struct {
   const char *text;

@@ -9,54 +9,14 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/base/processors.h"
-#include "compiler/kernel/host/kernel.h"
 #include "compiler/emit/lines.h"
+#include "compiler/kernel/host/kernel.h"
+#include "compiler/target/target.h"
 
 static double seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static unsigned clones_of(const codegen_options *options) {
-  return options->clones ? options->clones : (1u << CLONE_COUNT) - 1;
-}
-
-static codegen_bytes_term *term_of(codegen_bytes *bytes, axis_set axes) {
-  for (int i = 0; i < bytes->terms.count; i++) {
-    if (bytes->terms.items[i].axes == axes) return &bytes->terms.items[i];
-  }
-  return NULL;
-}
-
-void codegen_bytes_add(arena *a, codegen_bytes *bytes, codegen_bytes_term term) {
-  codegen_bytes_term *same = term_of(bytes, term.axes);
-  if (same) {
-    same->coefficient += term.coefficient;
-  } else {
-    vec_push(a, &bytes->terms, term);
-  }
-}
-
-/* As many as either needs, for any sizes. */
-static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
-  if (from.constant > to->constant) to->constant = from.constant;
-  if (from.per_instance > to->per_instance) to->per_instance = from.per_instance;
-  for (int i = 0; i < from.terms.count; i++) {
-    codegen_bytes_term term = from.terms.items[i], *same = term_of(to, term.axes);
-    if (same) term.coefficient -= same->coefficient;
-    if (term.coefficient > 0) codegen_bytes_add(a, to, term);
-  }
-}
-
-codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options options) {
-  codegen_kernel described = host_describe(a, k);
-  for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
-    if (!(clones_of(&options) >> clone & 1)) continue;
-    described.symbols[clone] = arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);
-    grow(a, &described.scratch, host_scratch(a, k, clone, options.dtype));
-  }
-  return described;
 }
 
 /* ---- tables and entry points ---- */
@@ -153,7 +113,7 @@ static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen
     if (is_lowered(&input, i)) continue;
     const codegen_kernel *described = &object->kernels.items[i];
     for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
-      if (!(clones_of(&options) >> clone & 1)) continue;
+      if (!(codegen_clones(&options) >> clone & 1)) continue;
       emitter e = emitter_new(a, &parts[clone].module, clone, options.dtype);
       host_lower(&e, described, described->symbols[clone]);
       emitter_free(&e);

@@ -15,6 +15,7 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "compiler/target/images.h"
 
 typedef struct simt_module {
   LLVMModuleRef module;

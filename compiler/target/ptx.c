@@ -13,36 +13,20 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "compiler/target/images.h"
 
 typedef struct nvptx_row {
-  const char *name, *cpu, *features;
+  const char *features;
   codegen_gpu_target as; /* LLVM writes the same for it, but for the head */
-  int capability;
-  bool exact;       /* for no later devices */
-  kernel_room room; /* whose kernels it has */
 } nvptx_row;
 
 /* The lowest PTX version that has what the target needs: drivers of CUDA 12.0 and later take sm_90a's, of 12.7 sm_100a's, of
  * 12.8 sm_120's. From sm_100a on LLVM writes f32 two at a time; ptxas takes that apart again for sm_120, and makes more of it than of numbers alone. */
 static const nvptx_row rows[GPU_TARGET_COUNT] = {
-    [GPU_SM_80] = {"sm_80", "sm_80", "+ptx80", GPU_SM_80, 80, false, ROOM_SMALL},
-    [GPU_SM_90A] = {"sm_90a", "sm_90a", "+ptx80", GPU_SM_80, 90, true, ROOM_GROUPS},
-    [GPU_SM_100A] = {"sm_100a", "sm_100a", "+ptx86", GPU_SM_100A, 100, true, ROOM_LARGE},
-    [GPU_SM_120] = {"sm_120", "sm_120", "+ptx87", GPU_SM_80, 120, false, ROOM_SMALL},
-    [GPU_SIMT] = {"simt", NULL, NULL, GPU_SIMT, 0, false, ROOM_ANY},
+    [GPU_SM_80] = {"+ptx80", GPU_SM_80},    [GPU_SM_90A] = {"+ptx80", GPU_SM_80},
+    [GPU_SM_100A] = {"+ptx86", GPU_SM_100A}, [GPU_SM_120] = {"+ptx87", GPU_SM_80},
+    [GPU_SIMT] = {NULL, GPU_SIMT},
 };
-
-const char *codegen_gpu_target_name(codegen_gpu_target target) { return rows[target].name; }
-int codegen_gpu_capability(codegen_gpu_target target) { return rows[target].capability; }
-bool codegen_gpu_exact(codegen_gpu_target target) { return rows[target].exact; }
-
-kernel_room codegen_gpu_room(codegen_gpu_target target) { return rows[target].room; }
-
-bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room) {
-  return target == GPU_SIMT || room == ROOM_ANY || rows[target].room & room;
-}
-
-const char gpu_room_attribute[] = "rec-room";
 
 static void run_passes(const llvm_module *m, const char *passes) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
@@ -96,7 +80,7 @@ static LLVMTargetMachineRef machine_of(codegen_gpu_target target) {
   LLVMTargetRef found;
   char *message = NULL;
   if (LLVMGetTargetFromTriple(triple, &found, &message)) ICE("target", "%s", message);
-  return LLVMCreateTargetMachine(found, triple, rows[target].cpu, rows[target].features,
+  return LLVMCreateTargetMachine(found, triple, codegen_gpu_target_name(target), rows[target].features,
                                  LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
@@ -417,7 +401,7 @@ const char *nvptx_text_for(arena *a, const char *text, codegen_gpu_target target
   const char *rest = strstr(text, "\n.address_size");
   int version = atoi(rows[target].features + strlen("+ptx"));
   if (!rest) ICE("target", "PTX without .address_size");
-  const char *head = arena_printf(a, ".version %d.%d\n.target %s", version / 10, version % 10, rows[target].name);
+  const char *head = arena_printf(a, ".version %d.%d\n.target %s", version / 10, version % 10, codegen_gpu_target_name(target));
   size_t before = (size_t)(strstr(text, ".version") - text), length = strlen(head);
   char *own = arena_alloc(a, before + length + strlen(rest) + 1);
   memcpy(own, text, before);
@@ -431,7 +415,7 @@ const char *nvptx_emit(arena *a, const llvm_module *with_bodies, codegen_gpu_tar
                       .module = LLVMCloneModule(with_bodies->module),
                       .machine = machine_of(rows[target].as)};
   keep_room(&copy, target);
-  bool groups = rows[target].room == ROOM_GROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
+  bool groups = codegen_gpu_room(target) == ROOM_GROUPS && !nvptx_same_text(with_bodies, target, GPU_SM_80);
   if (groups) align_for_groups(copy.module);
   LLVMMemoryBufferRef buffer = NULL;
   char *message = NULL;

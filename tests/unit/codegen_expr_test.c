@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "compiler/base/embedded.h"
+#include "compiler/target/images.h"
 #include "compiler/emit/emit.h"
 #include "compiler/kernel/gpu/gpu.h"
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "compiler/base/arena.h"
+#include "compiler/emit/link.h"
 #include "compiler/emit/llvm.h"
 
 // exported int NAME(int x) { return x + callee(x) } with a callee from libm or an undefined one

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "compiler/emit/emit.h"
+#include "compiler/emit/link.h"
 #include "runtime/rec.h"
 #include "runtime/support/library.h"
 #include "runtime/support/narrow.c"

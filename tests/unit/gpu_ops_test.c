@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "compiler/base/arena.h"
+#include "compiler/target/images.h"
 #include "compiler/kernel/gpu/gpu.h"
 
 /* A kernel that calls every operation with numbers of its own and stores what comes back. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "compiler/base/arena.h"
+#include "compiler/target/images.h"
 #include "compiler/base/embedded.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "runtime/simt/simt.h"

@@ -11,6 +11,7 @@
 
 #include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "compiler/target/images.h"
 #include "tools/gpu/op_kernels.h"
 #include "tools/gpu/op_kernels_sm_90a.h"
 

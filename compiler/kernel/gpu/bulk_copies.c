@@ -7,9 +7,9 @@
  * 0. What a call's tensors do not allow (runtime/support/gpu_maps.c) is copied by 16 bytes. Chunks take turns on two barriers
  * as on the halves of a double buffer; what has one place has a third.
  */
+#include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
-#include "compiler/kernel/frame.h"
 
 enum { THIRD = 2, BARRIERS = 3, BARRIER_WORDS = 2, NUMBER_BYTES = 2, PIECE = 16 };
 

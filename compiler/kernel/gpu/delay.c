@@ -4,10 +4,10 @@
  */
 #include <stddef.h>
 
+#include "compiler/kernel/gpu/gpu.h"
 #include "runtime/support/gpu_rows.h"
 #include "runtime/support/launch.h"
 #include "runtime/support/library.h"
-#include "compiler/kernel/gpu/gpu.h"
 
 bool gpu_has_delays(const recurrence *r) {
   for (int i = 0; i < r->body.tensors.count; i++)

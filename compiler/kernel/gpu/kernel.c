@@ -7,18 +7,15 @@
  * Step form with a lane axis: every thread runs it for one entry of that axis, by itself. Otherwise the threads of a block
  * run one instance together and share out the points of each nest.
  */
-#include "compiler/kernel/gpu/gpu.h"
-
 #include <string.h>
-#include <time.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "compiler/base/ice.h"
-#include "compiler/base/processors.h"
-#include "compiler/lower/gpu/nests.h"
-#include "compiler/kernel/frame.h"
 #include "compiler/emit/lines.h"
+#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+
+const char gpu_room_attribute[] = "rec-room";
 
 /* ---- work items ---- */
 
@@ -196,7 +193,7 @@ static void open_host(host *h, emitter *e, ir function, ir block) {
   h->scratch = element(e, bytes, scratch, int_mul(e, block, stride));
 }
 
-static void lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
+void gpu_lower_kernel(emitter *e, const codegen_gpu_kernel *k, codegen_gpu_options options) {
   bodies *x = bodies_of(e->a, k->base.kernel, options);
   e->where = lines_of_recurrence(k->base.kernel->recurrence);
   ir function = gpu_kernel_function(e, k->symbol, k->parameter_bytes, k->threads);
@@ -296,128 +293,4 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
     g.symbol = arena_printf(a, "%s_gpu", k->symbol);
   }
   return g;
-}
-
-static double seconds(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static bool is_lowered(const kernel *const *kernels, int index) {
-  for (int i = 0; i < index; i++) {
-    if (strcmp(kernels[i]->symbol, kernels[index]->symbol) == 0) return true;
-  }
-  return false;
-}
-
-static void count_functions(arena *a, const llvm_module *m, codegen_gpu_object *object) {
-  for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
-    if (LLVMIsDeclaration(f)) continue;
-    size_t length;
-    codegen_function_size size = {.symbol = arena_strdup(a, LLVMGetValueName2(f, &length))};
-    size.instructions = llvm_instruction_count(f);
-    vec_push(a, &object->functions, size);
-  }
-}
-
-static int most_shared_bytes(const codegen_gpu_object *object, codegen_gpu_target target) {
-  int most = 0;
-  for (int i = 0; i < object->kernels.count; i++) {
-    const codegen_gpu_kernel *k = &object->kernels.items[i];
-    if (!codegen_gpu_has_room(target, k->base.kernel->room)) continue;
-    if (k->shared_bytes > most) most = k->shared_bytes;
-  }
-  return most;
-}
-
-/* A text that is there already and serves this target, too. Products by warpgroups are kernels of their own. NULL: there is none. */
-static const char *text_of_twin(const llvm_module *m, const codegen_gpu_object *object, codegen_gpu_target target) {
-  for (int i = 0; i < object->images.count; i++) {
-    const codegen_gpu_image *made = &object->images.items[i];
-    if (made->text && nvptx_same_text(m, made->target, target)) return made->text;
-  }
-  return NULL;
-}
-
-/* `with_bodies`: of PTX, which is made when the first target needs it. */
-static void make_image(arena *a, llvm_module *m, llvm_module *with_bodies, int number,
-                       codegen_gpu_options options, codegen_gpu_object *object) {
-  codegen_gpu_target target = object->images.items[number].target;
-  codegen_gpu_image image = {.target = target,
-                             .room = codegen_gpu_room(target),
-                             .shared_bytes = most_shared_bytes(object, target)};
-  if (target != GPU_SIMT) {
-    const char *twin = text_of_twin(m, object, target);
-    if (!twin && !with_bodies->module) *with_bodies = nvptx_bodies(m);
-    image.text = twin ? nvptx_text_for(a, twin, target) : nvptx_emit(a, with_bodies, target);
-  } else {
-    image.object = simt_object(a, m, options.text ? &image.text : NULL);
-  }
-  object->images.items[number] = image;
-  if (options.made) options.made(options.context, number, &image);
-}
-
-static void make_image_for(arena *a, llvm_module *m, llvm_module *with_bodies, codegen_gpu_target target,
-                           codegen_gpu_options options, codegen_gpu_object *object) {
-  for (int i = 0; i < object->images.count; i++)
-    if (object->images.items[i].target == target) make_image(a, m, with_bodies, i, options, object);
-}
-
-void gpu_make_images(arena *a, llvm_module *m, codegen_gpu_options options,
-                     codegen_gpu_object *object) {
-  /* the one that takes the assembler longest comes first, but none before the text that serves it */
-  static const codegen_gpu_target apart[] = {GPU_SM_90A, GPU_SM_80, GPU_SM_120, GPU_SM_100A, GPU_SIMT},
-                                  shared[] = {GPU_SM_80, GPU_SM_90A, GPU_SM_120, GPU_SM_100A, GPU_SIMT};
-  llvm_module with_bodies = {.module = NULL};
-  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (options.targets >> target & 1)
-      vec_push(a, &object->images, ((codegen_gpu_image){.target = target}));
-  const codegen_gpu_target *order = nvptx_same_text(m, GPU_SM_80, GPU_SM_90A) ? shared : apart;
-  for (int i = 0; i < GPU_TARGET_COUNT; i++)
-    make_image_for(a, m, &with_bodies, order[i], options, object);
-  if (with_bodies.module) LLVMDisposeModule(with_bodies.module);
-}
-
-static const char *hash_of(arena *a, llvm_module *m) {
-  const char *text = llvm_text(a, m);
-  return arena_printf(a, "%016llx", (unsigned long long)XXH64(text, strlen(text), 0));
-}
-
-static bool any_has_delays(const kernel *const *kernels, int count) {
-  for (int i = 0; i < count; i++)
-    if (gpu_has_delays(kernels[i]->recurrence)) return true;
-  return false;
-}
-
-codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, int count,
-                                        codegen_gpu_options options) {
-  if (options.dtype == NUMBER_F64) ICE("kernel", "GPU kernels compute in f32");
-  codegen_gpu_object *object = ARENA_NEW(a, codegen_gpu_object);
-  processors_take(TURN_LONG);
-  double start = seconds();
-  llvm_module m = gpu_module_new("rec_gpu");
-  if (options.lines) lines_begin(&m, options.lines, LINES_ALONE);
-  for (int i = 0; i < count; i++) {
-    vec_push(a, &object->kernels, codegen_gpu_describe(a, kernels[i], options));
-    const codegen_gpu_kernel *k = &object->kernels.items[i];
-    if (!k->symbol || is_lowered(kernels, i)) continue;
-    emitter e = emitter_new(a, &m, CLONE_GPU, options.dtype);
-    lower_kernel(&e, k, options);
-    emitter_free(&e);
-  }
-  gpu_sum_kernel(a, &m);
-  if (any_has_delays(kernels, count)) gpu_delay_kernel(a, &m);
-  gpu_contract(&m);
-  count_functions(a, &m, object);
-  lines_end(&m);
-  llvm_verify(&m);
-  if (options.text) object->hash = hash_of(a, &m);
-  object->build_seconds = seconds() - start;
-  start = seconds();
-  gpu_make_images(a, &m, options, object);
-  object->emit_seconds = seconds() - start;
-  llvm_module_free(&m);
-  processors_give();
-  return object;
 }

@@ -10,9 +10,9 @@
  */
 #include <stddef.h>
 
+#include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
-#include "compiler/kernel/frame.h"
 
 int gpu_sums_of(const codegen_gpu_kernel *k) {
   int sums = 0;

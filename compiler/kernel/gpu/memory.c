@@ -4,13 +4,12 @@
  *   a thread block       states, then the rows of this chunk, then buffers, first fit by their lives, in shared memory;
  *                        what does not fit in the block's scratch
  */
-#include "compiler/lower/gpu/nests.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/plan/first_fit.h"
 #include "compiler/kernel/frame.h"
+#include "compiler/lower/gpu/nests.h"
+#include "compiler/plan/first_fit.h"
 
 /* ---- places ---- */
 

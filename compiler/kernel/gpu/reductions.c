@@ -6,10 +6,10 @@
  */
 #include <stddef.h>
 
+#include "compiler/kernel/gpu/gpu.h"
 #include "runtime/support/gpu_frame.h"
 #include "runtime/support/launch.h"
 #include "runtime/support/library.h"
-#include "compiler/kernel/gpu/gpu.h"
 
 enum { MOST_AT_ONCE = 8 };
 

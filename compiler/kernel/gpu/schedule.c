@@ -5,13 +5,15 @@
  * Columns of a state along the value axis are independent: instances may have a part of them each, and compute what they
  * share again.
  */
+#include "compiler/kernel/gpu/schedule.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "runtime/support/library.h"
-#include "compiler/schedule/cost.h"
-#include "compiler/kernel/gpu/gpu.h"
 #include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/schedule/cost.h"
+#include "runtime/support/library.h"
 
 enum { LONGEST = 64, SHORTEST = 16 };
 

@@ -9,9 +9,9 @@
  * loaded and stored one by one. What has no second half is copied, and waited for, at the start of its own chunk. Devices whose
  * warpgroups multiply have a third way (bulk_copies.c).
  */
+#include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
-#include "compiler/kernel/frame.h"
 
 enum { PIECE = 16 };
 

@@ -11,9 +11,9 @@
  * one by one, are loaded and stored, all of a chunk at once. Rows are ahead as far as they leave room for as many blocks on a
  * multiprocessor as there would be without: those that are read by all first, which are short.
  */
+#include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
-#include "compiler/kernel/frame.h"
 
 typedef struct row_shape {
   axis_set axes;

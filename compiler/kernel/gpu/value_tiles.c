@@ -7,9 +7,9 @@
  * pass: the last one stores it. Between passes the cotangents of states lie in the scratch of the block, and so do the sums of a
  * group; its states are those of one pass.
  */
+#include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
-#include "compiler/kernel/frame.h"
 
 static axis_set pass_axes(const kernel *k) {
   axis_set axes = k->lanes == LANES_PASSES ? axis_bit(k->lane_axis) : 0;

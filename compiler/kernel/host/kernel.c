@@ -9,8 +9,8 @@
  * Backward runs over the chunks in reverse. In step form it first makes the steps of a chunk again from the saved state
  * at its start, keeping the states before each step and what the backward program asked to keep.
  */
-#include "compiler/kernel/frame.h"
 #include "compiler/emit/lines.h"
+#include "compiler/kernel/frame.h"
 
 /* ---- instances ---- */
 

@@ -3,6 +3,7 @@
 #define REC_KERNEL_HOST_KERNEL_H
 
 #include "compiler/emit/emit.h"
+#include "compiler/kernel/description.h"
 #include "compiler/plan/plan.h"
 
 /* Slots and flags of a kernel, the same for all clones. */

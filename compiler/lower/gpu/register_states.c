@@ -5,9 +5,8 @@
  *   show    the sums -> the copy with 16 bits that products read
  *   store   the sums -> hT, or saved states
  */
-#include "compiler/lower/gpu/nests.h"
-
 #include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
 
 void gpu_kept_open(lower *l, int carried) {
   emitter *e = l->e;

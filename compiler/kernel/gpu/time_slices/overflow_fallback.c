@@ -8,9 +8,9 @@
  */
 #include <float.h>
 
+#include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
-#include "compiler/kernel/frame.h"
 
 static const double largest_operator = 1024;
 

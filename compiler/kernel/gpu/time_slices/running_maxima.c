@@ -4,8 +4,8 @@
  *   FORWARD:       for each part before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
  *                  where d = F + m - M
  */
-#include "compiler/lower/gpu/nests.h"
 #include "compiler/kernel/frame.h"
+#include "compiler/lower/gpu/nests.h"
 
 /* Below all that counts; added to what is of its size it is still finite. */
 static const double no_maximum = -1e30;

@@ -11,8 +11,8 @@
  *   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: states again, saved
  *   .. all groups from the last: states again, chunks back
  */
-#include "compiler/lower/gpu/nests.h"
 #include "compiler/kernel/frame.h"
+#include "compiler/lower/gpu/nests.h"
 
 ir gpu_frame_number(host *h, size_t offset) {
   return host_field(h, h->frame, (int64_t)offset, h->e->i64);

@@ -7,8 +7,8 @@
  * The blocks behind run the very code of the others, on multiprocessors that would be idle. Where each thread has an entry of V
  * by itself, those behind have a column of the matrix. The products of the joins are of f32.
  */
-#include "compiler/lower/gpu/nests.h"
 #include "compiler/kernel/frame.h"
+#include "compiler/lower/gpu/nests.h"
 
 /* Threads have an entry of the axis each, and share nothing. */
 static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
