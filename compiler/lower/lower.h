@@ -7,7 +7,7 @@
 #define REC_LOWER_LOWER_H
 
 #include "compiler/emit/emit.h"
-#include "compiler/plan/plan.h"
+#include "compiler/plan/tensor_cores.h"
 
 /* A tensor in memory: address = base + sum of index * stride over the axes whose stride is set. */
 typedef struct view {
@@ -24,8 +24,6 @@ typedef struct view {
   number_type stored; /* a 16-bit type: converted on the way; else numbers as they are computed with */
 } view;
 
-/* Tiles of 8 columns: of a state in the registers of a warp, of a product of warpgroups at once. */
-enum { GPU_MOST_KEPT = 16, GPU_GROUP_TILES = 8 };
 enum { VIEW_TILE = 64 }; /* view.width: columns of a tile */
 
 /* Where the loops are. */
@@ -75,7 +73,8 @@ typedef struct kept_sums {
   ir slots[GPU_MOST_KEPT][4];
 } kept_sums;
 
-/* What products fetch while they run (prefetch.c). */
+/* What products fetch while they run: words of a list on the stack, and bytes of a line (kernel/host/prefetch.c). */
+enum { FETCH_NEXT, FETCH_LAST, FETCH_ENTRIES, FETCH_LINE = 64 };
 typedef struct fetch_list {
   ir list;
   int lines;       /* of an entry */
@@ -170,7 +169,7 @@ void lower_dot(lower *l, const plan_nest *nest);
 /* Blocks of a product that can fetch rows beside it, or 0. */
 int64_t dot_blocks(const lower *l, const plan_nest *nest);
 
-/* prefetch.c: fetches the lines of the next entry. */
+/* lower/host/prefetch.c: fetches the lines of the next entry. */
 void fetch_entry(emitter *e, const fetch_list *f);
 /* A line of memory for one of the caches, 3 the nearest. */
 void fetch_line(emitter *e, ir address, bool write, int nearness);

@@ -20,6 +20,7 @@
  * stands between.
  */
 #include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
 
 enum { MOST_WORK = 120, FEW_NUMBERS = 256 };
 

@@ -203,29 +203,18 @@ tile_id plan_product_of(const tile_program *program, tile_id operand);
 axis_set plan_inner_axes(const plan_dot *dot);
 /* The value under index maps. */
 tile_id plan_root(const tile_program *program, tile_id id);
-/* tensor_cores.c: whether a product is made on tensor cores. */
-bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* tensor_cores.c: blocks of 16 rows of the product's result that a warp has if each has as many, and their tiles of 8 columns; 0:
- * registers do not hold them. */
-typedef struct kept_share {
-  int blocks, tiles;
-} kept_share;
-kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* segment.c: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
-int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
-/* tensor_cores.c: bytes that the threads of a block read of a product's factors. */
-double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, axis_set axes);
-/* tensor_cores.c: whether each warp of the block has 16 rows of the product, all columns of which its registers hold. */
-bool gpu_has_rows_of_warps(const mapping *m, const tile_program *program, const plan_dot *dot);
-/* tensor_cores.c: how many warps have some of the columns of a row of the nest's product. */
-int64_t gpu_row_parts(const mapping *m, const plan *p, const plan_nest *nest);
 bool plan_is_reduction(tile_op op);
 /* Whether value number `index` of the nest reads its operand where that lies: no copy of it, no registers. */
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
 /* wgmma_layout.c: what products of warpgroups may read. */
 void plan_mark_groups(arena *a, const mapping *m, plan *p);
-/* wgmma.c: whether a product may be made by warpgroups, for all that its sizes say. */
-bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot);
 char *plan_print(arena *a, const plan *p);
+
+/* levels.c, GPU: levels of a SEGMENT or of the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more
+ * code than time. A lane has so many steps at most. */
+enum { GPU_MOST_STEPS_OF_LANE = 4 };
+int gpu_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
+/* GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
+int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
 
 #endif

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
 
 int plan_highest_rank(const planner *q, axis_set axes) {
   int best = -1;

@@ -10,6 +10,7 @@
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
 
 static bool reads(const planner *q, tile_id from, tile_id id) {
   if (from == id) return true;

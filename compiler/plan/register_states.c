@@ -8,6 +8,7 @@
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
 
 typedef struct reader {
   const planner *q;

@@ -6,6 +6,7 @@
  * number, and halves the memory. Sums that are added to in place, solutions and states stay f32.
  */
 #include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
 
 typedef struct narrowing {
   const mapping *m;

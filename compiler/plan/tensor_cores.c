@@ -2,7 +2,7 @@
  *
  *   64 x 64 x 64, 128 threads      blocks of 16 rows and 32 columns, two for each of four warps; or 16 whole rows for each
  */
-#include "compiler/lower/gpu/mma.h"
+#include "compiler/plan/tensor_cores.h"
 
 enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS };
 
@@ -88,4 +88,11 @@ kept_share gpu_kept_share(const mapping *m, const tile_program *program, const p
   if (tiles > columns) tiles = columns;
   if (columns % tiles || own % tiles) return none;
   return (kept_share){(int)(own / tiles), (int)tiles};
+}
+
+bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot) {
+  if (!m->groups || !gpu_is_mma(m, program, dot)) return false;
+  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
+  return i % GPU_GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 &&
+         plan_axis_size(m, program, dot->k) % GPU_GROUP_DEPTH == 0;
 }

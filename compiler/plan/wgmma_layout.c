@@ -5,6 +5,7 @@
  * What elementwise values read, too, stays f32 there: such products get a copy with 16 bits (plan/products.c).
  */
 #include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
 
 /* ---- copies ---- */
 

@@ -4,9 +4,7 @@
 
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/kernel/description.h"
-
-/* Of a block that shares out the points of nests, if its kernel does not say (kernel.threads). */
-enum { GPU_BLOCK_THREADS = 256 };
+#include "compiler/plan/tensor_cores.h"
 
 /* Of the function of a kernel that is not for all devices: its room, as a digit. */
 extern const char gpu_room_attribute[];

@@ -11,8 +11,7 @@
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/nests.h"
 
-enum { LIST_NEXT, LIST_LAST, LIST_ENTRIES };
-enum { LINE = 64, MOST_LINES = 4, MOST_ENTRIES = 2048, IN_SECOND_CACHE = 2 };
+enum { LINE = FETCH_LINE, MOST_LINES = 4, MOST_ENTRIES = 2048 };
 
 /* So many rows of a tensor, or lines of what forward has kept. */
 typedef struct fetched {
@@ -132,16 +131,16 @@ static void write_entries(host *h, ir list, const fetched *f, int lines, int64_t
 static void write_list(host *h, part *p, const fetched_list *list, int64_t entries) {
   emitter *e = h->e;
   ir to = p->l.fetch.list, own = LLVMBuildPtrToInt(e->b, to, e->i64, "");
-  int64_t at = LIST_ENTRIES, bytes = 8;
+  int64_t at = FETCH_ENTRIES, bytes = 8;
   for (int i = 0; i < list->count; i++) {
     if (!lines_of(&list->items[i])) continue;
     write_entries(h, to, &list->items[i], p->l.fetch.lines, at);
     at += entries_of(&list->items[i], p->l.fetch.lines);
   }
   set_entry(e, to, integer(e, at), own);
-  set_entry(e, to, integer(e, LIST_NEXT), int_add(e, own, integer(e, bytes * LIST_ENTRIES)));
-  set_entry(e, to, integer(e, LIST_LAST),
-            int_add(e, own, integer(e, bytes * (LIST_ENTRIES + entries))));
+  set_entry(e, to, integer(e, FETCH_NEXT), int_add(e, own, integer(e, bytes * FETCH_ENTRIES)));
+  set_entry(e, to, integer(e, FETCH_LAST),
+            int_add(e, own, integer(e, bytes * (FETCH_ENTRIES + entries))));
 }
 
 void host_fetch_next(host *h, part *p, ir chunk) {
@@ -156,26 +155,7 @@ void host_fetch_next(host *h, part *p, ir chunk) {
   int lines = lines_of_entry(&list);
   for (int i = 0; i < list.count; i++) entries += entries_of(&list.items[i], lines);
   if (!entries || entries > MOST_ENTRIES) return;
-  LLVMTypeRef type = LLVMArrayType2(e->i64, (uint64_t)(LIST_ENTRIES + entries + 1));
+  LLVMTypeRef type = LLVMArrayType2(e->i64, (uint64_t)(FETCH_ENTRIES + entries + 1));
   p->l.fetch = (fetch_list){stack_slot(e, type, "fetch"), lines, (entries + blocks - 1) / blocks};
   write_list(h, p, &list, entries);
-}
-
-/* ---- in a product ---- */
-
-void fetch_line(emitter *e, ir address, bool write, int nearness) {
-  ir hints[] = {address, LLVMConstInt(e->i32, write, 0),
-                LLVMConstInt(e->i32, (unsigned)nearness, 0), LLVMConstInt(e->i32, 1, 0)};
-  call_intrinsic(e, "llvm.prefetch", &e->pointer, 1, hints, 4);
-}
-
-void fetch_entry(emitter *e, const fetch_list *f) {
-  ir next = LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, f->list, integer(e, LIST_NEXT)), "");
-  ir last = LLVMBuildLoad2(e->b, e->i64, element(e, e->i64, f->list, integer(e, LIST_LAST)), "");
-  ir entry = LLVMBuildLoad2(e->b, e->pointer, LLVMBuildIntToPtr(e->b, next, e->pointer, ""), "");
-  for (int i = 0; i < f->lines; i++)
-    fetch_line(e, element(e, LLVMInt8TypeInContext(e->context), entry, integer(e, i * LINE)), false,
-               IN_SECOND_CACHE);
-  LLVMBuildStore(e->b, int_min(e, int_add(e, next, integer(e, 8)), last),
-                 element(e, e->i64, f->list, integer(e, LIST_NEXT)));
 }

@@ -5,10 +5,6 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-enum { GPU_MOST_TILES = 4 }; /* of 8 columns that a warp has of a block, if it is not made by a warpgroup */
-
-static inline int64_t blocks_up(int64_t size, int64_t block) { return (size + block - 1) / block; }
-
 typedef enum operand_way { BY_ELEMENTS, BY_MATRIX, BY_MATRIX_TRANSPOSED } operand_way;
 
 typedef struct mma_operand {
@@ -39,9 +35,6 @@ typedef struct mma {
   int row_lanes;   /* of each of them */
 } mma;
 
-/* tensor_cores.c: tiles of columns of a warp's block. So many that all warps have one; `rows`: blocks of rows, of all around the
- * product. */
-int gpu_tiles_of_block(const mapping *m, const tile_program *program, const plan_dot *dot, int64_t rows);
 /* mma.c: these factors are at hand. */
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *factors);
 /* mma.c: the registers of `a` for one instruction. */

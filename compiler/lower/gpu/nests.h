@@ -4,10 +4,6 @@
 
 #include "compiler/lower/nests.h"
 
-enum { GPU_WARP_LANES = 32, GPU_MOST_WARPS = 32 };
-/* What an instruction of tensor cores makes. */
-enum { GPU_TILE_ROWS = 16, GPU_TILE_COLUMNS = 8 };
-enum { GPU_GROUP_WARPS = 4 };
 
 /* mma.c: blocks of a product, of 16 rows each. Row and column of the one of this number; returns what is left of it. */
 typedef struct gpu_blocks {

@@ -10,23 +10,7 @@
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"
 
-enum { FEWEST_STEPS = GPU_WARP_LANES, MOST_OF_LANE = 4, MOST_LEVELS = 7 };
-
-/* Of a SEGMENT or the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more code than time. */
-static int levels_of(const mapping *m, const tile_program *program, const tile_value *v) {
-  if (m->kind != MAP_BLOCK || !plan_sized(program, plan_tile_axes(m, v->axes))) return 0;
-  int64_t steps = plan_axis_size(m, program, v->index2);
-  if (steps != plan_axis_size(m, program, v->index3) || steps & (steps - 1)) return 0;
-  if (steps < FEWEST_STEPS || steps > MOST_OF_LANE * GPU_WARP_LANES) return 0;
-  int levels = 0;
-  while ((int64_t)1 << levels < steps) levels++;
-  return levels;
-}
-
-int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id) {
-  const tile_value *v = &program->values.items[id];
-  return v->op == TILE_SEGMENT ? levels_of(m, program, v) : 0;
-}
+enum { MOST_OF_LANE = GPU_MOST_STEPS_OF_LANE, MOST_LEVELS = 7 };
 
 static view level_at(lower *l, tile_id id, ir level) {
   const plan_buffer *b = &l->p->buffers.items[l->p->values[id].buffer];
@@ -300,7 +284,7 @@ static void adjoint_of_column(lower *l, tile_id id, place_in_loops at, ir lane) 
 
 bool gpu_adjoint_by_levels(lower *l, const plan_nest *nest) {
   const tile_value *v = value(l, nest->values.items[0]);
-  if (!levels_of(l->m, l->p->program, v)) return false;
+  if (!gpu_segment_levels(l->m, l->p->program, v)) return false;
   each_column(l, nest, adjoint_of_column);
   return true;
 }

@@ -10,18 +10,11 @@
  */
 #include "compiler/lower/gpu/mma.h"
 
-enum { DEPTH = 16, GROUP_ROWS = GPU_GROUP_WARPS * GPU_TILE_ROWS, ROWS_OF_PATTERN = 8 };
+enum { DEPTH = GPU_GROUP_DEPTH, GROUP_ROWS = GPU_GROUP_ROWS, ROWS_OF_PATTERN = 8 };
 /* Registers of a are loaded before the first product. */
 enum { MOST_DEPTH_IN_REGISTERS = 64 };
 
 /* ---- which products -------------------------------------------------------------------------- */
-
-bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  if (!m->groups || !gpu_is_mma(m, program, dot)) return false;
-  int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
-  return i % GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 &&
-         plan_axis_size(m, program, dot->k) % DEPTH == 0;
-}
 
 static bool is_known(ir x, int64_t *n) { return x && int_known(x, n); }
 

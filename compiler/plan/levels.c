@@ -1,0 +1,22 @@
+/* GPU: sums between pairs of steps that a warp makes level by level, blocks of 2, 4, 8 .. steps.
+ *
+ *   segment of 64 steps   ->   6 levels
+ */
+#include "compiler/plan/tensor_cores.h"
+
+enum { FEWEST_STEPS = GPU_WARP_LANES };
+
+int gpu_segment_levels(const mapping *m, const tile_program *program, const tile_value *v) {
+  if (m->kind != MAP_BLOCK || !plan_sized(program, plan_tile_axes(m, v->axes))) return 0;
+  int64_t steps = plan_axis_size(m, program, v->index2);
+  if (steps != plan_axis_size(m, program, v->index3) || steps & (steps - 1)) return 0;
+  if (steps < FEWEST_STEPS || steps > GPU_MOST_STEPS_OF_LANE * GPU_WARP_LANES) return 0;
+  int levels = 0;
+  while ((int64_t)1 << levels < steps) levels++;
+  return levels;
+}
+
+int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id) {
+  const tile_value *v = &program->values.items[id];
+  return v->op == TILE_SEGMENT ? gpu_segment_levels(m, program, v) : 0;
+}
