@@ -158,26 +158,10 @@ static void finish_factor(scan *s, decay_factor *factor) {
   factor->levels = ARENA_ARRAY(s->arena, decay_level, LEVELS_MAX);
 }
 
-// Levels of segments need a whole power of two; masks take any length.
-void decay_check_length(scan *s, const char *what) {
-  int length = s->program->chunk;
-  bool power = (length & (length - 1)) == 0 && length >= 2 && length <= 1 << (LEVELS_MAX - 1);
-  if (power) return;
-  scan_refuse(s, arena_printf(s->arena, "%s needs chunks of 2, 4, .., %d steps", what,
-                              1 << (LEVELS_MAX - 1)));
-}
-
 void decay_make(scan *s, int index) {
   scan_state *state = &s->states[index];
   value_id decay = state->decay_value, log = state->log_decay;
   if (decay == NO_VALUE) return;
-  const linear *visited = scan_visit(s, log == NO_VALUE ? decay : log);
-  if (s->reason) return;
-  if (linear_has_states(visited) || linear_has_unknown(s, visited)) {
-    scan_refuse(
-        s, arena_printf(s->arena, "the decay of %s depends on a state", scan_state_name(s, index)));
-    return;
-  }
   if (log == NO_VALUE) {
     add_factors(s, state, decay);
   } else {
@@ -215,124 +199,6 @@ bool decay_has_side(const scan *s, int state, axis_set keys, decay_side side) {
   return false;
 }
 
-// ---- the axes of levels ----------------------------------------------------------------------------------------
-
-int decay_levels(const scan *s) {
-  int levels = 0;
-  while ((1 << levels) < s->program->chunk) levels++;
-  return levels;
-}
-
-static int new_axis(scan *s, const char *name, int number, int size) {
-  return tile_axis_new(s->program, number ? arena_printf(s->arena, "%s%d", name, number) : name,
-                       size);
-}
-
-// Segments of one step are the steps themselves; the one segment of all steps has no axis.
-const scan_axes *level_axes(scan *s, int level) {
-  if (level < 0) level = -level;
-  scan_axes *axes = &s->axes[level];
-  int n = 1 << level, last = decay_levels(s);
-  if (axes->segment >= 0 || axes->step >= 0) return axes;
-  axes->segment = level == 0     ? s->program->time_axis
-                  : level < last ? new_axis(s, "segment", n, s->program->chunk / n)
-                                 : -1;
-  axes->step = level == 0 ? -1 : level < last ? new_axis(s, "step", n, n) : s->program->time_axis;
-  axes->pair_step = level == 0     ? -1
-                    : level < last ? new_axis(s, "other", n, n)
-                                   : s->program->pair_axis;
-  return axes;
-}
-
-int level_half_axis(scan *s, bool other) {
-  int *axis = other ? &s->other_half : &s->half;
-  if (*axis < 0) *axis = new_axis(s, other ? "other_half" : "half", 0, 2);
-  return *axis;
-}
-
-static tile_pair on_axes(scan *s, tile_op op, tile_pair x, int index, int index2, int index3) {
-  return pair_each(s->program, x,
-                   (tile_value){.op = op, .index = index, .index2 = index2, .index3 = index3});
-}
-
-// Inner axis of one half, both halves: the steps of a segment twice as long.
-tile_pair level_join_halves(scan *s, tile_pair x, int half, int inner, int joined) {
-  if (inner < 0) return on_axes(s, TILE_RENAME, x, half, joined, 0);
-  return on_axes(s, TILE_JOIN, x, joined, half, inner);
-}
-
-tile_pair level_join(scan *s, tile_pair x, int level) {
-  int inner = level_axes(s, level)->step, joined = level_axes(s, level + 1)->step;
-  return level_join_halves(s, x, level_half_axis(s, false), inner, joined);
-}
-
-// Segments to pairs of them.
-tile_pair level_halve(scan *s, tile_pair x, int level) {
-  int segment = level_axes(s, level)->segment, pair = level_axes(s, level + 1)->segment;
-  int half = level_half_axis(s, false);
-  if (!axis_in(pair_axes(s->program, x), segment)) return x;
-  if (pair < 0) return on_axes(s, TILE_RENAME, x, segment, half, 0);
-  return on_axes(s, TILE_SPLIT, x, segment, pair, half);
-}
-
-tile_pair level_unhalve(scan *s, tile_pair x, int level) {
-  int segment = level_axes(s, level)->segment, pair = level_axes(s, level + 1)->segment;
-  int half = level_half_axis(s, false);
-  if (pair < 0) return on_axes(s, TILE_RENAME, x, half, segment, 0);
-  return on_axes(s, TILE_JOIN, x, segment, pair, half);
-}
-
-tile_pair level_half(scan *s, tile_pair x, int level, int half) {
-  x = level_halve(s, x, level);
-  if (!axis_in(pair_axes(s->program, x), level_half_axis(s, false))) return x;
-  return on_axes(s, TILE_SLICE, x, level_half_axis(s, false), half, 0);
-}
-
-tile_pair level_place_half(scan *s, tile_pair x, int half) {
-  return on_axes(s, TILE_PLACE, x, level_half_axis(s, false), half, 0);
-}
-
-tile_id level_is_half(scan *s, int half) {
-  return tile_binary(s->program, TILE_EQUAL,
-                     tile_leaf(s->program, TILE_INDEX, level_half_axis(s, false)),
-                     tile_number(s->program, half));
-}
-
-tile_pair level_split(scan *s, tile_pair x, int level) {
-  if (level < 0) level = -level;
-  bool apart = level > 0 && level < decay_levels(s);
-  if (!apart || !axis_in(pair_axes(s->program, x), s->program->time_axis)) return x;
-  const scan_axes *axes = level_axes(s, level);
-  return on_axes(s, TILE_SPLIT, x, s->program->time_axis, axes->segment, axes->step);
-}
-
-tile_pair level_to_pair_step(scan *s, tile_pair x, int level) {
-  const scan_axes *axes = level_axes(s, level);
-  if (level == 0 || !axis_in(pair_axes(s->program, x), axes->step)) return x;
-  return on_axes(s, TILE_RENAME, x, axes->step, axes->pair_step, 0);
-}
-
-tile_pair level_rows(scan *s, tile_pair x, int level) {
-  if (level < 0) return level_split(s, x, level);
-  return level_half(s, level_split(s, x, level), level, 1);
-}
-
-tile_pair level_columns(scan *s, tile_pair x, int level) {
-  if (level < 0) return level_to_pair_step(s, level_split(s, x, level), level);
-  return level_to_pair_step(s, level_half(s, level_split(s, x, level), level, 0), level);
-}
-
-tile_pair level_place_rows(scan *s, tile_pair x, int level) {
-  const scan_axes *axes = level_axes(s, level);
-  if (level < 0) {
-    if (axes->segment < 0) return x;
-    return on_axes(s, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
-  }
-  x = level_unhalve(s, on_axes(s, TILE_PLACE, x, level_half_axis(s, false), 1, 0), level);
-  return level == 0 ? x
-                    : on_axes(s, TILE_JOIN, x, s->program->time_axis, axes->segment, axes->step);
-}
-
 // ---- pyramids --------------------------------------------------------------------------------------------------
 
 // The products of one level from those of the level below, times the whole other half where `half` says so.
@@ -344,7 +210,8 @@ static tile_pair grow(scan *s, tile_pair x, tile_pair whole_other, int half, int
 // A chunk of one step has no axis of segments that tells its totals apart.
 static tile_pair of_only_step(scan *s, tile_pair x) {
   int time = s->program->time_axis;
-  return axis_in(pair_axes(s->program, x), time) ? on_axes(s, TILE_SLICE, x, time, 0, 0) : x;
+  if (!axis_in(pair_axes(s->program, x), time)) return x;
+  return pair_each(s->program, x, (tile_value){.op = TILE_SLICE, .index = time});
 }
 
 static const decay_level *level_of(scan *s, decay_factor *factor, int level) {
@@ -456,29 +323,4 @@ tile_id decay_mask(scan *s, int state, bool previous, bool strict) {
     mask = tile_unary(s->program, TILE_EXP, sums);
   }
   return tile_select(s->program, causal, mask, zero);
-}
-
-int level_first(const scan *s, int state) { return -s->states[state].block; }
-int level_next(int level) { return level < 0 ? -level : level + 1; }
-int level_place(int level) { return level < 0 ? -level - 1 : level; }
-
-// The blocks on the diagonal so far, 0 beside them, and the scores of this level below it.
-tile_pair level_assemble(scan *s, int first, const tile_pair *scores) {
-  int half = level_half_axis(s, false), other = level_half_axis(s, true), levels = decay_levels(s);
-  tile_pair zero = pair_real(tile_number(s->program, 0));
-  tile_pair all = first < 0 ? scores[level_place(first)] : zero;
-  tile_id same = tile_binary(s->program, TILE_EQUAL, tile_leaf(s->program, TILE_INDEX, half),
-                             tile_leaf(s->program, TILE_INDEX, other));
-  for (int level = -first; level < levels; level++) {
-    const scan_axes *axes = level_axes(s, level), *next = level_axes(s, level + 1);
-    tile_pair below = on_axes(s, TILE_PLACE, scores[level], half, 1, 0);
-    below = on_axes(s, TILE_PLACE, below, other, 0, 0);
-    if (level) {
-      tile_pair diagonal = pair_where(s->program, same, level_halve(s, all, level), zero);
-      below = pair_linear(s->program, TILE_ADD, diagonal, below);
-    }
-    all = level_join_halves(s, below, half, axes->step, next->step);
-    all = level_join_halves(s, all, other, axes->pair_step, next->pair_step);
-  }
-  return all;
 }

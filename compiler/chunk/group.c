@@ -201,6 +201,23 @@ static void make_updates(scan *s, int group) {
   }
 }
 
+// The decay of a state, or its logarithm, is a value without states.
+static void visit_decay(scan *s, int state) {
+  value_id decay = s->states[state].decay_value, log = s->states[state].log_decay;
+  if (decay == NO_VALUE) return;
+  const linear *visited = scan_visit(s, log == NO_VALUE ? decay : log);
+  if (s->reason || !(linear_has_states(visited) || linear_has_unknown(s, visited))) return;
+  scan_refuse(s, arena_printf(s->arena, "the decay of %s depends on a state", scan_state_name(s, state)));
+}
+
+// Matrices of a group have the decays themselves for entries, not their logarithms.
+static void visit_entries(scan *s, int group) {
+  for (int i = 0; i < s->state_count && !s->reason; i++) {
+    if (s->states[i].group == group && s->states[i].decay_value != NO_VALUE)
+      scan_visit(s, s->states[i].decay_value);
+  }
+}
+
 static void make_matrices(scan *s, int group) {
   make_updates(s, group);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
@@ -211,7 +228,8 @@ static void make_matrices(scan *s, int group) {
   if (!s->reason) find_axes(s, group);
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     if (s->states[i].group != group) continue;
-    if (!s->states[i].invariant) decay_make(s, i);
+    if (!s->states[i].invariant) visit_decay(s, i);
+    if (!s->reason && !s->states[i].invariant) decay_make(s, i);
     if (!s->reason) make_increment(s, i);
     if (!s->reason && s->states[i].invariant) toeplitz_make(s, i);
   }
@@ -219,7 +237,9 @@ static void make_matrices(scan *s, int group) {
   for (int i = 0; i < s->state_count && !s->reason; i++) {
     if (s->states[i].group == group) masks = masks && coupled_by_masks(s, i);
   }
-  if (!masks && !s->reason) joint_make(s, group);
+  if (masks || s->reason) return;
+  visit_entries(s, group);
+  if (!s->reason) joint_make(s, group);
 }
 
 // States that add each other and are used entry by entry.
@@ -232,6 +252,7 @@ static void make_scans(scan *s, int group) {
     find_decay(s, i);
     if (!s->reason) make_increment(s, i);
   }
+  visit_entries(s, group);
   if (!s->reason) joint_scan(s, group);
   scan_settle(s, group);
 }

@@ -73,8 +73,6 @@ static void add_member(scan *s, scan_joint *j, int state) {
 static tile_pair decay_of(scan *s, int state) {
   value_id decay = s->states[state].decay_value;
   if (decay == NO_VALUE) return number(s, 1);
-  scan_visit(s, decay);
-  if (s->reason) return number(s, 1);
   return pair_where(s->program, tile_leaf(s->program, TILE_VALID, 0), scan_pure(s, decay),
                     number(s, 1));
 }

@@ -7,13 +7,6 @@
 // before it.
 #include "compiler/chunk/scan.h"
 
-tile_pair lag_slot_before(scan *s, int lag, int slot) {
-  tile_pair x = pair_real(lower_lag_argument(s->program, s->body, lag, slot, 0));
-  if (s->body->lags.items[lag].complex)
-    x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
-  return x;
-}
-
 static tile_pair steps_of(scan *s, int lag) {
   const typed_lag *buffer = &s->body->lags.items[lag];
   tile_pair none = pair_real(tile_number(s->program, 0));

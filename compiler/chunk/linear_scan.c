@@ -19,47 +19,7 @@
 #include "compiler/chunk/chunk.h"
 #include "compiler/chunk/scan.h"
 
-void scan_refuse(scan *s, const char *reason) {
-  if (!s->reason) s->reason = reason;
-}
-
-const char *scan_state_name(const scan *s, int state) {
-  return s->body->tensors.items[s->states[state].tensor].name;
-}
-
-// ---- values added to the body ------------------------------------------------------------------------------------
-
-#define GROWN(s, array, type)                                              \
-  do {                                                                     \
-    type *grown = ARENA_ARRAY((s)->arena, type, (s)->capacity);            \
-    if ((s)->array) memcpy(grown, (s)->array, sizeof(type) * (size_t)old); \
-    (s)->array = grown;                                                    \
-  } while (0)
-
-static void grow_arrays(scan *s, int count) {
-  int old = s->capacity;
-  if (count <= old) return;
-  s->capacity = count * 2;
-  GROWN(s, linears, linear *);
-  GROWN(s, visited, bool);
-  GROWN(s, unknown, bool);
-  GROWN(s, definition, const linear *);
-  GROWN(s, values.values, tile_pair);
-  GROWN(s, values.done, bool);
-}
-
-void scan_grow(scan *s) { grow_arrays(s, s->body->values.count); }
-
-value_id scan_append(scan *s, typed_value value) {
-  value_id id = body_append(s->arena, s->body, value);
-  grow_arrays(s, s->body->values.count);
-  s->visited[id] = true;
-  return id;
-}
-
 // ---- values ---------------------------------------------------------------------------------------------------------
-
-tile_pair scan_pure(scan *s, value_id id) { return lower_value(&s->values, id); }
 
 // A value that was linear in sums not yet solved for depends on nothing unknown later.
 static bool is_linear(scan *s, value_id id) {
@@ -161,15 +121,6 @@ static int state_of_tensor(const scan *s, int tensor) {
   return -1;
 }
 
-// What a delay holds is nothing but that value.
-int scan_updated_state(const scan *s, value_id id) {
-  for (int i = 0; i < s->state_count; i++) {
-    if (s->states[i].structure->class == STATE_DELAY) continue;
-    if (s->body->tensors.items[s->states[i].tensor].assigned == id) return i;
-  }
-  return -1;
-}
-
 static bool has_linear_operand(scan *s, value_id id) {
   const typed_value *v = &s->body->values.items[id];
   for (int k = 0; k < value_arity(v->op); k++) {
@@ -250,10 +201,6 @@ tile_pair scan_value(scan *s, value_id id, const char *what) {
     scan_refuse(s, arena_printf(s->arena, "%s uses a state that is not summed", what));
   }
   return s->reason ? pair_real(tile_number(s->program, 0)) : scan_pure(s, id);
-}
-
-span scan_update_span(const scan *s, int state) {
-  return s->body->values.items[s->body->tensors.items[s->states[state].tensor].assigned].span;
 }
 
 // ---- states -----------------------------------------------------------------------------------------------------------
@@ -337,23 +284,6 @@ static void find_uses(scan *s, int state) {
   of->entries |= leaves_unsummed(s, depends);
   of->finds_axes = of->keys == 0;
   if (of->finds_axes) of->keys = first;
-}
-
-bool scan_is_outer(const scan *s, value_id id, axis_set axes) {
-  const typed_value *v = &s->body->values.items[id];
-  if (v->axes != axes) return false;
-  switch (v->op) {
-    case VALUE_NEG: return scan_is_outer(s, v->args[0], axes);
-    case VALUE_ADD:
-    case VALUE_SUB: return scan_is_outer(s, v->args[0], axes) && scan_is_outer(s, v->args[1], axes);
-    case VALUE_MUL:
-      for (int k = 0; k < 2; k++) {
-        value_id factor = v->args[k];
-        if (s->body->values.items[factor].axes == axes && !scan_is_outer(s, factor, axes)) return false;
-      }
-      return true;
-    default: return false;
-  }
 }
 
 // D = k * v, read as D[t-1] by sums and by updates of other states: a matrix whose decay is 0, never made at every step.
@@ -457,7 +387,7 @@ static scan *scan_new(arena *a, const recurrence *from, int length) {
   s->values = lowering_new(s->program, s->body);
   s->values.values = NULL;
   s->values.done = NULL;
-  grow_arrays(s, s->body->values.count);
+  scan_grow(s);
   for (int i = 0; i < CHUNK_LEVELS; i++) s->axes[i] = (scan_axes){-1, -1, -1};
   for (int i = 0; i <= LEVELS_MAX; i++) s->distances[i] = -1;
   s->state_count = from->states.count;
@@ -499,12 +429,6 @@ static bool is_too_long(const scan *s, int length) {
   return length > 1 && length * most > ROWS_MAX;
 }
 
-tile_pair scan_before(scan *s, int state) {
-  const scan_state *of = &s->states[state];
-  if (of->lag >= 0) return lag_slot_before(s, of->lag, of->slot);
-  return lower_tensor(s->program, s->body, TILE_STATE, of->tensor);
-}
-
 static void add_next_state(scan *s, int state) {
   const scan_state *of = &s->states[state];
   tile_pair next = of->sequence ? sequence_next(s, state) : contract_next_state(s, state);
@@ -519,7 +443,7 @@ static tile_program *build(arena *a, const recurrence *from, int length, bool la
                            const char **reason) {
   scan *s = scan_new(a, from, length);
   bool tries_states = lags_as_states && lag_matrix_make(s);
-  grow_arrays(s, s->body->values.count);
+  scan_grow(s);
   group_find(s);
   if (!s->reason) check_states(s);
   check_axes(s);

@@ -4,8 +4,10 @@
 // becomes one straight-line program for a chunk of steps:
 //
 //   linear_scan.c   values of the body one after another, states when they are read, results
+//   scan.c          what all of these ask: values added to the body, states before the chunk, reasons against it
 //   linear.c        values that are linear in states not yet summed: sums of products
 //   decay.c         what a state keeps between two steps: masks of scalar decays, pyramids of all others
+//   level.c         segments of 2, 4, 8 .. steps and their halves: axes, and values cut along them
 //   block.c         decays that are never small: one reference for a segment of steps
 //   phase.c         the rotations among them, moved to the reads and writes
 //   contract.c      reads (what the chunk wrote, what was there before) and the state after the chunk

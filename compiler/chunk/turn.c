@@ -77,7 +77,6 @@ scan_turn *turn_find(scan *s, int first, int second) {
   value_id r = linear_as_value(s, &radius), log = recurrence_decay_log(s->arena, s->body, r);
   scan_grow(s);
   if (log == NO_VALUE || s->reason) return NULL;
-  scan_visit(s, log);
   scan_turn *turn = ARENA_NEW(s->arena, scan_turn);
   turn->log = safe_value(s, log);
   const axis_set axes = s->states[first].keys | s->states[first].values | s->states[first].summed;

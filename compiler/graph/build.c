@@ -17,13 +17,6 @@ static void open_model(graph_builder *b, graph_model *model, const typed_name *i
   b->embedding = NONE;
 }
 
-const char *header_text(arena *memory, const ast_header *header) {
-  const char *text = "";
-  for (int i = 0; i < header->count; i++)
-    text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", header->items[i].name.text);
-  return *text ? text : "none";
-}
-
 /* Sizes that `LM(depth = 2, D = 64)` gives. */
 static bool call_bindings(graph_builder *b, const typed_name *item, const ast_expr *call,
                           size_binding *bindings, int *count) {

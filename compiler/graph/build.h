@@ -121,9 +121,9 @@ value_id trunk_add_param(instance *in, const char *name, axis_order order, bool 
 axis_order order_of_set(axis_set set);
 int64_t order_elements(const typed_body *body, axis_order order);
 axis_set order_set(axis_order order);
-/* "[G,R,P]" */
 /* "D, N": the names of a header, or "none". */
 const char *header_text(arena *memory, const ast_header *header);
+/* "[G,R,P]" */
 const char *order_text(arena *memory, const typed_body *body, axis_order order);
 const char *set_text(arena *memory, const typed_body *body, axis_set set);
 

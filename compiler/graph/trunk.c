@@ -222,3 +222,10 @@ value_id trunk_lift(instance *in, value_id value) {
   in->lifted.items[value] = result;
   return result;
 }
+
+const char *header_text(arena *memory, const ast_header *header) {
+  const char *text = "";
+  for (int i = 0; i < header->count; i++)
+    text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", header->items[i].name.text);
+  return *text ? text : "none";
+}

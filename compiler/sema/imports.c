@@ -297,3 +297,8 @@ void resolve_files(sema *s, const ast_file *ast) {
   import_check c = {.sema = s};
   s->program->main = load_imports(&c, normalise(s->memory, ast->source->path), ast);
 }
+
+const typed_name *sema_find(const typed_file *file, const char *name) {
+  int found = name_map_find(file->name_index, name);
+  return found < 0 ? NULL : &file->names.items[found];
+}

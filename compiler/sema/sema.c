@@ -5,11 +5,6 @@
 
 #include "compiler/sema/internal.h"
 
-const typed_name *sema_find(const typed_file *file, const char *name) {
-  int found = name_map_find(file->name_index, name);
-  return found < 0 ? NULL : &file->names.items[found];
-}
-
 static const ast_header *header_of(const ast_item *item) {
   switch (item->kind) {
     case AST_RECURRENCE:

@@ -1,0 +1,86 @@
+// What all parts of the chunk builder for linear states ask of it: values added to the body, states before the chunk,
+// reasons against a chunk program.
+#include "compiler/chunk/scan.h"
+
+#include <string.h>
+
+#define GROWN(s, array, type)                                              \
+  do {                                                                     \
+    type *grown = ARENA_ARRAY((s)->arena, type, (s)->capacity);            \
+    if ((s)->array) memcpy(grown, (s)->array, sizeof(type) * (size_t)old); \
+    (s)->array = grown;                                                    \
+  } while (0)
+
+void scan_refuse(scan *s, const char *reason) {
+  if (!s->reason) s->reason = reason;
+}
+
+const char *scan_state_name(const scan *s, int state) {
+  return s->body->tensors.items[s->states[state].tensor].name;
+}
+
+static void grow_arrays(scan *s, int count) {
+  int old = s->capacity;
+  if (count <= old) return;
+  s->capacity = count * 2;
+  GROWN(s, linears, linear *);
+  GROWN(s, visited, bool);
+  GROWN(s, unknown, bool);
+  GROWN(s, definition, const linear *);
+  GROWN(s, values.values, tile_pair);
+  GROWN(s, values.done, bool);
+}
+
+void scan_grow(scan *s) { grow_arrays(s, s->body->values.count); }
+
+value_id scan_append(scan *s, typed_value value) {
+  value_id id = body_append(s->arena, s->body, value);
+  grow_arrays(s, s->body->values.count);
+  s->visited[id] = true;
+  return id;
+}
+
+tile_pair scan_pure(scan *s, value_id id) { return lower_value(&s->values, id); }
+
+// What a delay holds is nothing but that value.
+int scan_updated_state(const scan *s, value_id id) {
+  for (int i = 0; i < s->state_count; i++) {
+    if (s->states[i].structure->class == STATE_DELAY) continue;
+    if (s->body->tensors.items[s->states[i].tensor].assigned == id) return i;
+  }
+  return -1;
+}
+
+span scan_update_span(const scan *s, int state) {
+  return s->body->values.items[s->body->tensors.items[s->states[state].tensor].assigned].span;
+}
+
+bool scan_is_outer(const scan *s, value_id id, axis_set axes) {
+  const typed_value *v = &s->body->values.items[id];
+  if (v->axes != axes) return false;
+  switch (v->op) {
+    case VALUE_NEG: return scan_is_outer(s, v->args[0], axes);
+    case VALUE_ADD:
+    case VALUE_SUB: return scan_is_outer(s, v->args[0], axes) && scan_is_outer(s, v->args[1], axes);
+    case VALUE_MUL:
+      for (int k = 0; k < 2; k++) {
+        value_id factor = v->args[k];
+        if (s->body->values.items[factor].axes == axes && !scan_is_outer(s, factor, axes)) return false;
+      }
+      return true;
+    default: return false;
+  }
+}
+
+tile_pair scan_before(scan *s, int state) {
+  const scan_state *of = &s->states[state];
+  if (of->lag >= 0) return lag_slot_before(s, of->lag, of->slot);
+  return lower_tensor(s->program, s->body, TILE_STATE, of->tensor);
+}
+
+tile_pair lag_slot_before(scan *s, int lag, int slot) {
+  tile_pair x = pair_real(lower_lag_argument(s->program, s->body, lag, slot, 0));
+  if (s->body->lags.items[lag].complex)
+    x.im = lower_lag_argument(s->program, s->body, lag, slot, 1);
+  return x;
+}
