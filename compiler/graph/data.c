@@ -17,7 +17,7 @@ static const char *const babi_names[] = {"length", "shortest", "loss", "task", "
 static const char *const mqar_names[] = {"length", "shortest", "loss", "alphabet", "pairs"};
 
 /* Symbols beyond the alphabet (delimiter, stop, blank); the least length for each of `count`. The
- * runtime, which draws the sequences, has the same numbers: runtime/train/tasks.c. */
+ * runtime, which draws the sequences, has the same numbers: runtime/train/data/tasks.c. */
 static const task_rules rules[] = {
     {"copying", letter_names, 4, 2, false, 1, 0, 2, 1},
     {"stack_copying", letter_names, 4, 2, false, 1, 0, 2, 1},

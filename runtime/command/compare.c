@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "runtime/command/command.h"
-#include "runtime/train/compare.h"
+#include "runtime/train/report/compare.h"
 
 const char compare_usage[] =
     "rec compare RUN RUN...\n"

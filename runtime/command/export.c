@@ -9,9 +9,9 @@
 
 #include "runtime/command/command.h"
 #include "runtime/train/checkpoint.h"
-#include "runtime/train/public.h"
+#include "runtime/train/model/public.h"
+#include "runtime/train/report/whole_file.h"
 #include "runtime/train/session.h"
-#include "runtime/train/whole_file.h"
 
 const char export_usage[] =
     "rec export FILE[:BLOCK] -o DIR\n"

@@ -9,7 +9,7 @@
 #include "runtime/command/command.h"
 #include "runtime/command/writer.h"
 #include "runtime/train/checkpoint.h"
-#include "runtime/train/learned.h"
+#include "runtime/train/model/learned.h"
 #include "runtime/train/session.h"
 
 const char generate_usage[] =

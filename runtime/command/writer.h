@@ -5,8 +5,8 @@
 
 #include <signal.h>
 
-#include "runtime/train/generate.h"
-#include "runtime/train/sample.h"
+#include "runtime/train/model/generate.h"
+#include "runtime/train/model/sample.h"
 
 typedef enum text_kind { TEXT_BYTES, TEXT_CHARACTERS, TEXT_NUMBERS } text_kind;
 

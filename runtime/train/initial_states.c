@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/random.h"
+#include "runtime/train/data/random.h"
 #include "runtime/train/trainer_parts.h"
 
 // ---- memory -------------------------------------------------------------------------------------

@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "runtime/train/checkpoint.h"
-#include "runtime/train/events.h"
-#include "runtime/train/gpu_place.h"
 #include "runtime/train/identity.h"
-#include "runtime/train/progress.h"
+#include "runtime/train/model/gpu_place.h"
+#include "runtime/train/model/weights.h"
+#include "runtime/train/report/events.h"
+#include "runtime/train/report/progress.h"
+#include "runtime/train/report/whole_file.h"
 #include "runtime/train/session.h"
-#include "runtime/train/weights.h"
-#include "runtime/train/whole_file.h"
 
 static volatile sig_atomic_t asked_to_stop;
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "runtime/train/random.h"
+#include "runtime/train/data/random.h"
 
 void noise_random(const noise_source *source, double sigma, int64_t count, void *to) {
   for (int64_t i = 0; i < count; i++)

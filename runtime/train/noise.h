@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/train/numeric.h"
+#include "runtime/train/model/numeric.h"
 
 // The numbers of one sequence's state have the positions first, first + 1, .. of their stream.
 typedef struct noise_source {

@@ -13,7 +13,7 @@
 #include "runtime/machine.h"
 #include "runtime/module.h"
 #include "runtime/train/checkpoint.h"
-#include "runtime/train/gpu_place.h"
+#include "runtime/train/model/gpu_place.h"
 
 static const compute *host_of(const session *s) {
   rec_dtype tokens = s->module->dtype;

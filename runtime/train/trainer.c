@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/blas.h"
-#include "runtime/train/random.h"
+#include "runtime/train/data/random.h"
+#include "runtime/train/model/blas.h"
 #include "runtime/train/trainer_parts.h"
 
 enum { PIECE = 16384 };  // numbers of a parameter that one task sums and steps

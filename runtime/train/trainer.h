@@ -3,10 +3,10 @@
 #ifndef REC_TRAIN_TRAINER_H
 #define REC_TRAIN_TRAINER_H
 
-#include "runtime/train/data.h"
-#include "runtime/train/execute.h"
+#include "runtime/train/data/data.h"
+#include "runtime/train/model/execute.h"
+#include "runtime/train/model/pool.h"
 #include "runtime/train/noise.h"
-#include "runtime/train/pool.h"
 
 // The model of a block with code for its kernels.
 typedef struct trained_model {

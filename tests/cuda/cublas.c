@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/cublas.h"
+#include "runtime/train/model/cublas.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define PROTOTYPE(name, symbol, parameters) EXPORT cublas_result symbol parameters;

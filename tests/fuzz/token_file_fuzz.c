@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/data.h"
+#include "runtime/train/data/data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/train/data.h"
-#include "runtime/train/numeric.h"
+#include "runtime/train/data/data.h"
+#include "runtime/train/model/numeric.h"
 
 #include <cmocka.h>
 

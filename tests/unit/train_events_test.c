@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/events.h"
+#include "runtime/train/report/events.h"
 
 static uint64_t fixed(const unsigned char *at, int bytes) {
   uint64_t number = 0;

@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/generate.h"
-#include "runtime/train/random.h"
-#include "runtime/train/sample.h"
+#include "runtime/train/data/random.h"
+#include "runtime/train/model/generate.h"
+#include "runtime/train/model/sample.h"
+#include "runtime/train/model/weights.h"
 #include "runtime/train/session.h"
-#include "runtime/train/weights.h"
 
 // ---- the sampler --------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/gpu_place.h"
-#include "runtime/train/random.h"
+#include "runtime/train/data/random.h"
+#include "runtime/train/model/gpu_place.h"
 
 /* Last of its kind: it uses the headers above. */
 #include <cmocka.h>

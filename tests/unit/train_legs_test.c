@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/train/legs.h"
+#include "runtime/train/model/legs.h"
 
 #include <cmocka.h>
 

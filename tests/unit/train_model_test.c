@@ -15,10 +15,10 @@
 #include "compiler/recurrence/recurrence.h"
 #include "compiler/sema/sema.h"
 #include "compiler/syntax/syntax.h"
-#include "runtime/train/execute.h"
-#include "runtime/train/legs.h"
-#include "runtime/train/random.h"
-#include "runtime/train/weights.h"
+#include "runtime/train/data/random.h"
+#include "runtime/train/model/execute.h"
+#include "runtime/train/model/legs.h"
+#include "runtime/train/model/weights.h"
 
 #include <cmocka.h>
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "runtime/train/data/random.h"
 #include "runtime/train/noise.h"
-#include "runtime/train/random.h"
 
 #include <cmocka.h>
 

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/train/numeric.h"
-#include "runtime/train/pool.h"
-#include "runtime/train/random.h"
+#include "runtime/train/data/random.h"
+#include "runtime/train/model/numeric.h"
+#include "runtime/train/model/pool.h"
 
 #include <cmocka.h>
 

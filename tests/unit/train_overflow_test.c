@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/evaluate.h"
+#include "runtime/train/evaluate/evaluate.h"
 
 static void bounds_are_attained(void **state) {
   (void)state;

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/evaluate.h"
+#include "runtime/train/evaluate/evaluate.h"
 
 static void equal_distributions_are_at_zero(void **state) {
   (void)state;

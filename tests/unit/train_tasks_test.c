@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/numeric.h"
-#include "runtime/train/tasks.h"
+#include "runtime/train/data/tasks.h"
+#include "runtime/train/model/numeric.h"
 
 #include <cmocka.h>
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/verdict.h"
+#include "runtime/train/evaluate/verdict.h"
 
 // Context 16 with 2 bits there, then ranges to 32, 64, ..
 static verdict judge(int count, const double *bits) {

@@ -1,0 +1,90 @@
+// Text or a file of tokens, the first part for training, the rest held out; or a generated task.
+#ifndef REC_TRAIN_DATA_H
+#define REC_TRAIN_DATA_H
+
+#include "runtime/train/data/tasks.h"
+#include "runtime/train/data/token_file.h"
+
+typedef enum source_kind { SOURCE_BYTES, SOURCE_CHARACTERS, SOURCE_TOKENS, SOURCES } source_kind;
+
+extern const char *const source_names[SOURCES];  // bytes, chars, ids
+
+// What a train block says about its file.
+typedef struct train_source {
+  source_kind kind;
+  token_format format;  // SOURCE_TOKENS
+  double split;
+  bool streaming;     // row b of every batch reads on where it stopped
+  bool apart;         // a window is of one document
+  int64_t separator;  // the token between documents; -1: none
+} train_source;
+
+// The windows that are asked for.
+typedef struct train_windows {
+  int64_t context, rows;  // rows: of a batch
+  int vocabulary;         // every token must be below
+} train_windows;
+
+typedef struct train_data {
+  train_source source;
+  train_windows windows;
+  const uint16_t *tokens;  // all of them; NULL: they are the bytes of `text`
+  rec_mapping text;        // of SOURCE_BYTES
+  int64_t count;
+  int64_t train_count;  // the first ones
+  char *characters;     // SOURCE_CHARACTERS: those that the tokens stand for, in UTF-8
+  // Streaming or apart: windows are pieces of documents, none of which crosses a boundary.
+  int64_t document_count;
+  const int64_t *starts;   // of the documents of the training part; the last is where it ends
+  int64_t *pieces_before;  // by document, the last is their number
+  bool ends_count;         // the token behind a document is its last target
+  token_file file;         // of SOURCE_TOKENS
+  void *owned_tokens, *owned_starts;
+  const train_task *task;  // NULL: text
+} train_data;
+
+// One window and its next token must fit into either part.
+rec_status train_data_open(const char *path, const train_source *source,
+                           const train_windows *windows, train_data *data);
+// `task` must outlive the data.
+rec_status train_data_generate(const train_task *task, int64_t context, int vocabulary,
+                               train_data *data);
+void train_data_close(train_data *data);
+
+// Window number `position`, that is row position % rows of step position / rows: `length` tokens and
+// their successors. At random places, or, if streaming, the next piece of what the row reads; or a
+// sequence of the task and its answers. Returns the number of targets.
+int64_t train_data_window(const train_data *data, uint64_t seed, uint64_t stream, uint64_t position,
+                          int64_t length, uint16_t *tokens, uint16_t *targets);
+// Does this window of a stream begin a document, so that nothing before it belongs to it?
+bool train_data_begins(const train_data *data, uint64_t position);
+// `length` tokens of the held-out text from `place` on, which is a ring, and their successors.
+void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
+                         uint16_t *targets);
+
+// All tokens as they lie in memory.
+const void *train_data_memory(const train_data *data, size_t *size);
+
+// text.c: a file as characters. The caller frees both.
+rec_status train_text_read(const char *path, int vocabulary, uint16_t **tokens, int64_t *count,
+                           char **characters);
+// The same for text in memory.
+rec_status train_text_characters(const char *path, rec_mapping text, int vocabulary,
+                                 uint16_t **tokens, int64_t *count, char **characters);
+// The first character of UTF-8 text of `size` > 0 bytes and its length; 0: it is none.
+int train_character(const unsigned char *text, size_t size, uint32_t *point);
+
+// What the tokens of a model stand for, to read and write text with it.
+typedef struct train_alphabet {
+  const char *characters;  // NULL: tokens are bytes
+  int count;
+} train_alphabet;
+
+train_alphabet train_alphabet_of(const char *characters);
+// The token of the text's first character, and how many bytes it has; 0: it is not known, -1: it goes on behind
+// `size`.
+int train_alphabet_read(const train_alphabet *a, const char *text, size_t size, uint16_t *token);
+// The bytes of a token of a model of characters.
+const char *train_alphabet_text(const train_alphabet *a, int token, int *size);
+
+#endif

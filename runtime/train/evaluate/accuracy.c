@@ -1,0 +1,280 @@
+// Accuracy on a generated task, by length: the share of answers that are the model's likeliest
+// token, and the share of sequences whose answers all are. The right answers before are read, from
+// the zero state on, window after window with the state carried, so that activations take the same
+// memory for every length. Tasks whose answer follows from one place are counted by its depth besides.
+//
+// The sequences come from a stream of their own, which depends on the seed of the training block
+// alone: all evaluations of a block judge by the same ones.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/data/random.h"
+#include "runtime/train/evaluate/evaluate.h"
+#include "runtime/train/model/learned.h"
+
+enum {
+  SEQUENCES = 256,
+  TOKENS_OF_A_TASK = 8192,
+  MOST_OF_A_TASK = 16,
+  LONGEST_WINDOW = 1024,
+  DEPTHS = 5  // of a fifth of the sequence each
+};
+
+typedef struct counts {
+  int64_t sequences, answers, right, exact;
+} counts;
+
+// All, and by the depth of what the answer follows from.
+typedef struct found_counts {
+  counts all, at_depth[DEPTHS];
+} found_counts;
+
+typedef struct accuracy {
+  trained_model of;
+  uint64_t seed;
+  bool learned;           // from the learned states
+  train_task task;        // of one length
+  int64_t tokens;         // of a sequence
+  int at_once;            // sequences of a task of the pool
+  void *weights, *there;  // there: where the model runs
+  found_counts *found;    // by task of the pool
+  atomic_int failed;
+  char message[512];
+} accuracy;
+
+static void add(counts *to, const counts *from) {
+  to->sequences += from->sequences;
+  to->answers += from->answers;
+  to->right += from->right;
+  to->exact += from->exact;
+}
+
+// Some sequences that are read side by side.
+typedef struct reading {
+  const accuracy *a;
+  int count;
+  int64_t window;
+  uint16_t *tokens, *targets;  // [count][tokens]
+  uint16_t *window_tokens;     // of the window at hand, [count][its length]
+  uint16_t *window_targets;
+  uint8_t *hits, *all_hits;  // of the window; of all, [count][tokens]
+  int64_t facts[MOST_OF_A_TASK];
+  char *states[2];
+  void **before, **after;
+  executor *x;
+} reading;
+
+static rec_status open_reading(reading *r, int first) {
+  const accuracy *a = r->a;
+  const trained_model *of = &a->of;
+  size_t all = (size_t)(r->count * a->tokens), part = (size_t)(r->count * r->window),
+         states = (size_t)(of->model->state_elements * r->count) + 1,
+         pointers = (size_t)of->model->state_count + 1;
+  r->tokens = calloc(all, sizeof *r->tokens);
+  r->targets = calloc(all, sizeof *r->targets);
+  r->all_hits = calloc(all, 1);
+  r->window_tokens = calloc(part, sizeof *r->tokens);
+  r->window_targets = calloc(part, sizeof *r->targets);
+  r->hits = calloc(part, 1);
+  for (int i = 0; i < 2; i++) r->states[i] = calloc(states, (size_t)of->n->element_size);
+  r->before = calloc(pointers, sizeof *r->before);
+  r->after = calloc(pointers, sizeof *r->after);
+  if (!r->tokens || !r->targets || !r->all_hits || !r->window_tokens || !r->window_targets ||
+      !r->hits || !r->states[0] || !r->states[1] || !r->before || !r->after)
+    return rec_no_memory();
+  for (int s = 0; s < r->count; s++)
+    r->facts[s] =
+        task_sequence(&a->task, a->seed, random_stream("held-out sequences"), (uint64_t)(first + s),
+                      a->tokens, r->tokens + s * a->tokens, r->targets + s * a->tokens);
+  return executor_new(of->model, of->kernels, of->where, r->count, r->window, false, &r->x);
+}
+
+static void close_reading(reading *r) {
+  executor_free(r->x);
+  free(r->tokens);
+  free(r->targets);
+  free(r->all_hits);
+  free(r->window_tokens);
+  free(r->window_targets);
+  free(r->hits);
+  free(r->states[0]);
+  free(r->states[1]);
+  free(r->before);
+  free(r->after);
+}
+
+// The window of `time` tokens from `from` on; `turn`: which states it starts from.
+static rec_status read_window(reading *r, int64_t from, int64_t time, int turn) {
+  const accuracy *a = r->a;
+  const train_model *m = a->of.model;
+  for (int s = 0; s < r->count; s++) {
+    memcpy(r->window_tokens + s * time, r->tokens + s * a->tokens + from,
+           (size_t)time * sizeof *r->tokens);
+    memcpy(r->window_targets + s * time, r->targets + s * a->tokens + from,
+           (size_t)time * sizeof *r->targets);
+  }
+  for (int i = 0; i < m->state_count; i++) {
+    int64_t offset = m->states[i].place * r->count * a->of.n->element_size;
+    r->before[i] = from ? r->states[turn] + offset : NULL;
+    r->after[i] = r->states[1 - turn] + offset;
+  }
+  if (a->learned && !from) learned_start(&a->of, a->weights, r->count, r->states[turn], r->before);
+  shard part = {.batch = r->count,
+                .time = time,
+                .threads = 1,
+                .tokens = r->window_tokens,
+                .targets = r->window_targets,
+                .before = r->before,
+                .after = r->after};
+  rec_status status = executor_hits(r->x, a->there, &part, r->hits);
+  for (int s = 0; s < r->count; s++)
+    memcpy(r->all_hits + s * a->tokens + from, r->hits + s * time, (size_t)time);
+  return status;
+}
+
+static void count_hits(const reading *r, found_counts *found) {
+  int64_t tokens = r->a->tokens;
+  for (int s = 0; s < r->count; s++) {
+    counts c = {.sequences = 1};
+    for (int64_t i = s * tokens; i < (s + 1) * tokens; i++)
+      if (r->targets[i] != NO_TARGET) c.answers++, c.right += r->all_hits[i];
+    c.exact = c.right == c.answers;
+    add(&found->all, &c);
+    if (r->facts[s] >= 0) add(&found->at_depth[r->facts[s] * DEPTHS / tokens], &c);
+  }
+}
+
+static rec_status judge(const accuracy *a, int first, int count, found_counts *found) {
+  reading r = {
+      .a = a, .count = count, .window = a->tokens < LONGEST_WINDOW ? a->tokens : LONGEST_WINDOW};
+  rec_status status = open_reading(&r, first);
+  int turn = 0;
+  for (int64_t from = 0; !status && from < a->tokens; from += r.window, turn = 1 - turn)
+    status = read_window(&r, from, a->tokens - from < r.window ? a->tokens - from : r.window, turn);
+  if (!status) count_hits(&r, found);
+  close_reading(&r);
+  return status;
+}
+
+static void run_task(void *context, int number, int worker) {
+  accuracy *a = context;
+  int first = number * a->at_once,
+      count = SEQUENCES - first < a->at_once ? SEQUENCES - first : a->at_once;
+  (void)worker;
+  rec_status status = judge(a, first, count, &a->found[number]);
+  int good = REC_OK;
+  if (!status || !atomic_compare_exchange_strong(&a->failed, &good, (int)status)) return;
+  snprintf(a->message, sizeof a->message, "%s", rec_message());
+}
+
+// All sequences of one length.
+static rec_status measure(accuracy *a, train_pool *pool, int64_t length, found_counts *sum) {
+  *sum = (found_counts){0};
+  if (length < task_least(&a->task))
+    return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a length from %" PRId64 " on, found %" PRId64,
+                    task_name(a->task.kind), task_least(&a->task), length);
+  a->task.shortest = a->task.length = length;
+  a->task.all = false;
+  a->tokens = task_tokens(&a->task, length);
+  int64_t fitting = TOKENS_OF_A_TASK / a->tokens;
+  a->at_once = fitting < 1 ? 1 : fitting > MOST_OF_A_TASK ? MOST_OF_A_TASK : (int)fitting;
+  int tasks = (SEQUENCES + a->at_once - 1) / a->at_once;
+  rec_status status = compute_is_host(a->of.where) ? train_pool_reserve(pool, tasks) : REC_OK;
+  if (status) return status;
+  a->found = calloc((size_t)tasks, sizeof *a->found);
+  if (!a->found) return rec_no_memory();
+  atomic_store(&a->failed, REC_OK);
+  if (compute_is_host(a->of.where))
+    train_pool_run(pool, tasks, run_task, a);
+  else  // only the thread that opened a device uses it
+    for (int i = 0; i < tasks; i++) run_task(a, i, 0);
+  for (int i = 0; i < tasks; i++) {
+    add(&sum->all, &a->found[i].all);
+    for (int d = 0; d < DEPTHS; d++) add(&sum->at_depth[d], &a->found[i].at_depth[d]);
+  }
+  free(a->found);
+  int failed = atomic_load(&a->failed);
+  return failed ? rec_fail((rec_status)failed, "%s", a->message) : REC_OK;
+}
+
+static double share(int64_t part, int64_t all) { return all ? (double)part / (double)all : 0; }
+
+static void put_depths(FILE *file, int length, const found_counts *sum) {
+  for (int d = 0; d < DEPTHS; d++) {
+    const counts *c = &sum->at_depth[d];
+    if (!c->sequences) continue;
+    printf("    depth %.1f..%.1f   %.4f of the answers   %.4f of the sequences\n",
+           (double)d / DEPTHS, (double)(d + 1) / DEPTHS, share(c->right, c->answers),
+           share(c->exact, c->sequences));
+    fprintf(file, "%d,%.2f,%.2f,%.6f,%.6f,%" PRId64 ",%" PRId64 "\n", length, (double)d / DEPTHS,
+            (double)(d + 1) / DEPTHS, share(c->right, c->answers), share(c->exact, c->sequences),
+            c->answers, c->sequences);
+  }
+}
+
+// Prints the table while it is made, and writes it.
+static rec_status measure_all(accuracy *a, train_pool *pool, const evaluate_block *b, FILE *file,
+                              FILE *depths) {
+  rec_status status = REC_OK;
+  fprintf(file, "length,character_accuracy,exact_accuracy,answers,sequences\n");
+  fprintf(depths, "length,from,to,character_accuracy,exact_accuracy,answers,sequences\n");
+  for (int i = 0; !status && i < b->length_count; i++) {
+    found_counts sum;
+    status = measure(a, pool, b->lengths[i], &sum);
+    if (status) break;
+    double character = share(sum.all.right, sum.all.answers),
+           exact = share(sum.all.exact, sum.all.sequences);
+    printf("  length %6d   %.4f of the answers   %.4f of the sequences\n", b->lengths[i], character,
+           exact);
+    fprintf(file, "%d,%.6f,%.6f,%" PRId64 ",%d\n", b->lengths[i], character, exact, sum.all.answers,
+            SEQUENCES);
+    put_depths(depths, b->lengths[i], &sum);
+    fflush(stdout);
+  }
+  return status;
+}
+
+static rec_status measure_into_files(accuracy *a, train_pool *pool, const session *s,
+                                     const evaluate_block *b) {
+  char *texts[2] = {NULL, NULL};
+  size_t sizes[2];
+  FILE *file = open_memstream(&texts[0], &sizes[0]), *depths = open_memstream(&texts[1], &sizes[1]);
+  rec_status status = file && depths ? measure_all(a, pool, b, file, depths) : rec_no_memory();
+  if (file) fclose(file);
+  if (depths) fclose(depths);
+  bool deep = a->task.kind == TASK_PASSKEY || a->task.kind == TASK_BABI;
+  if (!status) status = evaluation_save(s, b, "accuracy.csv", texts[0], sizes[0]);
+  if (!status && deep) status = evaluation_save(s, b, "accuracy_depth.csv", texts[1], sizes[1]);
+  free(texts[0]);
+  free(texts[1]);
+  return status;
+}
+
+rec_status session_accuracy(session *s, const evaluate_block *b) {
+  const train_block *block = train_program_block(s->program, b->after);
+  accuracy a = {.of = session_model(s, block),
+                .seed = block->seed,
+                .learned = b->learned,
+                .task = block->task};
+  train_data data = {0};
+  train_pool *pool = train_pool_new(s->options.threads);
+  a.weights = calloc((size_t)a.of.model->parameter_elements + 1, (size_t)a.of.n->element_size);
+  rec_status status = pool && a.weights ? session_open_data(s, block, &data) : rec_no_memory();
+  if (!status) status = session_load_result(s, block, a.weights);
+  if (!status)
+    status = compute_place(a.of.where, a.weights,
+                           a.of.model->parameter_elements * a.of.n->element_size, &a.there);
+  if (!status) status = session_make_folder(s, b->name);
+  if (!status) {
+    printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after,
+           task_name(block->task.kind));
+    status = measure_into_files(&a, pool, s, b);
+  }
+  train_data_close(&data);
+  train_pool_free(pool);
+  if (a.there) compute_take_back(a.of.where, a.weights, a.there);
+  free(a.weights);
+  return status;
+}

@@ -1,0 +1,43 @@
+// One held-out sequence, read once by the whole model; then single recurrences on parts of it, from states of one's own and with
+// everything else that they read kept as it was.
+#ifndef REC_TRAIN_PROBE_H
+#define REC_TRAIN_PROBE_H
+
+#include "runtime/train/evaluate/evaluate.h"
+
+typedef struct probe {
+  const evaluation *e;
+  int64_t time;
+  executor *x;
+  uint16_t *tokens, *targets;
+  void **states;  // where the model's states end, by state; all start at zero
+  shard sequence;
+} probe;
+
+// The first `time` tokens of the held-out text, or, of the task, the `number`-th of its longest sequences that fit. To be closed after
+// a failure, too.
+rec_status probe_open(probe *p, const evaluation *e, int64_t time, int number);
+void probe_close(probe *p);
+// The name of the first state of an operation.
+const char *probe_name(const probe *p, int op);
+
+// Memory for calls of one kernel on parts of the sequence.
+typedef struct kernel_runs {
+  const train_kernel *k;
+  const numeric *n;
+  kernel_memory whole[MOST_VARIABLES];  // of the model's run
+  kernel_memory value[MOST_VARIABLES], gradient[MOST_VARIABLES];
+  void *final[MOST_VARIABLES], *d_final[MOST_VARIABLES];
+  void *before[MOST_VARIABLES], *output[MOST_VARIABLES], *d_before[MOST_VARIABLES];
+  kernel_call call;
+} kernel_runs;
+
+// Of the call that is operation `op` of the model. To be closed after a failure, too.
+rec_status kernel_runs_open(const probe *p, int op, kernel_runs *r);
+void kernel_runs_close(kernel_runs *r);
+// Forward over the steps from .. to - 1 from the states in `before`; to `final`.
+rec_status kernel_runs_steps(kernel_runs *r, int64_t from, int64_t to);
+bool kernel_runs_is_state(const kernel_runs *r, int variable);  // or a lag buffer
+int64_t kernel_numbers(const rec_signature *s, int variable);
+
+#endif

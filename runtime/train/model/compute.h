@@ -1,0 +1,58 @@
+// Where a model runs: memory, and the operations of program.h on it. The host is one such place
+// (compute_host.c). Pointers to tokens, rows, weights, gradients and losses that go into an operation
+// lie in the memory of the place; single numbers are answered to the host.
+#ifndef REC_TRAIN_COMPUTE_H
+#define REC_TRAIN_COMPUTE_H
+
+#include "runtime/rec.h"
+#include "runtime/support/launch.h"
+#include "runtime/train/model/numeric.h"
+
+typedef struct compute compute;
+
+// What operations do is said in numeric.h. `room` has linear_room bytes.
+typedef struct compute_ops {
+  // At a multiple of REC_ALIGNMENT; NULL for 0 bytes.
+  rec_status (*allocate)(const compute *c, int64_t bytes, void **memory);
+  void (*release)(const compute *c, void *memory);  // NULL is allowed
+  rec_status (*upload)(const compute *c, void *to, const void *from, int64_t bytes);
+  rec_status (*download)(const compute *c, void *to, const void *from, int64_t bytes);
+  rec_status (*copy)(const compute *c, void *to, const void *from, int64_t bytes);
+  rec_status (*clear)(const compute *c, void *to, int64_t bytes);
+
+  int64_t (*linear_room)(const compute *c, int64_t in, int64_t out);
+  rec_status (*linear)(const compute *c, rows x, const void *weight, const void *bias, rows y,
+                       void *room);
+  rec_status (*linear_backward)(const compute *c, rows x, const void *weight, rows dy, rows dx,
+                                bool add_to_dx, void *d_weight, void *d_bias, void *room);
+  rec_status (*embed)(const compute *c, const uint16_t *tokens, const void *table, rows y);
+  rec_status (*embed_backward)(const compute *c, const uint16_t *tokens, rows dy, void *d_table);
+  // *total: the sum. `losses`: each row's own; NULL is allowed on the host.
+  rec_status (*cross_entropy)(const compute *c, rows logits, const uint16_t *targets,
+                              const float *weights, double scale, rows d_logits, float *losses,
+                              double *total);
+  rec_status (*hits)(const compute *c, rows logits, const uint16_t *targets, uint8_t *hits);
+  rec_status (*add)(const compute *c, rows to, rows from);
+  rec_status (*zero)(const compute *c, rows to);
+  rec_status (*row_squares)(const compute *c, rows x, double *sum);
+  rec_status (*sum_into)(const compute *c, void *to, const void *from, int64_t count);
+  rec_status (*square_sum)(const compute *c, const void *values, int64_t count, double *sum);
+  rec_status (*adamw)(const compute *c, void *values, const void *gradient, void *moment1,
+                      void *moment2, int64_t count, const adamw_step *step);
+} compute_ops;
+
+struct compute {
+  const compute_ops *ops;
+  const numeric *n;  // the types of numbers, and arithmetic on what lies in the host's memory
+  int32_t device;    // REC_DEVICE_HOST, ..: of the kernels of recurrences
+};
+
+extern const compute compute_host_f32, compute_host_f64, compute_host_bf16;
+
+// What lies in the host's memory, as the operations can read it: itself, or a copy until compute_take_back.
+rec_status compute_place(const compute *c, const void *here, int64_t bytes, void **there);
+void compute_take_back(const compute *c, const void *here, void *there);
+
+static inline bool compute_is_host(const compute *c) { return c->device == REC_DEVICE_HOST; }
+
+#endif

@@ -1,0 +1,139 @@
+// The host as a place to run: its memory, and numeric.c for everything else. Several threads may use
+// it at the same time.
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/internal.h"
+#include "runtime/train/model/compute.h"
+
+static rec_status host_allocate(const compute *c, int64_t bytes, void **memory) {
+  (void)c;
+  *memory = NULL;
+  if (bytes == 0) return REC_OK;
+  *memory = rec_numbers_new(bytes);
+  return *memory ? REC_OK : rec_no_memory();
+}
+
+static void host_release(const compute *c, void *memory) {
+  (void)c;
+  free(memory);
+}
+
+static rec_status host_copy(const compute *c, void *to, const void *from, int64_t bytes) {
+  (void)c;
+  if (bytes) memcpy(to, from, (size_t)bytes);
+  return REC_OK;
+}
+
+static rec_status host_clear(const compute *c, void *to, int64_t bytes) {
+  (void)c;
+  if (bytes) memset(to, 0, (size_t)bytes);
+  return REC_OK;
+}
+
+static int64_t host_linear_room(const compute *c, int64_t in, int64_t out) {
+  return c->n->linear_room(in, out);
+}
+
+static rec_status host_linear(const compute *c, rows x, const void *weight, const void *bias,
+                              rows y, void *room) {
+  c->n->linear(x, weight, bias, y, room);
+  return REC_OK;
+}
+
+static rec_status host_linear_backward(const compute *c, rows x, const void *weight, rows dy,
+                                       rows dx, bool add_to_dx, void *d_weight, void *d_bias,
+                                       void *room) {
+  c->n->linear_backward(x, weight, dy, dx, add_to_dx, d_weight, d_bias, room);
+  return REC_OK;
+}
+
+static rec_status host_embed(const compute *c, const uint16_t *tokens, const void *table, rows y) {
+  c->n->embed(tokens, table, y);
+  return REC_OK;
+}
+
+static rec_status host_embed_backward(const compute *c, const uint16_t *tokens, rows dy,
+                                      void *d_table) {
+  c->n->embed_backward(tokens, dy, d_table);
+  return REC_OK;
+}
+
+static rec_status host_cross_entropy(const compute *c, rows logits, const uint16_t *targets,
+                                     const float *weights, double scale, rows d_logits,
+                                     float *losses, double *total) {
+  *total = c->n->cross_entropy(logits, targets, weights, scale, d_logits, losses);
+  return REC_OK;
+}
+
+static rec_status host_hits(const compute *c, rows logits, const uint16_t *targets, uint8_t *hits) {
+  c->n->hits(logits, targets, hits);
+  return REC_OK;
+}
+
+static rec_status host_add(const compute *c, rows to, rows from) {
+  c->n->add(to, from);
+  return REC_OK;
+}
+
+static rec_status host_zero(const compute *c, rows to) {
+  c->n->zero(to);
+  return REC_OK;
+}
+
+static rec_status host_row_squares(const compute *c, rows x, double *sum) {
+  *sum = c->n->row_squares(x);
+  return REC_OK;
+}
+
+static rec_status host_sum_into(const compute *c, void *to, const void *from, int64_t count) {
+  c->n->sum_into(to, from, count);
+  return REC_OK;
+}
+
+static rec_status host_square_sum(const compute *c, const void *values, int64_t count,
+                                  double *sum) {
+  *sum = c->n->square_sum(values, count);
+  return REC_OK;
+}
+
+static rec_status host_adamw(const compute *c, void *values, const void *gradient, void *moment1,
+                             void *moment2, int64_t count, const adamw_step *step) {
+  c->n->adamw(values, gradient, moment1, moment2, count, step);
+  return REC_OK;
+}
+
+static const compute_ops host_ops = {.allocate = host_allocate,
+                                     .release = host_release,
+                                     .upload = host_copy,
+                                     .download = host_copy,
+                                     .copy = host_copy,
+                                     .clear = host_clear,
+                                     .linear_room = host_linear_room,
+                                     .linear = host_linear,
+                                     .linear_backward = host_linear_backward,
+                                     .embed = host_embed,
+                                     .embed_backward = host_embed_backward,
+                                     .cross_entropy = host_cross_entropy,
+                                     .hits = host_hits,
+                                     .add = host_add,
+                                     .zero = host_zero,
+                                     .row_squares = host_row_squares,
+                                     .sum_into = host_sum_into,
+                                     .square_sum = host_square_sum,
+                                     .adamw = host_adamw};
+
+rec_status compute_place(const compute *c, const void *here, int64_t bytes, void **there) {
+  *there = (void *)(uintptr_t)here;
+  if (compute_is_host(c)) return REC_OK;
+  rec_status status = c->ops->allocate(c, bytes, there);
+  return status ? status : c->ops->upload(c, *there, here, bytes);
+}
+
+void compute_take_back(const compute *c, const void *here, void *there) {
+  if (there != here) c->ops->release(c, there);
+}
+
+const compute compute_host_f32 = {&host_ops, &numeric_f32, REC_DEVICE_HOST};
+const compute compute_host_f64 = {&host_ops, &numeric_f64, REC_DEVICE_HOST};
+const compute compute_host_bf16 = {&host_ops, &numeric_bf16, REC_DEVICE_HOST};

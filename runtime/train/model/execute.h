@@ -1,0 +1,99 @@
+// Runs a model forward and backward over some sequences: the operations of program.h in order, called
+// by one thread. The sequences, their states and what is asked of a run lie in the host's memory,
+// parameters and gradients in that of the place where the model runs (compute.h).
+//
+// A batch is cut into shards by its sizes alone; each shard is run by one executor, which is reused
+// by the shards that follow. So activations take as much memory as there are threads, not as the
+// whole batch needs, and nothing depends on their number.
+#ifndef REC_TRAIN_EXECUTE_H
+#define REC_TRAIN_EXECUTE_H
+
+#include "runtime/train/model/compute.h"
+#include "runtime/train/model/program.h"
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+typedef struct kernel_memory {
+  void *data;                         // NULL: absent
+  int64_t batch_stride, time_stride;  // of inputs, outputs and their gradients
+} kernel_memory;
+
+// One run of a recurrence. The arrays run over the variables of its signature, as those of
+// rec_call.
+typedef struct kernel_call {
+  int64_t batch, time, threads;
+  kernel_memory *value, *gradient;
+  void **final, **d_final;
+  void *workspace, *saved;  // saved: NULL where nothing is kept for backward
+  int64_t workspace_bytes, saved_bytes;
+} kernel_call;
+
+// Code of a recurrence. `execute_library_kernel` makes one of a compiled library; tests have one
+// of the reference interpreter.
+typedef struct train_kernel train_kernel;
+struct train_kernel {
+  const rec_signature *signature;
+  const void *code;
+  rec_status (*sizes)(const train_kernel *kernel, int64_t batch, int64_t time, int64_t *workspace,
+                      int64_t *saved);
+  rec_status (*forward)(const train_kernel *kernel, const kernel_call *call);
+  rec_status (*backward)(const train_kernel *kernel, const kernel_call *call);
+  rec_status (*step)(const train_kernel *kernel, const kernel_call *call);  // forward for one token
+  int32_t device;  // REC_DEVICE_HOST, ..
+};
+
+enum { MOST_VARIABLES = 256 };
+
+// `device`: REC_DEVICE_HOST, ..
+train_kernel execute_library_kernel(const rec_recurrence *recurrence, int32_t device);
+
+// Do the kernels fit the operations of the model (numbers of tensors, parameters and states)?
+rec_status execute_check(const train_model *model, const train_kernel *kernels);
+
+// ---- executors ----------------------------------------------------------------------------------
+
+typedef struct executor executor;
+
+// For at most `batch` sequences of `time` tokens. `backward`: gradients are wanted.
+rec_status executor_new(const train_model *model, const train_kernel *kernels, const compute *c,
+                        int64_t batch, int64_t time, bool backward, executor **made);
+void executor_free(executor *x);  // NULL is allowed
+// Bytes that executor_new takes.
+rec_status executor_bytes(const train_model *model, const train_kernel *kernels, const compute *c,
+                          int64_t batch, int64_t time, bool backward, int64_t *bytes);
+
+// The sequences of one run.
+typedef struct shard {
+  int64_t batch, time, threads;
+  const uint16_t *tokens, *targets;  // [batch][time]
+  void *const *before;               // by state: [batch][elements], or NULL for zero
+  void *const *after;                // by state: written, or NULL
+  const float *weights;              // of the targets, [batch][time]; NULL: 1
+  void *const *d_before;  // by state: written by backward, or NULL; all NULL where `before` is
+} shard;
+
+// Forward alone, one token by the single-step forms: the logits after the last token of each sequence,
+// [batch][vocabulary]. `targets` are not read.
+rec_status executor_logits(executor *x, const void *parameters, const shard *s, double *logits);
+
+// Forward alone: hits[batch][time] become 1 where the target is the likeliest token, else 0.
+rec_status executor_hits(executor *x, const void *parameters, const shard *s, uint8_t *hits);
+
+// Forward alone, what every operation reads and writes kept until the next run; then the memory of a
+// call's variables: inputs, outputs and parameters.
+rec_status executor_forward(executor *x, const void *parameters, const shard *s);
+void executor_values(executor *x, const void *parameters, const shard *s, int op,
+                     kernel_memory value[MOST_VARIABLES]);
+
+// Forward, and the loss: the sum over all tokens in nats. `losses`: each token's own, or NULL. With
+// gradients != NULL the backward pass of scale * sum follows; the block of gradients is
+// overwritten.
+rec_status executor_run(executor *x, const void *parameters, const shard *s, double scale,
+                        void *gradients, double *loss, float *losses);
+
+// The same run again, looked at after each operation: what the first number is that is not finite, as
+// text of at most `size` bytes; "" if all are.
+void executor_blame(executor *x, const void *parameters, const shard *s, double scale,
+                    void *gradients, char *text, size_t size);
+
+#endif

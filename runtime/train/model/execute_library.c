@@ -1,0 +1,98 @@
+// Kernels of compiled libraries, on any device: NAME_arguments filled as the manifest says, strides included.
+#include <string.h>
+
+#include "runtime/module.h"
+#include "runtime/train/model/execute.h"
+
+enum { LARGEST_ARGUMENTS = 16384 };
+
+typedef union arguments {
+  char bytes[LARGEST_ARGUMENTS];
+  int64_t align;
+} arguments;
+
+static void set_number(arguments *a, int offset, int64_t number) {
+  if (offset >= 0) memcpy(a->bytes + offset, &number, sizeof number);
+}
+
+static void set_pointer(arguments *a, int offset, void *pointer) {
+  if (offset >= 0) memcpy(a->bytes + offset, &pointer, sizeof pointer);
+}
+
+static void set_memory(arguments *a, const rec_place *place, const kernel_memory *memory) {
+  set_pointer(a, place->data, memory->data);
+  set_number(a, place->batch_stride, memory->batch_stride);
+  set_number(a, place->time_stride, memory->time_stride);
+}
+
+static void set_sizes(const rec_recurrence *r, int64_t batch, int64_t time, arguments *a) {
+  memset(a->bytes, 0, (size_t)r->arguments_size);
+  set_number(a, r->size_offset, r->arguments_size);
+  set_number(a, r->batch_offset, batch);
+  set_number(a, r->time_offset, time);
+}
+
+static rec_status check(const rec_recurrence *r, int answer) {
+  if (answer == 0) return REC_OK;
+  return rec_fail((rec_status)answer, "%s: %s", r->signature.name, r->module->error());
+}
+
+static rec_status library_sizes(const train_kernel *kernel, int64_t batch, int64_t time,
+                                int64_t *workspace, int64_t *saved) {
+  const rec_recurrence *r = kernel->code;
+  rec_sizes sizes = {.size = sizeof sizes, .device_kind = kernel->device};
+  arguments a;
+  if (r->arguments_size > LARGEST_ARGUMENTS)
+    return rec_fail(REC_ERROR_UNSUPPORTED, "%s: expected at most %d bytes of arguments, found %d",
+                    r->signature.name, LARGEST_ARGUMENTS, r->arguments_size);
+  set_sizes(r, batch, time, &a);
+  rec_status status = check(r, r->sizes(&a, &sizes));
+  *workspace = sizes.workspace;
+  *saved = sizes.saved;
+  return status;
+}
+
+static rec_status library_run(const train_kernel *kernel, const kernel_call *call,
+                              rec_entry entry) {
+  const rec_recurrence *r = kernel->code;
+  arguments a;
+  set_sizes(r, call->batch, call->time, &a);
+  for (int i = 0; i < r->signature.variable_count; i++) {
+    set_memory(&a, &r->places[i].value, &call->value[i]);
+    set_memory(&a, &r->places[i].gradient, &call->gradient[i]);
+    set_pointer(&a, r->places[i].final.data, call->final[i]);
+    set_pointer(&a, r->places[i].d_final.data, call->d_final[i]);
+  }
+  rec_launch launch = {.size = sizeof launch,
+                       .abi_major = REC_ABI_MAJOR,
+                       .abi_minor = REC_ABI_MINOR,
+                       .device_kind = kernel->device,
+                       .threads = call->threads,
+                       .workspace = call->workspace,
+                       .workspace_bytes = call->workspace_bytes,
+                       .saved = call->saved,
+                       .saved_bytes = call->saved_bytes};
+  return check(r, entry(&a, &launch));
+}
+
+static rec_status library_forward(const train_kernel *kernel, const kernel_call *call) {
+  return library_run(kernel, call, ((const rec_recurrence *)kernel->code)->forward);
+}
+
+static rec_status library_backward(const train_kernel *kernel, const kernel_call *call) {
+  return library_run(kernel, call, ((const rec_recurrence *)kernel->code)->backward);
+}
+
+static rec_status library_step(const train_kernel *kernel, const kernel_call *call) {
+  return library_run(kernel, call, ((const rec_recurrence *)kernel->code)->step);
+}
+
+train_kernel execute_library_kernel(const rec_recurrence *recurrence, int32_t device) {
+  return (train_kernel){.signature = &recurrence->signature,
+                        .code = recurrence,
+                        .sizes = library_sizes,
+                        .forward = library_forward,
+                        .backward = library_backward,
+                        .step = library_step,
+                        .device = device};
+}

@@ -1,0 +1,56 @@
+// numeric_f32, numeric_f64 and numeric_bf16: numeric_body.h for the three pairs of types.
+#include "runtime/train/model/numeric.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <string.h>
+
+enum { MAX_SYMBOLS = 65535 };  // tokens are 16 bits; NO_TARGET is none
+
+#define WIDE(x) (x)
+#define NARROW(x) (x)
+
+#define REAL float
+#define TOKEN float
+#define OF(name) name##_f32
+#define BLAS(name) cblas_s##name
+#define EXP expf
+#define SQRT sqrtf
+#include "runtime/train/model/numeric_linear.h"
+// Apart from the above, the order of which matters.
+#include "runtime/train/model/numeric_body.h"
+#undef REAL
+#undef TOKEN
+#undef OF
+#undef BLAS
+#undef EXP
+#undef SQRT
+
+#define REAL double
+#define TOKEN double
+#define OF(name) name##_f64
+#define BLAS(name) cblas_d##name
+#define EXP exp
+#define SQRT sqrt
+#include "runtime/train/model/numeric_linear.h"
+// Apart from the above, the order of which matters.
+#include "runtime/train/model/numeric_body.h"
+#undef REAL
+#undef TOKEN
+#undef OF
+#undef BLAS
+#undef EXP
+#undef SQRT
+
+#undef WIDE
+#undef NARROW
+#define WIDE(x) wide(x)
+#define NARROW(x) narrow(x)
+#define REAL float
+#define TOKEN uint16_t
+#define OF(name) name##_bf16
+#define EXP expf
+#define SQRT sqrtf
+#include "runtime/train/model/numeric_panels.h"
+// Apart from the above, the order of which matters.
+#include "runtime/train/model/numeric_body.h"

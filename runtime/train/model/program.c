@@ -1,0 +1,544 @@
+// From the manifest's JSON to the structures of program.h. Numbers out of range are refused here,
+// so that nothing later asks.
+#include "runtime/train/model/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct block_of_memory {
+  struct block_of_memory *next;
+  max_align_t bytes[];
+} block_of_memory;
+
+typedef struct reader {
+  block_of_memory *blocks;
+  rec_status status;
+  const char *what;  // the object being read, for the message
+} reader;
+
+static void *take(reader *r, size_t count, size_t size) {
+  block_of_memory *block = calloc(1, sizeof *block + (count ? count : 1) * size);
+  if (!block) {
+    if (!r->status) r->status = rec_no_memory();
+    return NULL;
+  }
+  block->next = r->blocks;
+  r->blocks = block;
+  return block->bytes;
+}
+
+static void wrong(reader *r, const char *key) {
+  if (!r->status)
+    r->status = rec_fail(REC_ERROR_FORMAT,
+                         "expected a library made by recc, found one whose %s has no proper '%s'",
+                         r->what, key);
+}
+
+static const cJSON *get(const cJSON *object, const char *key) {
+  return cJSON_GetObjectItemCaseSensitive(object, key);
+}
+
+static int64_t whole_item(reader *r, const cJSON *item, const char *key, int64_t least,
+                          int64_t most) {
+  if (cJSON_IsNumber(item) && item->valuedouble >= (double)least &&
+      item->valuedouble <= (double)most)
+    return (int64_t)item->valuedouble;
+  wrong(r, key);
+  return least;
+}
+
+enum { ANY_INT = 0x7fffffff, MOST_LENGTH = 1 << 24 };
+static const int64_t most_elements = (int64_t)1 << 48;
+
+static int64_t whole(reader *r, const cJSON *object, const char *key, int64_t least, int64_t most) {
+  return whole_item(r, get(object, key), key, least, most);
+}
+
+static double number(reader *r, const cJSON *object, const char *key) {
+  const cJSON *item = get(object, key);
+  if (!cJSON_IsNumber(item)) wrong(r, key);
+  return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+static const char *text(reader *r, const cJSON *object, const char *key, bool optional) {
+  const cJSON *item = get(object, key);
+  if (cJSON_IsString(item)) return item->valuestring;
+  if (!optional) wrong(r, key);
+  return optional ? NULL : "";
+}
+
+static bool flag(const cJSON *object, const char *key) { return cJSON_IsTrue(get(object, key)); }
+
+// The list `key`, its length in *count; room for `size` bytes an entry.
+static void *list(reader *r, const cJSON *object, const char *key, size_t size, const cJSON **items,
+                  int *count) {
+  *items = get(object, key);
+  *count = 0;
+  if (!cJSON_IsArray(*items)) {
+    wrong(r, key);
+    return NULL;
+  }
+  int length = cJSON_GetArraySize(*items);
+  void *memory = take(r, (size_t)length, size);
+  if (memory) *count = length;
+  return memory;
+}
+
+static const int *int_list(reader *r, const cJSON *object, const char *key, int least, int most,
+                           int *count) {
+  const cJSON *items, *item;
+  int *numbers = list(r, object, key, sizeof *numbers, &items, count), i = 0;
+  if (numbers)
+    cJSON_ArrayForEach(item, items) numbers[i++] = (int)whole_item(r, item, key, least, most);
+  return numbers;
+}
+
+// ---- models -------------------------------------------------------------------------------------
+
+static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
+  const cJSON *items, *item;
+  model_part *parts = list(r, object, "parts", sizeof *parts, &items, &p->part_count);
+  int64_t expected = 0;
+  if (!parts) return;
+  p->parts = parts;
+  cJSON_ArrayForEach(item, items) {
+    *parts = (model_part){whole(r, item, "first", 0, most_elements),
+                          whole(r, item, "count", 0, most_elements), get(item, "default"),
+                          get(item, "start")};
+    if (parts->first != expected) wrong(r, "first");
+    expected = parts->first + parts->count;
+    parts++;
+  }
+  if (expected != p->elements) wrong(r, "parts");
+}
+
+static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
+  const cJSON *items, *item;
+  int64_t *shape = list(r, object, "shape", sizeof *shape, &items, &p->rank);
+  const char *kind = text(r, object, "kind", false);
+  p->name = text(r, object, "name", false);
+  p->eps = get(object, "eps") ? number(r, object, "eps") : 0;
+  p->decays = !strcmp(kind, "linear") || !strcmp(kind, "embedding") || !strcmp(kind, "convolution");
+  p->elements = 1;
+  p->shape = shape;
+  if (shape) cJSON_ArrayForEach(item, items) {
+      *shape = whole_item(r, item, "shape", 0, most_elements);
+      if (!rec_multiply(p->elements, *shape, &p->elements) || p->elements > most_elements)
+        wrong(r, "shape"), p->elements = 0;
+      shape++;
+    }
+  read_parts(r, object, p);
+}
+
+static int64_t aligned(int64_t elements) { return (elements + 15) / 16 * 16; }
+
+static void read_parameters(reader *r, const cJSON *object, train_model *m) {
+  const cJSON *items, *item;
+  model_parameter *p = list(r, object, "parameters", sizeof *p, &items, &m->parameter_count);
+  m->parameters = p;
+  if (!p) return;
+  cJSON_ArrayForEach(item, items) {
+    read_parameter(r, item, p);
+    p->place = m->parameter_elements;
+    m->parameter_elements += aligned(p->elements);
+    m->weight_count += p->elements;
+    if (p->elements > m->largest_parameter) m->largest_parameter = p->elements;
+    p++;
+  }
+}
+
+// The product of all axes but the last two; a complex element is two numbers of one head.
+static int64_t heads_of(reader *r, const cJSON *object, int64_t elements) {
+  const cJSON *axes = get(object, "axes");
+  int64_t heads = 1;
+  for (int i = 0; i < cJSON_GetArraySize(axes) - 2; i++) {
+    int64_t size =
+        whole_item(r, cJSON_GetArrayItem(cJSON_GetArrayItem(axes, i), 1), "axes", 1, most_elements);
+    if (!rec_multiply(heads, size, &heads)) wrong(r, "axes");
+    if (r->status) return 1;
+  }
+  if (elements % heads) wrong(r, "axes");
+  return heads;
+}
+
+// Axes and their strides; `unit` numbers are an element, and what is left before the axes is the
+// depth of a tail.
+static void read_axes(reader *r, const cJSON *object, model_state *s) {
+  const cJSON *axes = get(object, "axes");
+  int64_t stride = flag(object, "complex") ? 2 : 1;
+  s->axis_count = cJSON_GetArraySize(axes);
+  if (s->axis_count > MOST_STATE_AXES) wrong(r, "axes"), s->axis_count = 0;
+  for (int i = s->axis_count - 1; i >= 0; i--) {
+    const cJSON *axis = cJSON_GetArrayItem(axes, i), *name = cJSON_GetArrayItem(axis, 0);
+    int64_t size = whole_item(r, cJSON_GetArrayItem(axis, 1), "axes", 1, most_elements);
+    s->axes[i] = (state_axis){cJSON_IsString(name) ? name->valuestring : "", size, stride};
+    if (!rec_multiply(stride, size, &stride) || stride > most_elements)
+      wrong(r, "axes"), stride = 1;
+  }
+  if (s->elements % stride) wrong(r, "axes");
+}
+
+static void read_states(reader *r, const cJSON *object, train_model *m) {
+  const cJSON *items, *item;
+  model_state *s = list(r, object, "states", sizeof *s, &items, &m->state_count);
+  m->states = s;
+  if (!s) return;
+  cJSON_ArrayForEach(item, items) {
+    *s = (model_state){.name = text(r, item, "name", false),
+                       .elements = whole(r, item, "elements", 0, most_elements),
+                       .place = m->state_elements,
+                       .lag = flag(item, "lag"),
+                       .counter = flag(item, "counter"),
+                       .layer = (int)whole(r, item, "layer", -1, ANY_INT),
+                       .heads = heads_of(r, item, whole(r, item, "elements", 0, most_elements)),
+                       .head_elements = whole(r, item, "head_elements", 1, ANY_INT),
+                       .head_place = m->head_count,
+                       .learned = (int)whole(r, item, "learned", -1, m->parameter_count - 1)};
+    if (s->learned >= 0 && m->parameters[s->learned].elements != s->elements) wrong(r, "learned");
+    read_axes(r, item, s);
+    int64_t round;
+    if (!rec_multiply(s->heads, s->head_elements, &round) || s->elements % round)
+      wrong(r, "head_elements");
+    m->head_count += s->heads;
+    m->state_elements += aligned(s->elements);
+    s++;
+  }
+}
+
+static void read_tensors(reader *r, const cJSON *object, train_model *m) {
+  const cJSON *items, *item;
+  model_tensor *t = list(r, object, "tensors", sizeof *t, &items, &m->tensor_count);
+  m->tensors = t;
+  if (!t) return;
+  cJSON_ArrayForEach(item, items) {
+    int64_t n[4];
+    for (int i = 0; i < 4; i++)
+      n[i] = whole_item(r, cJSON_GetArrayItem(item, i), "tensors", 0, most_elements);
+    const cJSON *name = cJSON_GetArrayItem(item, 4);
+    if (!cJSON_IsString(name)) wrong(r, "tensors");
+    *t++ = (model_tensor){n[0], n[1], n[2], n[3], cJSON_IsString(name) ? name->valuestring : ""};
+    if (n[2] + n[3] > n[1] || n[0] + n[1] > m->row) wrong(r, "tensors");
+  }
+}
+
+static void read_uses(reader *r, const cJSON *object, const train_model *m, model_op *op) {
+  const cJSON *items, *item;
+  model_use *u = list(r, object, "use", sizeof *u, &items, &op->use_count);
+  op->uses = u;
+  if (!u) return;
+  cJSON_ArrayForEach(item, items) {
+    u->parameter =
+        (int)whole_item(r, cJSON_GetArrayItem(item, 0), "use", 0, m->parameter_count - 1);
+    u->first = whole_item(r, cJSON_GetArrayItem(item, 1), "use", 0, most_elements);
+    u++;
+  }
+}
+
+static void read_op(reader *r, const cJSON *object, const train_model *m, int kernel_count,
+                    model_op *op) {
+  static const char *const kinds[] = {"embed", "linear", "call", "loss"};
+  const char *kind = text(r, object, "op", false);
+  int k = 0;
+  while (k < 4 && strcmp(kinds[k], kind) != 0) k++;
+  if (k == 4) wrong(r, "op"), k = 0;
+  op->kind = (model_op_kind)k;
+  op->kernel = (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, kernel_count - 1);
+  op->in = int_list(r, object, "in", 0, m->tensor_count - 1, &op->in_count);
+  op->out = int_list(r, object, "out", 0, m->tensor_count - 1, &op->out_count);
+  op->row =
+      (int)whole(r, object, "row", op->kind == OP_LINEAR ? 0 : NO_TENSOR, m->tensor_count - 1);
+  op->states = int_list(r, object, "states", 0, m->state_count - 1, &op->state_count);
+  read_uses(r, object, m, op);
+  static const int least[][2] = {
+      [OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
+  if (op->in_count < least[k][0] || op->use_count < least[k][1] ||
+      (op->kind == OP_EMBED && op->out_count < 1))
+    wrong(r, "op");
+}
+
+static void read_step(reader *r, const cJSON *object, const train_model *m, model_step *step) {
+  const cJSON *add = get(object, "add"), *zero = get(object, "zero");
+  if (cJSON_IsArray(add)) {
+    step->kind = STEP_ADD;
+    step->to = (int)whole_item(r, cJSON_GetArrayItem(add, 0), "add", 0, m->tensor_count - 1);
+    step->from = (int)whole_item(r, cJSON_GetArrayItem(add, 1), "add", 0, m->tensor_count - 1);
+    return;
+  }
+  if (zero) {
+    step->kind = STEP_ZERO;
+    step->to = (int)whole_item(r, zero, "zero", 0, m->tensor_count - 1);
+    return;
+  }
+  step->kind = STEP_OF;
+  step->op = (int)whole(r, object, "of", 0, m->op_count - 1);
+  step->d_in = int_list(r, object, "din", NO_TENSOR, m->tensor_count - 1, &step->in_count);
+  step->d_out = int_list(r, object, "dout", NO_TENSOR, m->tensor_count - 1, &step->out_count);
+  step->add_use = int_list(r, object, "add_use", 0, 1, &step->use_count);
+  step->add = flag(object, "add");
+  if (r->status) return;
+  const model_op *op = &m->ops[step->op];
+  bool call = op->kind == OP_CALL;
+  if (step->in_count != op->in_count || step->out_count != (call ? op->out_count : 1) ||
+      step->use_count != (call ? op->use_count : 0))
+    wrong(r, "backward");
+}
+
+static void read_model(reader *r, const cJSON *object, int kernel_count, train_model *m) {
+  const cJSON *items, *item;
+  r->what = "model";
+  m->json = object;
+  m->name = text(r, object, "name", false);
+  m->text = text(r, object, "text", false);
+  m->vocabulary = (int)whole(r, object, "vocabulary", 1, 65535);
+  m->row = whole(r, object, "row", 0, most_elements);
+  read_parameters(r, object, m);
+  read_states(r, object, m);
+  read_tensors(r, object, m);
+  m->logits = (int)whole(r, object, "logits", 0, m->tensor_count - 1);
+  model_op *op = list(r, object, "ops", sizeof *op, &items, &m->op_count);
+  m->ops = op;
+  if (op) cJSON_ArrayForEach(item, items) read_op(r, item, m, kernel_count, op++);
+  model_step *step = list(r, object, "backward", sizeof *step, &items, &m->step_count);
+  m->steps = step;
+  if (step && !r->status) cJSON_ArrayForEach(item, items) read_step(r, item, m, step++);
+}
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+const char *const start_kind_names[START_KINDS] = {"zero",         "state_passing", "random_noise",
+                                                   "fitted_noise", "learned",       "tbtt"};
+
+static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
+  const cJSON *from = cJSON_GetArrayItem(item, 0), *to = cJSON_GetArrayItem(item, 1);
+  if (cJSON_IsNumber(from) && cJSON_IsNumber(to))
+    return (number_ramp){from->valuedouble, to->valuedouble};
+  wrong(r, key);
+  return (number_ramp){0};
+}
+
+static void read_choice(reader *r, const cJSON *object, state_choice *c) {
+  const cJSON *items, *item;
+  const char *kind = text(r, object, "kind", false);
+  int place = 0;
+  while (place < START_KINDS && strcmp(kind, start_kind_names[place]) != 0) place++;
+  if (place == START_KINDS) wrong(r, "mix"), place = FROM_ZERO;
+  *c = (state_choice){.kind = (start_kind_of_state)place, .weight = number(r, object, "weight")};
+  c->number = read_ramp(r, get(object, "number"), "number");
+  number_ramp *ramps = list(r, object, "ramps", sizeof *ramps, &items, &c->ramp_count);
+  c->ramps = ramps;
+  if (ramps) cJSON_ArrayForEach(item, items) *ramps++ = read_ramp(r, item, "ramps");
+}
+
+static void read_per(reader *r, const cJSON *object, intervention *v) {
+  const cJSON *items, *item;
+  v->has_per = cJSON_IsArray(get(object, "per"));
+  if (!v->has_per) return;
+  const char **per = list(r, object, "per", sizeof *per, &items, &v->per_count);
+  v->per = per;
+  if (per)
+    cJSON_ArrayForEach(item, items) *per++ =
+        cJSON_IsString(item) ? item->valuestring : (wrong(r, "per"), "");
+}
+
+static void read_intervention(reader *r, const cJSON *object, intervention *v) {
+  const cJSON *items, *item;
+  v->from = whole(r, object, "from", 0, ANY_INT);
+  v->to = whole(r, object, "to", 0, ANY_INT);
+  v->first_layer = (int)whole(r, object, "first_layer", 0, ANY_INT);
+  v->last_layer = (int)whole(r, object, "last_layer", 0, ANY_INT);
+  state_choice *c = list(r, object, "mix", sizeof *c, &items, &v->choice_count);
+  v->choices = c;
+  if (c) cJSON_ArrayForEach(item, items) read_choice(r, item, c++);
+  read_per(r, object, v);
+}
+
+// Bounded so that no count of tokens overflows.
+static void read_task(reader *r, const cJSON *object, train_block *b) {
+  const cJSON *t = get(object, "task");
+  b->generated = cJSON_IsObject(t);
+  if (!b->generated) return;
+  b->task = (train_task){.kind = task_find(text(r, t, "kind", false)),
+                         .shortest = whole(r, t, "shortest", 1, MOST_LENGTH),
+                         .length = whole(r, t, "length", 1, MOST_LENGTH),
+                         .alphabet = whole(r, t, "alphabet", 1, 65533),
+                         .count = whole(r, t, "count", 1, MOST_LENGTH),
+                         .all = flag(t, "all")};
+  if (b->task.kind == TASK_KINDS) wrong(r, "kind"), b->task.kind = TASK_COPYING;
+  if (b->task.kind == TASK_MQAR && b->task.count >= b->task.alphabet / 2) wrong(r, "count");
+  if (b->task.kind == TASK_BABI &&
+      (b->task.count > MOST_BABI_FACTS || b->task.count < (b->task.alphabet == 2 ? 2 : 1)))
+    wrong(r, "count");
+}
+
+// The place of a name in a list of `count`.
+static int named(reader *r, const cJSON *object, const char *key, const char *const *names,
+                 int count) {
+  const char *name = text(r, object, key, false);
+  for (int i = 0; i < count; i++)
+    if (!strcmp(names[i], name)) return i;
+  wrong(r, key);
+  return 0;
+}
+
+static void read_source(reader *r, const cJSON *object, train_source *s) {
+  const cJSON *o = get(object, "source");
+  *s = (train_source){
+      .kind = (source_kind)named(r, o, "tokens", source_names, SOURCES),
+      .format = (token_format)named(r, o, "format", token_format_names, TOKEN_FORMATS),
+      .split = number(r, o, "split"),
+      .streaming = flag(o, "streaming"),
+      .apart = flag(o, "apart"),
+      .separator = whole(r, o, "separator", -1, 65535)};
+}
+
+static rate_kind read_schedule(reader *r, const cJSON *object) {
+  static const char *const names[] = {[RATE_COSINE] = "cosine",
+                                      [RATE_LINEAR] = "linear",
+                                      [RATE_CONSTANT] = "constant",
+                                      [RATE_STABLE] = "warmup_stable_decay"};
+  return (rate_kind)named(r, object, "schedule", names, RATE_KINDS);
+}
+
+static void read_recipe(reader *r, const cJSON *object, const train_model *m, train_block *b) {
+  const cJSON *items, *item;
+  b->schedule = read_schedule(r, object);
+  b->no_decay = int_list(r, object, "no_decay", 0, m->parameter_count - 1, &b->no_decay_count);
+  if (b->accumulate > b->batch) wrong(r, "accumulate");
+  if (b->warmup + b->decay > b->steps) wrong(r, "decay");
+  weighted_label *l = list(r, object, "label_weights", sizeof *l, &items, &b->label_count);
+  b->labels = l;
+  if (l) cJSON_ArrayForEach(item, items) {
+      const cJSON *weight = cJSON_GetArrayItem(item, 1);
+      if (!cJSON_IsNumber(weight)) wrong(r, "label_weights");
+      *l++ = (weighted_label){
+          (int)whole_item(r, cJSON_GetArrayItem(item, 0), "label_weights", 0, m->vocabulary - 1),
+          weight ? weight->valuedouble : 1};
+    }
+}
+
+static void read_block(reader *r, const cJSON *object, const train_model *models, int model_count,
+                       train_block *b) {
+  const cJSON *items, *item;
+  r->what = "train block";
+  *b = (train_block){.json = object,
+                     .name = text(r, object, "name", false),
+                     .after = text(r, object, "after", true),
+                     .init = text(r, object, "init", true),
+                     .file = text(r, object, "file", cJSON_IsObject(get(object, "task"))),
+                     .model = (int)whole(r, object, "model", 0, model_count - 1),
+                     .context = whole(r, object, "context", 1, ANY_INT),
+                     .batch = whole(r, object, "batch", 1, ANY_INT),
+                     .steps = whole(r, object, "steps", 1, ANY_INT),
+                     .warmup = whole(r, object, "warmup", 0, ANY_INT),
+                     .decay = whole(r, object, "decay", 0, ANY_INT),
+                     .accumulate = whole(r, object, "accumulate", 1, ANY_INT),
+                     .loss_from = whole(r, object, "loss_from", 0, ANY_INT),
+                     .loss_rest = number(r, object, "loss_rest"),
+                     .seed = (uint64_t)whole(r, object, "seed", 0, most_elements),
+                     .rate = number(r, object, "lr"),
+                     .beta1 = number(r, object, "beta1"),
+                     .beta2 = number(r, object, "beta2"),
+                     .epsilon = number(r, object, "eps"),
+                     .weight_decay = number(r, object, "weight_decay"),
+                     .clip = number(r, object, "clip"),
+                     .floor = number(r, object, "floor")};
+  read_source(r, object, &b->source);
+  read_task(r, object, b);
+  if (!r->status) read_recipe(r, object, &models[b->model], b);
+  intervention *v = list(r, object, "initial_state", sizeof *v, &items, &b->intervention_count);
+  b->interventions = v;
+  if (v) cJSON_ArrayForEach(item, items) read_intervention(r, item, v++);
+}
+
+static distance_kind read_distance(reader *r, const cJSON *object) {
+  static const char *const names[] = {"total_variation", "jensen_shannon", "cosine"};
+  return (distance_kind)named(r, object, "distance", names, 3);
+}
+
+static void read_lists(reader *r, const cJSON *json, train_program *p) {
+  const cJSON *items, *item;
+  r->what = "program";
+  p->kernels = list(r, json, "kernels", sizeof *p->kernels, &items, &p->kernel_count);
+  int i = 0;
+  if (p->kernels) cJSON_ArrayForEach(item, items) {
+      if (!cJSON_IsString(item))
+        wrong(r, "kernels");
+      else
+        p->kernels[i++] = item->valuestring;
+    }
+  train_model *m = list(r, json, "models", sizeof *m, &items, &p->model_count);
+  p->models = m;
+  if (m) cJSON_ArrayForEach(item, items) read_model(r, item, p->kernel_count, m++);
+  r->what = "program";
+  train_block *b = list(r, json, "trains", sizeof *b, &items, &p->block_count);
+  p->blocks = b;
+  if (b) cJSON_ArrayForEach(item, items) read_block(r, item, p->models, p->model_count, b++);
+  r->what = "evaluate block";
+  evaluate_block *e = list(r, json, "evaluates", sizeof *e, &items, &p->evaluate_count);
+  p->evaluates = e;
+  if (e) cJSON_ArrayForEach(item, items) {
+      *e = (evaluate_block){.name = text(r, item, "name", false),
+                            .after = text(r, item, "after", false),
+                            .until = whole(r, item, "perplexity", 0, ANY_INT),
+                            .state_until = whole(r, item, "state_norm", 0, ANY_INT),
+                            .remembrance = whole(r, item, "remembrance", 0, ANY_INT),
+                            .tolerance = number(r, item, "tolerance"),
+                            .attention = whole(r, item, "attention", 0, 4096),
+                            .overflow = whole(r, item, "overflow", 0, 4096),
+                            .learned = cJSON_IsTrue(get(item, "learned")),
+                            .distance = read_distance(r, item)};
+      e->lengths = int_list(r, item, "accuracy", 1, MOST_LENGTH, &e->length_count);
+      e++;
+    }
+}
+
+const train_block *train_program_block(const train_program *program, const char *name) {
+  for (int i = 0; i < program->block_count; i++)
+    if (!strcmp(program->blocks[i].name, name)) return &program->blocks[i];
+  return NULL;
+}
+
+// Perplexity is of text, accuracy of a task.
+static void check_evaluate(reader *r, const evaluate_block *e, const train_block *judged) {
+  if (!judged)
+    wrong(r, "after");
+  else if (judged->generated ? e->until + e->state_until > 0 : e->length_count > 0)
+    wrong(r, judged->generated ? "perplexity" : "accuracy");
+}
+
+// A block or evaluation must refer to an earlier block.
+static void check_order(reader *r, const train_program *p) {
+  for (int i = 0; i < p->block_count; i++) {
+    const train_block *before =
+        p->blocks[i].after ? train_program_block(p, p->blocks[i].after) : NULL;
+    if (p->blocks[i].after && (!before || before >= &p->blocks[i])) wrong(r, "after");
+  }
+  for (int i = 0; i < p->evaluate_count; i++)
+    check_evaluate(r, &p->evaluates[i], train_program_block(p, p->evaluates[i].after));
+}
+
+rec_status train_program_read(const cJSON *json, train_program **program) {
+  reader r = {0};
+  *program = NULL;
+  train_program *p = take(&r, 1, sizeof *p);
+  if (p) read_lists(&r, json, p);
+  if (p && !r.status) check_order(&r, p);
+  if (!r.status) {
+    p->memory = r.blocks;
+    *program = p;
+    return REC_OK;
+  }
+  for (block_of_memory *next; r.blocks; r.blocks = next) {
+    next = r.blocks->next;
+    free(r.blocks);
+  }
+  return r.status;
+}
+
+void train_program_free(train_program *program) {
+  block_of_memory *block = program ? program->memory : NULL;
+  for (block_of_memory *next; block; block = next) {
+    next = block->next;
+    free(block);
+  }
+}

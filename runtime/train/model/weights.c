@@ -1,0 +1,209 @@
+// A start is a tree of lists (compiler/graph/json.c). Every draw is a function of seed, the
+// weight's path, the number's position and the draw's place in the expression, so a weight starts
+// the same whatever stands beside it.
+#include "runtime/train/model/weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/data/random.h"
+#include "runtime/train/model/legs.h"
+
+typedef struct start_run {
+  const train_model *model;
+  const model_parameter *parameter;
+  const model_part *part;
+  uint64_t seed, stream;
+  int64_t element;  // in the part
+  const char *unknown;
+  int legs_size;  // of the spectrum that was asked for last
+  double *legs;   // imaginary parts, then inputs
+} start_run;
+
+enum { DRAWS_OF_A_NUMBER = 4096, DEEPEST = 1000 };
+
+static double evaluate(start_run *r, const cJSON *e, int depth);
+
+static double argument(start_run *r, const cJSON *e, int place, int depth) {
+  return evaluate(r, cJSON_GetArrayItem(e, place), depth);
+}
+
+static uint64_t position(const start_run *r, int64_t draw) {
+  return (uint64_t)(r->part->first + r->element) * DRAWS_OF_A_NUMBER + (uint64_t)draw;
+}
+
+// The same draw as the other weight's default start.
+static double other_weight(start_run *r, const cJSON *e, int depth) {
+  int64_t parameter = (int64_t)argument(r, e, 1, depth), part = (int64_t)argument(r, e, 2, depth);
+  if (parameter < 0 || parameter >= r->model->parameter_count || part < 0 ||
+      part >= r->model->parameters[parameter].part_count) {
+    r->unknown = "weight";
+    return 0;
+  }
+  start_run other = *r;
+  other.parameter = &r->model->parameters[parameter];
+  other.part = &other.parameter->parts[part];
+  other.stream = random_stream(other.parameter->name);
+  other.legs = NULL, other.legs_size = 0;
+  double x = evaluate(&other, other.part->by_default, depth);
+  free(other.legs);
+  if (other.unknown) r->unknown = other.unknown;
+  return x;
+}
+
+// Entry `place` of the spectrum of HiPPO-LegS, which is kept for the entries that follow.
+static double legs(start_run *r, bool input, int64_t place, double size) {
+  if (!(size >= 1 && size <= 4096) || place >= (int64_t)size) {
+    r->unknown = "size of HiPPO-LegS";
+    return 0;
+  }
+  if (r->legs_size != (int)size) {
+    double *grown = realloc(r->legs, 2 * (size_t)size * sizeof *grown);
+    if (!grown) {
+      r->unknown = "spectrum, for want of memory";
+      return 0;
+    }
+    r->legs = grown;
+    r->legs_size = (int)size;
+    legs_spectrum(r->legs_size, grown, grown + r->legs_size);
+  }
+  return r->legs[place + (input ? r->legs_size : 0)];
+}
+
+static int64_t at_least_one(double x) { return x >= 1 && x < 1e15 ? (int64_t)x : 1; }
+
+static double special(start_run *r, const cJSON *e, const char *name, int depth) {
+  if (!strcmp(name, "weight")) return other_weight(r, e, depth);
+  double a = argument(r, e, 1, depth);
+  if (!strcmp(name, "index"))
+    return (double)(r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)));
+  if (!strncmp(name, "legs_", 5))
+    return legs(r, !strcmp(name, "legs_input"),
+                r->element / at_least_one(a) % at_least_one(argument(r, e, 2, depth)),
+                argument(r, e, 3, depth));
+  if (!strcmp(name, "identity"))
+    return r->element / at_least_one(a) == r->element % at_least_one(a);
+  if (!strcmp(name, "tap")) return r->element % at_least_one(a) == at_least_one(a) - 1;
+  if (!strcmp(name, "inv_softplus")) return a + log(-expm1(-a));
+  double low = argument(r, e, 2, depth), high = argument(r, e, 3, depth);
+  if (!strcmp(name, "normal"))
+    return low + high * random_normal(r->seed, r->stream, position(r, (int64_t)a));
+  double u = random_uniform(r->seed, r->stream, position(r, (int64_t)a));
+  if (!strcmp(name, "uniform")) return low + (high - low) * u;
+  return exp(log(low) + (log(high) - log(low)) * u);
+}
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double log_sigmoid(double x) { return x < 0 ? x - log1p(exp(x)) : -log1p(exp(-x)); }
+static double softplus(double x) { return -log_sigmoid(-x); }
+static double silu(double x) { return x * sigmoid(x); }
+static double gelu(double x) { return 0.5 * x * (1 + erf(x / sqrt(2))); }
+static double relu(double x) { return x > 0 ? x : 0; }
+static double negative(double x) { return -x; }
+static double reciprocal_root(double x) { return 1 / sqrt(x); }
+static double add(double a, double b) { return a + b; }
+static double subtract(double a, double b) { return a - b; }
+static double multiply(double a, double b) { return a * b; }
+static double divide(double a, double b) { return a / b; }
+static double less(double a, double b) { return a < b; }
+static double less_equal(double a, double b) { return a <= b; }
+static double greater(double a, double b) { return a > b; }
+static double greater_equal(double a, double b) { return a >= b; }
+static double equal(double a, double b) { return a == b; }
+
+static const struct {
+  const char *name;
+  double (*one)(double);
+  double (*two)(double, double);
+} functions[] = {
+    {"neg", negative, NULL},
+    {"exp", exp, NULL},
+    {"expm1", expm1, NULL},
+    {"log", log, NULL},
+    {"log1p", log1p, NULL},
+    {"sqrt", sqrt, NULL},
+    {"rsqrt", reciprocal_root, NULL},
+    {"abs", fabs, NULL},
+    {"sigmoid", sigmoid, NULL},
+    {"log_sigmoid", log_sigmoid, NULL},
+    {"softplus", softplus, NULL},
+    {"silu", silu, NULL},
+    {"gelu", gelu, NULL},
+    {"relu", relu, NULL},
+    {"tanh", tanh, NULL},
+    {"sin", sin, NULL},
+    {"cos", cos, NULL},
+    {"add", NULL, add},
+    {"sub", NULL, subtract},
+    {"mul", NULL, multiply},
+    {"div", NULL, divide},
+    {"pow", NULL, pow},
+    {"ipow", NULL, pow},
+    {"min", NULL, fmin},
+    {"max", NULL, fmax},
+    {"lt", NULL, less},
+    {"le", NULL, less_equal},
+    {"gt", NULL, greater},
+    {"ge", NULL, greater_equal},
+    {"eq", NULL, equal},
+};
+
+static double evaluate(start_run *r, const cJSON *e, int depth) {
+  static const char *const specials[] = {"weight",       "index",     "identity", "tap",
+                                         "inv_softplus", "normal",    "uniform",  "loguniform",
+                                         "legs_imag",    "legs_input"};
+  if (cJSON_IsNumber(e)) return e->valuedouble;
+  const cJSON *head = cJSON_GetArrayItem(e, 0);
+  if (!cJSON_IsString(head) || depth > DEEPEST) {
+    r->unknown = "expression";
+    return 0;
+  }
+  const char *name = head->valuestring;
+  for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
+    if (!strcmp(specials[i], name)) return special(r, e, name, depth + 1);
+  if (!strcmp(name, "where"))
+    return argument(r, e, argument(r, e, 1, depth + 1) != 0 ? 2 : 3, depth + 1);
+  if (!strcmp(name, "clamp"))
+    return fmin(fmax(argument(r, e, 1, depth + 1), argument(r, e, 2, depth + 1)),
+                argument(r, e, 3, depth + 1));
+  if (!strcmp(name, "stop_gradient")) return argument(r, e, 1, depth + 1);
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    if (strcmp(functions[i].name, name) != 0) continue;
+    double a = argument(r, e, 1, depth + 1);
+    return functions[i].one ? functions[i].one(a)
+                            : functions[i].two(a, argument(r, e, 2, depth + 1));
+  }
+  r->unknown = name;
+  return 0;
+}
+
+static rec_status start_part(start_run *r, const numeric *n, void *block) {
+  if (!r->part->start || cJSON_IsNull(r->part->start))
+    return rec_fail(REC_ERROR_ARGUMENT, "expected a start for the weight '%s', found none",
+                    r->parameter->name);
+  for (r->element = 0; r->element < r->part->count; r->element++)
+    n->store(block, r->parameter->place + r->part->first + r->element,
+             evaluate(r, r->part->start, 0));
+  free(r->legs);
+  if (!r->unknown) return REC_OK;
+  return rec_fail(REC_ERROR_FORMAT, "%s: the start has an unknown '%s'", r->parameter->name,
+                  r->unknown);
+}
+
+rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n,
+                               void *block) {
+  for (int i = 0; i < model->parameter_count; i++) {
+    const model_parameter *p = &model->parameters[i];
+    for (int k = 0; k < p->part_count; k++) {
+      start_run r = {.model = model,
+                     .parameter = p,
+                     .part = &p->parts[k],
+                     .seed = seed,
+                     .stream = random_stream(p->name)};
+      rec_status status = start_part(&r, n, block);
+      if (status) return status;
+    }
+  }
+  return REC_OK;
+}

@@ -1,0 +1,13 @@
+// How weights start: the expressions behind `~`, evaluated once for each number.
+#ifndef REC_TRAIN_WEIGHTS_H
+#define REC_TRAIN_WEIGHTS_H
+
+#include "runtime/train/model/numeric.h"
+#include "runtime/train/model/program.h"
+
+// Fills the block of all parameters (model->parameter_elements numbers, zeroed) by the starts of
+// the model.
+rec_status train_weights_start(const train_model *model, uint64_t seed, const numeric *n,
+                               void *block);
+
+#endif

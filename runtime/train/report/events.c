@@ -1,0 +1,225 @@
+// Event files for TensorBoard. A file is a list of records, a record one protocol buffer `Event`:
+//
+//   8 bytes  length            1: wall time (f64)   2: step   3: "brain.Event:2", in the first record alone
+//   4 bytes  its checksum      5: Summary { 1: Value { 1: tag   2: f32 } .. }
+//   length   the event         7: SessionLog { 1: START }, in the second: earlier files count up to this step
+//   4 bytes  its checksum
+#include "runtime/train/report/events.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/train/report/plot.h"
+
+static const char prefix[] = "events.out.tfevents.";
+
+// ---- bytes --------------------------------------------------------------------------------------
+
+uint32_t events_crc(const void *bytes, size_t size) {
+  const unsigned char *at = bytes;
+  uint32_t crc = UINT32_MAX;
+  for (size_t i = 0; i < size; i++) {
+    crc ^= at[i];
+    for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+  }
+  return ~crc;
+}
+
+// Checksums of what may hold checksums are turned and shifted.
+static uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
+
+static void put_fixed(FILE *out, uint64_t number, int bytes) {
+  for (int i = 0; i < bytes; i++) putc((int)(number >> 8 * i & 255), out);
+}
+
+static void put_varint(FILE *out, uint64_t number) {
+  for (; number > 127; number >>= 7) putc((int)((number & 127) | 128), out);
+  putc((int)number, out);
+}
+
+static size_t varint_size(uint64_t number) {
+  size_t size = 1;
+  for (; number > 127; number >>= 7) size++;
+  return size;
+}
+
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+
+static void put_key(FILE *out, int field, int wire) {
+  put_varint(out, (uint64_t)(field << 3 | wire));
+}
+
+static void put_string(FILE *out, int field, const char *text, size_t size) {
+  put_key(out, field, WIRE_BYTES);
+  put_varint(out, size);
+  fwrite(text, 1, size, out);
+}
+
+static void put_value(FILE *out, const event_scalar *s) {
+  float value = (float)s->value;
+  uint32_t bits;
+  size_t tag = strlen(s->tag);
+  memcpy(&bits, &value, sizeof bits);
+  put_key(out, 1, WIRE_BYTES);
+  put_varint(out, 1 + varint_size(tag) + tag + 5);
+  put_string(out, 1, s->tag, tag);
+  put_key(out, 2, WIRE_32);
+  put_fixed(out, bits, 4);
+}
+
+// ---- records ------------------------------------------------------------------------------------
+
+static rec_status put_record(FILE *file, const char *event, size_t size) {
+  char length[8];
+  for (int i = 0; i < 8; i++) length[i] = (char)((uint64_t)size >> 8 * i & 255);
+  fwrite(length, 1, sizeof length, file);
+  put_fixed(file, masked(events_crc(length, sizeof length)), 4);
+  fwrite(event, 1, size, file);
+  put_fixed(file, masked(events_crc(event, size)), 4);
+  return ferror(file) ? rec_fail(REC_ERROR_FILE, "events: %s", strerror(errno)) : REC_OK;
+}
+
+// An event with the field behind its time and step: text as it stands.
+static rec_status put_event(FILE *file, int64_t step, int field, const char *text, size_t size) {
+  char *event = NULL;
+  size_t event_size;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  double seconds = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+  uint64_t bits;
+  memcpy(&bits, &seconds, sizeof bits);
+  FILE *out = open_memstream(&event, &event_size);
+  if (!out) return rec_no_memory();
+  put_key(out, 1, WIRE_64);
+  put_fixed(out, bits, 8);
+  if (step) put_key(out, 2, WIRE_VARINT), put_varint(out, (uint64_t)step);
+  put_string(out, field, text, size);
+  rec_status status = fclose(out) ? rec_no_memory() : put_record(file, event, event_size);
+  free(event);
+  return status;
+}
+
+rec_status events_put(FILE *file, int64_t step, const event_scalar *scalars, int count) {
+  char *summary = NULL;
+  size_t size;
+  FILE *out = open_memstream(&summary, &size);
+  if (!out) return rec_no_memory();
+  for (int i = 0; i < count; i++) put_value(out, &scalars[i]);
+  rec_status status = fclose(out) ? rec_no_memory() : put_event(file, step, 5, summary, size);
+  free(summary);
+  return status;
+}
+
+// ---- files --------------------------------------------------------------------------------------
+
+static void remove_from(const char *folder, int64_t step) {
+  DIR *entries = opendir(folder);
+  for (struct dirent *e; entries && (e = readdir(entries));) {
+    if (strncmp(e->d_name, prefix, sizeof prefix - 1) != 0) continue;
+    if (strtoll(e->d_name + sizeof prefix - 1, NULL, 10) < step) continue;
+    char *path = report_path(folder, e->d_name, "");
+    if (path) unlink(path);
+    free(path);
+  }
+  if (entries) closedir(entries);
+}
+
+static rec_status open_file(const char *folder, const char *name, int64_t step, FILE **made) {
+  static const char version[] = "brain.Event:2", start[] = {1 << 3 | WIRE_VARINT, 1};
+  char *path = report_path(folder, name, "");
+  *made = path ? fopen(path, "w") : NULL;
+  rec_status status = *made  ? REC_OK
+                      : path ? rec_fail(REC_ERROR_FILE, "%s: %s", path, strerror(errno))
+                             : rec_no_memory();
+  if (!status) status = put_event(*made, 0, 3, version, sizeof version - 1);
+  if (!status) status = put_event(*made, step, 7, start, sizeof start);
+  free(path);
+  return status;
+}
+
+rec_status events_open(const char *folder, int64_t step, FILE **made) {
+  char name[64];
+  snprintf(name, sizeof name, "%s%010" PRId64, prefix, step);
+  remove_from(folder, step);
+  return open_file(folder, name, step, made);
+}
+
+// ---- tables -------------------------------------------------------------------------------------
+
+// The columns of a table that become scalars, `step` first; with `by`, tags end with that column.
+typedef struct event_table {
+  const char *file, *columns[4], *by;
+} event_table;
+
+static const event_table tables[] = {
+    {"ranges.csv", {"to", "bits_per_byte"}, NULL},
+    {"state_norm.csv", {"position", "mean", "deviation", "norm"}, "state"},
+    {"remembrance.csv", {"t", "distance"}, NULL},
+    {"accuracy.csv", {"length", "character_accuracy", "exact_accuracy"}, NULL},
+};
+enum { TABLE_COUNT = sizeof tables / sizeof *tables, MOST_COLUMNS = 16 };
+
+static int split(char *line, char *cells[MOST_COLUMNS]) {
+  int count = 0;
+  for (char *cell = line; cell && count < MOST_COLUMNS; count++) {
+    cells[count] = cell;
+    cell = strchr(cell, ',');
+    if (cell) *cell++ = 0;
+  }
+  return count;
+}
+
+static const char *cell_of(const char *name, char *const *names, char *const *cells, int count) {
+  for (int i = 0; name && i < count; i++)
+    if (strcmp(names[i], name) == 0) return cells[i];
+  return NULL;
+}
+
+static rec_status put_row(FILE *file, const event_table *t, char *const *names, char *const *cells,
+                          int count) {
+  const char *step = cell_of(t->columns[0], names, cells, count),
+             *by = cell_of(t->by, names, cells, count);
+  rec_status status = REC_OK;
+  for (int i = 1; step && !status && i < 4 && t->columns[i]; i++) {
+    const char *number = cell_of(t->columns[i], names, cells, count);
+    char tag[512];
+    snprintf(tag, sizeof tag, "%s%s%s", t->columns[i], by ? "/" : "", by ? by : "");
+    const event_scalar scalar = {tag, number ? strtod(number, NULL) : 0};
+    if (number) status = events_put(file, strtoll(step, NULL, 10), &scalar, 1);
+  }
+  return status;
+}
+
+static rec_status put_table(FILE *file, const event_table *t, char *csv) {
+  char *names[MOST_COLUMNS], *cells[MOST_COLUMNS], *next = strchr(csv, '\n');
+  rec_status status = REC_OK;
+  if (!next) return REC_OK;
+  *next++ = 0;
+  int columns = split(csv, names);
+  for (char *line = next; !status && (next = strchr(line, '\n')); line = next + 1) {
+    *next = 0;
+    int count = split(line, cells);
+    status = put_row(file, t, names, cells, count < columns ? count : columns);
+  }
+  return status;
+}
+
+rec_status events_of_tables(const char *folder) {
+  FILE *file = NULL;
+  rec_status status = REC_OK;
+  for (int i = 0; !status && i < TABLE_COUNT; i++) {
+    char *path = report_path(folder, tables[i].file, ""), *csv = report_read(path);
+    if (csv && !file) status = open_file(folder, "events.out.tfevents.judged", 0, &file);
+    if (csv && !status) status = put_table(file, &tables[i], csv);
+    free(csv);
+    free(path);
+  }
+  if (file && fclose(file) && !status)
+    status = rec_fail(REC_ERROR_FILE, "%s: %s", folder, strerror(errno));
+  return status;
+}

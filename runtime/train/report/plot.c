@@ -1,0 +1,384 @@
+// Pictures of curves.
+//
+//   log.jsonl   {"step":0,..,"bits_per_byte":7.99,..}     a curve of 100 points   ->   loss.csv   curve,step,bits_a_byte
+//   ranges, state_norm, remembrance, accuracy .csv        their columns                           base,20,6.41250
+#include "runtime/train/report/plot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/escape.h"
+#include "runtime/train/report/whole_file.h"
+
+static const char *const colours[] = {"#c0392b", "#2471a3", "#7d8083", "#239b56", "#8e44ad",
+                                      "#d68910", "#17a2b8", "#1b2631", "#e59bb6", "#7e5109"};
+enum { COLOUR_COUNT = sizeof colours / sizeof *colours };
+
+// ---- files --------------------------------------------------------------------------------------
+
+char *report_read(const char *path) {
+  FILE *file = path ? fopen(path, "rb") : NULL;
+  char *text = NULL, block[4096];
+  size_t size = 0;
+  if (!file) return NULL;
+  FILE *memory = open_memstream(&text, &size);
+  for (size_t got; memory && (got = fread(block, 1, sizeof block, file)) > 0;)
+    fwrite(block, 1, got, memory);
+  if (memory) fclose(memory);
+  fclose(file);
+  return text;
+}
+
+char *report_path(const char *folder, const char *name, const char *extension) {
+  char *path = NULL;
+  return asprintf(&path, "%s/%s%s", folder, name, extension) < 0 ? NULL : path;
+}
+
+// ---- plots --------------------------------------------------------------------------------------
+
+// A name of a column: a word.
+static void put_column(FILE *csv, const char *name) {
+  for (; *name; name++) putc(*name == ' ' ? '_' : *name, csv);
+}
+
+bool plot_open(plot *p, const picture *of) {
+  *p = (plot){0};
+  p->out = open_memstream(&p->script, &p->size);
+  p->csv = open_memstream(&p->table, &p->table_size);
+  if (!p->out || !p->csv) return false;
+  fputs("set title ", p->out);
+  put_gnuplot_string(p->out, of->title);
+  fputs("\nset xlabel ", p->out);
+  put_gnuplot_string(p->out, of->x);
+  fputs("\nset ylabel ", p->out);
+  put_gnuplot_string(p->out, of->y);
+  fputs("\nset grid lc rgb '#dddddd'\nset border lc rgb '#888888'\n", p->out);
+  fprintf(p->out, "set key top %s noenhanced\nset offsets graph 0, 0, 0.05, 0.05\n%s",
+          of->log_axis ? "left" : "right", of->log_axis ? "set logscale x 2\n" : "");
+  fprintf(p->csv, "curve,");
+  put_column(p->csv, of->x);
+  putc(',', p->csv);
+  put_column(p->csv, of->y);
+  putc('\n', p->csv);
+  return true;
+}
+
+// Points are lines `x y`. The CSV gets them with the name before.
+static void put_points(plot *p, const char *name, const char *points) {
+  for (const char *line = points, *end; (end = strchr(line, '\n')); line = end + 1) {
+    put_csv_cell(p->csv, name);
+    putc(',', p->csv);
+    for (const char *c = line; c <= end; c++) putc(*c == ' ' ? ',' : *c, p->csv);
+  }
+}
+
+static void plot_curve(plot *p, const char *name, const char *points) {
+  if (!*points) return;
+  put_points(p, name, points);
+  fprintf(p->out, "$c%d << END\n%sEND\n", p->curves, points);
+  fprintf(p->out, "name%d = ", p->curves);
+  put_gnuplot_string(p->out, name);
+  putc('\n', p->out);
+  p->curves++;
+}
+
+// gnuplot with a pipe for its input, and a file for its output: no name of a file stands in the script,
+// and no shell is asked.
+static pid_t start_gnuplot(const char *svg, int *script) {
+  int ends[2];
+  pid_t child = -1;
+  if (pipe2(ends, O_CLOEXEC)) return -1;
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, ends[0], STDIN_FILENO);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, svg, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  char *words[] = {"gnuplot", "-d", NULL};
+  if (posix_spawnp(&child, words[0], &files, NULL, words, environ)) child = -1;
+  posix_spawn_file_actions_destroy(&files);
+  close(ends[0]);
+  *script = ends[1];
+  if (child < 0) close(ends[1]);
+  return child;
+}
+
+// Without gnuplot the pipe breaks; that must not end the process.
+static bool run_gnuplot(const char *script, size_t size, const char *svg) {
+  struct sigaction ignore = {.sa_handler = SIG_IGN}, old;
+  int input, ended = 1;
+  sigaction(SIGPIPE, &ignore, &old);
+  pid_t child = start_gnuplot(svg, &input);
+  if (child >= 0) {
+    for (ssize_t written; size > 0; script += written, size -= (size_t)written) {
+      written = write(input, script, size);
+      if (written < 0 && errno == EINTR) written = 0;
+      if (written < 0) break;
+    }
+    close(input);
+    while (waitpid(child, &ended, 0) < 0 && errno == EINTR) continue;
+  }
+  sigaction(SIGPIPE, &old, NULL);
+  return child >= 0 && ended == 0;
+}
+
+bool report_draw(const char *script, size_t size, const char *svg) {
+  char *fresh = NULL;
+  if (asprintf(&fresh, "%s.new", svg) < 0) return false;
+  bool good = run_gnuplot(script, size, fresh) && !rename(fresh, svg);
+  if (!good) unlink(fresh);
+  free(fresh);
+  return good;
+}
+
+// Beyond ten curves the colours come again, broken.
+static void put_commands(plot *p, const picture *of) {
+  fputs("set terminal svg size 900,480 dynamic font 'sans-serif,13' background '#ffffff'\n",
+        p->out);
+  for (int i = 0; i < p->curves; i++)
+    fprintf(p->out, "%s $c%d using 1:2 with %s lw 2 %s dt %d lc rgb '%s' title name%d",
+            i ? "," : "plot", i, of->marks ? "linespoints" : "lines",
+            of->marks ? "pt 7 ps 0.4" : "", 1 + i / COLOUR_COUNT % 5, colours[i % COLOUR_COUNT], i);
+  fprintf(p->out, "\n");
+}
+
+rec_status plot_close(plot *p, const picture *of, const char *folder, bool *drawn) {
+  char *svg = report_path(folder, of->name, ".svg"), *csv = report_path(folder, of->name, ".csv");
+  bool open = p->out && p->csv;
+  rec_status status = open && svg && csv ? REC_OK : rec_no_memory();
+  if (!status) put_commands(p, of);
+  if (p->out && fclose(p->out) && !status) status = rec_no_memory();
+  if (p->csv && fclose(p->csv) && !status) status = rec_no_memory();
+  if (!status && p->curves) status = whole_file_write(csv, p->table, p->table_size);
+  *drawn = !status && p->curves && report_draw(p->script, p->size, svg);
+  free(p->script);
+  free(p->table);
+  free(svg);
+  free(csv);
+  return status;
+}
+
+// ---- curves -------------------------------------------------------------------------------------
+
+static int64_t count_lines(const char *text) {
+  int64_t count = 0;
+  for (; (text = strchr(text, '\n')); text++) count++;
+  return count;
+}
+
+// The training loss in bits a byte: means over a hundredth of the block each.
+static void put_loss(plot *p, const char *curve, const char *log, int64_t first_step) {
+  char *points = NULL;
+  size_t size;
+  FILE *out = open_memstream(&points, &size);
+  int64_t steps = count_lines(log), every = steps / 100 > 0 ? steps / 100 : 1, count = 0;
+  double sum = 0;
+  if (!out) return;
+  for (const char *line = log; line && *line;
+       line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
+    const char *bits = strstr(line, "\"bits_per_byte\":");
+    if (!bits) break;
+    sum += strtod(bits + strlen("\"bits_per_byte\":"), NULL);
+    if (++count % every == 0)
+      fprintf(out, "%" PRId64 " %.5f\n", first_step + count - every / 2, sum / (double)every),
+          sum = 0;
+  }
+  fclose(out);
+  plot_curve(p, curve, points);
+  free(points);
+}
+
+// from,to,bits: a point in the middle of the range on the logarithmic axis.
+static void put_positions(plot *p, const char *curve, const char *csv, int64_t first_step) {
+  char *points = NULL;
+  size_t size;
+  FILE *out = open_memstream(&points, &size);
+  (void)first_step;
+  if (!out) return;
+  for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
+    double from, to, bits;
+    if (sscanf(line + 1, "%lf,%lf,%lf", &from, &to, &bits) == 3)
+      fprintf(out, "%.3f %.5f\n", (from + to) / 2 + 0.5, bits);
+  }
+  fclose(out);
+  plot_curve(p, curve, points);
+  free(points);
+}
+
+// position,layer,mean,deviation,norm,largest,state: the points of one state, and the line behind.
+static const char *state_points(const char *line, FILE *out, char name[256]) {
+  double position, norm;
+  char of[256];
+  for (bool first = true; *line; line = strchr(line, '\n') + 1, first = false) {
+    if (sscanf(line, "%lf,%*d,%*f,%*f,%lf,%*f,%255[^\n]", &position, &norm, of) != 3) return "";
+    if (first) memcpy(name, of, sizeof of);
+    if (strcmp(name, of) != 0) break;
+    fprintf(out, "%.0f %.9g\n", position, norm);
+  }
+  return line;
+}
+
+static void put_states(plot *p, const char *curve, const char *csv, int64_t first_step) {
+  const char *line = strchr(csv, '\n');
+  (void)first_step;
+  if (!line || csv[strlen(csv) - 1] != '\n') return;
+  for (line++; *line;) {
+    char *points = NULL, state[256] = "", name[1024];
+    size_t size;
+    FILE *out = open_memstream(&points, &size);
+    if (!out) return;
+    line = state_points(line, out, state);
+    fclose(out);
+    snprintf(name, sizeof name, "%s: %s", curve, state);
+    plot_curve(p, name, points);
+    free(points);
+  }
+}
+
+// t,distance
+static void put_remembrance(plot *p, const char *curve, const char *csv, int64_t first_step) {
+  char *points = strchr(csv, '\n') ? strdup(strchr(csv, '\n') + 1) : NULL;
+  (void)first_step;
+  for (char *at = points; at && *at; at++)
+    if (*at == ',') *at = ' ';
+  if (points) plot_curve(p, curve, points);
+  free(points);
+}
+
+// The numbers behind `length` in the second column, or the third.
+static void put_share(plot *p, const char *curve, const char *csv, bool exact) {
+  char *points = NULL, name[1024];
+  size_t size;
+  double length, share[2];
+  FILE *out = open_memstream(&points, &size);
+  if (!out) return;
+  for (const char *line = strchr(csv, '\n'); line && line[1]; line = strchr(line + 1, '\n'))
+    if (sscanf(line + 1, "%lf,%lf,%lf", &length, &share[0], &share[1]) == 3)
+      fprintf(out, "%.0f %.6f\n", length, share[exact]);
+  fclose(out);
+  snprintf(name, sizeof name, "%s: %s", curve, exact ? "sequences" : "answers");
+  plot_curve(p, name, points);
+  free(points);
+}
+
+static void put_accuracy(plot *p, const char *curve, const char *csv, int64_t first_step) {
+  (void)first_step;
+  if (!p->curves) fprintf(p->out, "set yrange [-0.02:1.02]\n");
+  put_share(p, curve, csv, false);
+  put_share(p, curve, csv, true);
+}
+
+const picture pictures[PICTURES] = {
+    [PICTURE_POSITIONS] = {"positions", "Bits a byte by position",
+                           "Held-out text, the state carried from window to window; the dashed "
+                           "line is the context of training.",
+                           "bits a byte by position", "position", "bits a byte", true, true,
+                           "perplexity.csv", put_positions},
+    [PICTURE_STATES] = {"states", "States",
+                        "The norm of a head's state, averaged over the heads of a layer and over "
+                        "streams of held-out text.",
+                        "norm of the states by position", "position", "norm", true, true,
+                        "state_norm.csv", put_states},
+    [PICTURE_REMEMBRANCE] = {"remembrance", "Effective remembrance",
+                             "How far the prediction moves if the first t tokens were never read.",
+                             "effective remembrance", "t", "distance without the first t tokens",
+                             false, true, "remembrance.csv", put_remembrance},
+    [PICTURE_ACCURACY] = {"accuracy", "Accuracy",
+                          "The share of answers, and of sequences without a wrong one, by length; "
+                          "by the depth of what the answer follows from, where it follows from one "
+                          "place.",
+                          "accuracy by length", "length", "share", true, true, "accuracy.csv",
+                          put_accuracy},
+    [PICTURE_LOSS] = {"loss", "Training", "The loss, in means over a hundredth of each block.",
+                      "training loss", "step", "bits a byte", false, false, "log.jsonl", put_loss},
+};
+
+// ---- the page -----------------------------------------------------------------------------------
+
+void page_open(FILE *out, const char *title) {
+  fputs("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>rec: ", out);
+  put_html(out, title);
+  fputs(
+      "</title>\n<style>body{font:15px/1.5 sans-serif;max-width:940px;margin:2em auto;padding:0 "
+      "1em;color:#222}"
+      "figure{margin:1em "
+      "0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em 0}"
+      "td,th{padding:.2em .8em;border-bottom:1px solid "
+      "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}"
+      "pre{background:#f6f6f4;padding:1em;overflow:auto;font-size:13px}</style>\n<h1>",
+      out);
+  put_html(out, title);
+  fputs("</h1>\n", out);
+}
+
+void page_svg(FILE *out, const char *path) {
+  char *svg = report_read(path);
+  const char *start = svg ? strstr(svg, "<svg") : NULL;
+  if (start) fprintf(out, "<figure>%s</figure>\n", start);
+  free(svg);
+}
+
+// The last row of the table of ranges: how far each evaluation found the model to length-generalise.
+static void put_verdicts(FILE *out, const range_column *columns, int count) {
+  fprintf(out, "<tr><td>length extension, generalises to</td>");
+  for (int i = 0; i < count; i++) {
+    long long reaches, until;
+    char extension[16];
+    const char *line = columns[i].verdict ? strchr(columns[i].verdict, '\n') : NULL;
+    if (!columns[i].ranges) continue;
+    if (line &&
+        sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
+      fprintf(out, "<td>%s, %lld of %lld</td>", extension, reaches, until);
+    else
+      fprintf(out, "<td></td>");
+  }
+  fprintf(out, "</tr>\n");
+}
+
+// The line of the range that begins at `from`, or the first one behind it.
+static const char *range_at(const char *csv, long long least, long long *from, long long *to,
+                            double *bits) {
+  for (const char *line = csv ? strchr(csv, '\n') : NULL; line && line[1];
+       line = strchr(line + 1, '\n'))
+    if (sscanf(line + 1, "%lld,%lld,%lf", from, to, bits) == 3 && *from >= least) return line;
+  return NULL;
+}
+
+void page_ranges(FILE *out, const range_column *columns, int count) {
+  fprintf(out, "<table><tr><th>positions</th>");
+  for (int i = 0; i < count; i++)
+    if (columns[i].ranges) {
+      fprintf(out, "<th>");
+      put_html(out, columns[i].name);
+      fprintf(out, "</th>");
+    }
+  fprintf(out, "</tr>\n");
+  for (long long least = 0;;) {
+    long long from, to, first = INT64_MAX, end = 0;
+    double bits;
+    for (int i = 0; i < count; i++)
+      if (range_at(columns[i].ranges, least, &from, &to, &bits) && from < first)
+        first = from, end = to;
+    if (first == INT64_MAX) break;
+    fprintf(out, "<tr><td>%lld .. %lld</td>", first, end);
+    for (int i = 0; i < count; i++) {
+      if (!columns[i].ranges) continue;
+      if (range_at(columns[i].ranges, first, &from, &to, &bits) && from == first && to == end)
+        fprintf(out, "<td>%.3f</td>", bits);
+      else
+        fprintf(out, "<td></td>");
+    }
+    fprintf(out, "</tr>\n");
+    least = first + 1;
+  }
+  put_verdicts(out, columns, count);
+  fprintf(out, "</table>\n");
+}
