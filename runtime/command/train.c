@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/command/command.h"
-#include "runtime/train/session.h"
+#include "runtime/train/evaluate/evaluate.h"
 
 #define SHARED_OPTIONS                                                                            \
   "  --runs DIR        where runs are kept (default: runs)\n"                                     \

@@ -6,10 +6,6 @@
 
 #include "runtime/train/trainer_parts.h"
 
-int64_t trainer_first_sequence(const trainer *t, int number) {
-  return t->block->batch * number / t->shard_count;
-}
-
 // What is no answer weighs `rest`. Which targets are answers is told by the same sequence with
 // these alone.
 static void weigh_rest(trainer *t, int64_t sequence, uint64_t position) {

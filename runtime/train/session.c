@@ -14,6 +14,7 @@
 #include "runtime/module.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/model/gpu_place.h"
+#include "runtime/train/report/report.h"
 
 static const compute *host_of(const session *s) {
   rec_dtype tokens = s->module->dtype;
@@ -232,4 +233,9 @@ rec_status session_load_result(const session *s, const train_block *block, void 
   if (!status) status = checkpoint_load_weights(&of, weights, path);
   free(path);
   return status;
+}
+
+rec_status session_report(const session *s) {
+  return report_write(
+      &(report_source){s->program, s->options.runs, s->source_path, s->source_text});
 }

@@ -54,10 +54,6 @@ rec_status session_check_new(const session *s, const train_block *block);
 // Trains one block from the weights of the block it is after. *stopped: a signal asked for the end;
 // a checkpoint was written.
 rec_status session_train(session *s, const train_block *block, bool *stopped);
-// Accuracy of an evaluate block on sequences that no training draws; RUNS/NAME/accuracy.csv.
-rec_status session_accuracy(session *s, const evaluate_block *e);
-// Runs an evaluate block; its numbers go to RUNS/NAME/.
-rec_status session_evaluate(session *s, const evaluate_block *e);
 // RUNS/report.html and the plots in it, from whatever the runs have left so far.
 rec_status session_report(const session *s);
 

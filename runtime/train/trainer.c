@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/train/data/random.h"
 #include "runtime/train/model/blas.h"
 #include "runtime/train/trainer_parts.h"
 
@@ -31,14 +30,6 @@ static bool weighs(const train_block *block) {
 // With several parts of a batch their gradients are summed up in a block of its own.
 static int gradient_blocks(const trainer *t) {
   return t->in->part_shards + (t->block->accumulate > 1 ? 1 : 0);
-}
-
-void *trainer_zeroed(int64_t count, int64_t size) {
-  int64_t bytes;
-  if (!rec_multiply(count, size, &bytes)) return NULL;
-  void *memory = rec_numbers_new(bytes);
-  if (memory) memset(memory, 0, (size_t)bytes);
-  return memory;
 }
 
 static bool parameter_decays(const trainer *t, int parameter) {
@@ -191,15 +182,6 @@ static rec_status make_executors(trainer *t) {
   return status;
 }
 
-uint64_t trainer_stream(const char *what, const train_block *block) {
-  char name[1024];
-  size_t used = 0;
-  for (const char *c = what; *c && used < sizeof name - 1; c++) name[used++] = *c;
-  for (const char *c = block->name; *c && used < sizeof name - 1; c++) name[used++] = *c;
-  name[used] = 0;
-  return random_stream(name);
-}
-
 rec_status trainer_new(trained_model of, const train_block *block, int threads, trainer **made) {
   *made = NULL;
   trainer *t = calloc(1, sizeof *t);
@@ -265,10 +247,6 @@ static char *gradients_of(const trainer *t, int number) {
 // Where the gradient of the whole batch ends.
 static char *gradient_sum(const trainer *t) {
   return gradients_of(t, t->block->accumulate > 1 ? t->in->part_shards : 0);
-}
-
-char *trainer_parameter(const trainer *t, void *block, int parameter) {
-  return (char *)block + t->of.model->parameters[parameter].place * t->of.n->element_size;
 }
 
 // The gradients of the sequences' initial states that start from the weights `parameter`, added to

@@ -8,15 +8,6 @@
 #include "runtime/train/model/pool.h"
 #include "runtime/train/noise.h"
 
-// The model of a block with code for its kernels.
-typedef struct trained_model {
-  const train_model *model;
-  const train_kernel *kernels;
-  const compute *where;  // it is trained
-  const numeric *n;      // its numbers in the host's memory
-  rec_dtype dtype;       // of weights and states
-} trained_model;
-
 typedef struct trainer_memory {
   int64_t weights, gradients, moments, activations, states, data;  // bytes
   int64_t spared;  // that the activations would take more in the type of the weights

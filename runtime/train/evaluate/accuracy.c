@@ -252,7 +252,7 @@ static rec_status measure_into_files(accuracy *a, train_pool *pool, const sessio
   return status;
 }
 
-rec_status session_accuracy(session *s, const evaluate_block *b) {
+rec_status judge_accuracy(session *s, const evaluate_block *b) {
   const train_block *block = train_program_block(s->program, b->after);
   accuracy a = {.of = session_model(s, block),
                 .seed = block->seed,

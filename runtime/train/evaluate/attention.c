@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "runtime/escape.h"
+#include "runtime/train/evaluate/evaluate.h"
 #include "runtime/train/evaluate/probe.h"
 
 // One recurrence of the model while its maps are made.

@@ -1,61 +1,14 @@
-// What the measurements of an evaluate block share: streams evenly spaced over the held-out text,
-// read from a zero state on, window after window with the state carried.
+// The measurements of evaluate blocks.
 #ifndef REC_TRAIN_EVALUATE_H
 #define REC_TRAIN_EVALUATE_H
 
-#include <stdatomic.h>
+#include "runtime/train/evaluate/streams.h"
 
-#include "runtime/train/session.h"
+// Runs an evaluate block; its numbers go to RUNS/NAME/.
+rec_status session_evaluate(session *s, const evaluate_block *e);
 
-enum { STREAMS_OF_A_TASK = 16 };
-
-typedef struct evaluation evaluation;
-
-// Some streams, all at one position.
-typedef struct stream_run {
-  executor *x;
-  int64_t first, streams, position;
-  int64_t start;  // the position of the zero or learned state
-  char *states[2];
-  int turn;                // which of the two holds the states at `position`
-  void **before, **after;  // of the last window; after: [streams][elements] by state
-  uint16_t *tokens, *targets;
-  float *losses;  // of the last window: [streams][length]
-  double *
-      logits;  // NULL, or wanted in place of the losses: after the last token, [streams][vocabulary]
-} stream_run;
-
-// All streams once. A task reads its streams up to `until` and leaves `width` sums.
-typedef struct pass {
-  int64_t streams, until, width;
-  rec_status (*read)(const evaluation *e, stream_run *r, double *sums);
-  int what;        // for `read`
-  int64_t window;  // from here on set by evaluation_pass
-  int task_count;
-  double *sums;  // [task][width]
-} pass;
-
-struct evaluation {
-  session *s;
-  trained_model of;
-  const train_block *block;
-  bool learned;  // streams start from the learned states, not from zero
-  train_data data;
-  void *weights, *there;  // there: where the model runs
-  train_pool *pool;
-  pass *now;
-  atomic_int failed;  // the rec_status of the task that failed first
-  char message[512];
-};
-
-// Reads one window more, which ends at `end` at the latest. *length: its tokens.
-rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t *length);
-// Runs the tasks of a pass and adds their sums, in the order of the tasks, to `total`.
-rec_status evaluation_pass(evaluation *e, pass p, double *total);
-// Writes RUNS/NAME/FILE of an evaluate block.
-rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name,
-                           const char *text, size_t size);
-
+// accuracy(lengths = ..), on sequences that no training draws.
+rec_status judge_accuracy(session *s, const evaluate_block *e);
 // state_norm(until = N).
 rec_status judge_states(evaluation *e, const evaluate_block *b);
 // The bound on a state after `steps` steps of decay a from inputs b, and the first number of steps at which it passes `most`:

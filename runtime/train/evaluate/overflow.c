@@ -15,6 +15,7 @@
 
 #include "runtime/escape.h"
 #include "runtime/train/data/random.h"
+#include "runtime/train/evaluate/evaluate.h"
 #include "runtime/train/evaluate/probe.h"
 
 static const struct {

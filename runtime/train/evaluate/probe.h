@@ -3,7 +3,7 @@
 #ifndef REC_TRAIN_PROBE_H
 #define REC_TRAIN_PROBE_H
 
-#include "runtime/train/evaluate/evaluate.h"
+#include "runtime/train/evaluate/streams.h"
 
 typedef struct probe {
   const evaluation *e;

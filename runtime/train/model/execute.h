@@ -50,6 +50,15 @@ train_kernel execute_library_kernel(const rec_recurrence *recurrence, int32_t de
 // Do the kernels fit the operations of the model (numbers of tensors, parameters and states)?
 rec_status execute_check(const train_model *model, const train_kernel *kernels);
 
+// The model of a block with code for its kernels.
+typedef struct trained_model {
+  const train_model *model;
+  const train_kernel *kernels;
+  const compute *where;  // it runs
+  const numeric *n;      // its numbers in the host's memory
+  rec_dtype dtype;       // of weights and states
+} trained_model;
+
 // ---- executors ----------------------------------------------------------------------------------
 
 typedef struct executor executor;

@@ -3,7 +3,7 @@
 #ifndef REC_TRAIN_GENERATE_H
 #define REC_TRAIN_GENERATE_H
 
-#include "runtime/train/trainer.h"
+#include "runtime/train/model/execute.h"
 
 typedef struct generator generator;
 

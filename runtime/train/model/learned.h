@@ -2,7 +2,7 @@
 #ifndef REC_TRAIN_LEARNED_H
 #define REC_TRAIN_LEARNED_H
 
-#include "runtime/train/trainer.h"
+#include "runtime/train/model/execute.h"
 
 // Fills a block of states for `sequences` sequences, and says in `before` where each state stands in it: NULL, which is zero, for
 // states that are not learned.

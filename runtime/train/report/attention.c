@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/escape.h"
+#include "runtime/train/report/plot.h"
 #include "runtime/train/report/report.h"
 
 enum { MOST_LAYERS = 8, MOST_CELLS = 96 };
@@ -94,13 +95,13 @@ static void put_script(FILE *out, const maps *all) {
   fprintf(out, "unset multiplot\n");
 }
 
-bool report_attention(const session *s, const evaluate_block *e, const char *svg) {
+bool report_attention(const evaluate_block *e, const char *csv, const char *svg) {
   maps all = {.time = e->attention,
               .cells = e->attention < MOST_CELLS ? (int)e->attention : MOST_CELLS};
-  char *csv = report_text(s, e->name, "attention.csv"), *script = NULL;
+  char *script = NULL;
   size_t size;
-  bool good = csv != NULL;
-  for (const char *line = csv ? strchr(csv, '\n') : NULL; good && line && line[1];
+  bool good = true;
+  for (const char *line = strchr(csv, '\n'); good && line && line[1];
        line = strchr(line + 1, '\n'))
     good = add_line(&all, line + 1);
   FILE *out = good && all.count ? open_memstream(&script, &size) : NULL;
@@ -113,7 +114,6 @@ bool report_attention(const session *s, const evaluate_block *e, const char *svg
     free(all.layers[l].m);
     free(all.layers[l].mask);
   }
-  free(csv);
   free(script);
   return out && good;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/train/report/page.h"
 #include "runtime/train/report/plot.h"
 #include "runtime/train/report/whole_file.h"
 

@@ -1,23 +1,33 @@
 // RUNS/report.html: the plots of all blocks that have run, their numbers and the program's text, in
 // one file that needs no other. gnuplot draws; without it the page has the tables alone.
+#include "runtime/train/report/report.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/escape.h"
-#include "runtime/train/report/report.h"
+#include "runtime/train/report/page.h"
+#include "runtime/train/report/plot.h"
 #include "runtime/train/report/whole_file.h"
 
-char *report_text(const session *s, const char *name, const char *file) {
-  char *path = session_path(s, name, file), *text = report_read(path);
+// RUNS/NAME/FILE; the caller frees it. NULL: no memory.
+static char *path_of(const report_source *s, const char *name, const char *file) {
+  char *path = NULL;
+  return asprintf(&path, "%s/%s/%s", s->runs, name, file) < 0 ? NULL : path;
+}
+
+// The same file as text, which the caller frees; NULL: it is not there.
+static char *text_of(const report_source *s, const char *name, const char *file) {
+  char *path = path_of(s, name, file), *text = report_read(path);
   free(path);
   return text;
 }
 
 // ---- pictures -----------------------------------------------------------------------------------
 
-static int64_t first_step_of(const session *s, const train_block *block) {
+static int64_t first_step_of(const report_source *s, const train_block *block) {
   int64_t first = 0;
   for (; block->after; first += block->steps) block = train_program_block(s->program, block->after);
   return first;
@@ -30,14 +40,14 @@ static bool is_asked(const evaluate_block *e, int number) {
                                          : e->length_count > 0;
 }
 
-static void put_curve(const session *s, plot *p, int number, const char *block, int64_t first) {
-  char *text = report_text(s, block, pictures[number].file);
+static void put_curve(const report_source *s, plot *p, int number, const char *block, int64_t first) {
+  char *text = text_of(s, block, pictures[number].file);
   if (text) pictures[number].put(p, block, text, first);
   free(text);
 }
 
 // The context of the last curve's block.
-static void put_context(const session *s, plot *p) {
+static void put_context(const report_source *s, plot *p) {
   int64_t context = 0;
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
@@ -53,7 +63,7 @@ static void put_context(const session *s, plot *p) {
           context);
 }
 
-static rec_status draw(const session *s, int number, bool *drawn) {
+static rec_status draw(const report_source *s, int number, bool *drawn) {
   plot p;
   if (plot_open(&p, &pictures[number])) {
     for (int i = 0; number == PICTURE_LOSS && i < s->program->block_count; i++) {
@@ -65,13 +75,13 @@ static rec_status draw(const session *s, int number, bool *drawn) {
         put_curve(s, &p, number, s->program->evaluates[i].name, 0);
     if (number == PICTURE_POSITIONS) put_context(s, &p);
   }
-  return plot_close(&p, &pictures[number], s->options.runs, drawn);
+  return plot_close(&p, &pictures[number], s->runs, drawn);
 }
 
 // ---- the page -----------------------------------------------------------------------------------
 
-static void put_picture(FILE *out, const session *s, int number, bool drawn) {
-  char *svg = drawn ? report_path(s->options.runs, pictures[number].name, ".svg") : NULL;
+static void put_picture(FILE *out, const report_source *s, int number, bool drawn) {
+  char *svg = drawn ? report_path(s->runs, pictures[number].name, ".svg") : NULL;
   if (svg)
     fprintf(out, "<h2>%s</h2>\n<p>%s</p>\n", pictures[number].heading, pictures[number].words);
   page_svg(out, svg);
@@ -79,13 +89,13 @@ static void put_picture(FILE *out, const session *s, int number, bool drawn) {
 }
 
 // One table of all evaluations.
-static void put_ranges(FILE *out, const session *s) {
+static void put_ranges(FILE *out, const report_source *s) {
   int count = s->program->evaluate_count;
   range_column *columns = calloc((size_t)count + 1, sizeof *columns);
   for (int i = 0; columns && i < count; i++) {
     const char *name = s->program->evaluates[i].name;
-    columns[i] = (range_column){name, report_text(s, name, "ranges.csv"),
-                                report_text(s, name, "verdict.csv")};
+    columns[i] = (range_column){name, text_of(s, name, "ranges.csv"),
+                                text_of(s, name, "verdict.csv")};
   }
   if (columns) page_ranges(out, columns, count);
   for (int i = 0; columns && i < count; i++) {
@@ -96,8 +106,8 @@ static void put_ranges(FILE *out, const session *s) {
 }
 
 // A CSV file of a block as a table.
-static void put_table(FILE *out, const session *s, const evaluate_block *e, const char *file) {
-  char *csv = report_text(s, e->name, file);
+static void put_table(FILE *out, const report_source *s, const evaluate_block *e, const char *file) {
+  char *csv = text_of(s, e->name, file);
   if (!csv) return;
   fputs("<h3>", out);
   put_html(out, e->name);
@@ -121,7 +131,7 @@ static void put_table(FILE *out, const session *s, const evaluate_block *e, cons
   free(csv);
 }
 
-static void put_accuracy(FILE *out, const session *s) {
+static void put_accuracy(FILE *out, const report_source *s) {
   for (int i = 0; i < s->program->evaluate_count; i++) {
     if (!s->program->evaluates[i].length_count) continue;
     put_table(out, s, &s->program->evaluates[i], "accuracy.csv");
@@ -129,7 +139,7 @@ static void put_accuracy(FILE *out, const session *s) {
   }
 }
 
-static void put_overflow(FILE *out, const session *s) {
+static void put_overflow(FILE *out, const report_source *s) {
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
     if (!e->overflow) continue;
@@ -145,11 +155,12 @@ static void put_overflow(FILE *out, const session *s) {
   }
 }
 
-static void put_attention(FILE *out, const session *s) {
+static void put_attention(FILE *out, const report_source *s) {
   for (int i = 0; i < s->program->evaluate_count; i++) {
     const evaluate_block *e = &s->program->evaluates[i];
-    char *svg = e->attention ? session_path(s, e->name, "attention.svg") : NULL;
-    if (svg && report_attention(s, e, svg)) {
+    char *csv = e->attention ? text_of(s, e->name, "attention.csv") : NULL,
+         *svg = csv ? path_of(s, e->name, "attention.svg") : NULL;
+    if (svg && report_attention(e, csv, svg)) {
       fputs("<h2>Attention maps: ", out);
       put_html(out, e->name);
       fputs(
@@ -160,12 +171,13 @@ static void put_attention(FILE *out, const session *s) {
           out);
       page_svg(out, svg);
     }
+    free(csv);
     free(svg);
     put_table(out, s, e, "attention_found.csv");
   }
 }
 
-static void put_block(FILE *out, const session *s, const train_block *b) {
+static void put_block(FILE *out, const report_source *s, const train_block *b) {
   fputs("<tr><td>", out);
   put_html(out, b->name);
   if (b->after) fputs(" after ", out), put_html(out, b->after);
@@ -177,8 +189,8 @@ static void put_block(FILE *out, const session *s, const train_block *b) {
           b->context, b->batch, b->steps, b->rate);
 }
 
-static void put_page(FILE *out, const session *s, const bool drawn[PICTURES]) {
-  page_open(out, s->source_path);
+static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURES]) {
+  page_open(out, s->path);
   put_picture(out, s, PICTURE_POSITIONS, drawn[PICTURE_POSITIONS]);
   if (s->program->evaluate_count) put_ranges(out, s);
   put_picture(out, s, PICTURE_STATES, drawn[PICTURE_STATES]);
@@ -194,13 +206,13 @@ static void put_page(FILE *out, const session *s, const bool drawn[PICTURES]) {
       out);
   for (int i = 0; i < s->program->block_count; i++) put_block(out, s, &s->program->blocks[i]);
   fputs("</table>\n<h2>The program</h2>\n<pre>", out);
-  put_html(out, s->source_text);
+  put_html(out, s->text);
   fputs("</pre>\n</html>\n", out);
 }
 
-rec_status session_report(const session *s) {
+rec_status report_write(const report_source *s) {
   bool drawn[PICTURES];
-  char *text = NULL, *page = session_path(s, NULL, "report.html");
+  char *text = NULL, *page = report_path(s->runs, "report", ".html");
   size_t size;
   FILE *out = page ? open_memstream(&text, &size) : NULL;
   rec_status status = out ? REC_OK : rec_no_memory();

@@ -2,12 +2,18 @@
 #ifndef REC_TRAIN_REPORT_H
 #define REC_TRAIN_REPORT_H
 
-#include "runtime/train/report/plot.h"
-#include "runtime/train/session.h"
+#include "runtime/train/model/program.h"
 
-// RUNS/NAME/FILE as text, which the caller frees; NULL: it is not there.
-char *report_text(const session *s, const char *name, const char *file);
+// What the page is made of: a program, its text, and the folder of its runs.
+typedef struct report_source {
+  const train_program *program;
+  const char *runs, *path, *text;
+} report_source;
 
-// The attention maps of an evaluate block as a picture.
-bool report_attention(const session *s, const evaluate_block *e, const char *svg);
+// RUNS/report.html and the plots in it, from whatever the runs have left so far.
+rec_status report_write(const report_source *s);
+
+// The attention maps of an evaluate block, attention.csv, as a picture; false: there is none.
+bool report_attention(const evaluate_block *e, const char *csv, const char *svg);
+
 #endif

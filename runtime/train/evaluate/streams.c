@@ -1,0 +1,126 @@
+// Streams of the held-out text, for all measurements: tasks of some streams each, side by side, and their sums in the order of
+// the tasks.
+#include "runtime/train/evaluate/streams.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "runtime/train/model/learned.h"
+#include "runtime/train/report/whole_file.h"
+
+// ---- one task: some streams from their first to their last position -----------------------------
+
+static rec_status open_run(const evaluation *e, int64_t first, int64_t streams, stream_run *r) {
+  const train_model *m = e->of.model;
+  int64_t tokens = streams * e->now->window;
+  *r = (stream_run){.first = first, .streams = streams};
+  for (int i = 0; i < 2; i++)
+    r->states[i] = calloc((size_t)(m->state_elements * streams) + 1, (size_t)e->of.n->element_size);
+  r->before = calloc((size_t)m->state_count + 1, sizeof *r->before);
+  r->after = calloc((size_t)m->state_count + 1, sizeof *r->after);
+  r->tokens = calloc((size_t)tokens, sizeof *r->tokens);
+  r->targets = calloc((size_t)tokens, sizeof *r->targets);
+  r->losses = calloc((size_t)tokens, sizeof *r->losses);
+  if (!r->states[0] || !r->states[1] || !r->before || !r->after || !r->tokens || !r->targets ||
+      !r->losses)
+    return rec_no_memory();
+  return executor_new(m, e->of.kernels, e->of.where, streams, e->now->window, false, &r->x);
+}
+
+static void close_run(stream_run *r) {
+  executor_free(r->x);
+  for (int i = 0; i < 2; i++) free(r->states[i]);
+  free(r->before);
+  free(r->after);
+  free(r->tokens);
+  free(r->targets);
+  free(r->losses);
+}
+
+rec_status streams_read(const evaluation *e, stream_run *r, int64_t end, int64_t *length) {
+  const train_model *m = e->of.model;
+  const pass *p = e->now;
+  int64_t time = end - r->position < p->window ? end - r->position : p->window;
+  int64_t ring = e->data.count - e->data.train_count;
+  for (int64_t i = 0; i < r->streams; i++)
+    train_data_held_out(&e->data, (r->first + i) * ring / p->streams + r->position, time,
+                        r->tokens + i * time, r->targets + i * time);
+  for (int i = 0; i < m->state_count; i++) {
+    int64_t offset = m->states[i].place * r->streams * e->of.n->element_size;
+    r->before[i] = r->position != r->start ? r->states[r->turn] + offset : NULL;
+    r->after[i] = r->states[1 - r->turn] + offset;
+  }
+  if (e->learned && r->position == r->start)
+    learned_start(&e->of, e->weights, r->streams, r->states[r->turn], r->before);
+  shard s = {.batch = r->streams,
+             .time = time,
+             .threads = 1,
+             .tokens = r->tokens,
+             .targets = r->targets,
+             .before = r->before,
+             .after = r->after};
+  double loss;
+  r->turn = 1 - r->turn;
+  r->position += time;
+  *length = time;
+  if (r->logits) return executor_logits(r->x, e->there, &s, r->logits);
+  return executor_run(r->x, e->there, &s, 1, NULL, &loss, r->losses);
+}
+
+static rec_status read_streams(const evaluation *e, int number) {
+  const pass *p = e->now;
+  stream_run r;
+  int64_t first = p->streams * number / p->task_count,
+          streams = p->streams * (number + 1) / p->task_count - first;
+  rec_status status = open_run(e, first, streams, &r);
+  if (!status) status = p->read(e, &r, p->sums + number * p->width);
+  close_run(&r);
+  return status;
+}
+
+static void run_task(void *context, int number, int worker) {
+  evaluation *e = context;
+  rec_status status = read_streams(e, number);
+  (void)worker;
+  int good = REC_OK;
+  if (!status || !atomic_compare_exchange_strong(&e->failed, &good, (int)status)) return;
+  snprintf(e->message, sizeof e->message, "%s", rec_message());
+}
+
+// ---- passes -------------------------------------------------------------------------------------
+
+rec_status evaluation_pass(evaluation *e, pass p, double *total) {
+  int64_t numbers;
+  p.window = between(e->block->context, 1, p.until);
+  p.task_count = (int)((p.streams + STREAMS_OF_A_TASK - 1) / STREAMS_OF_A_TASK);
+  if (!rec_multiply(p.task_count, p.width, &numbers)) return rec_no_memory();
+  rec_status status =
+      compute_is_host(e->of.where) ? train_pool_reserve(e->pool, p.task_count) : REC_OK;
+  if (status) return status;
+  p.sums = calloc((size_t)numbers + 1, sizeof *p.sums);
+  if (!p.sums) return rec_no_memory();
+  e->now = &p;
+  atomic_store(&e->failed, REC_OK);
+  if (compute_is_host(e->of.where))
+    train_pool_run(e->pool, p.task_count, run_task, e);
+  else  // only the thread that opened a device uses it
+    for (int i = 0; i < p.task_count; i++) run_task(e, i, 0);
+  for (int64_t i = 0; i < numbers; i++) total[i % p.width] += p.sums[i];
+  free(p.sums);
+  int failed = atomic_load(&e->failed);
+  return failed ? rec_fail((rec_status)failed, "%s", e->message) : REC_OK;
+}
+
+// ---- files --------------------------------------------------------------------------------------
+
+rec_status evaluation_save(const session *s, const evaluate_block *b, const char *name,
+                           const char *text, size_t size) {
+  char *path = session_path(s, b->name, name);
+  if (!path || !text) {
+    free(path);
+    return rec_no_memory();
+  }
+  rec_status status = whole_file_write(path, text, size);
+  free(path);
+  return status;
+}

@@ -1,0 +1,88 @@
+// The parts that the page of a run and that of a comparison share.
+#include "runtime/train/report/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/escape.h"
+#include "runtime/train/report/plot.h"
+
+void page_open(FILE *out, const char *title) {
+  fputs("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>rec: ", out);
+  put_html(out, title);
+  fputs(
+      "</title>\n<style>body{font:15px/1.5 sans-serif;max-width:940px;margin:2em auto;padding:0 "
+      "1em;color:#222}"
+      "figure{margin:1em "
+      "0}svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:1em 0}"
+      "td,th{padding:.2em .8em;border-bottom:1px solid "
+      "#ddd;text-align:right}td:first-child,th:first-child{text-align:left}"
+      "pre{background:#f6f6f4;padding:1em;overflow:auto;font-size:13px}</style>\n<h1>",
+      out);
+  put_html(out, title);
+  fputs("</h1>\n", out);
+}
+
+void page_svg(FILE *out, const char *path) {
+  char *svg = report_read(path);
+  const char *start = svg ? strstr(svg, "<svg") : NULL;
+  if (start) fprintf(out, "<figure>%s</figure>\n", start);
+  free(svg);
+}
+
+// The last row of the table of ranges: how far each evaluation found the model to length-generalise.
+static void put_verdicts(FILE *out, const range_column *columns, int count) {
+  fprintf(out, "<tr><td>length extension, generalises to</td>");
+  for (int i = 0; i < count; i++) {
+    long long reaches, until;
+    char extension[16];
+    const char *line = columns[i].verdict ? strchr(columns[i].verdict, '\n') : NULL;
+    if (!columns[i].ranges) continue;
+    if (line &&
+        sscanf(line + 1, "%*d,%*f,%*f,%lld,%lld,%15[a-z]", &reaches, &until, extension) == 3)
+      fprintf(out, "<td>%s, %lld of %lld</td>", extension, reaches, until);
+    else
+      fprintf(out, "<td></td>");
+  }
+  fprintf(out, "</tr>\n");
+}
+
+// The line of the range that begins at `from`, or the first one behind it.
+static const char *range_at(const char *csv, long long least, long long *from, long long *to,
+                            double *bits) {
+  for (const char *line = csv ? strchr(csv, '\n') : NULL; line && line[1];
+       line = strchr(line + 1, '\n'))
+    if (sscanf(line + 1, "%lld,%lld,%lf", from, to, bits) == 3 && *from >= least) return line;
+  return NULL;
+}
+
+void page_ranges(FILE *out, const range_column *columns, int count) {
+  fprintf(out, "<table><tr><th>positions</th>");
+  for (int i = 0; i < count; i++)
+    if (columns[i].ranges) {
+      fprintf(out, "<th>");
+      put_html(out, columns[i].name);
+      fprintf(out, "</th>");
+    }
+  fprintf(out, "</tr>\n");
+  for (long long least = 0;;) {
+    long long from, to, first = INT64_MAX, end = 0;
+    double bits;
+    for (int i = 0; i < count; i++)
+      if (range_at(columns[i].ranges, least, &from, &to, &bits) && from < first)
+        first = from, end = to;
+    if (first == INT64_MAX) break;
+    fprintf(out, "<tr><td>%lld .. %lld</td>", first, end);
+    for (int i = 0; i < count; i++) {
+      if (!columns[i].ranges) continue;
+      if (range_at(columns[i].ranges, first, &from, &to, &bits) && from == first && to == end)
+        fprintf(out, "<td>%.3f</td>", bits);
+      else
+        fprintf(out, "<td></td>");
+    }
+    fprintf(out, "</tr>\n");
+    least = first + 1;
+  }
+  put_verdicts(out, columns, count);
+  fprintf(out, "</table>\n");
+}

@@ -1,0 +1,30 @@
+#include "runtime/train/trainer_parts.h"
+
+#include <string.h>
+
+#include "runtime/train/data/random.h"
+
+void *trainer_zeroed(int64_t count, int64_t size) {
+  int64_t bytes;
+  if (!rec_multiply(count, size, &bytes)) return NULL;
+  void *memory = rec_numbers_new(bytes);
+  if (memory) memset(memory, 0, (size_t)bytes);
+  return memory;
+}
+
+uint64_t trainer_stream(const char *what, const train_block *block) {
+  char name[1024];
+  size_t used = 0;
+  for (const char *c = what; *c && used < sizeof name - 1; c++) name[used++] = *c;
+  for (const char *c = block->name; *c && used < sizeof name - 1; c++) name[used++] = *c;
+  name[used] = 0;
+  return random_stream(name);
+}
+
+char *trainer_parameter(const trainer *t, void *block, int parameter) {
+  return (char *)block + t->of.model->parameters[parameter].place * t->of.n->element_size;
+}
+
+int64_t trainer_first_sequence(const trainer *t, int number) {
+  return t->block->batch * number / t->shard_count;
+}
