@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "runtime/support/launch.h"
+#include "runtime/shared/launch.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
  * that describes it.
  *
  * One `abi_recurrence` per recurrence lays out its arguments struct; the C header, the manifest and
- * the tables that the support code reads at run time (runtime/support/library.h) are all printed
+ * the tables that the support code reads at run time (runtime/shared/library.h) are all printed
  * from it, so they cannot disagree.
  *
  * ---- Exported symbols ----

@@ -15,7 +15,7 @@
 #include "compiler/artifact/tables.h"
 #include "compiler/base/embedded.h"
 #include "compiler/base/ice.h"
-#include "runtime/support/library.h"
+#include "runtime/shared/library.h"
 
 /* Dots keep names apart from those of entry points. */
 static const char images_symbol[] = "rec.images";

@@ -1,4 +1,4 @@
-/* Writes the table of a recurrence that the support code reads (runtime/support/library.h).
+/* Writes the table of a recurrence that the support code reads (runtime/shared/library.h).
  *
  *   abi_recurrence, codegen_kernel[5], codegen_gpu_kernel[6]  ->  rec_table, then what its positions point to, as one
  *     block of bytes
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "compiler/base/ice.h"
-#include "runtime/support/library.h"
+#include "runtime/shared/library.h"
 
 _Static_assert(REC_AXES_MAX == TYPED_MAX_AXES && REC_CLONES == CLONE_COUNT,
                "the support code and the compiler count axes and clones alike");

@@ -4,7 +4,7 @@
 
 #include "compiler/artifact/abi.h"
 #include "compiler/syntax/syntax.h"
-#include "runtime/support/library.h"
+#include "runtime/shared/library.h"
 
 typedef struct artifact_kernels {
   VEC(codegen_kernel) host;

@@ -14,7 +14,7 @@ typedef struct embedded_file {
 extern const embedded_file embedded_stdlib[];
 
 // "support": runtime/support as one relocatable ELF object for baseline x86-64, linked into every
-// compiled library; "launch": the text of runtime/support/launch.h, a part of every generated
+// compiled library; "launch": the text of runtime/shared/launch.h, a part of every generated
 // header. Last row: name NULL.
 extern const embedded_file embedded_support[];
 

@@ -5,8 +5,8 @@
 #include "compiler/base/ice.h"
 #include "compiler/kernel/host/kernel.h"
 #include "compiler/lower/lower.h"
-#include "runtime/support/frame.h"
-#include "runtime/support/gpu_frame.h"
+#include "runtime/shared/frame.h"
+#include "runtime/shared/gpu_frame.h"
 
 /* Where something lies in scratch: `offset` numbers from the start, or in the block of run-time size number `sized`. */
 typedef struct location {

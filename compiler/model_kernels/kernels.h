@@ -1,12 +1,12 @@
-/* The GPU kernels of models (runtime/train/model/model_kernels.h), in one module for both types of rows. Made once, when rec is
+/* The GPU kernels of models (runtime/shared/model_kernels.h), in one module for both types of rows. Made once, when rec is
  * built (compiler/model_kernels.c): librec carries them. */
 #ifndef REC_MODEL_KERNELS_KERNELS_H
 #define REC_MODEL_KERNELS_KERNELS_H
 
 #include <stddef.h>
 
-#include "runtime/train/model/model_kernels.h"
 #include "compiler/kernel/gpu/gpu.h"
+#include "runtime/shared/model_kernels.h"
 
 /* PTX for sm_80, and an object for the executor. */
 typedef struct gpu_model_images {

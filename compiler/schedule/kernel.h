@@ -6,7 +6,7 @@
  *
  *   void SYMBOL(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch)
  *
- * (runtime/support/frame.h) that runs the instances first..last-1 of one batch entry over the whole time range.
+ * (runtime/shared/frame.h) that runs the instances first..last-1 of one batch entry over the whole time range.
  */
 #ifndef REC_SCHEDULE_KERNEL_H
 #define REC_SCHEDULE_KERNEL_H

@@ -2,7 +2,7 @@
  *
  * codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4) and emits relocatable objects, one for each
  * clone. The support code finds the functions by their symbols (codegen_kernel.symbols) and calls them as
- * runtime/support/frame.h says. Tables, manifest and entry points of the library go into the first of them as blobs and
+ * runtime/shared/frame.h says. Tables, manifest and entry points of the library go into the first of them as blobs and
  * thunks, so that nothing outside this folder speaks LLVM. Kernels with the same symbol are one function.
  */
 #ifndef REC_TARGET_TARGET_H
@@ -63,7 +63,7 @@ codegen_object *codegen_end(codegen_job *job);
 /* Constant data that is known later than kernels and tables: an object of its own. */
 link_object codegen_data(arena *a, const codegen_blob *blobs, int count);
 
-/* ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/support/gpu_frame.h) ---- */
+/* ---- GPU: PTX for NVIDIA, and the same kernels for the executor (runtime/shared/gpu_frame.h) ---- */
 
 typedef struct codegen_gpu_object {
   VEC(codegen_gpu_kernel) kernels; /* in the order given */

@@ -14,8 +14,8 @@
 
 #include "runtime/command/command.h"
 #include "runtime/device.h"
-#include "runtime/support/launch.h"
 #include "runtime/module.h"
+#include "runtime/shared/launch.h"
 
 extern char **environ;
 

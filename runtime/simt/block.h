@@ -3,7 +3,7 @@
 #define REC_SIMT_BLOCK_H
 
 #include "fiber.h"
-#include "simt.h"
+#include "runtime/shared/simt.h"
 
 /* What happened last to a few bytes of shared memory. Epochs count barriers, so that older ones need no clearing. */
 typedef struct shadow_cell {

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "runtime/support/library.h"
+#include "runtime/shared/library.h"
 #include "runtime/support/narrow.h"
 
 static inline float number_of_bits(uint32_t bits) {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "simt.h"
+#include "runtime/shared/simt.h"
 
 #define MARK UINT64_C(0x7265632d6d617031)
 

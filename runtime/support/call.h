@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "library.h"
+#include "runtime/shared/library.h"
 
 typedef struct call {
   const rec_table *table;

@@ -2,7 +2,7 @@
 #ifndef REC_SUPPORT_CPU_H
 #define REC_SUPPORT_CPU_H
 
-#include "launch.h"
+#include "runtime/shared/launch.h"
 
 /* The best clone the processor supports (0: v2, 1: v3, 2: v4), or the one that REC_CPU=v2|v3|v4
  * asks for. */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "launch.h"
+#include "runtime/shared/launch.h"
 
 typedef int cuda_result; /* 0: done */
 typedef int cuda_device;

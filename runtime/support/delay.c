@@ -9,7 +9,7 @@
 
 #include "error.h"
 #include "gpu.h"
-#include "gpu_rows.h"
+#include "runtime/shared/gpu_rows.h"
 #include "narrow.h"
 #include "stage.h"
 

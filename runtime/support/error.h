@@ -2,7 +2,7 @@
 #ifndef REC_SUPPORT_ERROR_H
 #define REC_SUPPORT_ERROR_H
 
-#include "launch.h"
+#include "runtime/shared/launch.h"
 
 /* At least this many bytes stand behind rec_error(), whichever library it comes from. */
 enum { REC_ERROR_TEXT_MAX = 512 };

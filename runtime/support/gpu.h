@@ -18,8 +18,8 @@
 #define REC_SUPPORT_GPU_H
 
 #include "call.h"
-#include "gpu_frame.h"
-#include "runtime/simt/simt.h"
+#include "runtime/shared/gpu_frame.h"
+#include "runtime/shared/simt.h"
 
 enum { GPU_SLOTS_MAX = REC_GPU_PARAMETER_BYTES / sizeof(rec_gpu_slot) };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "library.h"
+#include "runtime/shared/library.h"
 
 static uint32_t bits_of(float x) {
   uint32_t bits;

@@ -2,7 +2,7 @@
 #ifndef REC_SUPPORT_POOL_H
 #define REC_SUPPORT_POOL_H
 
-#include "launch.h"
+#include "runtime/shared/launch.h"
 
 /* Runs lane(argument, i) for i in 0..lanes-1, each at most once, on at most `threads` threads, the
  * caller's among them; returns when all that were begun are done. Lanes share their work (each

@@ -2,7 +2,7 @@
 #ifndef REC_SUPPORT_SIMT_OPTIONS_H
 #define REC_SUPPORT_SIMT_OPTIONS_H
 
-#include "runtime/simt/simt.h"
+#include "runtime/shared/simt.h"
 
 typedef struct rec_simt_options {
   uint64_t size;           /* sizeof(rec_simt_options) */

@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "compiler/base/embedded.h"
-#include "runtime/support/frame.h"
-#include "runtime/support/gpu_frame.h"
-#include "runtime/support/library.h"
+#include "runtime/shared/frame.h"
+#include "runtime/shared/gpu_frame.h"
+#include "runtime/shared/library.h"
 #include "runtime/support/narrow.h"
 
 typedef void gpu_function(const void *);

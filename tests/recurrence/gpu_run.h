@@ -3,7 +3,7 @@
 #define REC_TESTS_RECURRENCE_GPU_RUN_H
 
 #include "compiler/target/target.h"
-#include "runtime/simt/simt.h"
+#include "runtime/shared/simt.h"
 #include "tests/recurrence/fixture.h"
 
 typedef struct gpu_library {

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "runtime/support/frame.h"
+#include "runtime/shared/frame.h"
 
 // ---- a library of kernels -----------------------------------------------------------------------------------------------
 

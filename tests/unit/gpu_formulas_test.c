@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "compiler/kernel/gpu/gpu.h"
+#include "runtime/shared/simt.h"
 #include "runtime/simt/layout.h"
 #include "runtime/simt/ops.h"
-#include "runtime/simt/simt.h"
 
 /* Last of its kind: it uses the headers above. */
 #include <cmocka.h>

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/shared/library.h"
+#include "runtime/shared/simt.h"
 #include "runtime/simt/layout.h"
 #include "runtime/simt/ops.h"
-#include "runtime/simt/simt.h"
 #include "runtime/simt/tensor_map.h"
-#include "runtime/support/library.h"
 #include "runtime/support/narrow.h"
 
 /* Last of its kind: it uses the headers above. */

@@ -16,7 +16,7 @@
 #include "compiler/target/images.h"
 #include "compiler/base/embedded.h"
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/simt/simt.h"
+#include "runtime/shared/simt.h"
 
 enum { SEEDS = 6 };
 

@@ -5,10 +5,10 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "runtime/shared/library.h"
+#include "runtime/shared/simt.h"
 #include "runtime/simt/layout.h"
 #include "runtime/simt/ops.h"
-#include "runtime/simt/simt.h"
-#include "runtime/support/library.h"
 #include "runtime/support/narrow.h"
 
 /* Last of its kind: it uses the headers above. */

@@ -5,7 +5,7 @@
 
 #include "compiler/base/embedded.h"
 #include "runtime/rec.h"
-#include "runtime/simt/simt.h"
+#include "runtime/shared/simt.h"
 #include "runtime/support/narrow.h"
 #include "tools/gpu/gpu_check.h"
 #include "tools/gpu/op_kernels.h"

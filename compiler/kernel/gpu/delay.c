@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/support/gpu_rows.h"
-#include "runtime/support/launch.h"
-#include "runtime/support/library.h"
+#include "runtime/shared/gpu_rows.h"
+#include "runtime/shared/launch.h"
+#include "runtime/shared/library.h"
 
 bool gpu_has_delays(const recurrence *r) {
   for (int i = 0; i < r->body.tensors.count; i++)

@@ -1,4 +1,4 @@
-/* Adds up the copies that work items made of results (runtime/support/gpu_frame.h), in their order, a thread for each number.
+/* Adds up the copies that work items made of results (runtime/shared/gpu_frame.h), in their order, a thread for each number.
  *
  *   to[entry][step][number] = from[0][..] + from[1][..] + ..
  *
@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 #include "compiler/kernel/gpu/gpu.h"
-#include "runtime/support/gpu_frame.h"
-#include "runtime/support/launch.h"
-#include "runtime/support/library.h"
+#include "runtime/shared/gpu_frame.h"
+#include "runtime/shared/launch.h"
+#include "runtime/shared/library.h"
 
 enum { MOST_AT_ONCE = 8 };
 

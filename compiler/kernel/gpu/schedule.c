@@ -13,7 +13,7 @@
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/schedule/cost.h"
-#include "runtime/support/library.h"
+#include "runtime/shared/library.h"
 
 enum { LONGEST = 64, SHORTEST = 16 };
 

@@ -5,7 +5,7 @@
 #define REC_TRAIN_COMPUTE_H
 
 #include "runtime/rec.h"
-#include "runtime/support/launch.h"
+#include "runtime/shared/launch.h"
 #include "runtime/train/model/numeric.h"
 
 typedef struct compute compute;

@@ -3,11 +3,11 @@
 #ifndef REC_TRAIN_GPU_PLACE_H
 #define REC_TRAIN_GPU_PLACE_H
 
-#include "runtime/simt/simt.h"
+#include "runtime/shared/model_kernels.h"
+#include "runtime/shared/simt.h"
 #include "runtime/support/cuda_driver.h"
 #include "runtime/train/model/compute.h"
 #include "runtime/train/model/cublas.h"
-#include "runtime/train/model/model_kernels.h"
 
 typedef struct gpu_place {
   compute base;    // first: what the operations are given

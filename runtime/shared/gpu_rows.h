@@ -2,7 +2,7 @@
 #ifndef REC_SUPPORT_GPU_ROWS_H
 #define REC_SUPPORT_GPU_ROWS_H
 
-#include "gpu_frame.h"
+#include "runtime/shared/gpu_frame.h"
 
 /* Rows of a tensor: steps of tokens, or the entries of a lag buffer. */
 typedef struct rec_gpu_row_side {

@@ -7,9 +7,9 @@
 #ifndef REC_SUPPORT_LIBRARY_H
 #define REC_SUPPORT_LIBRARY_H
 
-#include "frame.h"
-#include "launch.h"
-#include "runtime/simt/simt.h"
+#include "runtime/shared/frame.h"
+#include "runtime/shared/launch.h"
+#include "runtime/shared/simt.h"
 
 #define REC_AXES_MAX 48
 #define REC_CLONES 3           /* x86-64-v2, -v3, -v4 */
