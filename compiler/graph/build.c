@@ -69,7 +69,7 @@ static bool model_logits(graph_builder *b, instance *in, trunk_row *logits) {
   *logits = (trunk_row){trunk_lift(in, in->outputs.items[0]), trunk_order(in, order), false};
   const typed_value *v = &b->trunk->values.items[logits->value];
   bool made =
-      v->op == VALUE_INPUT && b->ops.items[b->tensors.items[v->index].op].kind == GRAPH_LINEAR;
+      v->op == VALUE_INPUT && b->ops.items[b->tensors.items[v->index].op].kind == OP_LINEAR;
   if (!made)
     diag_error(b->diag, t->span,
                "expected unembed(..) or linear(..) as the right side of the model's output, found "
@@ -137,7 +137,7 @@ static void check_alone(graph_builder *b, const typed_name *item) {
   b->result = &thrown;
   open_model(b, &model, item);
   vec_push(b->arena, &b->ops,
-           (trunk_op){.kind = GRAPH_EMBED}); /* stands for whatever makes the inputs */
+           (trunk_op){.kind = OP_EMBED}); /* stands for whatever makes the inputs */
   trunk_row logits;
   instance *in =
       layer_instance(b, NULL, item, bindings, count, NULL, 0, NULL, item->item->name.span);

@@ -25,7 +25,7 @@ typedef struct trunk_row {
 } trunk_row;
 
 typedef struct trunk_op {
-  graph_op_kind kind;
+  model_op_kind kind;
   VEC(trunk_row) inputs;
   VEC(int) outputs; /* trunk tensors (inputs of the trunk) */
   VEC(graph_use) uses;
@@ -200,6 +200,7 @@ int state_add(graph_builder *b, const char *name, int repeat_index, const typed_
 
 /* ---- data.c: generated tasks ---- */
 const task_rules *task_rules_find(const char *name); /* NULL: none */
+int task_settings(const task_rules *rules);             /* how many names it has */
 /* `values`: by place in the rules' names, NULL where absent. */
 bool task_read(graph_builder *b, sema_scope *scope, const ast_expr *e,
                const ast_expr *const *values, graph_task *task);

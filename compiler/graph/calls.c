@@ -109,7 +109,7 @@ static bool real_value(instance *in, const ast_expr *e, value_id *value) {
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-static int add_op(graph_builder *b, graph_op_kind kind) {
+static int add_op(graph_builder *b, model_op_kind kind) {
   vec_push(b->arena, &b->ops, (trunk_op){.kind = kind});
   return b->ops.count - 1;
 }
@@ -207,7 +207,7 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   parameter_shape(b, weight, rows);
   parameter_shape(b, weight, width);
   if (bias) parameter_shape(b, biases, rows);
-  int op = add_op(b, GRAPH_LINEAR);
+  int op = add_op(b, OP_LINEAR);
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){weight, 0});
   if (bias) vec_push(b->arena, &b->ops.items[op].uses, (graph_use){biases, 0});
@@ -257,7 +257,7 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
   parameter_part(in, weight, NULL, shape, order, start_normal(b->arena, 0, 0.02), call->span);
   parameter_shape(b, weight, symbols);
   parameter_shape(b, weight, width);
-  int op = add_op(b, GRAPH_EMBED);
+  int op = add_op(b, OP_EMBED);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){weight, 0});
   b->embedding = weight;
   b->embedding_order = trunk_order(in, target->order);
@@ -307,7 +307,7 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
   }
   if (tied) row.order = b->embedding_order;
   int weight = tied ? b->embedding : untied_weight(in, call, name, target, order);
-  int op = add_op(b, GRAPH_LINEAR);
+  int op = add_op(b, OP_LINEAR);
   vec_push(b->arena, &b->ops.items[op].inputs, row);
   vec_push(b->arena, &b->ops.items[op].uses, (graph_use){weight, 0});
   *out = operand_of(in, add_output(in, op, target->name, target->order, false));

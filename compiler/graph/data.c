@@ -11,33 +11,22 @@ enum { LENGTH, SHORTEST, LOSS, ALPHABET, COUNT };
 
 static const int64_t longest = 1 << 24;
 
-static const char *const letter_names[] = {"length", "shortest", "loss", "alphabet"};
-static const char *const selective_names[] = {"length", "shortest", "loss", "alphabet", "letters"};
-static const char *const babi_names[] = {"length", "shortest", "loss", "task", "facts"};
-static const char *const mqar_names[] = {"length", "shortest", "loss", "alphabet", "pairs"};
-
-/* Symbols beyond the alphabet (delimiter, stop, blank); the least length for each of `count`. The
- * runtime, which draws the sequences, has the same numbers: runtime/train/data/tasks.c. */
-static const task_rules rules[] = {
-    {"copying", letter_names, 4, 2, false, 1, 0, 2, 1},
-    {"stack_copying", letter_names, 4, 2, false, 1, 0, 2, 1},
-    {"sorting", letter_names, 4, 2, false, 1, 0, 2, 1},
-    {"selective_copying", selective_names, 5, 2, false, 0, 1, 1, 0},
-    {"mqar", mqar_names, 5, 0, false, 0, 4, 1, 0},
-    {"passkey", letter_names, 3, 128, true, 128, 0, 1, 0},
-    {"babi", babi_names, 5, 128, true, 80, 40, 1, 0},
-};
-
 const task_rules *task_rules_find(const char *name) {
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    if (!strcmp(rules[i].name, name)) return &rules[i];
+  for (int i = 0; i < TASK_KINDS; i++)
+    if (!strcmp(task_rules_of[i].name, name)) return &task_rules_of[i];
   return NULL;
+}
+
+int task_settings(const task_rules *r) {
+  int count = 0;
+  while (count < 5 && r->settings[count]) count++;
+  return count;
 }
 
 const char *task_list(arena *memory) {
   const char *text = "";
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", rules[i].name);
+  for (int i = 0; i < TASK_KINDS; i++)
+    text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", task_rules_of[i].name);
   return text;
 }
 
@@ -100,18 +89,18 @@ static bool read_sizes(graph_builder *b, sema_scope *scope, const ast_expr *e,
                        const ast_expr *const *values, graph_task *task) {
   const task_rules *r = task->rules;
   const int64_t symbols = 65533;
-  bool mqar = r->names == mqar_names;
+  bool mqar = r->kind == TASK_MQAR;
   task->alphabet = 2, task->count = 1;
   if (!read_whole(b, scope, e, "length", values[LENGTH], 1, longest, -1, &task->length) ||
       !read_whole(b, scope, e, "shortest", values[SHORTEST], 1, longest, task->length,
                   &task->shortest))
     return false;
-  if (r->name_count > ALPHABET && !r->text && !read_whole(b, scope, e, "alphabet", values[ALPHABET], 2, symbols,
-                                              mqar ? -1 : 26, &task->alphabet))
+  if (!r->text && !read_whole(b, scope, e, "alphabet", values[ALPHABET], 2, symbols, mqar ? -1 : 26,
+                              &task->alphabet))
     return false;
-  if (r->names == babi_names) return read_babi(b, scope, e, values, task);
-  return r->name_count <= COUNT ||
-         read_whole(b, scope, e, r->names[COUNT], values[COUNT], 1,
+  if (r->kind == TASK_BABI) return read_babi(b, scope, e, values, task);
+  return !r->settings[COUNT] ||
+         read_whole(b, scope, e, r->settings[COUNT], values[COUNT], 1,
                     mqar ? task->alphabet / 2 - 1 : longest, -1, &task->count);
 }
 
@@ -140,7 +129,7 @@ bool task_check(graph_builder *b, const graph_train *train, const graph_model *m
   const task_rules *r = t->rules;
   int64_t symbols = r->symbols + (r->text ? 0 : t->alphabet);
   int64_t tokens = r->tokens_for_each * t->length + r->tokens_beyond +
-                   (r->names == selective_names ? t->count : 0);
+                   r->tokens_for_each_count * t->count;
   if (symbols > model->vocabulary)
     diag_error(b->diag, where, "expected a model of at least %lld symbols for %s, found %d",
                (long long)symbols, r->name, model->vocabulary);

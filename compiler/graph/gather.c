@@ -461,7 +461,7 @@ static int kernel_for(graph_builder *b, typed_body *body, const char *stem, bool
 
 static graph_op region_op(gathering *g, int number) {
   graph_builder *b = g->b;
-  graph_op op = {.kind = GRAPH_CALL, .row = NONE};
+  graph_op op = {.kind = OP_CALL, .row = NONE};
   extraction x = {.g = g,
                   .from = &g->regions.items[number],
                   .number = number,
@@ -521,7 +521,7 @@ static graph_op plain_op(gathering *g, int number) {
   for (int i = 0; i < from->uses.count; i++) vec_push(b->arena, &op.uses, from->uses.items[i]);
   for (int i = 0; i < from->states.count; i++)
     vec_push(b->arena, &op.states, from->states.items[i]);
-  if (from->kind == GRAPH_CALL) {
+  if (from->kind == OP_CALL) {
     typed_body *copy = ARENA_NEW(b->arena, typed_body);
     *copy = *from->recurrence;
     op.kernel = kernel_for(b, copy, from->recurrence_name, false);
@@ -546,7 +546,7 @@ static int add_model_tensor(graph_builder *b, const char *name, int buffer, int6
 static void place_outputs(gathering *g, graph_op *op) {
   graph_builder *b = g->b;
   int64_t total = 0;
-  int shared = op->kind == GRAPH_LINEAR ? add_buffer(b, 0) : NONE;
+  int shared = op->kind == OP_LINEAR ? add_buffer(b, 0) : NONE;
   for (int i = 0; i < op->outputs.count; i++) {
     int place = op->outputs.items[i];
     axis_order order;
@@ -616,7 +616,7 @@ void gather_operations(graph_builder *b, trunk_row logits) {
     if (g.live[v] && g.level[v] > last) last = g.level[v];
   for (int level = 0; level <= last; level++) emit_level(&g, level);
   b->model->logits = g.rows.items[find_row(&g, logits.value, &logits.order)].tensor;
-  graph_op loss = {.kind = GRAPH_LOSS, .row = NONE, .kernel = NONE};
+  graph_op loss = {.kind = OP_LOSS, .row = NONE, .kernel = NONE};
   vec_push(b->arena, &loss.inputs, b->model->logits);
   vec_push(b->arena, &b->model->ops, loss);
 }

@@ -119,15 +119,15 @@ void gradient_build(arena *memory, graph_model *model) {
       model->tensors.items[model->logits].buffer;
   w.written[model->logits] = true;
   for (int i = model->ops.count - 1; i >= 0; i--) switch (model->ops.items[i].kind) {
-      case GRAPH_LOSS:
+      case OP_LOSS:
         break;
-      case GRAPH_LINEAR:
+      case OP_LINEAR:
         linear_step(&w, i);
         break;
-      case GRAPH_CALL:
+      case OP_CALL:
         call_step(&w, i);
         break;
-      case GRAPH_EMBED:
+      case OP_EMBED:
         embed_step(&w, i);
         break;
     }

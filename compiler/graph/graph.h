@@ -16,6 +16,7 @@
 
 #include "compiler/base/intern.h"
 #include "compiler/sema/typed.h"
+#include "runtime/shared/closed_sets.h"
 
 #define NONE (-1)
 
@@ -32,17 +33,6 @@ typedef struct graph_part {
   const typed_start *start;      /* by an init, else by_default; NULL: nothing says how it starts */
   span span;                     /* where it is created */
 } graph_part;
-
-typedef enum parameter_kind {
-  PARAMETER_LINEAR,
-  PARAMETER_BIAS,
-  PARAMETER_EMBEDDING,
-  PARAMETER_NORM,
-  PARAMETER_CONVOLUTION,
-  PARAMETER_CONVOLUTION_BIAS,
-  PARAMETER_OWN,  /* `param` of a recurrence, layer or model */
-  PARAMETER_STATE /* what a state may start from: initial_state learned */
-} parameter_kind;
 
 typedef struct graph_parameter {
   parameter_kind kind;
@@ -87,8 +77,6 @@ typedef struct graph_state {
   int learned; /* the parameter that sequences may start from, or NONE */
 } graph_state;
 
-typedef enum graph_op_kind { GRAPH_EMBED, GRAPH_LINEAR, GRAPH_CALL, GRAPH_LOSS } graph_op_kind;
-
 /* A parameter, or some of its elements, as an operation uses it. */
 typedef struct graph_use {
   int parameter;
@@ -96,7 +84,7 @@ typedef struct graph_use {
 } graph_use;
 
 typedef struct graph_op {
-  graph_op_kind kind;
+  model_op_kind kind;
   int kernel; /* CALL: position in program.kernels */
   VEC(int) inputs; /* tensors; EMBED has none (it reads the tokens); CALL: by input of the kernel */
   VEC(int) outputs; /* tensors; LOSS: none. LINEAR: the parts of its row, in order */
@@ -148,19 +136,6 @@ typedef struct graph_model {
 
 /* ---- training and judging -------------------------------------------------------------------- */
 
-typedef enum intervention_kind {
-  START_ZERO,
-  START_STATE_PASSING,
-  START_RANDOM_NOISE, /* N(0, number^2) for every entry */
-  START_FITTED_NOISE, /* N(mean, variance) of each head of the final states before */
-  START_LEARNED,      /* a weight of the model */
-  START_TBTT,         /* as STATE_PASSING, and the data are consecutive pieces */
-  START_KIND_COUNT
-} intervention_kind;
-
-/* As the language and the manifest write it. */
-const char *intervention_name(intervention_kind kind);
-
 /* A number that goes from the first step of an entry to its last in a straight line. */
 typedef struct graph_ramp {
   double from, to;
@@ -175,7 +150,7 @@ typedef struct graph_weight {
 typedef struct graph_choice {
   graph_weight weight; /* of a mix; all weights of an entry sum to 1 */
   intervention_kind kind;
-  graph_ramp number; /* RANDOM_NOISE: the standard deviation; FITTED_NOISE: beta; else 0 */
+  graph_ramp number; /* of noise: the standard deviation, or beta; else 0 */
 } graph_choice;
 
 /* What sequences start from, in steps from .. to - 1, in the layers first_layer .. last_layer - 1.
@@ -187,17 +162,6 @@ typedef struct graph_intervention {
   const ast_names *per; /* axes of a state with statistics of their own; NULL: all but two */
 } graph_intervention;
 
-/* What a generated task reads and asks for. */
-typedef struct task_rules {
-  const char *name;         /* mqar */
-  const char *const *names; /* of its settings */
-  int name_count;
-  int symbols;               /* beyond the alphabet, if it has one */
-  bool text;                 /* in bytes: no alphabet */
-  int least, least_for_each; /* length: least + least_for_each * count */
-  int tokens_for_each, tokens_beyond;
-} task_rules;
-
 typedef struct graph_task {
   const task_rules *rules;
   const char *text;          /* as written */
@@ -206,38 +170,21 @@ typedef struct graph_task {
   bool all;                  /* the loss counts every next token */
 } graph_task;
 
-/* How the rate goes after the warm-up. */
-typedef enum schedule_kind {
-  SCHEDULE_COSINE,   /* half a cosine down to the floor */
-  SCHEDULE_LINEAR,   /* a straight line down to the floor */
-  SCHEDULE_CONSTANT, /* stays */
-  SCHEDULE_STABLE,   /* stays, then a straight line down to the floor in the last `decay` steps */
-  SCHEDULE_KINDS
-} schedule_kind;
-
-/* As the language and the manifest write it. */
-const char *schedule_name(schedule_kind kind);
-
 /* A label that weighs something else than 1 in the loss. */
 typedef struct label_weight {
   int64_t label;
   double weight;
 } label_weight;
 
-typedef enum source_tokens { TOKENS_BYTES, TOKENS_CHARS, TOKENS_IDS } source_tokens;
-
 /* data text(file, ..) or tokens(file, ..) */
 typedef struct graph_source {
   const char *file; /* beside the .rec file; NULL: the data are a task */
-  source_tokens tokens;
-  int format; /* of ids: a place in graph_formats */
+  source_kind tokens;
+  token_format format; /* of ids */
   double split;
   bool streaming, apart;
   int64_t separator; /* -1: none */
 } graph_source;
-
-enum { GRAPH_SOURCES = 3, GRAPH_FORMATS = 4 };
-extern const char *const graph_sources[GRAPH_SOURCES], *const graph_formats[GRAPH_FORMATS];
 
 typedef struct graph_train {
   const char *name, *after; /* after: or NULL */
@@ -269,12 +216,9 @@ typedef struct graph_evaluate {
   int64_t attention;        /* attention(T = N); 0: not asked for */
   int64_t overflow;         /* overflow(T = N); 0: not asked for */
   bool learned;             /* initial_state(learned): not from zero */
-  int distance;             /* of remembrance: a place in graph_distances */
+  distance_kind distance;   /* of remembrance */
   const ast_item *item;
 } graph_evaluate;
-
-enum { GRAPH_DISTANCES = 3 };
-extern const char *const graph_distances[GRAPH_DISTANCES];
 
 typedef struct graph_program {
   VEC(graph_kernel) kernels;

@@ -14,16 +14,6 @@
 static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
                       graph_intervention *to);
 
-const char *intervention_name(intervention_kind kind) {
-  static const char *const names[] = {[START_ZERO] = "zero",
-                                      [START_STATE_PASSING] = "state_passing",
-                                      [START_RANDOM_NOISE] = "random_noise",
-                                      [START_FITTED_NOISE] = "fitted_noise",
-                                      [START_LEARNED] = "learned",
-                                      [START_TBTT] = "tbtt"};
-  return names[kind];
-}
-
 /* ---- numbers and weights --------------------------------------------------------------------- */
 
 static graph_ramp level(double number) { return (graph_ramp){number, number}; }
@@ -118,14 +108,14 @@ static bool read_tbtt(train_settings *k, const ast_expr *e, graph_weight share,
     return false;
   }
   k->train->source.streaming = true;
-  return read_plain(k, e, share, to, START_TBTT);
+  return read_plain(k, e, share, to, FROM_TBTT);
 }
 
 static bool read_learned(train_settings *k, const ast_expr *e, graph_weight share,
                          graph_intervention *to) {
   parameters_learn_states(k->b, &k->b->result->models.items[k->train->model], to->first_layer,
                           to->last_layer);
-  return read_plain(k, e, share, to, START_LEARNED);
+  return read_plain(k, e, share, to, FROM_LEARNED);
 }
 
 static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weight share,
@@ -137,8 +127,8 @@ static bool read_state_passing(train_settings *k, const ast_expr *e, graph_weigh
       !read_ramp(k, call.values[0], "dropout", 0, 1, &dropout))
     return false;
   graph_ramp kept = {1 - dropout.from, 1 - dropout.to};
-  add_choice(k, to, times(k, share, kept), START_STATE_PASSING, level(0));
-  add_choice(k, to, times(k, share, dropout), START_ZERO, level(0));
+  add_choice(k, to, times(k, share, kept), FROM_STATE_PASSING, level(0));
+  add_choice(k, to, times(k, share, dropout), FROM_ZERO, level(0));
   return true;
 }
 
@@ -156,7 +146,7 @@ static bool read_random_noise(train_settings *k, const ast_expr *e, graph_weight
     return false;
   }
   if (!read_ramp(k, number, "sigma", 0, 1e6, &sigma)) return false;
-  add_choice(k, to, share, START_RANDOM_NOISE, sigma);
+  add_choice(k, to, share, FROM_RANDOM_NOISE, sigma);
   return true;
 }
 
@@ -187,7 +177,7 @@ static bool read_per(train_settings *k, const ast_expr *e, graph_intervention *t
   }
   bool before = false;
   for (int i = 0; i < to->choices.count; i++)
-    before |= to->choices.items[i].kind == START_FITTED_NOISE;
+    before |= to->choices.items[i].kind == FROM_FITTED_NOISE;
   if (before && !equal_names(to->per, per)) {
     diag_error(k->b->diag, e ? e->span : to->per->items[0].span,
                "expected the same axes for all fitted_noise of a mix, found others");
@@ -208,14 +198,14 @@ static bool read_fitted_noise(train_settings *k, const ast_expr *e, graph_weight
     return false;
   for (int i = 0; i < to->choices.count; i++) {
     const graph_choice *c = &to->choices.items[i];
-    if (c->kind != START_FITTED_NOISE || (c->number.from == beta.from && c->number.to == beta.to))
+    if (c->kind != FROM_FITTED_NOISE || (c->number.from == beta.from && c->number.to == beta.to))
       continue;
     diag_error(k->b->diag, e->span,
                "expected one beta for all fitted_noise of a mix, found %g and %g", c->number.from,
                beta.from);
     return false;
   }
-  add_choice(k, to, share, START_FITTED_NOISE, beta);
+  add_choice(k, to, share, FROM_FITTED_NOISE, beta);
   return true;
 }
 
@@ -223,7 +213,7 @@ static bool read_kind(train_settings *k, const ast_expr *e, graph_weight share,
                       graph_intervention *to) {
   const char *name = setting_callee(e);
   if (e->kind == AST_MIX) return read_mix(k, e, share, to);
-  if (!strcmp(name, "zero")) return read_plain(k, e, share, to, START_ZERO);
+  if (!strcmp(name, "zero")) return read_plain(k, e, share, to, FROM_ZERO);
   if (!strcmp(name, "learned")) return read_learned(k, e, share, to);
   if (!strcmp(name, "state_passing")) return read_state_passing(k, e, share, to);
   if (!strcmp(name, "random_noise")) return read_random_noise(k, e, share, to);
@@ -243,24 +233,6 @@ static bool read_edge(train_settings *k, const ast_expr *e, int64_t *edge) {
   if (e->kind == AST_PERCENT)
     return *edge = llround(e->percent.value * (double)k->train->steps), true;
   return sema_whole(k->scope, e, "a step", 0, edge);
-}
-
-bool setting_layers(train_settings *k, const ast_expr *filter, int *first, int *last) {
-  const ast_args *args = &filter->call.args;
-  int64_t from, to;
-  if (strcmp(filter->call.callee.text, "layers") != 0 || args->count != 1 ||
-      args->items[0].kind == AST_ARG_NAMED || args->items[0].kind == AST_ARG_ARROW) {
-    diag_error(k->b->diag, filter->span, "expected a range of steps or layers(0..3), found '%s'",
-               expr_to_text(k->b->arena, filter));
-    return false;
-  }
-  if (!sema_whole(k->scope, args->items[0].value, "a layer", 0, &from)) return false;
-  to = from + 1;
-  if (args->items[0].kind == AST_ARG_RANGE &&
-      !sema_whole(k->scope, args->items[0].to, "a layer", 0, &to))
-    return false;
-  *first = (int)from, *last = (int)to;
-  return true;
 }
 
 /* Entries must follow one another from 0 to `end` in the order written. */
@@ -320,7 +292,7 @@ static bool one_per(train_settings *k, const ast_setting *s) {
     const graph_intervention *v = &k->train->interventions.items[i];
     bool fitted = false;
     for (int n = 0; n < v->choices.count; n++)
-      fitted |= v->choices.items[n].kind == START_FITTED_NOISE;
+      fitted |= v->choices.items[n].kind == FROM_FITTED_NOISE;
     if (fitted && first && !equal_names(first->per, v->per)) {
       diag_error(k->b->diag, s->entries.items[i].span,
                  "expected the same axes for all fitted_noise of a block, found others");
@@ -346,7 +318,7 @@ bool read_initial_state(train_settings *k) {
   }
   graph_weight whole = {.constant = 1};
   if (s && !read_kind(k, s->value, whole, &all)) return false;
-  if (!s) add_choice(k, &all, whole, START_ZERO, level(0));
+  if (!s) add_choice(k, &all, whole, FROM_ZERO, level(0));
   vec_push(k->b->arena, &t->interventions, all);
   return true;
 }

@@ -416,7 +416,7 @@ static bool call_recurrence(instance *in, const item_call *c, operands *out) {
                                       c->bindings.count, c->call->span);
   if (!body || !sizes_known(in, c, body)) return false;
   vec_push(b->arena, &b->ops,
-           (trunk_op){.kind = GRAPH_CALL, .recurrence = body, .recurrence_name = c->callee->name});
+           (trunk_op){.kind = OP_CALL, .recurrence = body, .recurrence_name = c->callee->name});
   int op = b->ops.count - 1, place = 0;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];

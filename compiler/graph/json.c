@@ -123,17 +123,9 @@ static cJSON *start_json(const start_place *p, const typed_start *start) {
 /* ---- models ---------------------------------------------------------------------------------- */
 
 static cJSON *parameter_json(arena *memory, const graph_model *model, const graph_parameter *w) {
-  static const char *const kinds[] = {[PARAMETER_LINEAR] = "linear",
-                                      [PARAMETER_BIAS] = "bias",
-                                      [PARAMETER_EMBEDDING] = "embedding",
-                                      [PARAMETER_NORM] = "norm",
-                                      [PARAMETER_CONVOLUTION] = "convolution",
-                                      [PARAMETER_CONVOLUTION_BIAS] = "bias",
-                                      [PARAMETER_OWN] = "own",
-                                      [PARAMETER_STATE] = "state"};
   cJSON *object = cJSON_CreateObject();
   cJSON_AddStringToObject(object, "name", w->name);
-  cJSON_AddStringToObject(object, "kind", kinds[w->kind]);
+  cJSON_AddStringToObject(object, "kind", parameter_kind_names[w->kind]);
   if (w->kind == PARAMETER_NORM) cJSON_AddNumberToObject(object, "eps", w->eps);
   cJSON *shape = add(object, "shape", cJSON_CreateArray()),
         *parts = add(object, "parts", cJSON_CreateArray());
@@ -185,12 +177,8 @@ static cJSON *tensor_json(const graph_model *model, const graph_tensor *t) {
 }
 
 static cJSON *op_json(const graph_op *op) {
-  static const char *const names[] = {[GRAPH_EMBED] = "embed",
-                                      [GRAPH_LINEAR] = "linear",
-                                      [GRAPH_CALL] = "call",
-                                      [GRAPH_LOSS] = "loss"};
   cJSON *object = cJSON_CreateObject();
-  cJSON_AddStringToObject(object, "op", names[op->kind]);
+  cJSON_AddStringToObject(object, "op", model_op_names[op->kind]);
   add_whole(object, "kernel", op->kernel);
   add(object, "in", ints(op->inputs.items, op->inputs.count));
   add(object, "out", ints(op->outputs.items, op->outputs.count));
@@ -251,7 +239,7 @@ static cJSON *ramp_json(graph_ramp r) {
 
 static cJSON *choice_json(const graph_choice *c) {
   cJSON *object = cJSON_CreateObject();
-  cJSON_AddStringToObject(object, "kind", intervention_name(c->kind));
+  cJSON_AddStringToObject(object, "kind", intervention_names[c->kind]);
   cJSON_AddNumberToObject(object, "weight", c->weight.constant);
   cJSON *ramps = add(object, "ramps", cJSON_CreateArray());
   for (int i = 0; i < c->weight.ramps.count; i++)
@@ -294,8 +282,8 @@ static cJSON *task_json(const graph_task *t) {
 
 static cJSON *source_json(const graph_source *s) {
   cJSON *object = cJSON_CreateObject();
-  cJSON_AddStringToObject(object, "tokens", graph_sources[s->tokens]);
-  cJSON_AddStringToObject(object, "format", graph_formats[s->format]);
+  cJSON_AddStringToObject(object, "tokens", source_names[s->tokens]);
+  cJSON_AddStringToObject(object, "format", token_format_names[s->format]);
   cJSON_AddNumberToObject(object, "split", s->split);
   cJSON_AddBoolToObject(object, "streaming", s->streaming);
   cJSON_AddBoolToObject(object, "apart", s->apart);
@@ -333,7 +321,7 @@ static cJSON *train_json(const graph_train *t) {
   add(object, "task", task_json(&t->task));
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
-  cJSON_AddStringToObject(object, "schedule", schedule_name(t->schedule));
+  cJSON_AddStringToObject(object, "schedule", schedule_names[t->schedule]);
   add(object, "no_decay", ints(t->no_decay.items, t->no_decay.count));
   cJSON *labels = add(object, "label_weights", cJSON_CreateArray());
   for (int i = 0; i < t->labels.count; i++)
@@ -360,7 +348,7 @@ static cJSON *evaluate_json(const graph_evaluate *e) {
   add_whole(object, "attention", e->attention);
   add_whole(object, "overflow", e->overflow);
   cJSON_AddBoolToObject(object, "learned", e->learned);
-  cJSON_AddStringToObject(object, "distance", graph_distances[e->distance]);
+  cJSON_AddStringToObject(object, "distance", distance_names[e->distance]);
   return object;
 }
 

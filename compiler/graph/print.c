@@ -84,12 +84,8 @@ static void put_tensors(text *t, const graph_model *model, const int *tensors, i
 
 static void put_op(text *t, const graph_program *program, const graph_model *model,
                    const graph_op *op) {
-  static const char *const names[] = {[GRAPH_EMBED] = "embed",
-                                      [GRAPH_LINEAR] = "linear",
-                                      [GRAPH_CALL] = "call",
-                                      [GRAPH_LOSS] = "loss"};
-  put(t, "%s", names[op->kind]);
-  if (op->kind == GRAPH_CALL) put(t, " %s", program->kernels.items[op->kernel].name);
+  put(t, "%s", model_op_names[op->kind]);
+  if (op->kind == OP_CALL) put(t, " %s", program->kernels.items[op->kernel].name);
   put_tensors(t, model, op->inputs.items, op->inputs.count);
   for (int i = 0; i < op->uses.count; i++) {
     put(t, " %s", model->parameters.items[op->uses.items[i].parameter].name);
@@ -114,8 +110,8 @@ static void put_backward(text *t, const graph_program *program, const graph_mode
     if (s->kind == GRADIENT_OF) {
       const graph_op *op = &model->ops.items[s->op];
       put(t, "of %s",
-          op->kind == GRAPH_EMBED    ? "embed"
-          : op->kind == GRAPH_LINEAR ? "linear"
+          op->kind == OP_EMBED    ? "embed"
+          : op->kind == OP_LINEAR ? "linear"
                                      : program->kernels.items[op->kernel].name);
       put_tensors(t, model, s->d_outputs.items, s->d_outputs.count);
       if (s->d_inputs.count) put(t, s->add ? " -> +" : " ->");
@@ -165,8 +161,8 @@ static void put_recipe(text *t, const graph_model *model, const graph_train *tra
 }
 
 static void put_source(text *t, const graph_source *s) {
-  put(t, "\n  text \"%s\" %s split %g", s->file, graph_sources[s->tokens], s->split);
-  if (s->format) put(t, " format %s", graph_formats[s->format]);
+  put(t, "\n  text \"%s\" %s split %g", s->file, source_names[s->tokens], s->split);
+  if (s->format) put(t, " format %s", token_format_names[s->format]);
   if (s->streaming) put(t, " streaming");
   if (s->apart) put(t, " documents apart");
   if (s->separator >= 0) put(t, " separator %" PRId64, s->separator);
@@ -184,7 +180,7 @@ static void put_train(text *t, const graph_program *program, const graph_train *
       train->context, train->batch, train->steps, train->seed);
   put(t, "  adamw lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64,
       train->rate, train->beta1, train->beta2, train->epsilon, train->weight_decay, train->clip,
-      schedule_name(train->schedule), train->warmup);
+      schedule_names[train->schedule], train->warmup);
   if (train->schedule == SCHEDULE_STABLE) put(t, " decay %" PRId64, train->decay);
   put(t, " floor %g\n", train->floor);
   put_recipe(t, &program->models.items[train->model], train);
@@ -197,8 +193,8 @@ static void put_train(text *t, const graph_program *program, const graph_train *
       put(t, "%s %g", k ? "," : ":", c->weight.constant);
       for (int n = 0; n < c->weight.ramps.count; n++)
         put(t, " "), put_ramp(t, c->weight.ramps.items[n]);
-      put(t, " %s", intervention_name(c->kind));
-      if (c->kind == START_RANDOM_NOISE || c->kind == START_FITTED_NOISE)
+      put(t, " %s", intervention_names[c->kind]);
+      if (intervention_noise[c->kind])
         put(t, "("), put_ramp(t, c->number), put(t, ")");
     }
     if (v->per) put(t, " per [");
@@ -218,7 +214,7 @@ static void put_evaluate(text *t, const graph_evaluate *e) {
     put(t, "%s %" PRId64, i ? "," : " accuracy at lengths", e->lengths.items[i]);
   if (e->remembrance)
     put(t, "%s remembrance at %" PRId64 " by %s", e->until || e->state_until ? "," : "",
-        e->remembrance, graph_distances[e->distance]);
+        e->remembrance, distance_names[e->distance]);
   if (e->attention) put(t, " attention of %" PRId64, e->attention);
   if (e->overflow) put(t, " overflow of %" PRId64, e->overflow);
   if (e->learned) put(t, " from learned states");

@@ -26,16 +26,13 @@ static bool read_betas(train_settings *k, const ast_expr *betas) {
 
 /* Kinds of weights by name, single weights by their path in quotes. */
 static bool exclude(train_settings *k, const ast_expr *e) {
-  static const char *const kinds[] = {[PARAMETER_LINEAR] = "linear",
-                                      [PARAMETER_EMBEDDING] = "embedding",
-                                      [PARAMETER_CONVOLUTION] = "convolution"};
   const graph_model *model = &k->b->result->models.items[k->train->model];
   int found = 0;
   for (int i = 0; i < model->parameters.count; i++) {
     const graph_parameter *p = &model->parameters.items[i];
     bool same = e->kind == AST_STRING ? parameter_named(k->b->arena, p, e->string.text)
-                : e->kind == AST_NAME && p->kind <= PARAMETER_CONVOLUTION && kinds[p->kind]
-                    ? !strcmp(e->name.text, kinds[p->kind])
+                : e->kind == AST_NAME && parameter_kind_decays[p->kind]
+                    ? !strcmp(e->name.text, parameter_kind_names[p->kind])
                     : false;
     if (!same) continue;
     found++;
@@ -109,13 +106,6 @@ static bool read_steps(train_settings *k, const ast_expr *e, const char *what, d
                           all);
 }
 
-static const char *const schedule_names[] = {[SCHEDULE_COSINE] = "cosine",
-                                             [SCHEDULE_LINEAR] = "linear",
-                                             [SCHEDULE_CONSTANT] = "constant",
-                                             [SCHEDULE_STABLE] = "warmup_stable_decay"};
-
-const char *schedule_name(schedule_kind kind) { return schedule_names[kind]; }
-
 static bool find_schedule(train_settings *k, const ast_expr *e) {
   for (int i = 0; i < SCHEDULE_KINDS; i++)
     if (!strcmp(setting_callee(e), schedule_names[i]))
@@ -131,14 +121,12 @@ static bool find_schedule(train_settings *k, const ast_expr *e) {
 bool read_schedule(train_settings *k) {
   graph_train *t = k->train;
   static const char *const names[] = {"warmup", "floor", "decay"};
-  static const int counts[] = {
-      [SCHEDULE_COSINE] = 2, [SCHEDULE_LINEAR] = 2, [SCHEDULE_CONSTANT] = 1, [SCHEDULE_STABLE] = 3};
   double warmup = 0.1 * (double)t->steps, decay = 0.2 * (double)t->steps;
   const ast_expr *e = NULL;
   if (k->settings[SCHEDULE]) {
     e = setting_value(k, SCHEDULE, "cosine(...)");
     if (!e || !find_schedule(k, e)) return false;
-    setting_call call = {.names = names, .count = counts[t->schedule]};
+    setting_call call = {.names = names, .count = schedule_settings[t->schedule]};
     if (!setting_arguments(k, e, &call, false) ||
         !read_steps(k, call.values[0], "warm-up", &warmup) ||
         !setting_optional(k, call.values[1], "floor", 0, 1e6, &t->floor) ||

@@ -12,101 +12,15 @@
 
 #include "compiler/syntax/syntax.h"
 
-const char *const setting_names[] = {"model",    "init",       "data", "context",
-                                     "batch",    "steps",      "seed", "optimizer",
-                                     "schedule", "accumulate", "loss", "initial_state"};
-
 static sema_scope *constant_scope(graph_builder *b) {
   return sema_scope_new(b->program->sema, b->program->main, ARENA_NEW(b->arena, typed_body));
 }
 
-/* ---- values of settings ---------------------------------------------------------------------- */
-
-bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x) {
-  if (e->kind == AST_PERCENT) return *x = e->percent.value, true;
-  return sema_constant(k->scope, e, what, x);
-}
-
-static bool read_whole(train_settings *k, int setting, int64_t least, int64_t by_default,
-                       int64_t *x) {
-  const ast_setting *s = k->settings[setting];
-  *x = by_default;
-  if (s) {
-    if (s->value && s->value->kind != AST_MIX)
-      return sema_whole(k->scope, s->value, setting_names[setting], least, x);
-    diag_error(k->b->diag, s->span, "expected a number for '%s', found a block",
-               setting_names[setting]);
-    return false;
-  }
-  if (by_default >= 0) return true;
-  diag_error(k->b->diag, k->train->item->name.span,
-             "expected the setting '%s' in train '%s', found none", setting_names[setting],
-             k->train->name);
-  return false;
-}
-
-const char *setting_list(arena *memory, const char *const *names, int count) {
-  const char *text = "";
-  for (int i = 0; i < count; i++)
-    text = arena_printf(memory, "%s%s%s", text, i ? ", " : "", names[i]);
-  return text;
-}
-
-bool setting_arguments(train_settings *k, const ast_expr *e, setting_call *call, bool positional) {
-  graph_builder *b = k->b;
-  for (int i = 0; e->kind == AST_CALL && i < e->call.args.count; i++) {
-    const ast_arg *arg = &e->call.args.items[i];
-    if (arg->kind == AST_ARG_POSITIONAL && positional && !call->positional) {
-      call->positional = arg->value;
-      continue;
-    }
-    if (arg->kind == AST_ARG_ARROW && call->pairs) continue;
-    int place = 0;
-    while (arg->kind == AST_ARG_NAMED && place < call->count &&
-           strcmp(call->names[place], arg->name.text) != 0)
-      place++;
-    if (arg->kind != AST_ARG_NAMED || place == call->count || call->values[place]) {
-      diag_error(b->diag, arg->span, "expected %s for %s, found %s",
-                 call->count ? setting_list(b->arena, call->names, call->count) : "no arguments",
-                 e->call.callee.text,
-                 arg->kind != AST_ARG_NAMED
-                     ? "another argument"
-                     : arena_printf(b->arena, "'%s'%s", arg->name.text,
-                                    place < call->count ? " a second time" : ""));
-      return false;
-    }
-    call->values[place] = arg->value;
-  }
-  return true;
-}
-
-const char *setting_callee(const ast_expr *e) {
-  return e->kind == AST_CALL ? e->call.callee.text : e->kind == AST_NAME ? e->name.text : "";
-}
-
-const ast_expr *setting_value(train_settings *k, int setting, const char *wanted) {
-  const ast_setting *s = k->settings[setting];
-  if (s->value) return s->value;
-  diag_error(k->b->diag, s->span, "expected %s for '%s', found a block", wanted,
-             setting_names[setting]);
-  return NULL;
-}
-
-bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low,
-                      double high) {
-  if (x >= low && x <= high) return true;
-  diag_error(k->b->diag, at->span, "expected %s between %g and %g, found %g", what, low, high, x);
-  return false;
-}
-
-bool setting_optional(train_settings *k, const ast_expr *e, const char *what, double low,
-                      double high, double *x) {
-  return !e || (setting_number(k, e, what, x) && setting_in_range(k, e, what, *x, low, high));
-}
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static bool read_generated(train_settings *k, const ast_expr *e, const task_rules *rules) {
   graph_train *t = k->train;
-  setting_call call = {.names = rules->names, .count = rules->name_count};
+  setting_call call = {.names = rules->settings, .count = task_settings(rules)};
   t->source.separator = -1;
   t->task = (graph_task){.rules = rules, .text = expr_to_text(k->b->arena, e)};
   return setting_arguments(k, e, &call, false) &&
@@ -277,12 +191,12 @@ static void build_train(graph_builder *b, const ast_item *item, block_list *bloc
   bool model = read_model(&k, before);
   good &= model;
   good &= read_data(&k);
-  good &= read_whole(&k, CONTEXT, 1, -1, &train.context);
-  good &= read_whole(&k, BATCH, 1, -1, &train.batch);
-  good &= read_whole(&k, SEED, 0, 1, &train.seed);
-  good &= read_whole(&k, ACCUMULATE, 1, 1, &train.accumulate);
+  good &= setting_whole(&k, CONTEXT, 1, -1, &train.context);
+  good &= setting_whole(&k, BATCH, 1, -1, &train.batch);
+  good &= setting_whole(&k, SEED, 0, 1, &train.seed);
+  good &= setting_whole(&k, ACCUMULATE, 1, 1, &train.accumulate);
   good &= read_optimizer(&k);
-  if (read_whole(&k, STEPS, 1, -1, &train.steps)) {
+  if (setting_whole(&k, STEPS, 1, -1, &train.steps)) {
     good &= read_schedule(&k);
     good &= !model || read_initial_state(&k);
   } else {
@@ -327,14 +241,12 @@ static bool read_accuracy(train_settings *k, const ast_expr *e, const graph_trai
   return false;
 }
 
-const char *const graph_distances[] = {"total_variation", "jensen_shannon", "cosine"};
-
-static bool read_distance(graph_builder *b, const ast_expr *e, int *distance) {
-  for (int i = 0; i < GRAPH_DISTANCES; i++)
-    if (!e || (e->kind == AST_NAME && !strcmp(e->name.text, graph_distances[i])))
-      return *distance = i, true;
+static bool read_distance(graph_builder *b, const ast_expr *e, distance_kind *distance) {
+  for (int i = 0; i < DISTANCE_KINDS; i++)
+    if (!e || (e->kind == AST_NAME && !strcmp(e->name.text, distance_names[i])))
+      return *distance = (distance_kind)i, true;
   diag_error(b->diag, e->span, "expected %s as distance, found '%s'",
-             setting_list(b->arena, graph_distances, GRAPH_DISTANCES), expr_to_text(b->arena, e));
+             setting_list(b->arena, distance_names, DISTANCE_KINDS), expr_to_text(b->arena, e));
   return false;
 }
 

@@ -1,4 +1,4 @@
-/* Inside the readers of train and evaluate blocks: settings.c, recipe.c, initial_state.c. */
+/* Inside the readers of train and evaluate blocks: settings.c, recipe.c, initial_state.c; setting_values.c is what they share. */
 #ifndef REC_GRAPH_SETTINGS_H
 #define REC_GRAPH_SETTINGS_H
 
@@ -42,6 +42,8 @@ typedef struct setting_call {
 bool setting_arguments(train_settings *k, const ast_expr *e, setting_call *call, bool positional);
 /* The value of a setting that is no block. NULL after an error. */
 const ast_expr *setting_value(train_settings *k, int setting, const char *wanted);
+/* A whole number from `least` on; `by_default` where the setting is not there, below 0: it must be. */
+bool setting_whole(train_settings *k, int setting, int64_t least, int64_t by_default, int64_t *x);
 const char *setting_callee(const ast_expr *e); /* "" if it is no name and no call */
 const char *setting_list(arena *memory, const char *const *names, int count);
 bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x);

@@ -7,9 +7,6 @@
 #include "compiler/graph/build.h"
 #include "compiler/syntax/syntax.h"
 
-const char *const graph_sources[] = {"bytes", "chars", "ids"};
-const char *const graph_formats[] = {"by_content", "raw", "llmc", "megatron"};
-
 enum { KIND, SPLIT, ORDER, DOCUMENTS, SEPARATOR };
 
 /* The first one differs. */
@@ -59,7 +56,7 @@ static bool read_separator(graph_builder *b, sema_scope *scope, const ast_expr *
   if (!e) return true;
   if (!sema_whole(scope, e, "separator", 0, &to->separator)) return false;
   const char *wrong = !to->apart                       ? "documents = apart beside separator"
-                      : to->tokens == TOKENS_CHARS     ? "a separator among bytes or ids"
+                      : to->tokens == SOURCE_CHARACTERS ? "a separator among bytes or ids"
                       : to->separator > UINT16_MAX - 1 ? "a separator below 65535"
                                                        : NULL;
   if (wrong)
@@ -70,7 +67,7 @@ static bool read_separator(graph_builder *b, sema_scope *scope, const ast_expr *
 
 /* What separates documents must be known: a token, or the index of a file of ids. */
 static bool check_documents(graph_builder *b, const ast_expr *e, const graph_source *to) {
-  if (!to->apart || to->separator >= 0 || to->tokens == TOKENS_IDS) return true;
+  if (!to->apart || to->separator >= 0 || to->tokens == SOURCE_TOKENS) return true;
   diag_error(b->diag, e->span, "expected separator = N beside documents = apart, found none");
   return false;
 }
@@ -80,20 +77,21 @@ bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const a
   static const char *const orders[] = {"shuffled", "streaming"}, *const documents[] = {"joined",
                                                                                        "apart"};
   bool ids = !strcmp(e->kind == AST_CALL ? e->call.callee.text : e->name.text, "tokens");
-  int kind = 0, streaming, apart;
+  int kind = 0, format = 0, streaming, apart;
   if (!file || file->kind != AST_STRING) {
     diag_error(b->diag, e->span, "expected the file of the %s in quotes, found %s",
                ids ? "tokens" : "text", file ? "another expression" : "none");
     return false;
   }
   to->file = file->string.text;
-  bool good = ids ? read_word(b, values[KIND], "format", graph_formats, GRAPH_FORMATS, &to->format)
-                  : read_word(b, values[KIND], "tokens", graph_sources, 2, &kind);
+  bool good = ids ? read_word(b, values[KIND], "format", token_format_names, TOKEN_FORMATS, &format)
+                  : read_word(b, values[KIND], "tokens", source_names, 2, &kind);
   if (!good || !read_split(b, scope, values[SPLIT], &to->split) ||
       !read_word(b, values[ORDER], "order", orders, 2, &streaming) ||
       !read_word(b, values[DOCUMENTS], "documents", documents, 2, &apart))
     return false;
-  to->tokens = ids ? TOKENS_IDS : (source_tokens)kind;
+  to->format = (token_format)format;
+  to->tokens = ids ? SOURCE_TOKENS : (source_kind)kind;
   to->streaming = streaming;
   to->apart = apart;
   return read_separator(b, scope, values[SEPARATOR], to) && check_documents(b, e, to);

@@ -12,7 +12,7 @@
 
 // ---- memory -------------------------------------------------------------------------------------
 
-static bool block_draws(const train_block *block, start_kind_of_state kind) {
+static bool block_draws(const train_block *block, intervention_kind kind) {
   for (int i = 0; i < block->intervention_count; i++)
     for (int k = 0; k < block->interventions[i].choice_count; k++)
       if (block->interventions[i].choices[k].kind == kind) return true;
@@ -103,8 +103,8 @@ bool initial_states_new(trainer *t) {
     in->noise[i] = trainer_stream(what, t->block);
   }
   bool other = false;
-  for (int k = 0; k < START_KINDS; k++)
-    if (k != FROM_ZERO) other |= block_draws(t->block, (start_kind_of_state)k);
+  for (int k = 0; k < INTERVENTION_KINDS; k++)
+    if (k != FROM_ZERO) other |= block_draws(t->block, (intervention_kind)k);
   in->learns = block_draws(t->block, FROM_LEARNED);
   if (!other) return true;
   t->carried = trainer_zeroed(m->state_elements * batch, size);
@@ -155,8 +155,8 @@ static double weight_of(const state_choice *c, const intervention *v, int64_t st
   return weight;
 }
 
-static bool is_carried(start_kind_of_state kind) {
-  return kind == FROM_LAST_BATCH || kind == FROM_PIECE_BEFORE;
+static bool is_carried(intervention_kind kind) {
+  return kind == FROM_STATE_PASSING || kind == FROM_TBTT;
 }
 
 // What sequence `sequence` starts from: one draw for all states that one intervention rules. A
@@ -176,8 +176,7 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
       u -= weight;
       continue;
     }
-    bool noise = c->kind == FROM_NOISE || c->kind == FROM_FITTED_NOISE;
-    if (noise && state->counter) return zero;
+    if (intervention_noise[c->kind] && state->counter) return zero;
     bool of_a_batch = is_carried(c->kind) || c->kind == FROM_FITTED_NOISE;
     if (of_a_batch && !t->carried_valid) return zero;
     if (is_carried(c->kind) &&
@@ -189,7 +188,7 @@ static drawn_start draw(const trainer *t, const model_state *state, const interv
 }
 
 // Draws for all sequences of a state; true if one of them starts elsewhere than at zero.
-static bool draw_state(trainer *t, int number, int64_t counts[START_KINDS]) {
+static bool draw_state(trainer *t, int number, int64_t counts[INTERVENTION_KINDS]) {
   int place = 0;
   const model_state *state = &t->of.model->states[number];
   const intervention *v = intervention_of(t, state, &place);
@@ -245,15 +244,15 @@ static void fill_sequence(void *context, int sequence, int worker) {
         ((uint64_t)t->step * (uint64_t)t->block->batch + (uint64_t)sequence) *
             (uint64_t)state->elements};
     switch (start->kind) {
-      case FROM_LAST_BATCH:
-      case FROM_PIECE_BEFORE: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
-      case FROM_NOISE: noise_random(&source, start->number, state->elements, before); break;
+      case FROM_STATE_PASSING:
+      case FROM_TBTT: memcpy(before, state_of(t, t->carried, i, sequence), size); break;
+      case FROM_RANDOM_NOISE: noise_random(&source, start->number, state->elements, before); break;
       case FROM_FITTED_NOISE: noise_fitted(&source, &t->groups[i], state->elements, before); break;
       case FROM_LEARNED:
         memcpy(before, trainer_parameter(t, t->weights, state->learned), size);
         break;
       case FROM_ZERO:
-      case START_KINDS: memset(before, 0, size); break;
+      case INTERVENTION_KINDS: memset(before, 0, size); break;
     }
   }
 }
@@ -299,10 +298,10 @@ static void measure_age(const trainer *t, step_report *report) {
 
 void initial_states_fill(trainer *t, step_report *report) {
   const train_model *m = t->of.model;
-  int64_t counts[START_KINDS] = {0};
+  int64_t counts[INTERVENTION_KINDS] = {0};
   double all = (double)(t->block->batch * m->state_count);
   report->norm_before = report->norm_after = report->age = report->oldest = 0;
-  for (int k = 0; k < START_KINDS; k++) report->drawn[k] = k == FROM_ZERO;
+  for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = k == FROM_ZERO;
   if (!t->carried || !m->state_count) return;
   if (t->carried_valid) train_pool_run(t->pool, m->state_count, fit_state, t);
   for (int i = 0; i < m->state_count; i++) {
@@ -315,7 +314,7 @@ void initial_states_fill(trainer *t, step_report *report) {
     }
   }
   train_pool_run(t->pool, (int)t->block->batch, fill_sequence, t);
-  for (int k = 0; k < START_KINDS; k++) report->drawn[k] = (double)counts[k] / all;
+  for (int k = 0; k < INTERVENTION_KINDS; k++) report->drawn[k] = (double)counts[k] / all;
   report->norm_before = norm_of_states(t, t->in->before, t->norms_before);
   measure_age(t, report);
 }

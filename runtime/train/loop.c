@@ -90,11 +90,11 @@ static rec_status write_log(loop *l, const step_report *r, double seconds) {
           ",\"tokens_per_second\":%.0f,\"carried\":%.4f",
           l->t->step - 1, r->loss, r->loss / log(2), r->rate, r->gradient_norm,
           l->t->step * b->batch * b->context, (double)(b->batch * b->context) / seconds,
-          r->drawn[FROM_LAST_BATCH] + r->drawn[FROM_PIECE_BEFORE]);
+          r->drawn[FROM_STATE_PASSING] + r->drawn[FROM_TBTT]);
   fprintf(l->log, ",\"initial_state\":{");
-  for (int k = 0, written = 0; k < START_KINDS; k++)
+  for (int k = 0, written = 0; k < INTERVENTION_KINDS; k++)
     if (r->drawn[k] > 0)
-      fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", start_kind_names[k], r->drawn[k]);
+      fprintf(l->log, "%s\"%s\":%.4f", written++ ? "," : "", intervention_names[k], r->drawn[k]);
   fprintf(l->log, "}");
   if (l->t->carried) {
     fprintf(l->log, ",\"h0_norm\":%.9g,\"hT_norm\":%.9g", r->norm_before, r->norm_after);

@@ -364,11 +364,11 @@ static void step_piece(void *context, int number, int worker) {
 
 double trainer_rate(const train_block *b, int64_t step) {
   if (step < b->warmup) return b->rate * (double)(step + 1) / (double)b->warmup;
-  int64_t from = b->schedule == RATE_STABLE ? b->steps - b->decay : b->warmup;
-  if (b->schedule == RATE_CONSTANT || step < from) return b->rate;
+  int64_t from = b->schedule == SCHEDULE_STABLE ? b->steps - b->decay : b->warmup;
+  if (b->schedule == SCHEDULE_CONSTANT || step < from) return b->rate;
   double left = (double)(b->steps - from), done = left > 0 ? (double)(step - from) / left : 1;
   double height =
-      b->schedule == RATE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * done)) : 1 - done;
+      b->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * done)) : 1 - done;
   return b->floor + (b->rate - b->floor) * height;
 }
 

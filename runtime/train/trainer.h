@@ -39,7 +39,7 @@ typedef struct step_report {
   double loss;           // nats a target, before the step
   double gradient_norm;  // before clipping
   double rate;
-  double drawn[START_KINDS];       // share of the sequences that started so
+  double drawn[INTERVENTION_KINDS];       // share of the sequences that started so
   double norm_before, norm_after;  // of a sequence's states, root of the mean of the squares
   double age, oldest;              // tokens behind the carried states: mean and most
 } step_report;

@@ -13,7 +13,7 @@ typedef struct piece {
 
 // What one sequence starts from in one state.
 typedef struct drawn_start {
-  start_kind_of_state kind;
+  intervention_kind kind;
   double number;  // of a state_choice, at this step
 } drawn_start;
 

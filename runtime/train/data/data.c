@@ -8,9 +8,6 @@
 #include <string.h>
 
 #include "runtime/train/data/random.h"
-#include "runtime/train/model/numeric.h"
-
-const char *const source_names[SOURCES] = {"bytes", "chars", "ids"};
 
 // ---- tokens -------------------------------------------------------------------------------------
 
@@ -173,7 +170,7 @@ rec_status train_data_generate(const train_task *task, int64_t context, int voca
   return rec_fail(REC_ERROR_ARGUMENT,
                   "%s: expected lengths from %lld on, a context of %lld tokens and %lld symbols, "
                   "found %lld..%lld, %lld and %d",
-                  task_name(task->kind), (long long)task_least(task), (long long)tokens,
+                  task_rules_of[task->kind].name, (long long)task_least(task), (long long)tokens,
                   (long long)symbols, (long long)task->shortest, (long long)task->length,
                   (long long)context, vocabulary);
 }

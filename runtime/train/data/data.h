@@ -5,10 +5,6 @@
 #include "runtime/train/data/tasks.h"
 #include "runtime/train/data/token_file.h"
 
-typedef enum source_kind { SOURCE_BYTES, SOURCE_CHARACTERS, SOURCE_TOKENS, SOURCES } source_kind;
-
-extern const char *const source_names[SOURCES];  // bytes, chars, ids
-
 // What a train block says about its file.
 typedef struct train_source {
   source_kind kind;

@@ -5,40 +5,25 @@
 #include <string.h>
 
 #include "runtime/train/data/tasks_draw.h"
-#include "runtime/train/model/numeric.h"
-
-static const char *const names[TASK_KINDS] = {
-    [TASK_COPYING] = "copying", [TASK_STACK_COPYING] = "stack_copying",
-    [TASK_SORTING] = "sorting", [TASK_SELECTIVE_COPYING] = "selective_copying",
-    [TASK_MQAR] = "mqar",       [TASK_PASSKEY] = "passkey",
-    [TASK_BABI] = "babi"};
 
 task_kind task_find(const char *name) {
   int kind = 0;
-  while (kind < TASK_KINDS && strcmp(names[kind], name) != 0) kind++;
+  while (kind < TASK_KINDS && strcmp(task_rules_of[kind].name, name) != 0) kind++;
   return (task_kind)kind;
 }
 
-const char *task_name(task_kind kind) { return names[kind]; }
-
-static bool is_text(const train_task *t) { return t->kind == TASK_PASSKEY || t->kind == TASK_BABI; }
-
 int64_t task_vocabulary(const train_task *t) {
-  return is_text(t) ? 128 : t->kind == TASK_MQAR ? t->alphabet : t->alphabet + 2;
+  const task_rules *r = &task_rules_of[t->kind];
+  return r->symbols + (r->text ? 0 : t->alphabet);
 }
 
 int64_t task_least(const train_task *t) {
-  return t->kind == TASK_PASSKEY             ? SHORTEST_PASSKEY
-         : t->kind == TASK_BABI              ? SHORTEST_BABI + SHORTEST_BABI_FACT * t->count
-         : t->kind == TASK_MQAR              ? 4 * t->count
-         : t->kind == TASK_SELECTIVE_COPYING ? t->count
-                                             : 1;
+  return task_rules_of[t->kind].least + task_rules_of[t->kind].least_for_each * t->count;
 }
 
 int64_t task_tokens(const train_task *t, int64_t length) {
-  return is_text(t) || t->kind == TASK_MQAR  ? length
-         : t->kind == TASK_SELECTIVE_COPYING ? length + t->count
-                                             : 2 * length + 1;
+  const task_rules *r = &task_rules_of[t->kind];
+  return r->tokens_for_each * length + r->tokens_beyond + r->tokens_for_each_count * t->count;
 }
 
 // ---- draws --------------------------------------------------------------------------------------
@@ -170,7 +155,7 @@ static int64_t passkey(int64_t length, draws *d, uint16_t *tokens, uint16_t *tar
 // ---- sequences ----------------------------------------------------------------------------------
 
 static uint16_t padding(const train_task *t) {
-  return is_text(t) ? ' ' : t->kind == TASK_MQAR ? 0 : (uint16_t)(t->alphabet + 1);
+  return task_rules_of[t->kind].text ? ' ' : t->kind == TASK_MQAR ? 0 : (uint16_t)(t->alphabet + 1);
 }
 
 int64_t task_sequence(const train_task *t, uint64_t seed, uint64_t stream, uint64_t position,

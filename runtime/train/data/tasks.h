@@ -11,26 +11,10 @@
 #ifndef REC_TRAIN_TASKS_H
 #define REC_TRAIN_TASKS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "runtime/shared/closed_sets.h"
 
-typedef enum task_kind {
-  TASK_COPYING,
-  TASK_STACK_COPYING,
-  TASK_SORTING,
-  TASK_SELECTIVE_COPYING,
-  TASK_MQAR,
-  TASK_PASSKEY,
-  TASK_BABI,
-  TASK_KINDS
-} task_kind;
-
-enum {
-  SHORTEST_PASSKEY = 128,  // bytes: the sentences that are no filler fit
-  MOST_BABI_FACTS = 64,
-  SHORTEST_BABI = 80,  // and of each fact
-  SHORTEST_BABI_FACT = 40
-};
+enum { NO_TARGET = 0xFFFF };  // a token whose successor is not asked for
+enum { MOST_BABI_FACTS = 64 };
 
 typedef struct train_task {
   task_kind kind;
@@ -41,7 +25,6 @@ typedef struct train_task {
 } train_task;
 
 task_kind task_find(const char *name);  // TASK_KINDS: none
-const char *task_name(task_kind kind);
 
 int64_t task_vocabulary(const train_task *t);
 // The length below which there is no such sequence.

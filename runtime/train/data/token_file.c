@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const token_format_names[TOKEN_FORMATS] = {"by_content", "raw", "llmc", "megatron"};
-
 enum { LLMC_MAGIC = 20240520, LLMC_HEADER = 1024, INDEX_HEADER = 34 };
 
 static rec_status bad(const char *path, const char *expected, const char *found) {

@@ -7,17 +7,7 @@
 #define REC_TRAIN_TOKEN_FILE_H
 
 #include "runtime/internal.h"
-
-// By content: what a .idx beside the file, or its first bytes, say.
-typedef enum token_format {
-  FORMAT_BY_CONTENT,
-  FORMAT_RAW,
-  FORMAT_LLMC,
-  FORMAT_MEGATRON,
-  TOKEN_FORMATS
-} token_format;
-
-extern const char *const token_format_names[TOKEN_FORMATS];
+#include "runtime/shared/closed_sets.h"
 
 typedef struct token_file {
   const uint16_t *tokens;

@@ -174,7 +174,7 @@ static rec_status measure(accuracy *a, train_pool *pool, int64_t length, found_c
   *sum = (found_counts){0};
   if (length < task_least(&a->task))
     return rec_fail(REC_ERROR_ARGUMENT, "%s: expected a length from %" PRId64 " on, found %" PRId64,
-                    task_name(a->task.kind), task_least(&a->task), length);
+                    task_rules_of[a->task.kind].name, task_least(&a->task), length);
   a->task.shortest = a->task.length = length;
   a->task.all = false;
   a->tokens = task_tokens(&a->task, length);
@@ -244,7 +244,7 @@ static rec_status measure_into_files(accuracy *a, train_pool *pool, const sessio
   rec_status status = file && depths ? measure_all(a, pool, b, file, depths) : rec_no_memory();
   if (file) fclose(file);
   if (depths) fclose(depths);
-  bool deep = a->task.kind == TASK_PASSKEY || a->task.kind == TASK_BABI;
+  bool deep = task_rules_of[a->task.kind].text;
   if (!status) status = evaluation_save(s, b, "accuracy.csv", texts[0], sizes[0]);
   if (!status && deep) status = evaluation_save(s, b, "accuracy_depth.csv", texts[1], sizes[1]);
   free(texts[0]);
@@ -269,7 +269,7 @@ rec_status judge_accuracy(session *s, const evaluate_block *b) {
   if (!status) status = session_make_folder(s, b->name);
   if (!status) {
     printf("evaluate %s after %s: accuracy by length, %s\n", b->name, b->after,
-           task_name(block->task.kind));
+           task_rules_of[block->task.kind].name);
     status = measure_into_files(&a, pool, s, b);
   }
   train_data_close(&data);

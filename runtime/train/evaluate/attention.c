@@ -187,7 +187,7 @@ static void run_map(void *context, int number, int worker) {
 
 // In the others an answer is bytes of a text, which stand in many places.
 static bool answers_are_symbols(const train_task *t) {
-  return t && t->kind != TASK_PASSKEY && t->kind != TASK_BABI;
+  return t && !task_rules_of[t->kind].text;
 }
 
 // The place below `before` where the mean over the heads of row i is largest.

@@ -26,12 +26,12 @@ double distance_of(distance_kind kind, const double *a, const double *b, int cou
   double apart = 0, product = 0, aa = 0, bb = 0;
   for (int i = 0; i < count; i++) {
     double p = exp(a[i] - of_a), q = exp(b[i] - of_b);
-    apart += kind == JENSEN_SHANNON ? divergence(p, q) + divergence(q, p) : fabs(p - q);
+    apart += kind == DISTANCE_JENSEN_SHANNON ? divergence(p, q) + divergence(q, p) : fabs(p - q);
     product += p * q;
     aa += p * p;
     bb += q * q;
   }
-  if (kind != COSINE) return apart / 2;
+  if (kind != DISTANCE_COSINE) return apart / 2;
   double cosine = product / sqrt(aa * bb);
   return cosine > 1 ? 0 : 1 - cosine;
 }

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/train/data/tasks.h"
+
 typedef struct rows {
   void *data;
   int64_t count, width, stride;
@@ -59,8 +61,6 @@ typedef struct numeric {
   void (*store)(void *to, int64_t position, double value);
   double (*load)(const void *from, int64_t position);
 } numeric;
-
-enum { NO_TARGET = 0xFFFF };
 
 extern const numeric numeric_f32, numeric_f64, numeric_bf16;
 

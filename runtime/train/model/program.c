@@ -93,6 +93,16 @@ static const int *int_list(reader *r, const cJSON *object, const char *key, int 
   return numbers;
 }
 
+// The place of a name in a list of `count`.
+static int named(reader *r, const cJSON *object, const char *key, const char *const *names,
+                 int count) {
+  const char *name = text(r, object, key, false);
+  for (int i = 0; i < count; i++)
+    if (!strcmp(names[i], name)) return i;
+  wrong(r, key);
+  return 0;
+}
+
 // ---- models -------------------------------------------------------------------------------------
 
 static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
@@ -115,10 +125,10 @@ static void read_parts(reader *r, const cJSON *object, model_parameter *p) {
 static void read_parameter(reader *r, const cJSON *object, model_parameter *p) {
   const cJSON *items, *item;
   int64_t *shape = list(r, object, "shape", sizeof *shape, &items, &p->rank);
-  const char *kind = text(r, object, "kind", false);
+  p->kind = (parameter_kind)named(r, object, "kind", parameter_kind_names, PARAMETER_KINDS);
   p->name = text(r, object, "name", false);
   p->eps = get(object, "eps") ? number(r, object, "eps") : 0;
-  p->decays = !strcmp(kind, "linear") || !strcmp(kind, "embedding") || !strcmp(kind, "convolution");
+  p->decays = parameter_kind_decays[p->kind];
   p->elements = 1;
   p->shape = shape;
   if (shape) cJSON_ArrayForEach(item, items) {
@@ -236,12 +246,7 @@ static void read_uses(reader *r, const cJSON *object, const train_model *m, mode
 
 static void read_op(reader *r, const cJSON *object, const train_model *m, int kernel_count,
                     model_op *op) {
-  static const char *const kinds[] = {"embed", "linear", "call", "loss"};
-  const char *kind = text(r, object, "op", false);
-  int k = 0;
-  while (k < 4 && strcmp(kinds[k], kind) != 0) k++;
-  if (k == 4) wrong(r, "op"), k = 0;
-  op->kind = (model_op_kind)k;
+  op->kind = (model_op_kind)named(r, object, "op", model_op_names, OP_LOSS + 1);
   op->kernel = (int)whole(r, object, "kernel", op->kind == OP_CALL ? 0 : -1, kernel_count - 1);
   op->in = int_list(r, object, "in", 0, m->tensor_count - 1, &op->in_count);
   op->out = int_list(r, object, "out", 0, m->tensor_count - 1, &op->out_count);
@@ -251,7 +256,7 @@ static void read_op(reader *r, const cJSON *object, const train_model *m, int ke
   read_uses(r, object, m, op);
   static const int least[][2] = {
       [OP_EMBED] = {0, 1}, [OP_LINEAR] = {1, 1}, [OP_CALL] = {0, 0}, [OP_LOSS] = {1, 0}};
-  if (op->in_count < least[k][0] || op->use_count < least[k][1] ||
+  if (op->in_count < least[op->kind][0] || op->use_count < least[op->kind][1] ||
       (op->kind == OP_EMBED && op->out_count < 1))
     wrong(r, "op");
 }
@@ -305,9 +310,6 @@ static void read_model(reader *r, const cJSON *object, int kernel_count, train_m
 
 // ---- blocks -------------------------------------------------------------------------------------
 
-const char *const start_kind_names[START_KINDS] = {"zero",         "state_passing", "random_noise",
-                                                   "fitted_noise", "learned",       "tbtt"};
-
 static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
   const cJSON *from = cJSON_GetArrayItem(item, 0), *to = cJSON_GetArrayItem(item, 1);
   if (cJSON_IsNumber(from) && cJSON_IsNumber(to))
@@ -318,11 +320,9 @@ static number_ramp read_ramp(reader *r, const cJSON *item, const char *key) {
 
 static void read_choice(reader *r, const cJSON *object, state_choice *c) {
   const cJSON *items, *item;
-  const char *kind = text(r, object, "kind", false);
-  int place = 0;
-  while (place < START_KINDS && strcmp(kind, start_kind_names[place]) != 0) place++;
-  if (place == START_KINDS) wrong(r, "mix"), place = FROM_ZERO;
-  *c = (state_choice){.kind = (start_kind_of_state)place, .weight = number(r, object, "weight")};
+  *c = (state_choice){.kind = (intervention_kind)named(r, object, "kind", intervention_names,
+                                                       INTERVENTION_KINDS),
+                      .weight = number(r, object, "weight")};
   c->number = read_ramp(r, get(object, "number"), "number");
   number_ramp *ramps = list(r, object, "ramps", sizeof *ramps, &items, &c->ramp_count);
   c->ramps = ramps;
@@ -370,16 +370,6 @@ static void read_task(reader *r, const cJSON *object, train_block *b) {
     wrong(r, "count");
 }
 
-// The place of a name in a list of `count`.
-static int named(reader *r, const cJSON *object, const char *key, const char *const *names,
-                 int count) {
-  const char *name = text(r, object, key, false);
-  for (int i = 0; i < count; i++)
-    if (!strcmp(names[i], name)) return i;
-  wrong(r, key);
-  return 0;
-}
-
 static void read_source(reader *r, const cJSON *object, train_source *s) {
   const cJSON *o = get(object, "source");
   *s = (train_source){
@@ -391,12 +381,8 @@ static void read_source(reader *r, const cJSON *object, train_source *s) {
       .separator = whole(r, o, "separator", -1, 65535)};
 }
 
-static rate_kind read_schedule(reader *r, const cJSON *object) {
-  static const char *const names[] = {[RATE_COSINE] = "cosine",
-                                      [RATE_LINEAR] = "linear",
-                                      [RATE_CONSTANT] = "constant",
-                                      [RATE_STABLE] = "warmup_stable_decay"};
-  return (rate_kind)named(r, object, "schedule", names, RATE_KINDS);
+static schedule_kind read_schedule(reader *r, const cJSON *object) {
+  return (schedule_kind)named(r, object, "schedule", schedule_names, SCHEDULE_KINDS);
 }
 
 static void read_recipe(reader *r, const cJSON *object, const train_model *m, train_block *b) {
@@ -451,8 +437,7 @@ static void read_block(reader *r, const cJSON *object, const train_model *models
 }
 
 static distance_kind read_distance(reader *r, const cJSON *object) {
-  static const char *const names[] = {"total_variation", "jensen_shannon", "cosine"};
-  return (distance_kind)named(r, object, "distance", names, 3);
+  return (distance_kind)named(r, object, "distance", distance_names, DISTANCE_KINDS);
 }
 
 static void read_lists(reader *r, const cJSON *json, train_program *p) {

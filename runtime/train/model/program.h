@@ -22,6 +22,7 @@ typedef struct model_part {
 
 typedef struct model_parameter {
   const char *name;
+  parameter_kind kind;
   bool decays;  // a matrix: weight decay acts on it
   int rank;
   const int64_t *shape;
@@ -59,8 +60,6 @@ typedef struct model_use {
   int parameter;
   int64_t first;
 } model_use;
-
-typedef enum model_op_kind { OP_EMBED, OP_LINEAR, OP_CALL, OP_LOSS } model_op_kind;
 
 typedef struct model_op {
   model_op_kind kind;
@@ -101,29 +100,17 @@ typedef struct train_model {
   int64_t largest_parameter;
 } train_model;
 
-typedef enum start_kind_of_state {
-  FROM_ZERO,
-  FROM_LAST_BATCH,
-  FROM_NOISE,
-  FROM_FITTED_NOISE,
-  FROM_LEARNED,
-  FROM_PIECE_BEFORE,  // as FROM_LAST_BATCH, in a stream
-  START_KINDS
-} start_kind_of_state;
-
-extern const char *const start_kind_names[START_KINDS];
-
 // A number that goes from the first step of its intervention to the last in a straight line.
 typedef struct number_ramp {
   double from, to;
 } number_ramp;
 
 typedef struct state_choice {
-  start_kind_of_state kind;
+  intervention_kind kind;
   double weight;  // times all ramps
   int ramp_count;
   const number_ramp *ramps;
-  number_ramp number;  // FROM_NOISE: the standard deviation; FROM_FITTED_NOISE: beta
+  number_ramp number;  // of noise: the standard deviation, or beta
 } state_choice;
 
 // What sequences start from, in steps from .. to - 1, for the states of the layers first_layer ..
@@ -137,14 +124,6 @@ typedef struct intervention {
   int per_count;
   const char *const *per;
 } intervention;
-
-typedef enum rate_kind {
-  RATE_COSINE,
-  RATE_LINEAR,
-  RATE_CONSTANT,
-  RATE_STABLE,  // constant, then linear in the last `decay` steps
-  RATE_KINDS
-} rate_kind;
 
 typedef struct weighted_label {
   int label;
@@ -161,7 +140,7 @@ typedef struct train_block {
   int64_t context, batch, steps, warmup, decay;
   int64_t accumulate;  // parts of a batch that run one after another
   uint64_t seed;
-  rate_kind schedule;
+  schedule_kind schedule;
   double rate, beta1, beta2, epsilon, weight_decay, clip, floor;
   int no_decay_count;
   const int *no_decay;  // parameters
@@ -172,8 +151,6 @@ typedef struct train_block {
   int intervention_count;
   const intervention *interventions;
 } train_block;
-
-typedef enum distance_kind { TOTAL_VARIATION, JENSEN_SHANNON, COSINE } distance_kind;
 
 typedef struct evaluate_block {
   const char *name, *after;
