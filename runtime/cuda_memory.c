@@ -9,7 +9,9 @@ typedef struct piece {
   unsigned long long context;  // its number
   cuda_pointer memory;
   int64_t bytes;
+  cuda_event last_use;  // recorded on the stream that gave the piece back
   bool used;
+  bool unordered;  // given back, but last_use could not be recorded
   struct piece *next;
 } piece;
 
@@ -26,8 +28,8 @@ static int64_t whole(int64_t bytes) {
 static piece *find_kept(unsigned long long context, int64_t bytes) {
   piece *best = NULL;
   for (piece *p = pieces; p; p = p->next) {
-    if (p->used || p->context != context || p->bytes < bytes || p->bytes > bytes + bytes / 2)
-      continue;
+    if (p->used || p->unordered || p->context != context) continue;
+    if (p->bytes < bytes || p->bytes > bytes + bytes / 2) continue;
     if (!best || p->bytes < best->bytes) best = p;
   }
   return best;
@@ -40,17 +42,23 @@ static int64_t held(unsigned long long context, bool used) {
   return bytes;
 }
 
-// Gives back what is kept; waits for the device.
+static void release(const cuda_driver *d, piece *p) {
+  if (p->memory) d->release(p->memory);
+  if (p->last_use) d->event_destroy(p->last_use);
+  free(p);
+}
+
+// Gives back what is kept, after the work of all streams. Where that work fails, the context is lost, and its memory with it.
 static void release_kept(const cuda_driver *d, unsigned long long context) {
+  if (held(context, false) == 0 || d->context_synchronize()) return;
   for (piece **at = &pieces; *at;) {
     piece *p = *at;
     if (p->used || p->context != context) {
       at = &p->next;
       continue;
     }
-    d->release(p->memory);
     *at = p->next;
-    free(p);
+    release(d, p);
   }
 }
 
@@ -80,29 +88,45 @@ static rec_status no_room(const cuda_driver *d, unsigned long long context, int6
                   (long long)bytes, (long long)unused, (long long)total, used);
 }
 
-static rec_status take(const cuda_driver *d, unsigned long long context, int64_t bytes,
-                       piece **taken) {
-  *taken = find_kept(context, bytes);
-  if (*taken) return REC_OK;
-  piece *fresh = calloc(1, sizeof *fresh);
-  if (!fresh) return rec_no_memory();
-  *fresh = (piece){.context = context, .bytes = bytes};
-  cuda_result result = ask(d, context, bytes, &fresh->memory);
+// A new piece for the driver's memory.
+static rec_status allocate(const cuda_driver *d, piece *fresh) {
+  int64_t bytes = fresh->bytes;
+  unsigned long long context = fresh->context;
+  cuda_result result = d->event_create(&fresh->last_use, CUDA_EVENT_WITHOUT_TIME);
+  if (result) return cuda_check(d, result, "cuEventCreate", NULL);
+  result = ask(d, context, bytes, &fresh->memory);
   if (result == OUT_OF_MEMORY) {
     release_kept(d, context);
     result = ask(d, context, bytes, &fresh->memory);
   }
-  if (result) {
-    free(fresh);
-    if (result == OUT_OF_MEMORY) return no_room(d, context, bytes);
-    return cuda_check(d, result, "cuMemAlloc", NULL);
+  return result == OUT_OF_MEMORY ? no_room(d, context, bytes)
+                                 : cuda_check(d, result, "cuMemAlloc", NULL);
+}
+
+static rec_status take_new(const cuda_driver *d, unsigned long long context, int64_t bytes,
+                           piece **taken) {
+  piece *fresh = calloc(1, sizeof *fresh);
+  if (!fresh) return rec_no_memory();
+  *fresh = (piece){.context = context, .bytes = bytes};
+  rec_status status = allocate(d, fresh);
+  if (status) {
+    release(d, fresh);
+    return status;
   }
   fresh->next = pieces;
   *taken = pieces = fresh;
   return REC_OK;
 }
 
-rec_status rec_cuda_take(const cuda_driver *d, int64_t bytes, void **memory) {
+// The stream's work waits on the device for the piece's last use; the caller does not wait.
+static rec_status take(const cuda_driver *d, unsigned long long context, cuda_stream stream,
+                       int64_t bytes, piece **taken) {
+  *taken = find_kept(context, bytes);
+  if (!*taken) return take_new(d, context, bytes, taken);
+  return cuda_check(d, d->stream_wait(stream, (*taken)->last_use, 0), "cuStreamWaitEvent", NULL);
+}
+
+rec_status rec_cuda_take(const cuda_driver *d, cuda_stream stream, int64_t bytes, void **memory) {
   cuda_context context = NULL;
   unsigned long long number = 0;
   *memory = NULL;
@@ -113,7 +137,7 @@ rec_status rec_cuda_take(const cuda_driver *d, int64_t bytes, void **memory) {
   if (status) return status;
   piece *p = NULL;
   pthread_mutex_lock(&pieces_lock);
-  status = take(d, number, whole(bytes), &p);
+  status = take(d, number, stream, whole(bytes), &p);
   if (!status) {
     p->used = true;
     *memory = (void *)(uintptr_t)p->memory;
@@ -122,10 +146,13 @@ rec_status rec_cuda_take(const cuda_driver *d, int64_t bytes, void **memory) {
   return status;
 }
 
-void rec_cuda_give(void *memory) {
+void rec_cuda_give(const cuda_driver *d, cuda_stream stream, void *memory) {
   if (!memory) return;
   pthread_mutex_lock(&pieces_lock);
-  for (piece *p = pieces; p; p = p->next)
-    if (p->memory == (cuda_pointer)(uintptr_t)memory && p->used) p->used = false;
+  for (piece *p = pieces; p; p = p->next) {
+    if (p->memory != (cuda_pointer)(uintptr_t)memory || !p->used) continue;
+    p->used = false;
+    p->unordered = d->event_record(p->last_use, stream) != 0;
+  }
   pthread_mutex_unlock(&pieces_lock);
 }

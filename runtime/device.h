@@ -23,12 +23,14 @@ typedef struct rec_host_session {
 
 rec_status rec_host_open(const rec_recurrence *recurrence, const rec_call *call,
                          const rec_run_options *options, rec_host_session *session);
-// The memory of a kind of device. `allocate`: at a multiple of REC_ALIGNMENT; NULL for 0 bytes.
+// The memory of a kind of device. `allocate`: at a multiple of REC_ALIGNMENT; NULL for 0 bytes. `release`: the work that the
+// stream has been given may still use the memory.
 typedef struct rec_device_memory {
   const char *name;
   int32_t kind;  // REC_DEVICE_HOST, ..
-  rec_status (*allocate)(int64_t bytes, void **memory);
-  void (*release)(void *memory);
+  rec_status (*allocate)(void *stream, int64_t bytes, void **memory);
+  void (*release)(void *stream, void *memory);
+  void *stream;  // of calls on REC_DEVICE_CUDA; NULL: the default stream
 } rec_device_memory;
 
 extern const rec_device_memory rec_host_memory, rec_cuda_memory;

@@ -1,18 +1,26 @@
-// The device `cuda`: the PTX of a library on a GPU, for `rec apply` and tests. Tensors are copied to the GPU and back.
+// The device `cuda`: the PTX of a library on a GPU, for `rec apply` and tests. Tensors are copied to the GPU and
+// back, on the default stream.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda_memory.h"
 #include "runtime/device.h"
 
-static rec_status allocate_on_cuda(int64_t bytes, void **memory) {
+static rec_status allocate_on_cuda(void *stream, int64_t bytes, void **memory) {
   const cuda_driver *driver;
   rec_status status = cuda_driver_open(&driver);
-  return status ? status : rec_cuda_take(driver, bytes, memory);
+  return status ? status : rec_cuda_take(driver, stream, bytes, memory);
 }
 
-const rec_device_memory rec_cuda_memory = {"cuda", REC_DEVICE_CUDA, allocate_on_cuda,
-                                           rec_cuda_give};
+static void release_on_cuda(void *stream, void *memory) {
+  const cuda_driver *driver;
+  if (memory && cuda_driver_open(&driver) == REC_OK) rec_cuda_give(driver, stream, memory);
+}
+
+const rec_device_memory rec_cuda_memory = {.name = "cuda",
+                                           .kind = REC_DEVICE_CUDA,
+                                           .allocate = allocate_on_cuda,
+                                           .release = release_on_cuda};
 
 const char *rec_cuda_target(int number) {
   const cuda_driver *d;
@@ -46,7 +54,7 @@ static rec_status place(cuda_run *run, void **pointer, size_t bytes, bool result
   if (!*pointer || bytes == 0) return REC_OK;
   cuda_copy *copy = &run->copies[run->count];
   *copy = (cuda_copy){.host = *pointer, .bytes = bytes, .result = result};
-  rec_status status = rec_cuda_take(run->driver, (int64_t)bytes, &copy->there);
+  rec_status status = rec_cuda_take(run->driver, NULL, (int64_t)bytes, &copy->there);
   if (status) return status;
   run->count++;
   *pointer = copy->there;
@@ -109,9 +117,7 @@ static rec_status run_entered(cuda_run *run, const rec_recurrence *r, const rec_
   }
   if (!status) status = rec_library_run(r, &call, options, &rec_cuda_memory);
   if (!status) status = fetch_results(run);
-  /* kernels that were started before something failed still write */
-  if (status) run->driver->context_synchronize();
-  for (int i = 0; i < run->count; i++) rec_cuda_give(run->copies[i].there);
+  for (int i = 0; i < run->count; i++) rec_cuda_give(run->driver, NULL, run->copies[i].there);
   free(run->copies);
   free(tables);
   return status;

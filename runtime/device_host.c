@@ -37,20 +37,29 @@ static rec_status check(const rec_recurrence *r, int answer) {
   return rec_fail((rec_status)answer, "%s: %s", r->signature.name, r->module->error());
 }
 
-static rec_status allocate_on_host(int64_t bytes, void **memory) {
+static rec_status allocate_on_host(void *stream, int64_t bytes, void **memory) {
+  (void)stream;
   *memory = NULL;
   if (bytes == 0) return REC_OK;
   *memory = rec_numbers_new(bytes);
   return *memory ? REC_OK : rec_no_memory();
 }
 
-const rec_device_memory rec_host_memory = {"host", REC_DEVICE_HOST, allocate_on_host, free};
+static void release_on_host(void *stream, void *memory) {
+  (void)stream;
+  free(memory);
+}
+
+const rec_device_memory rec_host_memory = {.name = "host",
+                                           .kind = REC_DEVICE_HOST,
+                                           .allocate = allocate_on_host,
+                                           .release = release_on_host};
 
 void rec_host_close(rec_host_session *s) {
   if (!s->recurrence) return;
   free(s->arguments);
-  s->memory->release(s->launch.workspace);
-  s->memory->release(s->launch.saved);
+  s->memory->release(s->launch.stream, s->launch.workspace);
+  s->memory->release(s->launch.stream, s->launch.saved);
   *s = (rec_host_session){0};
 }
 
@@ -66,10 +75,10 @@ static rec_status prepare(const rec_recurrence *r, const rec_call *call,
   rec_status status = check(r, r->sizes(s->arguments, &sizes));
   if (status) return status;
   s->launch.workspace_bytes = sizes.workspace;
-  status = s->memory->allocate(sizes.workspace, &s->launch.workspace);
+  status = s->memory->allocate(s->launch.stream, sizes.workspace, &s->launch.workspace);
   if (status || !options->backward || options->recompute) return status;
   s->launch.saved_bytes = sizes.saved;
-  return s->memory->allocate(sizes.saved, &s->launch.saved);
+  return s->memory->allocate(s->launch.stream, sizes.saved, &s->launch.saved);
 }
 
 rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
@@ -82,7 +91,7 @@ rec_status rec_library_open(const rec_recurrence *r, const rec_call *call,
                                      .abi_minor = REC_ABI_MINOR,
                                      .device_kind = memory->kind,
                                      .device_number = options->device_number,
-                                     .stream = memory->kind == REC_DEVICE_CUDA ? NULL : options->simt,
+                                     .stream = memory->kind == REC_DEVICE_CUDA ? memory->stream : options->simt,
                                      .threads = options->threads,
                                      .time_parts = options->time_parts}};
   if (!r->forward) {

@@ -11,7 +11,7 @@
 
 typedef int cuda_result; /* 0: done */
 typedef int cuda_device;
-typedef void *cuda_context, *cuda_module, *cuda_function, *cuda_stream;
+typedef void *cuda_context, *cuda_module, *cuda_function, *cuda_stream, *cuda_event;
 typedef unsigned long long cuda_pointer;
 
 /* F(name here, name in libcuda.so.1, parameters). The driver's own numbers of versions (_v2) are part of its names. */
@@ -48,6 +48,10 @@ typedef unsigned long long cuda_pointer;
   F(allocate, cuMemAlloc_v2, (cuda_pointer *memory, size_t bytes))                                 \
   F(memory_info, cuMemGetInfo_v2, (size_t *unused, size_t *total))                                 \
   F(release, cuMemFree_v2, (cuda_pointer memory))                                                  \
+  F(event_create, cuEventCreate, (cuda_event *event, unsigned flags))                              \
+  F(event_destroy, cuEventDestroy_v2, (cuda_event event))                                          \
+  F(event_record, cuEventRecord, (cuda_event event, cuda_stream stream))                           \
+  F(stream_wait, cuStreamWaitEvent, (cuda_stream stream, cuda_event event, unsigned flags))        \
   F(upload, cuMemcpyHtoD_v2, (cuda_pointer to, const void *from, size_t bytes))                    \
   F(download, cuMemcpyDtoH_v2, (void *to, cuda_pointer from, size_t bytes))
 
@@ -66,7 +70,7 @@ typedef struct cuda_driver {
 #undef CUDA_MEMBER
 } cuda_driver;
 
-/* Attributes of a device, of a function, of loading a module, and a capture mode, by the driver's numbers. */
+/* Attributes of a device, of a function, of loading a module, a capture mode and a flag of an event, by the driver's numbers. */
 enum {
   CUDA_MULTIPROCESSORS = 16,
   CUDA_COMPUTE_MAJOR = 75,
@@ -75,7 +79,8 @@ enum {
   CUDA_FUNCTION_SHARED_BYTES = 8,
   CUDA_LOAD_ERROR_LOG = 5,
   CUDA_LOAD_ERROR_LOG_BYTES = 6,
-  CUDA_CAPTURE_RELAXED = 2
+  CUDA_CAPTURE_RELAXED = 2,
+  CUDA_EVENT_WITHOUT_TIME = 2
 };
 
 /* The driver, opened and initialised once in a process; else a message that says why not: no driver, one that lacks a

@@ -10,6 +10,7 @@
 //   CUDA_CUBINS       0: machine code is refused            CUDA_HANG      a kernel that never ends: rec_op_barrier
 //   CUDA_CODE         a library with code for the executor, for PTX that is in no library, or in one whose file is gone
 //   CUDA_MEMORY       bytes there are, 64 MiB            CUDA_SWIZZLE   of every tensor map, whatever was asked for
+//   CUDA_LATE         1: work on a stream is done when that stream or the context is waited for, and no earlier
 //
 // A stream can be captured, one at a time. What a real driver refuses then is refused: what is not for a stream (memory,
 // waiting, loading but in the relaxed mode), and the stream NULL. A graph runs what was captured, with the parameters of then.
@@ -60,11 +61,20 @@ __attribute__((format(printf, 2, 3))) static int called(const char *call, const 
 
 static int driver_version(void) { return number_of("CUDA_VERSION", 13000); }
 
-// ---- capture ----
+// ---- streams ----
 
-// A launch, or the clearing or copying of memory.
+typedef struct queue queue;
+
+// How much a stream had been given when the event was recorded.
+typedef struct event {
+  queue *of;
+  int given;
+} event;
+
+// A launch, the clearing or copying of memory, or waiting for an event.
 typedef struct node {
   void (*run)(const struct node *);
+  event event;
   const void *kernel;
   unsigned blocks, threads, shared_bytes;
   void *stream;
@@ -75,6 +85,51 @@ typedef struct node {
   size_t parameter_bytes;  // 0: machine code does not tell
   _Alignas(64) char kept[4096];  // the parameters as they were then, aligned as a kernel may ask for
 } node;
+
+// Work that was given and is not done: every stream does its own in order, whatever others do.
+struct queue {
+  node *work[256];
+  int given, done;
+};
+
+// The streams that cuStreamCreate makes; the first is the stream NULL.
+enum { STREAMS = 9 };
+static queue streams[STREAMS];
+
+static queue *queue_of(void *handle) { return handle ? handle : &streams[0]; }
+
+static void catch_up(queue *s, int given) {
+  while (s->done < given) {
+    node *n = s->work[s->done++ % 256];
+    n->run(n);
+    free(n);
+  }
+}
+
+static void run_wait(const node *n) {
+  if (n->event.of) catch_up(n->event.of, n->event.given);
+}
+
+// Done in the worst order: the last stream first.
+static void catch_up_all(void) {
+  for (int i = STREAMS - 1; i >= 0; i--) catch_up(&streams[i], streams[i].given);
+}
+
+// A copy of the node, with the parameters of now.
+static void copy_node(node *to, const node *from) {
+  *to = *from;
+  if (from->parameters) to->parameters = memcpy(to->kept, from->parameters, from->parameter_bytes);
+}
+
+static int put_off(queue *s, const node *n) {
+  node *later = aligned_alloc(_Alignof(node), sizeof *later);
+  if (s->given - s->done == 256) catch_up(s, s->given);
+  copy_node(later, n);
+  s->work[s->given++ % 256] = later;
+  return 0;
+}
+
+// ---- capture ----
 
 typedef struct graph {
   node nodes[64];
@@ -99,13 +154,12 @@ static int unless_captured(int relaxed_may) {
 // Work on a stream: run now, or kept.
 static int give(const node *n) {
   if (!captured.graph) {
+    if (number_of("CUDA_LATE", 0)) return put_off(queue_of(n->stream), n);
     n->run(n);
     return 0;
   }
   if (n->stream == captured.stream && captured.graph->count < 64) {
-    node *kept = &captured.graph->nodes[captured.graph->count++];
-    *kept = *n;
-    if (n->parameters) kept->parameters = memcpy(kept->kept, n->parameters, n->parameter_bytes);
+    copy_node(&captured.graph->nodes[captured.graph->count++], n);
     return 0;
   }
   captured.broken = 1;
@@ -113,16 +167,20 @@ static int give(const node *n) {
 }
 
 EXPORT int cuStreamCreate(void **stream, unsigned flags);
+EXPORT int cuStreamSynchronize(void *stream);
 EXPORT int cuStreamBeginCapture_v2(void *stream, int mode);
 EXPORT int cuStreamEndCapture(void *stream, graph **made);
 EXPORT int cuGraphLaunch(const graph *g, void *stream);
 EXPORT int cuGraphDestroy(graph *g);
 
-EXPORT int cuStreamCreate(void **stream, unsigned flags) {
-  static char streams[8];
+EXPORT int cuStreamCreate(void **made, unsigned flags) {
   static int count;
   (void)flags;
-  *stream = &streams[count++ % 8];
+  *made = &streams[1 + count++ % (STREAMS - 1)];
+  return 0;
+}
+EXPORT int cuStreamSynchronize(void *stream) {
+  catch_up(queue_of(stream), queue_of(stream)->given);
   return 0;
 }
 EXPORT int cuStreamBeginCapture_v2(void *stream, int mode) {
@@ -228,7 +286,33 @@ EXPORT int cuCtxPopCurrent_v2(void **context) {
 }
 EXPORT int cuCtxSynchronize(void) {
   int refused = unless_captured(0);
-  return refused ? refused : called("cuCtxSynchronize", " ");
+  if (refused) return refused;
+  catch_up_all();
+  return called("cuCtxSynchronize", " ");
+}
+
+// ---- events ----
+
+EXPORT int cuEventCreate(void **made, unsigned flags) {
+  *made = calloc(1, sizeof(event));
+  return flags == CUDA_EVENT_WITHOUT_TIME ? called("cuEventCreate", " ") : INVALID_VALUE;
+}
+EXPORT int cuEventDestroy_v2(void *e) {
+  free(e);
+  return 0;
+}
+EXPORT int cuEventRecord(void *e, void *stream) {
+  int refused = unless_captured(0);
+  if (refused || !current) return refused ? refused : INVALID_CONTEXT;
+  int failed = called("cuEventRecord", " stream %p", stream);
+  if (!failed) *(event *)e = (event){queue_of(stream), queue_of(stream)->given};
+  return failed;
+}
+EXPORT int cuStreamWaitEvent(void *stream, void *e, unsigned flags) {
+  int refused = unless_captured(0);
+  if (refused || flags) return refused ? refused : INVALID_VALUE;
+  int failed = called("cuStreamWaitEvent", " stream %p", stream);
+  return failed ? failed : give(&(node){.run = run_wait, .event = *(event *)e, .stream = stream});
 }
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device) {
   *context = &primary;
@@ -266,7 +350,7 @@ static size_t bytes_in_use(void) {
 
 EXPORT int cuMemGetInfo_v2(size_t *unused, size_t *total) {
   *total = (size_t)number_of("CUDA_MEMORY", 64 << 20);
-  *unused = *total - bytes_in_use();
+  *unused = *total > bytes_in_use() ? *total - bytes_in_use() : 0;
   return 0;
 }
 EXPORT int cuMemAlloc_v2(cuda_pointer *memory, size_t bytes) {
@@ -286,6 +370,7 @@ EXPORT int cuMemAlloc_v2(cuda_pointer *memory, size_t bytes) {
 EXPORT int cuMemFree_v2(cuda_pointer memory) {
   int refused = unless_captured(0);
   if (refused) return refused;
+  catch_up_all();
   called("cuMemFree", " ");
   for (int i = 0; i < PIECES; i++) {
     if (pieces[i].data != (char *)(uintptr_t)memory) continue;
@@ -298,12 +383,14 @@ EXPORT int cuMemFree_v2(cuda_pointer memory) {
 EXPORT int cuMemcpyHtoD_v2(cuda_pointer to, const void *from, size_t bytes) {
   if (unless_captured(0)) return CAPTURE_UNSUPPORTED;
   if (!is_ours(to, bytes)) return ILLEGAL_ADDRESS;
+  cuStreamSynchronize(NULL);
   memcpy((void *)(uintptr_t)to, from, bytes);
   return 0;
 }
 EXPORT int cuMemcpyDtoH_v2(void *to, cuda_pointer from, size_t bytes) {
   if (unless_captured(0)) return CAPTURE_UNSUPPORTED;
   if (!is_ours(from, bytes)) return ILLEGAL_ADDRESS;
+  cuStreamSynchronize(NULL);
   memcpy(to, (void *)(uintptr_t)from, bytes);
   return 0;
 }

@@ -17,6 +17,7 @@ static const cuda_driver *driver;
 // What cuda_driver.h does not know.
 static struct {
   int (*stream_create)(void **stream, unsigned flags);
+  int (*stream_synchronize)(void *stream);
   int (*begin_capture)(void *stream, int mode);
   int (*end_capture)(void *stream, void **graph);
   int (*graph_launch)(void *graph, void *stream);
@@ -27,6 +28,7 @@ static int open_driver(void) {
   void *library = dlopen(REC_BINARY_DIR "/tests/cuda_driver/libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (!check(library, "%s", dlerror())) return 0;
   *(void **)&capture.stream_create = dlsym(library, "cuStreamCreate");
+  *(void **)&capture.stream_synchronize = dlsym(library, "cuStreamSynchronize");
   *(void **)&capture.begin_capture = dlsym(library, "cuStreamBeginCapture_v2");
   *(void **)&capture.end_capture = dlsym(library, "cuStreamEndCapture");
   *(void **)&capture.graph_launch = dlsym(library, "cuGraphLaunch");
@@ -203,6 +205,97 @@ static void check_shortage(const rec_recurrence *r) {
   problem_free(large);
 }
 
+// ---- memory and streams ----
+
+enum { BLOCK = 700000, LARGER = 2000000 };
+
+static unsigned char *taken(void *stream, int64_t bytes) {
+  void *memory = NULL;
+  check(rec_cuda_take(driver, stream, bytes, &memory) == REC_OK, "%s", rec_message());
+  return memory;
+}
+
+static void clear(void *stream, unsigned char *memory, unsigned char value) {
+  cuda_result result = driver->clear((cuda_pointer)(uintptr_t)memory, value, BLOCK, stream);
+  check(result == 0, "cuMemsetD8Async answers %d", result);
+}
+
+// Streams do their work when they are waited for: memory that one of them gave back is cleared by it before the other.
+static void check_order(void *one, void *other) {
+  unsigned char *given = taken(one, BLOCK);
+  clear(one, given, 1);
+  begin_log();
+  rec_cuda_give(driver, one, given);
+  unsigned char *again = taken(other, BLOCK);
+  check(again == given && logged("cuMemAlloc") == 0, "memory given back on a stream is not taken by another");
+  check(logged("cuCtxSynchronize") == 0, "memory changes streams, and the host waits");
+  clear(other, again, 2);
+  capture.stream_synchronize(other);
+  driver->context_synchronize();
+  check(again[0] == 2 && again[BLOCK - 1] == 2, "the stream that gave memory back writes to it later");
+  rec_cuda_give(driver, other, again);
+}
+
+// The driver has no more: what is kept goes back to it, after the work that may still use it.
+static void check_shortage_behind_work(void *one, void *other) {
+  char line[256] = "", before[256] = "";
+  unsigned char *given = taken(one, BLOCK);
+  clear(one, given, 3);
+  rec_cuda_give(driver, one, given);
+  setenv("CUDA_MEMORY", "2500000", 1);
+  begin_log();
+  unsigned char *large = taken(other, LARGER);
+  FILE *file = fopen(log_path, "r");
+  while (file && fgets(line, sizeof line, file) && strncmp(line, "cuMemFree", 9) != 0) memcpy(before, line, sizeof before);
+  if (file) fclose(file);
+  check(strncmp(line, "cuMemFree", 9) == 0 && strcmp(before, "cuCtxSynchronize \n") == 0,
+        "memory goes back to the driver after %s", before);
+  unsetenv("CUDA_MEMORY");
+  rec_cuda_give(driver, other, large);
+}
+
+// Memory whose last use is not known to be over is given to nobody before all work is done.
+static void check_events_that_fail(void *one, void *other) {
+  unsigned char *given = taken(one, BLOCK);
+  clear(one, given, 4);
+  setenv("CUDA_FAIL", "cuEventRecord", 1);
+  rec_cuda_give(driver, one, given);
+  unsetenv("CUDA_FAIL");
+  unsigned char *fresh = taken(other, BLOCK);
+  check(fresh != given, "memory whose last use was not recorded is taken by another stream");
+  rec_cuda_give(driver, other, fresh);
+  setenv("CUDA_FAIL", "cuStreamWaitEvent", 1);
+  void *none = NULL;
+  check(rec_cuda_take(driver, one, BLOCK, &none) == REC_ERROR_DEVICE && !none && strstr(rec_message(), "cuStreamWaitEvent: "),
+        "memory is taken though its stream cannot wait: %s", rec_message());
+  setenv("CUDA_FAIL", "cuEventCreate", 1);
+  check(rec_cuda_take(driver, one, 2 * LARGER, &none) == REC_ERROR_DEVICE && !none && strstr(rec_message(), "cuEventCreate: "),
+        "memory without an event: %s", rec_message());
+  unsetenv("CUDA_FAIL");
+  begin_log();
+  check(taken(one, BLOCK) == fresh && logged("cuMemAlloc") == 0, "memory is lost where a stream could not wait");
+  setenv("CUDA_MEMORY", "5000000", 1);
+  begin_log();
+  rec_cuda_give(driver, one, taken(one, 2 * LARGER));
+  check(logged("cuMemFree") > 0, "memory whose last use was not recorded is lost");
+  unsetenv("CUDA_MEMORY");
+  rec_cuda_give(driver, one, fresh);
+}
+
+static void check_streams(const rec_recurrence *r) {
+  void *one = NULL, *other = NULL;
+  capture.stream_create(&one, 0);
+  capture.stream_create(&other, 0);
+  setenv("CUDA_LATE", "1", 1);
+  check_order(one, other);
+  check_order(NULL, one);
+  check_shortage_behind_work(one, other);
+  check_events_that_fail(one, other);
+  check_parts(r, gla_parts);
+  driver->context_synchronize();
+  unsetenv("CUDA_LATE");
+}
+
 // ---- tensor maps ----
 
 // A call with the driver's answers set by a variable; whether it ran.
@@ -252,7 +345,7 @@ typedef struct placed {
   void *tables[TABLES][VARIABLES];
 } placed;
 
-static void place(const rec_recurrence *r, placed *p) {
+static void place(const rec_recurrence *r, void *stream, placed *p) {
   const rec_signature *s = rec_recurrence_signature(r);
   *p = (placed){.call = {.batch = 1, .time = TIME}};
   for (int i = 0; i < s->axis_count; i++) p->axis_sizes[i] = s->axes[i].size;
@@ -262,7 +355,7 @@ static void place(const rec_recurrence *r, placed *p) {
     if (is_token(&s->variables[i])) p->numbers[i] *= TIME;
     for (int t = 0; t < TABLES; t++)
       if (t % 2 == 0 || is_carried(&s->variables[i]))
-        rec_cuda_take(driver, 4 * p->numbers[i], &p->tables[t][i]);
+        rec_cuda_take(driver, stream, 4 * p->numbers[i], &p->tables[t][i]);
   }
   p->call.value = p->tables[0];
   p->call.final = p->tables[1];
@@ -355,7 +448,7 @@ static void check_length(const rec_recurrence *r) {
   placed p;
   rec_host_session session;
   const int64_t time = (int64_t)1 << 31;
-  place(r, &p);
+  place(r, NULL, &p);
   if (!check(rec_library_open(r, &p.call, &(rec_run_options){0}, &rec_cuda_memory, &session) == REC_OK, "%s",
              rec_message()))
     return;
@@ -372,14 +465,15 @@ static void check_graphs(const rec_recurrence *r, const rec_recurrence *unloaded
   rec_host_session session;
   void *stream = NULL;
   capture.stream_create(&stream, 0);
-  place(r, &p);
+  rec_device_memory memory = rec_cuda_memory;
+  memory.stream = stream;
+  place(r, stream, &p);
   for (int way = 0; way < 3; way++) {
     bool recompute = way > 0;
     const rec_run_options options = {.backward = true, .recompute = recompute, .time_parts = way == 2 ? 2 : 0};
-    if (!check(rec_library_open(r, &p.call, &options, &rec_cuda_memory, &session) == REC_OK, "%s",
+    if (!check(rec_library_open(r, &p.call, &options, &memory, &session) == REC_OK, "%s",
                rec_message()))
       return;
-    session.launch.stream = stream;
     check_graph(r, &p, &session, way == 2 ? "states made again, in parts" : recompute ? "states made again" : "states saved");
     if (recompute && unloaded) {
       session.recurrence = unloaded;  // NAME_sizes was not called: the module is loaded while captured
@@ -411,6 +505,7 @@ int main(void) {
     check_sums(many);
     check_limit(too_many);
     check_shortage(r);
+    check_streams(r);
     check_maps(bulk);
     check_graphs(r, unloaded);
     check_graphs(bulk, NULL);

@@ -54,7 +54,7 @@ rec_status gpu_allocate(const compute *c, int64_t bytes, void **memory) {
   gpu_place *p = place_of(c);
   *memory = NULL;
   if (bytes == 0) return REC_OK;
-  if (p->driver) return rec_cuda_take(p->driver, bytes, memory);
+  if (p->driver) return rec_cuda_take(p->driver, NULL, bytes, memory);
   rec_status status = compute_host_f32.ops->allocate(&compute_host_f32, bytes, memory);
   if (!status) status = note_region(p, *memory, bytes);
   return status;
@@ -64,7 +64,7 @@ void gpu_release(const compute *c, void *memory) {
   gpu_place *p = place_of(c);
   if (!memory) return;
   if (p->driver) {
-    rec_cuda_give(memory);
+    rec_cuda_give(p->driver, NULL, memory);
     return;
   }
   for (int i = 0; i < p->region_count; i++)
