@@ -78,13 +78,8 @@ static cJSON *settings_of(const train_block *block) {
 
 static cJSON *data_of(const train_data *data) {
   char text[64];
-  uint64_t seed =
-      data->characters ? XXH64(data->characters, strlen(data->characters), 0) : 0;
-  size_t size;
-  const void *memory = train_data_memory(data, &size);
-  uint64_t hash = XXH3_64bits_withSeed(memory, size, seed);
   snprintf(text, sizeof text, "%lld tokens, %016llx", (long long)data->count,
-           (unsigned long long)hash);
+           (unsigned long long)train_data_hash(data));
   return cJSON_CreateString(text);
 }
 

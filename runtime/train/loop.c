@@ -232,8 +232,7 @@ static rec_status start(loop *l) {
 static void announce(const loop *l) {
   const trainer_memory *m = &l->t->memory;
   const double mib = 1 << 20;
-  size_t text;
-  train_data_memory(&l->data, &text);
+  int64_t text = train_data_memory(&l->data);
   printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text,
          l->t->of.model->weight_count);
   printf(
@@ -295,7 +294,7 @@ static rec_status open_loop(loop *l, const train_block *block) {
   if (!status) status = session_make_folder(s, block->name);
   if (!status) status = trainer_new(of, block, s->options.threads, &l->t);
   if (!status && !(l->identity = identity_of(s, block, &l->data))) status = rec_no_memory();
-  if (!status) l->t->characters = l->data.characters, l->t->identity = l->identity;
+  if (!status) l->t->characters = l->data.text.characters, l->t->identity = l->identity;
   if (!status) status = start(l);
   if (!status) status = trainer_place(l->t);
   if (!status) status = open_log(l);
@@ -352,7 +351,7 @@ rec_status session_train(session *s, const train_block *block, bool *stopped) {
     if (!status) status = trainer_fetch(l.t);
     if (!status) status = check_weights(&l);
     if (!status && l.t->step == block->steps)
-      status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.characters, l.weights);
+      status = checkpoint_save_weights(&l.t->of, l.t->weights, l.data.text.characters, l.weights);
     if (!status) status = save(&l);
     if (!status && l.t->step == block->steps) unlink(l.previous);
     if (status) status = keep_checkpoint(&l, status);

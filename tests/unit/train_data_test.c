@@ -291,17 +291,15 @@ static void characters_are_numbered(void **state) {
       "a\xE2\x82\xAC\xF0\x9F\x98\x80"
       "b";
   const uint16_t expected[] = {0, 1, 2, 0, 3, 4, 1};
-  uint16_t *tokens;
-  int64_t count;
-  char *characters;
+  uint16_t tokens[7];
+  train_text read;
   write_file("text", "", 0, text, sizeof text - 1);
-  assert_int_equal(
-      train_text_read(in_folder("text"), 5, &tokens, &count, &characters),
-      REC_OK);
-  assert_int_equal(count, 7);
+  assert_int_equal(train_text_open(in_folder("text"), 5, &read), REC_OK);
+  assert_int_equal(read.count, 7);
+  train_text_read(&read, 0, 7, tokens);
   assert_memory_equal(tokens, expected, sizeof expected);
-  assert_string_equal(characters, "ab\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
-  train_alphabet a = train_alphabet_of(characters);
+  assert_string_equal(read.characters, "ab\xC3\xA4\xE2\x82\xAC\xF0\x9F\x98\x80");
+  train_alphabet a = train_alphabet_of(read.characters);
   assert_int_equal(a.count, 5);
   for (size_t at = 0, i = 0; at < sizeof text - 1; i++) {
     uint16_t token;
@@ -311,13 +309,70 @@ static void characters_are_numbered(void **state) {
     assert_int_equal(size, length);
     at += (size_t)length;
   }
-  free(tokens);
-  free(characters);
-  assert_int_not_equal(
-      train_text_read(in_folder("text"), 4, &tokens, &count, &characters),
-      REC_OK);
+  train_text_close(&read);
+  assert_int_not_equal(train_text_open(in_folder("text"), 4, &read), REC_OK);
   assert_non_null(
       strstr(rec_message(), "at most 4 different characters, the symbols of the model, found 5"));
+}
+
+// Characters of one to four bytes: from any place on they are those of the whole text, which is not copied.
+static void characters_are_read_from_any_place(void **state) {
+  (void)state;
+  enum { CHARACTERS = 3000 };
+  static const char *const different[] = {"a", "\xC3\xA4", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
+  static char text[4 * CHARACTERS];
+  for (int kinds = 1; kinds <= 4; kinds += 3) {
+    size_t size = 0;
+    uint16_t expected[CHARACTERS], found[200];
+    train_text read;
+    for (int i = 0; i < CHARACTERS; i++) {
+      expected[i] = (uint16_t)(i * i / 7 % kinds);
+      size += (size_t)sprintf(text + size, "%s", different[expected[i]]);
+    }
+    write_file("text", "", 0, text, size);
+    assert_int_equal(train_text_open(in_folder("text"), 4, &read), REC_OK);
+    assert_int_equal(read.count, CHARACTERS);
+    assert_in_range(train_text_memory(&read), size, size + CHARACTERS / 8 + 8);
+    for (int place = 0; place < CHARACTERS; place++) {
+      int count = CHARACTERS - place < 200 ? CHARACTERS - place : 200;
+      train_text_read(&read, place, count, found);
+      assert_memory_equal(found, expected + place, (size_t)count * sizeof *found);
+    }
+    train_text_close(&read);
+  }
+}
+
+// Documents and what is held out are cut in characters, as in tokens of the same numbers.
+static void characters_are_data_like_tokens(void **state) {
+  (void)state;
+  enum { CHARACTERS = 20000 };
+  static char text[2 * CHARACTERS + 1];
+  static uint16_t tokens[CHARACTERS];
+  train_data of_text, of_tokens;
+  train_source source = {.kind = SOURCE_CHARACTERS, .split = 0.9, .apart = true, .separator = 0};
+  const train_windows windows = {8, 4, 3};
+  size_t size = 0;
+  for (int i = 0; i < CHARACTERS; i++) {
+    tokens[i] = i % 37 == 0 ? 0 : (uint16_t)(1 + i * i / 3 % 2);
+    size += (size_t)sprintf(text + size, "%s", tokens[i] == 0 ? "a" : tokens[i] == 1 ? "b" : "\xC3\xA4");
+  }
+  write_file("text", "", 0, text, size);
+  write_file("raw.bin", "", 0, tokens, sizeof tokens);
+  assert_int_equal(train_data_open(in_folder("text"), &source, &windows, &of_text), REC_OK);
+  source.kind = SOURCE_TOKENS;
+  assert_int_equal(train_data_open(in_folder("raw.bin"), &source, &windows, &of_tokens), REC_OK);
+  assert_int_equal(of_text.document_count, of_tokens.document_count);
+  assert_memory_equal(of_text.starts, of_tokens.starts, (size_t)of_text.document_count * sizeof *of_text.starts);
+  for (uint64_t position = 0; position < 400; position++) {
+    window one = read_window(&of_text, position), other = read_window(&of_tokens, position);
+    assert_int_equal(one.count, other.count);
+    assert_memory_equal(&one, &other, sizeof one.tokens + sizeof one.targets);
+    train_data_held_out(&of_text, (int64_t)position * 9, 8, one.tokens, one.targets);
+    train_data_held_out(&of_tokens, (int64_t)position * 9, 8, other.tokens, other.targets);
+    assert_memory_equal(&one, &other, sizeof one.tokens + sizeof one.targets);
+  }
+  train_data_close(&of_text);
+  train_data_close(&of_tokens);
 }
 
 static void bytes_that_are_no_characters_are_named(void **state) {
@@ -326,13 +381,9 @@ static void bytes_that_are_no_characters_are_named(void **state) {
   static const char *const wrong[] = {
       "abc\x80", "abc\xC0\xAF", "abc\xED\xA0\x80", "abc\xF4\x90\x80\x80", "abc\xE2\x82", "abc\0"};
   for (int i = 0; i < 6; i++) {
-    uint16_t *tokens;
-    int64_t count;
-    char *characters;
+    train_text read;
     write_file("text", "", 0, wrong[i], i == 5 ? 4 : strlen(wrong[i]));
-    assert_int_not_equal(
-        train_text_read(in_folder("text"), 99, &tokens, &count, &characters),
-        REC_OK);
+    assert_int_not_equal(train_text_open(in_folder("text"), 99, &read), REC_OK);
     assert_non_null(strstr(rec_message(), "expected characters in UTF-8, found byte"));
     assert_non_null(strstr(rec_message(), "at byte 3"));
   }
@@ -362,6 +413,8 @@ int main(void) {
       cmocka_unit_test(separators_end_documents),
       cmocka_unit_test(what_does_not_fit_is_named),
       cmocka_unit_test(characters_are_numbered),
+      cmocka_unit_test(characters_are_read_from_any_place),
+      cmocka_unit_test(characters_are_data_like_tokens),
       cmocka_unit_test(bytes_that_are_no_characters_are_named),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

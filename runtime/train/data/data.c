@@ -7,19 +7,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "runtime/train/data/random.h"
 
 // ---- tokens -------------------------------------------------------------------------------------
 
-static uint16_t token_at(const train_data *data, int64_t place) {
-  return data->tokens ? data->tokens[place] : ((const uint8_t *)data->text.bytes)[place];
-}
+enum { BLOCK = 4096 };
 
 static void copy_tokens(const train_data *data, int64_t place, int64_t count, uint16_t *to) {
+  const uint8_t *bytes = data->bytes.bytes;
   if (data->tokens)
     memcpy(to, data->tokens + place, (size_t)count * sizeof *to);
+  else if (bytes)
+    for (int64_t i = 0; i < count; i++) to[i] = bytes[place + i];
   else
-    for (int64_t i = 0; i < count; i++) to[i] = token_at(data, place + i);
+    train_text_read(&data->text, place, count, to);
+}
+
+// As many as a block has, or fewer at the end.
+static int64_t copy_block(const train_data *data, int64_t place, int64_t end, uint16_t to[BLOCK]) {
+  int64_t count = end - place < BLOCK ? end - place : BLOCK;
+  copy_tokens(data, place, count, to);
+  return count;
 }
 
 // `count` tokens from a place on, and their successors.
@@ -29,9 +40,28 @@ static void copy_window(const train_data *data, int64_t place, int64_t count, ui
   copy_tokens(data, place + 1, count, targets);
 }
 
-const void *train_data_memory(const train_data *data, size_t *size) {
-  *size = (size_t)data->count * (data->tokens ? sizeof *data->tokens : 1);
-  return data->tokens ? (const void *)data->tokens : data->text.bytes;
+int64_t train_data_memory(const train_data *data) {
+  if (data->tokens) return data->count * (int64_t)sizeof *data->tokens;
+  return data->bytes.bytes ? (int64_t)data->bytes.size : train_text_memory(&data->text);
+}
+
+static uint64_t hash_of_text(const train_data *data) {
+  const char *characters = data->text.characters;
+  uint16_t block[BLOCK];
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset_withSeed(&state, XXH64(characters, strlen(characters), 0));
+  for (int64_t i = 0; i < data->count; i += BLOCK) {
+    int64_t count = copy_block(data, i, data->count, block);
+    XXH3_64bits_update(&state, block, (size_t)count * sizeof *block);
+  }
+  return XXH3_64bits_digest(&state);
+}
+
+uint64_t train_data_hash(const train_data *data) {
+  if (data->tokens) return XXH3_64bits(data->tokens, (size_t)data->count * sizeof *data->tokens);
+  if (data->bytes.bytes) return XXH3_64bits(data->bytes.bytes, data->bytes.size);
+  return data->text.characters ? hash_of_text(data) : 0;
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -40,12 +70,16 @@ static rec_status check_tokens(const char *path, const train_data *data) {
   static const char *const units[SOURCES] = {"byte", "character", "token"};
   const char *unit = units[data->source.kind];
   int vocabulary = data->windows.vocabulary;
-  if (!data->tokens && vocabulary > UINT8_MAX) return REC_OK;
-  for (int64_t i = 0; i < data->count; i++)
-    if (token_at(data, i) >= vocabulary)
-      return rec_fail(REC_ERROR_ARGUMENT,
-                      "%s: expected %ss below %d, the symbols of the model, found %d at %s %lld",
-                      path, unit, vocabulary, token_at(data, i), unit, (long long)i);
+  uint16_t block[BLOCK];
+  if (data->text.characters || (data->bytes.bytes && vocabulary > UINT8_MAX)) return REC_OK;
+  for (int64_t first = 0; first < data->count; first += BLOCK) {
+    int64_t count = copy_block(data, first, data->count, block);
+    for (int64_t i = 0; i < count; i++)
+      if (block[i] >= vocabulary)
+        return rec_fail(REC_ERROR_ARGUMENT,
+                        "%s: expected %ss below %d, the symbols of the model, found %d at %s %lld",
+                        path, unit, vocabulary, block[i], unit, (long long)(first + i));
+  }
   return REC_OK;
 }
 
@@ -66,14 +100,26 @@ static rec_status check(const char *path, train_data *data) {
 
 // Documents begin at the separators, whose successors are their first tokens; the next separator is
 // a document's last target.
+// The separators behind the first token; their places where there is memory for them.
+static int64_t list_separators(const train_data *data, int64_t *places) {
+  int64_t found = 0;
+  uint16_t block[BLOCK];
+  for (int64_t first = 1; first < data->train_count; first += BLOCK) {
+    int64_t count = copy_block(data, first, data->train_count, block);
+    for (int64_t i = 0; i < count; i++) {
+      if (block[i] != data->source.separator) continue;
+      if (places) places[found] = first + i;
+      found++;
+    }
+  }
+  return found;
+}
+
 static rec_status find_separators(train_data *data) {
-  int64_t count = 1;
-  uint16_t separator = (uint16_t)data->source.separator;
-  for (int64_t i = 1; i < data->train_count; i++) count += token_at(data, i) == separator;
+  int64_t count = list_separators(data, NULL) + 1;
   int64_t *starts = data->owned_starts = calloc((size_t)count + 1, sizeof *starts);
   if (!starts) return rec_no_memory();
-  for (int64_t i = 1, n = 1; i < data->train_count; i++)
-    if (token_at(data, i) == separator) starts[n++] = i;
+  list_separators(data, starts + 1);
   data->starts = starts;
   data->document_count = count;
   data->ends_count = true;
@@ -131,7 +177,6 @@ static rec_status cut_pieces(const char *path, train_data *data) {
 // ---- opening ------------------------------------------------------------------------------------
 
 static rec_status open_source(const char *path, train_data *data) {
-  uint16_t *tokens = NULL;
   if (data->source.kind == SOURCE_TOKENS) {
     rec_status status = token_file_open(path, data->source.format, &data->file);
     data->tokens = data->file.tokens;
@@ -139,13 +184,12 @@ static rec_status open_source(const char *path, train_data *data) {
     return status;
   }
   if (data->source.kind == SOURCE_BYTES) {
-    rec_status status = rec_map(path, &data->text);
-    data->count = (int64_t)data->text.size;
+    rec_status status = rec_map(path, &data->bytes);
+    data->count = (int64_t)data->bytes.size;
     return status;
   }
-  rec_status status = train_text_read(path, data->windows.vocabulary, &tokens, &data->count,
-                                      &data->characters);
-  data->tokens = data->owned_tokens = tokens;
+  rec_status status = train_text_open(path, data->windows.vocabulary, &data->text);
+  data->count = data->text.count;
   return status;
 }
 
@@ -177,11 +221,10 @@ rec_status train_data_generate(const train_task *task, int64_t context, int voca
 
 void train_data_close(train_data *data) {
   token_file_close(&data->file);
-  rec_unmap(&data->text);
-  free(data->owned_tokens);
+  rec_unmap(&data->bytes);
+  train_text_close(&data->text);
   free(data->owned_starts);
   free(data->pieces_before);
-  free(data->characters);
   *data = (train_data){0};
 }
 
@@ -248,11 +291,18 @@ bool train_data_begins(const train_data *data, uint64_t position) {
   return data->pieces_before[document_of(data, piece)] == piece;
 }
 
+// `count` tokens of the ring of those held out.
+static void copy_ring(const train_data *data, int64_t place, int64_t count, uint16_t *to) {
+  int64_t ring = data->count - data->train_count;
+  while (count > 0) {
+    int64_t at = place % ring, run = ring - at < count ? ring - at : count;
+    copy_tokens(data, data->train_count + at, run, to);
+    place += run, to += run, count -= run;
+  }
+}
+
 void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
                          uint16_t *targets) {
-  int64_t ring = data->count - data->train_count;
-  for (int64_t i = 0; i < length; i++) {
-    tokens[i] = token_at(data, data->train_count + (place + i) % ring);
-    targets[i] = token_at(data, data->train_count + (place + i + 1) % ring);
-  }
+  copy_ring(data, place, length, tokens);
+  copy_ring(data, place + 1, length, targets);
 }

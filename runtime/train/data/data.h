@@ -21,21 +21,30 @@ typedef struct train_windows {
   int vocabulary;         // every token must be below
 } train_windows;
 
+// A file as characters, decoded where it is read.
+typedef struct train_text {
+  rec_mapping bytes;
+  int64_t count;        // of characters
+  char *characters;     // the different ones, in UTF-8, in the order of their numbers
+  uint32_t *number_of;  // by code point
+  int64_t *places;      // the first bytes of characters 0, 64, 128, ..; NULL: each character is one byte
+} train_text;
+
 typedef struct train_data {
   train_source source;
   train_windows windows;
-  const uint16_t *tokens;  // all of them; NULL: they are the bytes of `text`
-  rec_mapping text;        // of SOURCE_BYTES
+  const uint16_t *tokens;  // SOURCE_TOKENS: all of them
+  rec_mapping bytes;       // SOURCE_BYTES
+  train_text text;         // SOURCE_CHARACTERS
   int64_t count;
-  int64_t train_count;  // the first ones
-  char *characters;     // SOURCE_CHARACTERS: those that the tokens stand for, in UTF-8
+  int64_t train_count;     // the first ones
   // Streaming or apart: windows are pieces of documents, none of which crosses a boundary.
   int64_t document_count;
   const int64_t *starts;   // of the documents of the training part; the last is where it ends
   int64_t *pieces_before;  // by document, the last is their number
   bool ends_count;         // the token behind a document is its last target
   token_file file;         // of SOURCE_TOKENS
-  void *owned_tokens, *owned_starts;
+  void *owned_starts;
   const train_task *task;  // NULL: text
 } train_data;
 
@@ -58,15 +67,19 @@ bool train_data_begins(const train_data *data, uint64_t position);
 void train_data_held_out(const train_data *data, int64_t place, int64_t length, uint16_t *tokens,
                          uint16_t *targets);
 
-// All tokens as they lie in memory.
-const void *train_data_memory(const train_data *data, size_t *size);
+// The memory that the data lie in, that of files included.
+int64_t train_data_memory(const train_data *data);
+// Of all tokens and what they stand for.
+uint64_t train_data_hash(const train_data *data);
 
-// text.c: a file as characters. The caller frees both.
-rec_status train_text_read(const char *path, int vocabulary, uint16_t **tokens, int64_t *count,
-                           char **characters);
-// The same for text in memory.
-rec_status train_text_characters(const char *path, rec_mapping text, int vocabulary,
-                                 uint16_t **tokens, int64_t *count, char **characters);
+// text.c: at most `vocabulary` different characters.
+rec_status train_text_open(const char *path, int vocabulary, train_text *text);
+void train_text_close(train_text *text);
+// The same for bytes in memory, which the text does not own.
+rec_status train_text_of(const char *path, rec_mapping bytes, int vocabulary, train_text *text);
+int64_t train_text_memory(const train_text *text);
+// The numbers of `count` characters from a place on.
+void train_text_read(const train_text *text, int64_t place, int64_t count, uint16_t *to);
 // The first character of UTF-8 text of `size` > 0 bytes and its length; 0: it is none.
 int train_character(const unsigned char *text, size_t size, uint32_t *point);
 

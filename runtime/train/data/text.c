@@ -1,12 +1,14 @@
 // Text as tokens: its characters, numbered in the order of their code points.
 //
 //   "abba€"     0 1 1 0 2
+//
+// The file stays where it is. A window is decoded from the last character before it whose place is known.
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/train/data/data.h"
 
-enum { POINTS = 0x110000 };
+enum { POINTS = 0x110000, STRIDE = 64 };
 
 int train_character(const unsigned char *text, size_t size, uint32_t *point) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -29,24 +31,17 @@ int train_character(const unsigned char *text, size_t size, uint32_t *point) {
 
 // ---- characters ---------------------------------------------------------------------------------
 
-typedef struct alphabet {
-  uint32_t *number_of;  // by code point: first 1 where it occurs, then its number
-  uint32_t end;         // behind the last that occurs
-  char *characters;
-} alphabet;
-
-static rec_status find_characters(const char *path, rec_mapping text, alphabet *a, int64_t *count) {
-  const unsigned char *bytes = text.bytes;
-  *count = 0;
-  for (size_t at = 0; at < text.size; ++*count) {
+// Counts the characters; number_of is 1 where one occurs.
+static rec_status find_characters(const char *path, train_text *t) {
+  const unsigned char *bytes = t->bytes.bytes;
+  for (size_t at = 0; at < t->bytes.size; t->count++) {
     uint32_t point;
-    int length = train_character(bytes + at, text.size - at, &point);
+    int length = train_character(bytes + at, t->bytes.size - at, &point);
     if (!length || !point)
       return rec_fail(REC_ERROR_FORMAT,
                       "%s: expected characters in UTF-8, found byte %d at byte %zu", path,
                       bytes[at], at);
-    a->number_of[point] = 1;
-    if (point >= a->end) a->end = point + 1;
+    t->number_of[point] = 1;
     at += (size_t)length;
   }
   return REC_OK;
@@ -61,44 +56,86 @@ static char *put_character(char *to, uint32_t point) {
 }
 
 // Numbers the characters that occur, and lists them.
-static rec_status number_characters(const char *path, int vocabulary, alphabet *a) {
+static rec_status number_characters(const char *path, int vocabulary, train_text *t) {
   int count = 0;
-  for (uint32_t p = 0; p < a->end; p++) count += a->number_of[p] != 0;
+  for (uint32_t p = 0; p < POINTS; p++) count += t->number_of[p] != 0;
   if (count > vocabulary)
     return rec_fail(REC_ERROR_ARGUMENT,
                     "%s: expected at most %d different characters, the symbols of the model, found "
                     "%d",
                     path, vocabulary, count);
-  char *to = a->characters = malloc((size_t)count * 4 + 1);
+  char *to = t->characters = malloc((size_t)count * 4 + 1);
   if (!to) return rec_no_memory();
   uint32_t next = 0;
-  for (uint32_t p = 0; p < a->end; p++)
-    if (a->number_of[p]) a->number_of[p] = next++, to = put_character(to, p);
+  for (uint32_t p = 0; p < POINTS; p++)
+    if (t->number_of[p]) t->number_of[p] = next++, to = put_character(to, p);
   *to = 0;
   return REC_OK;
 }
 
-rec_status train_text_characters(const char *path, rec_mapping text, int vocabulary,
-                                 uint16_t **tokens, int64_t *count, char **characters) {
-  alphabet a = {.number_of = calloc(POINTS, sizeof *a.number_of)};
-  rec_status status = a.number_of ? find_characters(path, text, &a, count) : rec_no_memory();
-  if (!status) status = number_characters(path, vocabulary, &a);
-  if (!status) {
-    *tokens = malloc(((size_t)*count + 1) * sizeof **tokens);
-    if (!*tokens) status = rec_no_memory();
+// The character at a byte, and how many bytes it has. A file that is changed while it is read has other
+// characters, or none; their number is 0.
+static int read_character(const train_text *t, size_t at, uint16_t *number) {
+  uint32_t point = 0;
+  const unsigned char *bytes = t->bytes.bytes;
+  int length = at < t->bytes.size ? train_character(bytes + at, t->bytes.size - at, &point) : 0;
+  *number = length ? (uint16_t)t->number_of[point] : 0;
+  return length ? length : 1;
+}
+
+static rec_status find_places(train_text *t) {
+  if (t->count == (int64_t)t->bytes.size) return REC_OK;
+  t->places = malloc((size_t)(t->count / STRIDE + 1) * sizeof *t->places);
+  if (!t->places) return rec_no_memory();
+  size_t at = 0;
+  uint16_t unused;
+  for (int64_t i = 0; i <= t->count; i++) {
+    if (i % STRIDE == 0) t->places[i / STRIDE] = (int64_t)at;
+    at += (size_t)read_character(t, at, &unused);
   }
-  const unsigned char *bytes = text.bytes;
-  for (int64_t i = 0; !status && i < *count; i++) {
-    uint32_t point = 0;
-    bytes += train_character(bytes, 4, &point);
-    (*tokens)[i] = (uint16_t)a.number_of[point];
-  }
-  free(a.number_of);
-  if (status)
-    free(a.characters);
-  else
-    *characters = a.characters;
+  return REC_OK;
+}
+
+rec_status train_text_of(const char *path, rec_mapping bytes, int vocabulary, train_text *t) {
+  *t = (train_text){.bytes = bytes, .number_of = calloc(POINTS, sizeof *t->number_of)};
+  rec_status status = t->number_of ? find_characters(path, t) : rec_no_memory();
+  if (!status) status = number_characters(path, vocabulary, t);
+  if (!status) status = find_places(t);
+  if (!status) return REC_OK;
+  t->bytes = (rec_mapping){0};
+  train_text_close(t);
   return status;
+}
+
+rec_status train_text_open(const char *path, int vocabulary, train_text *t) {
+  rec_mapping bytes;
+  *t = (train_text){0};
+  rec_status status = rec_map(path, &bytes);
+  if (status) return status;
+  status = train_text_of(path, bytes, vocabulary, t);
+  if (status) rec_unmap(&bytes);
+  return status;
+}
+
+void train_text_close(train_text *t) {
+  rec_unmap(&t->bytes);
+  free(t->characters);
+  free(t->number_of);
+  free(t->places);
+  *t = (train_text){0};
+}
+
+int64_t train_text_memory(const train_text *t) {
+  int64_t places = t->places ? t->count / STRIDE + 1 : 0;
+  return (int64_t)t->bytes.size + places * (int64_t)sizeof *t->places;
+}
+
+void train_text_read(const train_text *t, int64_t place, int64_t count, uint16_t *to) {
+  int64_t before = t->places ? place % STRIDE : 0;
+  size_t at = (size_t)(t->places ? t->places[place / STRIDE] : place);
+  uint16_t unused;
+  for (; before > 0; before--) at += (size_t)read_character(t, at, &unused);
+  for (int64_t i = 0; i < count; i++) at += (size_t)read_character(t, at, &to[i]);
 }
 
 // ---- alphabets ----------------------------------------------------------------------------------
@@ -132,15 +169,4 @@ const char *train_alphabet_text(const train_alphabet *a, int token, int *size) {
   const char *at = a->characters;
   for (; token > 0 && *at; token--) at += width(at);
   return *at ? (*size = width(at), at) : space;
-}
-
-rec_status train_text_read(const char *path, int vocabulary, uint16_t **tokens, int64_t *count,
-                           char **characters) {
-  rec_mapping text;
-  *tokens = NULL, *characters = NULL;
-  rec_status status = rec_map(path, &text);
-  if (status) return status;
-  status = train_text_characters(path, text, vocabulary, tokens, count, characters);
-  rec_unmap(&text);
-  return status;
 }
