@@ -293,4 +293,9 @@ static int end_output(int status) {
   return 1;
 }
 
-int main(int argc, char **argv) { return end_output(run(argc, argv)); }
+void watch_memory(void); /* compiler/emit/link.cpp */
+
+int main(int argc, char **argv) {
+  watch_memory();
+  return end_output(run(argc, argv));
+}

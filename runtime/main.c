@@ -79,22 +79,32 @@ static int end_output(int status) {
   return EXIT_USAGE;
 }
 
-// OpenBLAS starts a thread for each processor when it is loaded, each with a buffer of 128 MiB, and
-// waits for ever where there is no room for one. rec has threads of its own: it begins again without
-// these. A loader that was given rec as a file to run cannot be asked for that.
-static void begin_without_blas_threads(char **list) {
-  static const char variable[] = "OPENBLAS_NUM_THREADS";
-  char self[PATH_MAX];
-  if (getenv(variable) || setenv(variable, "1", 1)) return;
+// OpenBLAS starts a thread for each processor when it is loaded, each with a buffer of 128 MiB. Where there
+// is no room for one, it waits for ever or ends the process. rec has threads of its own: it begins again without
+// these. This runs before any library is initialised, libc and its setenv included. A loader that was given rec as a
+// file to run cannot be asked for that.
+static void begin_without_blas_threads(int count, char **list, char **variables) {
+  static char one[] = "OPENBLAS_NUM_THREADS=1";
+  enum { NAME = sizeof one - 2, MOST = 4096 };
+  char self[PATH_MAX], *with_one[MOST + 2] = {one};
+  int given = 0;
+  (void)count;
+  for (; variables[given]; given++) {
+    if (given == MOST || strncmp(variables[given], one, NAME) == 0) return;
+    with_one[given + 1] = variables[given];
+  }
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length <= 0) return;
   self[length] = '\0';
   const char *slash = strrchr(self, '/');
-  if (slash && strncmp(slash, "/ld", 3) != 0) execv(self, list);
+  if (slash && strncmp(slash, "/ld", 3) != 0) execve(self, list, with_one);
 }
 
+typedef void initializer(int count, char **list, char **variables);
+__attribute__((section(".preinit_array"), used)) static initializer *const before_libraries =
+    begin_without_blas_threads;
+
 int main(int count, char **list) {
-  begin_without_blas_threads(list);
   rec_map_report_faults();
   return end_output(run(count, list));
 }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 16, FIRST_BLOCK = 16 * 1024, LARGEST_BLOCK = 1024 * 1024 };
 
@@ -19,9 +21,14 @@ struct arena {
   size_t total;
 };
 
-static _Noreturn void out_of_memory(void) {
-  fputs("error: out of memory\n", stderr);
-  exit(1);
+void out_of_memory(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    fprintf(stderr, "error: out of memory: the limit (ulimit -v) is %llu MiB\n",
+            (unsigned long long)limit.rlim_cur >> 20);
+  else
+    fputs("error: out of memory\n", stderr);
+  _exit(1);
 }
 
 arena *arena_new(void) {

@@ -11,6 +11,9 @@ typedef struct arena arena;
 arena *arena_new(void);
 void arena_free(arena *a);  // NULL is allowed
 
+// Ends the process with that message.
+_Noreturn void out_of_memory(void);
+
 // What `from` holds lives as long as what `a` holds; `from` ends.
 void arena_adopt(arena *a, arena *from);
 

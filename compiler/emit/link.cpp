@@ -1,4 +1,4 @@
-// lld inside the process: the one place where a library has no C interface.
+// What has no C interface: lld inside the process, and what the C++ library and LLVM do without memory.
 //
 //   objects in memory ──memfd──> lld::elf::link ──> libname.so   (NEEDED: libc and libm, nothing undefined)
 //
@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "lld/Common/CommonLinkerContext.h"
 #include "lld/Common/Driver.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
 LLD_HAS_DRIVER(elf)
@@ -46,8 +48,16 @@ bool write_all(int file, const unsigned char *bytes, size_t size) {
 
 }  // namespace
 
+extern "C" void out_of_memory();  // compiler/base/arena.h
+extern "C" void watch_memory();
 extern "C" int link_elf(const unsigned char *const *objects, const size_t *sizes, int count,
                         const char *soname, const char *path, char *message, size_t message_size);
+
+// From here on memory that is missing is told as in C.
+extern "C" void watch_memory() {
+  std::set_new_handler(out_of_memory);
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { out_of_memory(); });
+}
 
 // Returns 0, or fills `message`.
 extern "C" int link_elf(const unsigned char *const *objects, const size_t *sizes, int count,

@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,9 +90,24 @@ typedef struct compilation {
   const char *input, *from, *exported;  // the last two: NULL, or the words of --from= and --export
 } compilation;
 
+// recc and LLVM do not even start in less.
+static bool has_room_for_recc(const char *command) {
+  enum { LEAST_MIB = 256 };
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+      limit.rlim_cur >> 20 >= LEAST_MIB)
+    return true;
+  fprintf(stderr,
+          "rec %s: expected %d MiB of memory for recc, found a limit of %llu (ulimit -v); raise it, "
+          "or give a library that is compiled\n",
+          command, LEAST_MIB, (unsigned long long)limit.rlim_cur >> 20);
+  return false;
+}
+
 static int compile_into(const compilation *c, const char *library) {
   const module_request *request = c->request;
   char recc[PATH_MAX];
+  if (!has_room_for_recc(request->command)) return EXIT_USAGE;
   if (!path_beside(recc, sizeof recc, "recc")) {
     fprintf(stderr, "rec %s: cannot tell where recc lies\n", request->command);
     return EXIT_USAGE;
