@@ -26,17 +26,22 @@ static tile_id is_number(scan *s, tile_op leaf, int index, int number) {
                      tile_number(s->program, number));
 }
 
+tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before) {
+  int t = s->program->time_axis;
+  x = pair_each(s->program, x, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = steps});
+  for (int step = 0; step < steps && step < s->program->chunk; step++)
+    x = pair_where(s->program, is_number(s, TILE_INDEX, t, step), before[step], x);
+  return x;
+}
+
 void lag_read(scan *s, value_id id) {
   const typed_value v = s->body->values.items[id];
-  int depth = s->body->lags.items[v.index].depth, t = s->program->time_axis;
-  tile_pair x = steps_of(s, v.index);
+  int depth = s->body->lags.items[v.index].depth;
+  tile_pair x = steps_of(s, v.index), *before = ARENA_ARRAY(s->arena, tile_pair, v.steps);
   if (s->reason) return;
-  x = pair_each(s->program, x, (tile_value){.op = TILE_SHIFT, .index = t, .index2 = v.steps});
-  for (int step = 0; step < v.steps && step < s->program->chunk; step++) {
-    tile_pair before = lag_slot_before(s, v.index, depth - v.steps + step);
-    x = pair_where(s->program, is_number(s, TILE_INDEX, t, step), before, x);
-  }
-  lowering_set(&s->values, id, x);
+  for (int step = 0; step < v.steps && step < s->program->chunk; step++)
+    before[step] = lag_slot_before(s, v.index, depth - v.steps + step);
+  lowering_set(&s->values, id, lag_shifted(s, x, v.steps, before));
 }
 
 static tile_pair slot_after(scan *s, int lag, int slot, tile_pair x) {

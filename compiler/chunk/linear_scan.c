@@ -142,11 +142,22 @@ static void visit_state(scan *s, value_id id, int state, bool previous) {
   if (made) lowering_set(&s->values, id, previous ? sequence_previous(s, state) : of->steps);
 }
 
+// The shift register of which this is an entry before the step; -1: it is none.
+static int state_shifted(const scan *s, const typed_value *v) {
+  if (v->op != VALUE_SLICE) return -1;
+  const typed_value *of = &s->body->values.items[v->args[0]];
+  int state = of->op == VALUE_PREVIOUS ? state_of_tensor(s, of->index) : -1;
+  bool shifted = state >= 0 && s->states[state].shift && s->states[state].shift->axis == v->index;
+  return shifted ? state : -1;
+}
+
 static void visit_one(scan *s, value_id id) {
   const typed_value *v = &s->body->values.items[id];
-  int state = scan_updated_state(s, id);
+  int state = scan_updated_state(s, id), shifted = state_shifted(s, v);
   if (state >= 0) {
     visit_state(s, id, state, false);
+  } else if (shifted >= 0) {
+    lowering_set(&s->values, id, shift_previous(s, shifted, v->steps));
   } else if (v->op == VALUE_PREVIOUS) {
     visit_state(s, id, state_of_tensor(s, v->index), true);
   } else if (v->op == VALUE_LAG) {
@@ -324,6 +335,12 @@ static bool group_has_keys(const scan *s, int group) {
   return false;
 }
 
+static recurrence_shift *shift_of(scan *s, const scan_state *state) {
+  recurrence_shift *shift = ARENA_NEW(s->arena, recurrence_shift);
+  if (state->structure->class != STATE_DELAY || state->lag >= 0) return NULL;
+  return recurrence_is_shift(s->arena, s->body, state->tensor, shift) ? shift : NULL;
+}
+
 static void check_state(scan *s, int index) {
   scan_state *state = &s->states[index];
   const char *name = scan_state_name(s, index);
@@ -334,6 +351,7 @@ static void check_state(scan *s, int index) {
     state->values = 0;
     return;
   }
+  state->shift = shift_of(s, state);
   state->delayed = is_delayed_matrix(s, state);
   if (state->delayed) return;
   if (state->lag >= 0) scan_refuse(s, "a lag is used entry by entry");

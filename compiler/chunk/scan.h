@@ -19,6 +19,7 @@
 //   sequence.c      states that are an ordinary value at every step of the chunk: delays, and those of semiring.c
 //   toeplitz.c      states whose decay, keys and reads are the same at all steps: blocks made once for all chunks
 //   autonomous.c    states that no input reaches: their steps one after another
+//   shift.c         shift registers: each entry is a value of earlier steps
 //   semiring.c      h = a * h[t-1] + x entry by entry, m = max(f + m[t-1], i): scans over the steps
 //   lag_matrix.c    lags of outer products: each slot of the buffer as a state
 //   lag.c           values of earlier steps: shifts, the slots of their buffers before and after the chunk
@@ -79,6 +80,7 @@ typedef struct scan_state {
   bool
       sequence;  // its values at all steps are tiles: then `steps` has them, and the rest is unused
   tile_pair steps;
+  recurrence_shift *shift;  // it is a shift register; NULL: it is none
   int lag, slot;          // what a slot of a lag buffer holds (lag_matrix.c); lag -1: a state of the recurrence
   bool delayed;           // an outer product of the step before, as a matrix whose decay is 0
   bool finds_axes;        // the structure does not tell its keys and values (group.c)
@@ -363,6 +365,12 @@ tile_pair sequence_at_end(scan *s, tile_pair x, int back);
 bool autonomous_fits(const scan *s, int state);
 tile_pair autonomous_steps(scan *s, int state);
 
+// ---- shift.c ---------------------------------------------------------------------------------------------------
+// The state at all steps; after the chunk; an entry of S[t-1] at every step.
+tile_pair shift_steps(scan *s, int state);
+tile_pair shift_next(scan *s, int state);
+tile_pair shift_previous(scan *s, int state, int entry);
+
 // ---- toeplitz.c ------------------------------------------------------------------------------------------------
 // Are the decay, the keys and the reads of a state the same at all steps?
 bool toeplitz_fits(const scan *s, int state);
@@ -391,6 +399,8 @@ int lag_matrix_slots(const scan *s);
 
 // ---- lag.c -----------------------------------------------------------------------------------------------------
 void lag_read(scan *s, value_id id);
+// x so many steps earlier; before the chunk it was `before[0]` at the first of these steps, and so on.
+tile_pair lag_shifted(scan *s, tile_pair x, int steps, const tile_pair *before);
 tile_pair lag_slot_before(scan *s, int lag, int slot);
 void lag_slot_result(scan *s, int lag, int slot, tile_pair after);
 void lag_results(scan *s);

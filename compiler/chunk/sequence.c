@@ -1,6 +1,7 @@
 // States that are an ordinary value at every step of a chunk: all steps are there before anything else uses them.
 //
 //   kprev = k                     S[t-1] at step t is k at step t - 1; at the first step, the state before the chunk
+//   W[n] = n == 0 ? x : W[n - 1]  entry n is x at step t - n (shift.c)
 //   m = max(f + m[t-1], i)        a scan over the steps (semiring.c), and so is
 //   n = a * n[t-1] + k            where n is used entry by entry, or where matrix products make k and use n
 //   c = f(c[t-1])                 step by step (autonomous.c)
@@ -99,7 +100,8 @@ void sequence_make(scan *s, int index) {
     case STATE_AXIS_DECAY:
     case STATE_ELEMENTWISE: state->steps = linear_steps(s, index); break;
     case STATE_NONLINEAR: state->steps = autonomous_steps(s, index); break;
-    default: state->steps = part_of_update(s, index, state->structure->increment, 0);
+    default:
+      state->steps = state->shift ? shift_steps(s, index) : part_of_update(s, index, state->structure->increment, 0);
   }
 }
 
@@ -123,5 +125,6 @@ tile_pair sequence_at_end(scan *s, tile_pair x, int back) {
 }
 
 tile_pair sequence_next(scan *s, int index) {
+  if (s->states[index].shift) return shift_next(s, index);
   return sequence_at_end(s, s->states[index].steps, 0);
 }

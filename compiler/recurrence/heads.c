@@ -37,6 +37,23 @@ static roles roles_in_value(const typed_body *body, const roles *of_tensor, cons
   return all;
 }
 
+typedef struct last_sums {
+  const typed_body *from;
+  axis_set *last;  // by value: the axes that a sum sums last
+} last_sums;
+
+// A sum over some axes is one over the others, then one over those.
+static value_id with_last_sum(builder *b, const value_id *map, value_id old, void *context) {
+  const last_sums *sums = context;
+  axis_set last = sums->last[old];
+  if (!last) return NO_VALUE;
+  typed_value sum = sums->from->values.items[old];
+  value_id inner = make_sum(b, map[sum.args[0]], sum.over & ~last);
+  sum.args[0] = inner;
+  sum.over = last;
+  return make_value(b, sum);
+}
+
 bool sum_heads_last(arena *memory, recurrence *r) {
   const typed_body *body = &r->body;
   const roles *of_tensor = roles_of_tensors(memory, r);
@@ -49,6 +66,7 @@ bool sum_heads_last(arena *memory, recurrence *r) {
     if (v->op == VALUE_SUM && v->over & of[i].keys) last[i] = v->over & of[i].heads & ~of[i].keys;
     any |= last[i] != 0;
   }
-  if (any) r->body = body_with_last_sums(memory, body, last);
+  last_sums sums = {body, last};
+  if (any) r->body = body_rewritten(memory, body, with_last_sum, &sums);
   return any;
 }

@@ -28,15 +28,7 @@ static value_id moved(const value_id *map, value_id id) {
   return id == NO_VALUE ? NO_VALUE : map[id];
 }
 
-// A sum over some axes is one over the others, then one over those.
-static value_id make_sum_last(builder *b, typed_value sum, axis_set last) {
-  value_id inner = make_sum(b, sum.args[0], sum.over & ~last);
-  sum.args[0] = inner;
-  sum.over = last;
-  return make_value(b, sum);
-}
-
-typed_body body_with_last_sums(arena *memory, const typed_body *body, const axis_set *last) {
+typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite, void *context) {
   typed_body result;
   copy_declarations(memory, body, &result);
   builder b = builder_new(memory, &result);
@@ -46,7 +38,8 @@ typed_body body_with_last_sums(arena *memory, const typed_body *body, const axis
     typed_value v = body->values.items[i];
     b.span = v.span;
     for (int k = 0; k < value_arity(v.op); k++) v.args[k] = map[v.args[k]];
-    map[i] = last && last[i] ? make_sum_last(&b, v, last[i]) : make_value(&b, v);
+    map[i] = rewrite ? rewrite(&b, map, i, context) : NO_VALUE;
+    if (map[i] == NO_VALUE) map[i] = make_value(&b, v);
     for (int k = 0; k < result.tensors.count; k++) {
       if (body->tensors.items[k].assigned == i) result.tensors.items[k].assigned = map[i];
     }
@@ -57,7 +50,7 @@ typed_body body_with_last_sums(arena *memory, const typed_body *body, const axis
 }
 
 typed_body normalise_body(arena *memory, const typed_body *body) {
-  return body_with_last_sums(memory, body, NULL);
+  return body_rewritten(memory, body, NULL, NULL);
 }
 
 // ---- dead values --------------------------------------------------------------------------------

@@ -2,14 +2,17 @@
 #ifndef REC_RECURRENCE_NORMALISE_H
 #define REC_RECURRENCE_NORMALISE_H
 
+#include "compiler/recurrence/make.h"
 #include "compiler/recurrence/recurrence.h"
 
 // A normalised copy: equal values are shared, constants folded, gates in their stable forms
 // (simplify.c). Tensors, axes and lag buffers stay as they are.
 typed_body normalise_body(arena *memory, const typed_body *body);
 
-// The same where each sum with some axes in `last` (by value) sums these after its others.
-typed_body body_with_last_sums(arena *memory, const typed_body *body, const axis_set *last);
+// The same where `rewrite` makes values of its own: the one in place of `old`, a value of the old body whose operands are
+// `map`ped to new ones; NO_VALUE: the same operation.
+typedef value_id rewrite_function(builder *b, const value_id *map, value_id old, void *context);
+typed_body body_rewritten(arena *memory, const typed_body *body, rewrite_function *rewrite, void *context);
 
 // Removes the values that neither assignments nor lag buffers nor the structures of states need,
 // and renumbers.

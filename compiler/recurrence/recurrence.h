@@ -16,7 +16,8 @@
 
 // What a state update is, from cheapest to most general (language.md section 3).
 typedef enum state_class {
-  STATE_DELAY,         // right side uses neither the state itself nor one that depends on it
+  STATE_DELAY,         // right side uses neither the state itself nor one that depends on it; or a
+                       // shift register (recurrence_is_shift)
   STATE_SCALAR_DECAY,  // factor lacks the axes that a read sums over or an outer product makes
   STATE_AXIS_DECAY,    // factor has some of those axes: per-key, per-value or both
   STATE_ELEMENTWISE,   // elementwise factor, no outer product to exploit: independent scalars
@@ -168,6 +169,19 @@ typedef struct recurrence_delays {
 recurrence_delays *recurrence_delay_lags(arena *arena, diag *diag, const recurrence *recurrence);
 // A line of `recc --emit=report`.
 char *recurrence_delay_report(arena *arena, const recurrence_delays *delays);
+
+// ---- shift registers (shift.c) ----------------------------------------------------------------------
+
+// A state each of whose entries along an axis is a value of this step, or another entry a step before.
+enum { SHIFT_ENTRIES_MAX = 16 };
+typedef struct recurrence_shift {
+  int axis, count;
+  struct {
+    value_id value;  // NO_VALUE: it is entry `from` before the step
+    int from;
+  } entries[SHIFT_ENTRIES_MAX];
+} recurrence_shift;
+bool recurrence_is_shift(arena *arena, const typed_body *body, int state, recurrence_shift *shift);
 
 // Between which numbers a value lies as far as promises, gates and constants tell, rounded outward;
 // infinities where nothing is known, and for complex values. What is computed with few digits may

@@ -59,9 +59,16 @@ static void print_axes(FILE *out, const typed_body *body, const state_structure 
   }
 }
 
-static void print_class(FILE *out, const typed_body *body, const state_structure *s) {
+static void print_class(FILE *out, arena *a, const typed_body *body, int state, const state_structure *s) {
+  recurrence_shift shift;
   switch (s->class) {
-    case STATE_DELAY: fputs("a delay: the value of the step before", out); break;
+    case STATE_DELAY:
+      if (recurrence_is_shift(a, body, state, &shift)) {
+        fprintf(out, "a shift register along %s: the values of earlier steps", body->axes.items[shift.axis].name);
+      } else {
+        fputs("a delay: the value of the step before", out);
+      }
+      break;
     case STATE_SCALAR_DECAY:
       fputs("linear, scalar decay", out);
       print_decay(out, s);
@@ -98,7 +105,7 @@ static void print_state(FILE *out, arena *a, const sources *all, const recurrenc
   if (state->axis_set) print_axis_list(out, &r->body, state->axis_set);
   if (r->stratum_count > 1) fprintf(out, " (stratum %d)", s->stratum);
   fputs(": ", out);
-  print_class(out, &r->body, s);
+  print_class(out, a, &r->body, (int)(state - r->body.tensors.items), s);
   fputc('\n', out);
   if (!s->limit_reason) return;
   fputs("    because ", out);

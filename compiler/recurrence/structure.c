@@ -1,6 +1,7 @@
 // Linearity: the class of every state, the cheapest that fits.
 //
-//   1  on no cycle of dependences                    delay
+//   1  on no cycle of dependences, but for entries   delay
+//      of a shift register (shift.c)
 //   2  coupled with other states or a lag buffer     linear or nonlinear
 //   3  max(f + S[t-1], i)                            max plus
 //   4  decay * S[t-1] + increment                    scalar decay, axis decay or elementwise,
@@ -253,7 +254,9 @@ static void classify(finder *f, int state, state_structure *s) {
   value_id update = f->body->tensors.items[state].assigned;
   s->stratum = f->graph.level[node];
   const char *partner = partner_name(f, node);
-  if (!node_reaches(&f->graph, node, node)) {
+  recurrence_shift shift;
+  if (!node_reaches(&f->graph, node, node) ||
+      (!partner && recurrence_is_shift(f->memory, f->body, state, &shift))) {
     s->class = STATE_DELAY;
     s->increment = update;
     return;
@@ -294,6 +297,7 @@ recurrence *recurrence_analyse(arena *a, diag *messages, const typed_body *body)
   recurrence *r = ARENA_NEW(a, recurrence);
   r->body = normalise_body(a, body);
   remove_dead_values(a, r);
+  write_out_shifts(a, r);
   find_structure(a, r);
   if (sum_heads_last(a, r)) find_structure(a, r);
   remove_dead_values(a, r);

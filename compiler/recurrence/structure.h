@@ -14,6 +14,9 @@ value_id previous_value(const typed_body *body, int state);
 // any; the structure is to be found again then.
 bool sum_heads_last(arena *memory, recurrence *r);
 
+// shift.c: shift registers in the form that recurrence_is_shift knows, and sums over their entries written out.
+void write_out_shifts(arena *memory, recurrence *r);
+
 // strata.c: which states depend on which, through values and through lag buffers of values that
 // depend on states.
 typedef struct state_graph {

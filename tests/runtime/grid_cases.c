@@ -106,6 +106,7 @@ const grid_case grid_cases[] = {
      GATES({"gate", 6, -20, -1e5, 1}, {"rate", -4, 2, 0, 1}, {"renew", -2, 2, 0, 0.5})},
     {INVENTED("clocked"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("shadow"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("shift_register"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("echo"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("mill"), .more_sizes = {"D=9"}, .run_time_size = 3, DOMAINS({"weight", SMALL})},
     {INVENTED("forge"), .more_sizes = {"N=19", "R=9", "V=3"}, .run_time_size = 1,

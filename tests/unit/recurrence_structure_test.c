@@ -122,7 +122,42 @@ static const struct {
      "recurrence echo: 1 state\n"
      "  state h[D]: not linear: a sequential loop with exact backward through time\n"
      "    because 'e' at 3:9 reads coupled states (e.lag among them)\n"},
+    // entries that move on, however that is written
+    {"recurrence moving(H, N = 4, M = N) {\n"
+     "input x[H] param w[N] state W[H,N] output y[H]\n"
+     "W = where(index[N] == 0, x, sum[M](where(index[M] == index[N] - 1, W[t-1]{N -> M}, 0)))\n"
+     "y = sum[N](w * W) }",
+     "recurrence moving: 1 state\n"
+     "  state W[H,N]: a shift register along N: the values of earlier steps\n"},
+    {"recurrence moving_down(H, N = 3, M = N) {\n"
+     "input x[H] state W[H,N] : complex output y[H,N]\n"
+     "W = (index[N] == 2) * complex(x, 1) + sum[M]((index[M] == index[N] + 1) * W[t-1]{N -> M})\n"
+     "y = re(W) * max[N](im(W[t-1])) }",
+     "recurrence moving_down: 1 state\n"
+     "  state W[H,N]: a shift register along N: the values of earlier steps\n"},
+    {"recurrence pairs(H, K = 2, N = 4) {\n"
+     "input x[H,K], z[H] state S[H,K], W[H,K,N] output y[H]\n"
+     "S = sigmoid(z) * S[t-1] + x\n"
+     "W = where(index[N] >= 2, where(index[N] == 3, S, z), where(index[N] == 1, W[t-1][N = 3], W[t-1][N = 2]))\n"
+     "y = sum[K,N](x * exp(W[t-1])) }",
+     "recurrence pairs: 2 states\n"
+     "  state S[H,K] (stratum 0): linear, element by element, decay kept as a logarithm\n"
+     "  state W[H,K,N] (stratum 1): a shift register along N: the values of earlier steps\n"},
     // affine in another way, and not at all
+    {"recurrence fading(H, N = 3, M = N) {\n"
+     "input x[H] state W[H,N] output y[H,N]\n"
+     "W = where(index[N] == 0, x, sum[M](where(index[M] == index[N] - 1, 0.5 * W[t-1]{N -> M}, 0)))\n"
+     "y = W }",
+     "recurrence fading: 1 state\n"
+     "  state W[H,N]: linear, but neither diagonal nor of low rank by itself\n"
+     "    because 'W[t-1]{N -> M}' at 3:74 moves the state to another axis: a dense transition\n"},
+    {"recurrence ring(H, N = 3, M = N) {\n"
+     "input x[H] state W[H,N] output y[H,N]\n"
+     "W = sum[M](where(index[M] == where(index[N] == 0, N - 1, index[N] - 1), W[t-1]{N -> M}, 0))\n"
+     "y = x * W }",
+     "recurrence ring: 1 state\n"
+     "  state W[H,N]: linear, but neither diagonal nor of low rank by itself\n"
+     "    because 'W[t-1]{N -> M}' at 3:73 moves the state to another axis: a dense transition\n"},
     {"recurrence dense(H, N = 3, M = N) {\n"
      "input x[H,N] param A[N,M] state h[H,N] output y[H,N]\n"
      "h = sum[M](A * h[t-1]{N -> M}) + x\n"
@@ -191,6 +226,19 @@ static void parts_add_up_to_the_update(void **state) {
   }
 }
 
+// Analysis writes values anew, and none of them means something else.
+static void analysis_keeps_what_a_body_means(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    fixture s = fixture_open();
+    const typed_body *body = fixture_source(&s, cases[i].source);
+    recurrence *r = recurrence_analyse(s.memory, s.messages, body);
+    double difference = fixture_difference(&s, fixture_raw(&s, body), r, i + 1);
+    if (!(difference < 1e-10)) fail_msg("%s: differs by %g", body->name, difference);
+    fixture_close(&s);
+  }
+}
+
 // Values that are used again and again make no tree of exponential size.
 static void repeated_squares_are_analysed_at_once(void **state) {
   (void)state;
@@ -214,6 +262,7 @@ int main(void) {
       cmocka_unit_test(reports_say_what_was_found),
       cmocka_unit_test(analysis_of_its_own_result_changes_nothing),
       cmocka_unit_test(parts_add_up_to_the_update),
+      cmocka_unit_test(analysis_keeps_what_a_body_means),
       cmocka_unit_test(repeated_squares_are_analysed_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
