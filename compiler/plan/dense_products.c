@@ -111,9 +111,11 @@ static tile_id copied(const finder *f, tile_id id) {
   return tile_append_exact(f->to, v);
 }
 
-tile_program *plan_find_products(arena *a, const mapping *m, tile_program *program) {
+void plan_find_products(planner *q) {
+  arena *a = q->a;
+  const tile_program *program = q->program;
   int count = program->values.count;
-  finder f = {.m = m, .from = program, .sections = tile_sections(a, program)};
+  finder f = {.m = q->m, .from = program, .sections = tile_sections(a, program)};
   f.to = tile_program_like(a, program->name, program);
   f.image = ARENA_ARRAY(a, tile_id, count);
   for (tile_id id = 0; id < count; id++) f.image[id] = copied(&f, id);
@@ -122,7 +124,7 @@ tile_program *plan_find_products(arena *a, const mapping *m, tile_program *progr
     r.value = f.image[r.value];
     vec_push(a, &f.to->results, r);
   }
-  return f.to;
+  q->program = f.to;
 }
 
 /* ---- products over the steps of a chunk ---- */

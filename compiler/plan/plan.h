@@ -186,10 +186,10 @@ bool plan_same_state(const tile_place *x, const tile_place *y);
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
 plan *plan_program(arena *a, const mapping *m, const tile_program *program,
                    const carried_list *carried);
+/* The same, verified behind each pass. */
+plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program, const carried_list *carried);
 /* Whether a value is computed at each use. */
 bool plan_at_hand(const plan *p, tile_id id);
-/* storage16.c: what products alone read is stored as they read it. */
-void plan_narrow_operands(const mapping *m, plan *p);
 /* Products on tensor cores read the argument, and round it to 16 bits. */
 bool plan_narrows_argument(const mapping *m, const plan *p, int argument);
 /* Whether all these axes have compile-time sizes. */
@@ -206,9 +206,24 @@ tile_id plan_root(const tile_program *program, tile_id id);
 bool plan_is_reduction(tile_op op);
 /* Whether value number `index` of the nest reads its operand where that lies: no copy of it, no registers. */
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
-/* wgmma_layout.c: what products of warpgroups may read. */
-void plan_mark_groups(arena *a, const mapping *m, plan *p);
-char *plan_print(arena *a, const plan *p);
+/* What has been decided: a pass of plan.c says which of these a plan has behind it. */
+typedef enum plan_stage {
+  PLAN_PROGRAM, /* the program, and no plan yet */
+  PLAN_VALUES,  /* regions and tiles of values */
+  PLAN_ORDERED, /* which values are needed */
+  PLAN_NESTS,
+  PLAN_RESULTS, /* each in a nest */
+  PLAN_SORTED,  /* nests by region */
+  PLAN_HELD,    /* where values are held */
+  PLAN_STATES,  /* which states are updated in place */
+  PLAN_LIVES,
+  PLAN_PLACED
+} plan_stage;
+
+/* A pass of plan.c by its name. */
+plan_stage plan_stage_after(const char *pass);
+/* plan/verify.c: NULL, or what is wrong with a plan behind this pass, and where. */
+const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 
 /* levels.c, GPU: levels of a SEGMENT or of the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more
  * code than time. A lane has so many steps at most. */

@@ -1,4 +1,4 @@
-/* What plan.c and plan/memory.c share. */
+/* What the passes of plan.c share. */
 #ifndef REC_PLAN_PLANNER_H
 #define REC_PLAN_PLANNER_H
 
@@ -9,7 +9,8 @@ typedef struct planner {
   arena *a;
   const mapping *m;
   const carried_list *carried;
-  tile_program *program;
+  const tile_program *whole; /* what is planned */
+  tile_program *program;     /* that, as the passes so far have written it */
   tile_section *sections;
   plan *p;
   tile_id *order; /* needed computed values, operands first */
@@ -22,19 +23,44 @@ static inline const tile_value *value(const planner *q, tile_id id) {
   return &q->program->values.items[id];
 }
 
-/* plan.c */
+/* A row of plan.c. */
+typedef struct plan_pass {
+  const char *name;
+  void (*run)(planner *);
+  bool (*when)(const planner *); /* whether it has anything to do for this mapping */
+  plan_stage made;
+} plan_pass;
+
+/* facts.c */
+axis_set plan_cut_axes(const mapping *m);
+axis_set plan_place_axes(const tile_place *place);
 bool plan_is_inline(tile_op op);
 bool plan_moves_index(tile_op op);
 bool plan_is_carried_role(tile_role role);
+/* Is it a program of single steps on the host? */
+bool plan_is_steps(const planner *q);
+/* Does it have an entry for each of a state that is a matrix: lanes, or two axes in the tile? */
+bool plan_is_wide_value(const planner *q, tile_id id);
 int plan_new_buffer(planner *q, plan_buffer b);
 int plan_new_nest(planner *q, plan_nest nest);
 void plan_force_buffer(planner *q, tile_id id, int last_axis);
+
+/* values.c: the program as an instance sees it; what its values are; in which order they are made. */
+void plan_cut_program(planner *q);
+void plan_sum_extra_axes(planner *q);
+void plan_describe_values(planner *q);
+void plan_order_values(planner *q);
+
+/* nests.c: loop nests, region by region; results and copies of a region come late, and are brought into order. */
+void plan_make_nests(planner *q);
+void plan_make_results(planner *q);
+void plan_sort_nests(planner *q);
 
 /* recompute.c: values that are cheaper to compute again than to keep. */
 void plan_inline_cheap(planner *q);
 
 /* row_factors.c: factors of whole rows leave the operands of products. */
-tile_program *plan_move_factors(arena *a, const mapping *m, tile_program *program);
+void plan_move_factors(planner *q);
 
 /* plan/order.c: the order of nests in which least is alive at one time. */
 void plan_order_nests(planner *q);
@@ -53,23 +79,24 @@ void plan_join_copies(planner *q);
 /* fuse.c: memory for sums over rows of which several warps have parts. */
 void plan_part_rows(planner *q);
 
+/* storage16.c: what products alone read is stored as they read it. */
+void plan_narrow_operands(planner *q);
+
+/* wgmma_layout.c: what products of warpgroups may read. */
+void plan_mark_groups(planner *q);
 /* wgmma_layout.c: whether memory will have an operand of a product in f32, so that warpgroups need a copy. */
 bool plan_stays_wide(const planner *q, tile_id operand);
 
 /* plan/register_states.c: states that stay in registers. */
 void plan_keep_sums(planner *q);
 
-/* Is it a program of single steps on the host? */
-bool plan_is_steps(const planner *q);
 /* dense_products.c: sums of products with matrices of parameters become products, and so do gradients of such matrices. */
-tile_program *plan_find_products(arena *a, const mapping *m, tile_program *program);
+void plan_find_products(planner *q);
 /* Marks what is added up in REGION_STEPS. */
 void plan_mark_gathered(planner *q);
 void plan_gathered(planner *q, tile_id id, plan_nest *nest);
-/* Does it have an entry for each of a state that is a matrix: lanes, or two axes in the tile? */
-bool plan_is_wide_value(const planner *q, tile_id id);
-/* widen_angles.c: the program with values in f64, which q->wide tells; NULL: it needs none. */
-tile_program *plan_widen(planner *q, const tile_program *program);
+/* widen_angles.c: the program with values in f64, which q->wide tells. */
+void plan_widen(planner *q);
 
 /* plan/products.c */
 int plan_highest_rank(const planner *q, axis_set axes);

@@ -141,8 +141,11 @@ static void count_uses(const moving *n) {
   }
 }
 
-tile_program *plan_move_factors(arena *a, const mapping *m, tile_program *program) {
-  if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype) || program->form != TILE_CHUNK) return program;
+void plan_move_factors(planner *q) {
+  arena *a = q->a;
+  const mapping *m = q->m;
+  const tile_program *program = q->program;
+  if (!number_is_narrow(m->dtype) || program->form != TILE_CHUNK) return;
   int count = program->values.count + 1;
   moving n = {.a = a, .m = m, .from = program, .to = tile_program_like(a, program->name, program)};
   n.image = ARENA_ARRAY(a, tile_id, count);
@@ -162,5 +165,5 @@ tile_program *plan_move_factors(arena *a, const mapping *m, tile_program *progra
     r.value = n.image[r.value];
     vec_push(a, &n.to->results, r);
   }
-  return n.to;
+  q->program = n.to;
 }

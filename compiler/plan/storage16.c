@@ -89,8 +89,10 @@ bool plan_narrows_argument(const mapping *m, const plan *p, int argument) {
   return false;
 }
 
-void plan_narrow_operands(const mapping *m, plan *p) {
-  if (m->kind != MAP_BLOCK || !number_is_narrow(m->dtype)) return;
+void plan_narrow_operands(planner *q) {
+  const mapping *m = q->m;
+  plan *p = q->p;
+  if (!number_is_narrow(m->dtype)) return;
   narrowing n = {.m = m, .p = p};
   n.wide = ARENA_ARRAY(p->program->arena, bool, p->buffers.count);
   for (int i = 0; i < p->nests.count; i++) read_nest(&n, i);

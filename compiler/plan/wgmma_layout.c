@@ -107,9 +107,11 @@ static void mark_product(const marking *k, const plan_nest *nest, tile_id id, co
   }
 }
 
-void plan_mark_groups(arena *a, const mapping *m, plan *p) {
+void plan_mark_groups(planner *q) {
+  const mapping *m = q->m;
+  plan *p = q->p;
   marking k = {m, p};
-  p->groups = ARENA_ARRAY(a, bool, p->program->arguments.count + 1);
+  p->groups = ARENA_ARRAY(q->a, bool, p->program->arguments.count + 1);
   if (m->kind != MAP_BLOCK) return;
   for (int i = 0; i < p->nests.count; i++) {
     const plan_nest *nest = &p->nests.items[i];

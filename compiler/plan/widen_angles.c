@@ -106,11 +106,12 @@ static void copy_value(widening *w, tile_id id) {
   w->wide_image[id] = map ? with_operands(w, *v, w->wide_image) : w->image[id];
 }
 
-tile_program *plan_widen(planner *q, const tile_program *program) {
+void plan_widen(planner *q) {
+  const tile_program *program = q->program;
   int count = program->values.count;
   widening w = {.a = q->a, .from = program, .sections = tile_sections(q->a, program)};
   w.wide = ARENA_ARRAY(q->a, bool, count);
-  if (!find_wide(&w)) return NULL;
+  if (!find_wide(&w)) return;
   w.to = tile_program_like(q->a, program->name, program);
   w.image = ARENA_ARRAY(q->a, tile_id, count);
   w.wide_image = ARENA_ARRAY(q->a, tile_id, count);
@@ -125,5 +126,5 @@ tile_program *plan_widen(planner *q, const tile_program *program) {
   for (tile_id id = 0; id < count; id++) {
     if (w.wide[id]) q->wide[w.wide_image[id]] = true;
   }
-  return w.to;
+  q->program = w.to;
 }

@@ -1,0 +1,288 @@
+/* Facts about axes, places and values that all plan passes ask for, and how a nest or a buffer is added.
+ *
+ *   %7 [t,P] under a rename of %3      its memory is that of %3; its contiguous axis is the renamed one
+ */
+#include <string.h>
+
+#include "compiler/plan/planner.h"
+
+/* ---- axes and buffers ---- */
+
+axis_set plan_cut_axes(const mapping *m) {
+  return m->instance | (m->lane_axis >= 0 ? axis_bit(m->lane_axis) : 0);
+}
+
+axis_set plan_tile_axes(const mapping *m, axis_set axes) { return axes & ~plan_cut_axes(m); }
+
+int64_t plan_axis_size(const mapping *m, const tile_program *program, int axis) {
+  (void)m;
+  return program->axes.items[axis].size;
+}
+
+bool plan_sized(const tile_program *program, axis_set axes) {
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    if (axis_in(axes, axis) && program->axes.items[axis].size == TILE_RUNTIME_SIZE) return false;
+  }
+  return true;
+}
+
+bool plan_has_lane(const mapping *m, axis_set axes) {
+  return m->lane_axis >= 0 && axis_in(axes, m->lane_axis);
+}
+
+/* Axes by rank, `last_axis` (if any) behind all others. */
+plan_buffer plan_buffer_for(const mapping *m, const tile_program *program, axis_set axes, bool lane,
+                            int last_axis) {
+  plan_buffer b = {.lane = lane, .carried = -1, .first = 0x7fffffff, .last = -1, .offset = -1};
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    int at = b.axis_count++;
+    while (at > 0 && axis != last_axis &&
+           (b.axes[at - 1] == last_axis || m->rank[b.axes[at - 1]] > m->rank[axis])) {
+      b.axes[at] = b.axes[at - 1];
+      at--;
+    }
+    b.axes[at] = axis;
+  }
+  extent stride = {.factor = lane ? m->lanes : 1};
+  for (int i = b.axis_count - 1; i >= 0; i--) {
+    int64_t size = plan_axis_size(m, program, b.axes[i]);
+    b.stride[b.axes[i]] = stride;
+    if (size == TILE_RUNTIME_SIZE) {
+      stride.sizes |= axis_bit(b.axes[i]);
+    } else {
+      stride.factor *= size;
+    }
+  }
+  b.numbers = stride;
+  return b;
+}
+
+extent plan_words(const plan_buffer *b) {
+  extent words = b->numbers;
+  if (number_is_narrow(b->stored)) words.factor = (words.factor + 1) / 2;
+  return words;
+}
+
+int plan_new_buffer(planner *q, plan_buffer b) {
+  vec_push(q->a, &q->p->buffers, b);
+  return q->p->buffers.count - 1;
+}
+
+int plan_new_nest(planner *q, plan_nest nest) {
+  vec_push(q->a, &q->p->nests, nest);
+  return q->p->nests.count - 1;
+}
+
+void plan_force_buffer(planner *q, tile_id id, int last_axis) {
+  plan_value *pv = &q->p->values[id];
+  if (pv->buffer >= 0) return;
+  pv->held = HELD_BUFFER;
+  int levels = gpu_levels_of(q->m, q->program, id);
+  axis_set axes = levels ? pv->tile & ~axis_bit(value(q, id)->index3) : pv->tile;
+  plan_buffer b = plan_buffer_for(q->m, q->program, axes, pv->lane, last_axis);
+  if (levels) b.numbers.factor *= levels;
+  if (pv->wide) {
+    b.stored = NUMBER_F64;
+    b.numbers.factor *= 2;
+  }
+  pv->buffer = plan_new_buffer(q, b);
+}
+
+/* ---- states, and what instances have of them ---- */
+
+bool plan_same_state(const tile_place *x, const tile_place *y) {
+  return x->tensor == y->tensor && x->lag == y->lag && x->component == y->component &&
+         x->transfer == y->transfer && x->source == y->source && (x->lag < 0 || x->slot == y->slot);
+}
+
+axis_set plan_place_axes(const tile_place *place) {
+  axis_set axes = 0;
+  for (int i = 0; i < place->axis_count; i++) axes |= axis_bit(place->axes[i]);
+  return axes;
+}
+
+axis_set plan_own_axes(const tile_place *place) { return plan_place_axes(place) | place->partial; }
+
+bool plan_is_shared(const mapping *m, axis_set own) {
+  return m->chunks_outside && !axis_in(own, m->shared_axis);
+}
+
+static void carry(arena *a, const mapping *m, const tile_program *program, carried_list *list,
+                  const tile_place *place) {
+  for (int i = 0; i < list->count; i++) {
+    if (plan_same_state(&list->items[i].place, place)) return;
+  }
+  vec_push(a, list, (carried_value){.place = *place});
+  carried_value *v = &list->items[list->count - 1];
+  axis_set axes = plan_place_axes(place);
+  v->memory = plan_buffer_for(m, program, plan_tile_axes(m, axes), plan_has_lane(m, axes), -1);
+  v->memory.persistent = true;
+}
+
+carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward) {
+  carried_list list = {0};
+  tile_role read = backward ? TILE_D_NEXT_STATE : TILE_STATE,
+            written = backward ? TILE_D_STATE : TILE_NEXT_STATE;
+  for (int i = 0; i < program->results.count; i++) {
+    if (program->results.items[i].place.role == written)
+      carry(a, m, program, &list, &program->results.items[i].place);
+  }
+  for (int i = 0; i < program->arguments.count; i++) {
+    if (program->arguments.items[i].role == read)
+      carry(a, m, program, &list, &program->arguments.items[i]);
+  }
+  return list;
+}
+
+bool plan_is_carried_role(tile_role role) {
+  return role == TILE_NEXT_STATE || role == TILE_D_STATE;
+}
+
+bool plan_is_steps(const planner *q) {
+  return q->m->kind == MAP_LANES && q->m->kernel->program->form == TILE_STEP;
+}
+
+/* ---- what a value is ---- */
+
+bool plan_is_inline(tile_op op) {
+  switch (op) {
+    case TILE_NUMBER:
+    case TILE_AXIS_SIZE:
+    case TILE_INDEX:
+    case TILE_VALID:
+    case TILE_LENGTH:
+    case TILE_AT_END:
+    case TILE_ARGUMENT:
+    case TILE_CAUSAL:
+    case TILE_STOP:
+    case TILE_EXPAND:
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_PLACE:
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SHIFT: return true;
+    default: return false;
+  }
+}
+
+bool plan_at_hand(const plan *p, tile_id id) {
+  return p->values[id].inlined || plan_is_inline(p->program->values.items[id].op);
+}
+
+bool plan_moves_index(tile_op op) {
+  switch (op) {
+    case TILE_RENAME:
+    case TILE_SLICE:
+    case TILE_PLACE:
+    case TILE_SPLIT:
+    case TILE_JOIN:
+    case TILE_SHIFT: return true;
+    default: return false;
+  }
+}
+
+bool plan_is_reduction(tile_op op) {
+  return op == TILE_SUM || op == TILE_MAX_OVER || op == TILE_MIN_OVER || op == TILE_DOT;
+}
+
+bool plan_is_wide_value(const planner *q, tile_id id) {
+  const plan_value *pv = &q->p->values[id];
+  return pv->lane || (pv->tile & (pv->tile - 1));
+}
+
+/* ---- where a value lies ---- */
+
+/* Step form reads tokens where they are: they are no numbers there if they take 16 bits, and a cotangent may be absent. */
+static bool in_numbers(const mapping *m, const tile_program *program, const tile_place *place) {
+  if (program->form == TILE_CHUNK || !place->time) return true;
+  return !number_is_narrow(m->dtype) && place->role != TILE_D_OUTPUT;
+}
+
+static int64_t size_of_inner(const plan *p, const tile_value *v) {
+  return p->program->axes.items[v->index3].size;
+}
+
+/* The strides of a value in a buffer, through index maps; false where memory outside lies below. */
+static bool known_strides(const plan *p, tile_id id, extent *stride) {
+  const tile_value *v = &p->program->values.items[id];
+  if (p->values[id].held == HELD_BUFFER) {
+    memcpy(stride, p->buffers.items[p->values[id].buffer].stride, PLAN_MAX_AXES * sizeof *stride);
+    return true;
+  }
+  if (tile_arity(v->op) != 1 || !plan_is_inline(v->op)) return false;
+  if (!known_strides(p, v->args[0], stride)) return false;
+  switch (v->op) {
+    case TILE_RENAME: stride[v->index2] = stride[v->index]; break;
+    case TILE_SPLIT:
+      stride[v->index2] = stride[v->index3] = stride[v->index];
+      stride[v->index2].factor *= size_of_inner(p, v);
+      break;
+    case TILE_JOIN: stride[v->index] = stride[v->index3]; break;
+    default: break;
+  }
+  return true;
+}
+
+/* The parts of the joined axis lie one after another. */
+static bool joins_in_memory(const plan *p, const tile_value *v) {
+  extent stride[PLAN_MAX_AXES];
+  if (!known_strides(p, v->args[0], stride)) return false;
+  extent outer = stride[v->index2], inner = stride[v->index3];
+  return outer.sizes == inner.sizes && outer.factor == inner.factor * size_of_inner(p, v);
+}
+
+bool plan_viewable(const mapping *m, const plan *p, tile_id id) {
+  const tile_value *v = &p->program->values.items[id];
+  switch (v->op) {
+    case TILE_ARGUMENT: return in_numbers(m, p->program, &p->program->arguments.items[v->index]);
+    case TILE_JOIN: return plan_viewable(m, p, v->args[0]) && joins_in_memory(p, v);
+    case TILE_RENAME:
+    case TILE_SPLIT:
+    case TILE_SLICE:
+    case TILE_EXPAND:
+    case TILE_STOP: return plan_viewable(m, p, v->args[0]);
+    default: return p->values[id].held == HELD_BUFFER && !gpu_levels_of(m, p->program, id);
+  }
+}
+
+int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
+  const tile_program *program = p->program;
+  const tile_value *v = &program->values.items[id];
+  if (v->op == TILE_ARGUMENT) {
+    const tile_place *place = &program->arguments.items[v->index];
+    bool state =
+        place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
+    if (state) {
+      plan_buffer b = plan_buffer_for(m, program, plan_tile_axes(m, v->axes), false, -1);
+      return b.axis_count ? b.axes[b.axis_count - 1] : -1;
+    }
+    bool is_complex = false;
+    const typed_body *body = &m->kernel->recurrence->body;
+    if (place->tensor >= 0) is_complex = body->tensors.items[place->tensor].complex;
+    if (place->lag >= 0) is_complex = body->lags.items[place->lag].complex;
+    return place->axis_count && !is_complex ? place->axes[place->axis_count - 1] : -1;
+  }
+  if (v->op == TILE_RENAME) {
+    int axis = plan_contiguous_axis(m, p, v->args[0]);
+    return axis == v->index ? v->index2 : axis;
+  }
+  if (v->op == TILE_SPLIT) {
+    int axis = plan_contiguous_axis(m, p, v->args[0]);
+    return axis == v->index ? v->index3 : axis;
+  }
+  if (v->op == TILE_JOIN) {
+    int axis = plan_contiguous_axis(m, p, v->args[0]);
+    return axis == v->index3 ? v->index : axis == v->index2 ? -1 : axis;
+  }
+  if (v->op == TILE_SLICE) {
+    int axis = plan_contiguous_axis(m, p, v->args[0]);
+    return axis == v->index ? -1 : axis;
+  }
+  if (v->op == TILE_EXPAND || v->op == TILE_STOP) return plan_contiguous_axis(m, p, v->args[0]);
+  int buffer = p->values[id].buffer;
+  if (buffer < 0 || !p->buffers.items[buffer].axis_count) return -1;
+  const plan_buffer *b = &p->buffers.items[buffer];
+  return b->axes[b->axis_count - 1];
+}

@@ -1,0 +1,266 @@
+/* Values become loop nests.
+ *
+ *   %4 [N] = mul %2 %3          nest over N: %4, %5 live in registers, %6 is a sum that ends with the nest
+ *   %5 [N] = exp %4       ->    (leaves, renames and slices cost nothing: they are index maps)
+ *   %6 []  = sum %5 over N      nest over nothing: %7
+ *   %7 []  = add %6 %1
+ *
+ * A value joins the earliest nest with the same loops in which its operands are at hand: values of earlier nests, or of
+ * the same nest at the same point. What a later nest reads gets a buffer. Products over large spaces are nests of their
+ * own (lower/host/products.c), and a sum `x + dot` is made by adding the product to x in place. A state is updated in place where nobody
+ * reads its old value afterwards.
+ */
+#include <string.h>
+
+#include "compiler/plan/planner.h"
+
+/* ---- nests ---- */
+
+/* Operands of these are read along their own loops: they must be in memory, or cost nothing. */
+static bool has_own_nest(const planner *q, tile_id id) {
+  switch (value(q, id)->op) {
+    case TILE_PREFIX:
+    case TILE_SEGMENT:
+    case TILE_SEGMENT_ADJOINT:
+    case TILE_SOLVE:
+    case TILE_FIRST_EQUAL: return true;
+    default: return plan_is_blocked_dot(q, id);
+  }
+}
+
+/* The latest nest that `id` needs, and whether it may stand in that nest at the same point. */
+typedef struct need {
+  int nest;
+  bool same_point; /* every need in `nest` is for the value at the same point */
+} need;
+
+static void add_need(planner *q, tile_id id, bool moved, need *n) {
+  const tile_value *v = value(q, id);
+  plan_value *pv = &q->p->values[id];
+  if (plan_at_hand(q->p, id)) {
+    for (int k = 0; k < tile_arity(v->op); k++)
+      add_need(q, v->args[k], moved || plan_moves_index(v->op), n);
+    return;
+  }
+  if (pv->nest < n->nest) return;
+  bool same =
+      !moved && !plan_is_reduction(v->op) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
+  same = same && q->p->nests.items[pv->nest].axes == pv->tile && pv->dot == NO_TILE;
+  if (pv->nest > n->nest) n->same_point = true;
+  n->nest = pv->nest;
+  n->same_point = n->same_point && same;
+}
+
+static need needs_of(planner *q, tile_id id) {
+  need n = {.nest = -1, .same_point = true};
+  const tile_value *v = value(q, id);
+  for (int k = 0; k < tile_arity(v->op); k++) {
+    if (v->args[k] != q->p->values[id].dot) add_need(q, v->args[k], false, &n);
+  }
+  return n;
+}
+
+static axis_set reduced_axes(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  return plan_is_reduction(v->op) ? plan_tile_axes(q->m, v->over) : 0;
+}
+
+/* About the instructions of a value before LLVM's passes, address computation included. */
+static int index_maps_below(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (!plan_at_hand(q->p, id) || !tile_arity(v->op)) return 0;
+  int count = 1;
+  for (int k = 0; k < tile_arity(v->op); k++) count += index_maps_below(q, v->args[k]);
+  return count;
+}
+
+static int instructions_of(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  int count = 12 * (1 + tile_arity(v->op)) + 2 * (int)tile_op_cost(v->op);
+  for (int k = 0; k < tile_arity(v->op); k++) count += 8 * index_maps_below(q, v->args[k]);
+  return count;
+}
+
+enum { MOST_INSTRUCTIONS = 1000 };
+
+static bool nest_takes(planner *q, const plan_nest *nest, tile_id id) {
+  if (nest->instructions + instructions_of(q, id) > MOST_INSTRUCTIONS) return false;
+  const plan_value *pv = &q->p->values[id];
+  if (nest->wide != pv->wide) return false;
+  if (nest->kind != NEST_POINTS || nest->region != pv->region || nest->axes != pv->space)
+    return false;
+  axis_set over = reduced_axes(q, id);
+  if (over && nest->over && over != nest->over) return false;
+  return true;
+}
+
+static bool uses_lane(planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  bool lane = q->p->values[id].lane;
+  for (int k = 0; k < tile_arity(v->op); k++) lane = lane || q->p->values[v->args[k]].lane;
+  return lane;
+}
+
+/* GPU: a value of many numbers joins a late nest only: made early, it would take shared memory for long. */
+static int earliest_nest(const planner *q, tile_id id) {
+  enum { FEW_NUMBERS = 256, LATE = 3 };
+  const plan_value *pv = &q->p->values[id];
+  int64_t numbers = 1;
+  if (q->m->kind != MAP_BLOCK || pv->region != REGION_BODY) return 0;
+  for (int axis = 0; axis < q->program->axes.count; axis++) {
+    if (axis_in(pv->tile, axis)) numbers *= plan_axis_size(q->m, q->program, axis);
+  }
+  return numbers <= FEW_NUMBERS ? 0 : q->p->nests.count - LATE;
+}
+
+static void join_points(planner *q, tile_id id) {
+  plan_value *pv = &q->p->values[id];
+  need n = needs_of(q, id);
+  bool lane = uses_lane(q, id);
+  int from = n.nest < 0 ? 0 : n.same_point ? n.nest : n.nest + 1;
+  int earliest = earliest_nest(q, id);
+  if (earliest > from) from = earliest;
+  for (int i = from; i < q->p->nests.count; i++) {
+    plan_nest *nest = &q->p->nests.items[i];
+    if (!nest_takes(q, nest, id) || nest->lane != lane) continue;
+    nest->over |= reduced_axes(q, id);
+    nest->instructions += instructions_of(q, id);
+    vec_push(q->a, &nest->values, id);
+    pv->nest = pv->start = i;
+    return;
+  }
+  plan_nest nest = {
+      .kind = NEST_POINTS, .region = pv->region, .axes = pv->space, .lane = lane, .wide = pv->wide, .pack = -1};
+  nest.over = reduced_axes(q, id);
+  nest.instructions = instructions_of(q, id);
+  vec_push(q->a, &nest.values, id);
+  pv->nest = pv->start = plan_new_nest(q, nest);
+}
+
+static nest_kind own_kind(tile_op op) {
+  switch (op) {
+    case TILE_PREFIX: return NEST_PREFIX;
+    case TILE_SEGMENT: return NEST_SEGMENT;
+    case TILE_SEGMENT_ADJOINT: return NEST_SEGMENT_ADJOINT;
+    case TILE_FIRST_EQUAL: return NEST_FIRST_EQUAL;
+    case TILE_SOLVE: return NEST_SOLVE;
+    default: return NEST_DOT;
+  }
+}
+
+/* Memory under the operand: values behind index maps get buffers. */
+static void force_memory(planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (!plan_at_hand(q->p, id)) {
+    plan_force_buffer(q, id, -1);
+    return;
+  }
+  for (int k = 0; k < tile_arity(v->op); k++) force_memory(q, v->args[k]);
+}
+
+static void plan_own_nest(planner *q, tile_id id) {
+  plan_value *pv = &q->p->values[id];
+  const tile_value *v = value(q, id);
+  for (int k = 0; k < tile_arity(v->op); k++) force_memory(q, v->args[k]);
+  plan_nest nest = {.kind = own_kind(v->op),
+                    .region = pv->region,
+                    .axes = pv->space,
+                    .lane = uses_lane(q, id),
+                    .pack = -1};
+  vec_push(q->a, &nest.values, id);
+  if (nest.kind == NEST_DOT) {
+    plan_product(q, id, &nest);
+    if (pv->into != NO_TILE) {
+      tile_id operand = q->p->values[pv->into].dot;
+      plan_force_buffer(q, pv->into, plan_axis_in_sum(q, operand, nest.dot.j));
+      bool gathered = value(q, pv->into)->op == TILE_ACCUMULATE;
+      if (gathered) q->p->buffers.items[q->p->values[pv->into].buffer].persistent = true;
+    } else {
+      plan_force_buffer(q, id, nest.dot.j);
+    }
+  } else if (nest.kind == NEST_SOLVE) {
+    plan_system(q, id, &nest);
+    plan_force_buffer(q, id, nest.dot.j);
+  } else {
+    plan_force_buffer(q, id, -1);
+  }
+  pv->nest = pv->start = plan_new_nest(q, nest);
+}
+
+void plan_make_nests(planner *q) {
+  for (int i = 0; i < q->order_count; i++) plan_added_product(q, q->order[i]);
+  for (region r = 0; r < REGION_COUNT; r++) {
+    for (int i = 0; i < q->order_count; i++) {
+      tile_id id = q->order[i];
+      plan_value *pv = &q->p->values[id];
+      if (pv->region != r || pv->into != NO_TILE) continue;
+      if (pv->dot != NO_TILE) {
+        tile_id dot = plan_product_of(q->program, pv->dot);
+        const tile_value *d = value(q, dot);
+        for (int k = 0; k < 2; k++) force_memory(q, d->args[k]);
+        if (value(q, id)->op != TILE_ACCUMULATE) join_points(q, id);
+        plan_own_nest(q, dot);
+        pv->nest = q->p->values[dot].nest;
+      } else if (has_own_nest(q, id)) {
+        plan_own_nest(q, id);
+      } else {
+        join_points(q, id);
+      }
+    }
+  }
+}
+
+/* ---- results ---- */
+
+static void plan_result(planner *q, int index) {
+  tile_result *r = &q->program->results.items[index];
+  plan_value *pv = &q->p->values[r->value];
+  const tile_value *v = value(q, r->value);
+  region where = pv->region;
+  if (r->place.role == TILE_D_PARAM) {
+    where = REGION_EPILOGUE;
+  } else if (where == REGION_PROLOGUE) {
+    where = REGION_BODY;
+  }
+  if (!plan_at_hand(q->p, r->value) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
+    plan_nest *nest = &q->p->nests.items[pv->nest];
+    if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
+        !plan_is_reduction(v->op)) {
+      vec_push(q->a, &nest->results, index);
+      return;
+    }
+  }
+  plan_nest nest = {
+      .kind = NEST_POINTS, .region = where, .axes = pv->tile, .lane = pv->lane, .pack = -1};
+  if (!plan_at_hand(q->p, r->value) && pv->held != HELD_BUFFER && v->op != TILE_ACCUMULATE && pv->tile)
+    plan_force_buffer(q, r->value, -1);
+  vec_push(q->a, &nest.results, index);
+  plan_new_nest(q, nest);
+}
+
+void plan_make_results(planner *q) {
+  for (int i = 0; i < q->program->results.count; i++) {
+    if (!plan_is_carried_role(q->program->results.items[i].place.role)) plan_result(q, i);
+  }
+}
+
+/* Nests are made region by region, but results and packs of a region come late: bring them into order. */
+void plan_sort_nests(planner *q) {
+  plan *p = q->p;
+  int count = p->nests.count, next = 0;
+  int *position = ARENA_ARRAY(q->a, int, count);
+  plan_nest *sorted = ARENA_ARRAY(q->a, plan_nest, count);
+  for (region r = 0; r < REGION_COUNT; r++) {
+    for (int n = 0; n < count; n++) {
+      if (p->nests.items[n].region != r) continue;
+      position[n] = next;
+      sorted[next++] = p->nests.items[n];
+    }
+  }
+  if (count) memcpy(p->nests.items, sorted, (size_t)count * sizeof *sorted);
+  for (int id = 0; id < q->program->values.count; id++) {
+    if (p->values[id].nest < 0) continue;
+    p->values[id].nest = position[p->values[id].nest];
+    p->values[id].start = position[p->values[id].start];
+  }
+}

@@ -1,0 +1,515 @@
+/* What every plan must be, whichever pass has just changed it.
+ *
+ *   nest 3: %9 = mul %8 x      %8 is made by nest 5                            refused: an operand is made later
+ *   buffer 2, nests 1 .. 4     nest 6 reads it                                 refused: a life ends too early
+ *   S in place by nest 4       nest 6 reads the old S                          refused: an old state is read
+ *
+ * The checks know nothing of how a pass decides. They follow every read of every nest, down to what is made, and ask whether it
+ * is there. plan.c calls them behind each pass; a check begins with the stage that first makes what it looks at.
+ */
+#include "compiler/plan/planner.h"
+
+typedef struct checker {
+  arena *a;
+  const mapping *m;
+  const plan *p;
+  const char *pass;
+  plan_stage stage;
+  int *writer;       /* by buffer: the nest that fills it as a copy; -1: none */
+  const char *wrong; /* the first mistake */
+} checker;
+
+static const tile_value *value_of(const checker *c, tile_id id) { return &c->p->program->values.items[id]; }
+
+static const plan_value *planned(const checker *c, tile_id id) { return &c->p->values[id]; }
+
+static const plan_nest *nest_of(const checker *c, int n) { return &c->p->nests.items[n]; }
+
+static bool is_result(const checker *c, tile_id id) {
+  return c->p->values[id].needed && !plan_at_hand(c->p, id);
+}
+
+/* ---- what is said ---- */
+
+static void refuse(checker *c, const char *where, const char *what) {
+  if (!c->wrong) c->wrong = arena_printf(c->a, "after the pass '%s', %s: %s", c->pass, where, what);
+}
+
+static const char *nest_text(const checker *c, int n) {
+  if (n == c->p->nests.count) return "the next states";
+  const plan_nest *nest = nest_of(c, n);
+  tile_id id = nest->kind == NEST_PACK ? nest->packed : nest->values.count ? nest->values.items[0] : NO_TILE;
+  if (id == NO_TILE) return arena_printf(c->a, "nest %d", n);
+  return arena_printf(c->a, "nest %d (%%%d = %s)", n, (int)id, tile_op_text(value_of(c, id)->op));
+}
+
+static void refuse_nest(checker *c, int n, const char *what) {
+  if (!c->wrong) refuse(c, nest_text(c, n), what);
+}
+
+static void refuse_value(checker *c, tile_id id, const char *what) {
+  if (c->wrong) return;
+  refuse(c, arena_printf(c->a, "value %%%d (%s)", (int)id, tile_op_text(value_of(c, id)->op)), what);
+}
+
+static void refuse_buffer(checker *c, int buffer, const char *what) {
+  if (!c->wrong) refuse(c, arena_printf(c->a, "buffer %d", buffer), what);
+}
+
+/* ---- the program ---- */
+
+/* Sums over axes that are cut are gone, so that tile_verify's rules for instances do not hold; those of a straight line do. */
+static void check_program(checker *c) {
+  const tile_program *program = c->p->program;
+  for (tile_id id = 0; id < program->values.count; id++) {
+    const tile_value *v = value_of(c, id);
+    axis_set axes = 0;
+    for (int k = 0; k < tile_arity(v->op); k++) {
+      if (v->args[k] < 0 || v->args[k] >= id) refuse_value(c, id, "an operand does not stand above it");
+      if (c->wrong) return;
+      axes |= value_of(c, v->args[k])->axes;
+    }
+    if (tile_elementwise(v->op) && v->axes != axes) refuse_value(c, id, "its axes are not those of its operands together");
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    tile_id id = program->results.items[i].value;
+    if (id < 0 || id >= program->values.count) refuse(c, arena_printf(c->a, "result %d", i), "it has no value");
+  }
+}
+
+/* ---- what nests read ---- */
+
+/* What is read for an operand, where nothing is copied: a value that some nest makes, or an argument. */
+typedef struct plan_read {
+  int nest;     /* plan.nests.count: the next states, behind all nests */
+  int position; /* of the reader in its nest; its number of values: a result */
+  tile_id id;
+  bool moved; /* at another point than the nest's own */
+} plan_read;
+
+typedef void read_check(checker *, const plan_read *);
+
+static void follow(checker *c, plan_read r, read_check *check) {
+  const tile_value *v = value_of(c, r.id);
+  if (!plan_at_hand(c->p, r.id) || v->op == TILE_ARGUMENT) {
+    check(c, &r);
+    return;
+  }
+  bool moved = r.moved || plan_moves_index(v->op);
+  for (int k = 0; k < tile_arity(v->op); k++)
+    follow(c, (plan_read){r.nest, r.position, v->args[k], moved}, check);
+}
+
+static bool is_product(const plan_nest *nest) { return nest->kind == NEST_DOT || nest->kind == NEST_SOLVE; }
+
+/* A product reads its factors at points of their own. */
+static void follow_factors(checker *c, int n, const plan_dot *dot, read_check *check) {
+  if (dot->pack_a < 0 && !dot->left) follow(c, (plan_read){n, 0, dot->a, true}, check);
+  if (dot->pack_b < 0) follow(c, (plan_read){n, 0, dot->b, true}, check);
+}
+
+static bool reads_along(tile_op op) {
+  return op == TILE_PREFIX || op == TILE_SEGMENT || op == TILE_SEGMENT_ADJOINT || op == TILE_FIRST_EQUAL;
+}
+
+static void follow_value(checker *c, int n, int position, read_check *check) {
+  tile_id id = nest_of(c, n)->values.items[position];
+  const tile_value *v = value_of(c, id);
+  for (int k = 0; k < tile_arity(v->op); k++)
+    if (v->args[k] != planned(c, id)->dot)
+      follow(c, (plan_read){n, position, v->args[k], reads_along(v->op)}, check);
+}
+
+static void follow_nest(checker *c, int n, read_check *check) {
+  const plan_nest *nest = nest_of(c, n);
+  if (is_product(nest)) follow_factors(c, n, &nest->dot, check);
+  for (int i = is_product(nest); i < nest->values.count; i++) follow_value(c, n, i, check);
+  if (nest->two) follow_factors(c, n, &nest->other_dot, check);
+  if (nest->two && nest->scaled != NO_TILE) follow(c, (plan_read){n, 1, nest->scaled, false}, check);
+  for (int i = 0; i < nest->results.count; i++) {
+    tile_id id = c->p->program->results.items[nest->results.items[i]].value;
+    follow(c, (plan_read){n, nest->values.count, id, false}, check);
+  }
+  if (nest->kind == NEST_PACK) follow(c, (plan_read){n, 0, nest->packed, true}, check);
+}
+
+static void follow_all(checker *c, read_check *check) {
+  for (int n = 0; n < c->p->nests.count; n++) follow_nest(c, n, check);
+  for (int i = 0; i < c->p->program->results.count; i++) {
+    const tile_result *r = &c->p->program->results.items[i];
+    if (plan_is_carried_role(r->place.role)) follow(c, (plan_read){c->p->nests.count, 0, r->value, true}, check);
+  }
+}
+
+/* ---- each value has one nest ---- */
+
+/* The nest adds a product to such a sum, whose first operand is there: no nest lists it. */
+static bool is_made_by_adding(const checker *c, tile_id id) {
+  const plan_value *pv = planned(c, id);
+  if (pv->dot == NO_TILE || pv->nest < 0) return false;
+  tile_id product = plan_product_of(c->p->program, pv->dot);
+  const plan_nest *nest = nest_of(c, pv->nest);
+  bool adds = nest->kind == NEST_DOT && nest->values.count && nest->values.items[0] == product;
+  return adds && (nest->two || value_of(c, id)->op == TILE_ACCUMULATE);
+}
+
+static void check_listed(checker *c, const int *listed) {
+  for (tile_id id = 0; id < c->p->program->values.count; id++) {
+    if (!is_result(c, id)) {
+      if (listed[id]) refuse_value(c, id, "a nest makes it, and nothing needs it");
+    } else if (listed[id] > 1) {
+      refuse_value(c, id, "more than one nest makes it");
+    } else if (!listed[id] && !is_made_by_adding(c, id)) {
+      refuse_value(c, id, "no nest makes it");
+    }
+  }
+}
+
+static void note_listed(checker *c, int *listed, tile_id id, int n) {
+  const plan_value *pv = planned(c, id);
+  listed[id]++;
+  if (pv->start != n && pv->nest != n) refuse_nest(c, n, arena_printf(c->a, "it lists %%%d, whose nest is %d", (int)id, pv->nest));
+}
+
+static void check_nests_of_values(checker *c) {
+  int *listed = ARENA_ARRAY(c->a, int, c->p->program->values.count + 1);
+  for (int n = 0; n < c->p->nests.count; n++) {
+    const plan_nest *nest = nest_of(c, n);
+    for (int i = 0; i < nest->values.count; i++) note_listed(c, listed, nest->values.items[i], n);
+    if (nest->two) note_listed(c, listed, nest->other, n);
+  }
+  check_listed(c, listed);
+}
+
+/* ---- operands precede ---- */
+
+/* Regions follow each other, in whatever order nests are listed. */
+static bool is_before(const checker *c, int n, int other) {
+  if (other == c->p->nests.count) return true;
+  region r = nest_of(c, n)->region, s = nest_of(c, other)->region;
+  return r != s ? r < s : n < other;
+}
+
+/* Where a nest has made the value: -1, before its first point; its number of values if it does not make it. */
+static int position_in(const plan_nest *nest, const checker *c, tile_id id) {
+  for (int i = 0; i < nest->values.count; i++)
+    if (nest->values.items[i] == id) return i;
+  bool added = nest->values.count && planned(c, nest->values.items[0])->into == id;
+  return added || (nest->two && nest->other == id) ? 0 : nest->values.count;
+}
+
+static void check_same_nest(checker *c, const plan_read *r) {
+  const plan_nest *nest = nest_of(c, r->nest);
+  int made = position_in(nest, c, r->id);
+  if (made >= nest->values.count || made >= r->position + (nest->two && !r->position))
+    refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d before it makes it", (int)r->id));
+  if (r->moved) refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d at other points, and makes it itself", (int)r->id));
+}
+
+static void check_precedes(checker *c, const plan_read *r) {
+  const plan_value *pv = planned(c, r->id);
+  if (value_of(c, r->id)->op == TILE_ARGUMENT) return;
+  if (pv->nest < 0 || pv->nest >= c->p->nests.count) {
+    refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which no nest makes", (int)r->id));
+  } else if (pv->nest == r->nest) {
+    check_same_nest(c, r);
+  } else if (!is_before(c, pv->nest, r->nest)) {
+    refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which nest %d makes later", (int)r->id, pv->nest));
+  }
+}
+
+static void check_sorted(checker *c) {
+  for (int n = 1; n < c->p->nests.count; n++)
+    if (nest_of(c, n)->region < nest_of(c, n - 1)->region)
+      refuse_nest(c, n, "it stands behind a nest of a later region");
+}
+
+/* ---- copies ---- */
+
+static void note_writer(checker *c, int n, int buffer) {
+  if (buffer < 0) return;
+  if (buffer >= c->p->buffers.count) {
+    refuse_nest(c, n, "it fills a buffer that does not exist");
+  } else if (c->writer[buffer] >= 0) {
+    refuse_buffer(c, buffer, arena_printf(c->a, "nest %d fills it, and another one has", n));
+  } else {
+    c->writer[buffer] = n;
+  }
+}
+
+static void note_writers(checker *c) {
+  c->writer = ARENA_ARRAY(c->a, int, c->p->buffers.count + 1);
+  for (int i = 0; i < c->p->buffers.count; i++) c->writer[i] = -1;
+  for (int n = 0; n < c->p->nests.count; n++) {
+    const plan_nest *nest = nest_of(c, n);
+    if (nest->kind == NEST_PACK) note_writer(c, n, nest->pack);
+    for (int i = 0; i < nest->values.count; i++) note_writer(c, n, planned(c, nest->values.items[i])->copy);
+  }
+}
+
+static void note_reader(checker *c, bool *read, int n, int buffer) {
+  if (buffer < 0) return;
+  if (buffer >= c->p->buffers.count || c->writer[buffer] < 0) {
+    refuse_nest(c, n, arena_printf(c->a, "it reads a copy that no nest fills: buffer %d", buffer));
+    return;
+  }
+  read[buffer] = true;
+  if (!is_before(c, c->writer[buffer], n)) refuse_nest(c, n, arena_printf(c->a, "it reads the copy in buffer %d before it is filled", buffer));
+}
+
+static void check_copies(checker *c) {
+  bool *read = ARENA_ARRAY(c->a, bool, c->p->buffers.count + 1);
+  for (int n = 0; n < c->p->nests.count; n++) {
+    const plan_nest *nest = nest_of(c, n);
+    if (!is_product(nest)) continue;
+    note_reader(c, read, n, nest->dot.pack_a);
+    note_reader(c, read, n, nest->dot.pack_b);
+    if (nest->two) note_reader(c, read, n, nest->other_dot.pack_a);
+    if (nest->two) note_reader(c, read, n, nest->other_dot.pack_b);
+  }
+  for (int i = 0; i < c->p->buffers.count; i++)
+    if (c->writer[i] >= 0 && !read[i]) refuse_buffer(c, i, arena_printf(c->a, "nest %d fills this copy, and no product reads it", c->writer[i]));
+}
+
+/* ---- products ---- */
+
+static axis_set tile_of(const checker *c, tile_id id) { return planned(c, id)->tile; }
+
+static bool has_factors(const tile_value *v, const plan_dot *dot) {
+  return (v->args[0] == dot->a && v->args[1] == dot->b) || (v->args[0] == dot->b && v->args[1] == dot->a);
+}
+
+/* Rows of a, columns of b, and what is summed of both. */
+static bool axes_agree(const checker *c, tile_id id, const plan_dot *dot) {
+  axis_set a = tile_of(c, dot->a), b = tile_of(c, dot->b), made = tile_of(c, id);
+  if (dot->i >= 0 && !axis_in(a & ~b & made, dot->i)) return false;
+  if (dot->j >= 0 && !axis_in(b & ~a & made, dot->j)) return false;
+  return dot->k < 0 || (axis_in(a & b & ~made, dot->k) && axis_in(value_of(c, id)->over, dot->k));
+}
+
+static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {
+  if (!has_factors(value_of(c, id), dot)) refuse_nest(c, n, arena_printf(c->a, "the factors are not those of %%%d", (int)id));
+  if (!c->wrong && !axes_agree(c, id, dot)) refuse_nest(c, n, arena_printf(c->a, "rows, columns and depth are not those of %%%d", (int)id));
+  if (dot->left && !planned(c, dot->a)->left) refuse_nest(c, n, arena_printf(c->a, "%%%d is in no registers", (int)dot->a));
+}
+
+static void check_products(checker *c) {
+  for (int n = 0; n < c->p->nests.count; n++) {
+    const plan_nest *nest = nest_of(c, n);
+    if (nest->kind != NEST_DOT) continue;
+    if (!nest->values.count || value_of(c, nest->values.items[0])->op != TILE_DOT) {
+      refuse_nest(c, n, "it has no product");
+      return;
+    }
+    check_product(c, n, nest->values.items[0], &nest->dot);
+    if (!nest->two) continue;
+    check_product(c, n, nest->other, &nest->other_dot);
+    if (nest->other_dot.i != nest->dot.i || nest->other_dot.j != nest->dot.j)
+      refuse_nest(c, n, arena_printf(c->a, "rows and columns of %%%d are others", (int)nest->other));
+  }
+}
+
+/* ---- results ---- */
+
+static void check_results(checker *c) {
+  const tile_program *program = c->p->program;
+  int *stored = ARENA_ARRAY(c->a, int, program->results.count + 1);
+  for (int n = 0; n < c->p->nests.count; n++)
+    for (int i = 0; i < nest_of(c, n)->results.count; i++) stored[nest_of(c, n)->results.items[i]]++;
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *r = &program->results.items[i];
+    if (stored[i] != !plan_is_carried_role(r->place.role))
+      refuse_value(c, r->value, arena_printf(c->a, "%d nests store result %d", stored[i], i));
+  }
+}
+
+/* ---- where values are held ---- */
+
+static void check_held(checker *c, const plan_read *r) {
+  const plan_value *pv = planned(c, r->id);
+  if (value_of(c, r->id)->op == TILE_ARGUMENT || pv->nest == r->nest) return;
+  if (pv->held != HELD_BUFFER && pv->held != HELD_SCALAR)
+    refuse_nest(c, r->nest, arena_printf(c->a, "it reads %%%d, which is in registers of nest %d alone", (int)r->id, pv->nest));
+}
+
+static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
+  axis_set axes = 0;
+  for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
+  axis_set tile = tile_of(c, id);
+  if (gpu_levels_of(c->m, c->p->program, id)) tile &= ~axis_bit(value_of(c, id)->index3);
+  return axes == tile && b->lane == planned(c, id)->lane;
+}
+
+static void check_shapes(checker *c) {
+  for (tile_id id = 0; id < c->p->program->values.count; id++) {
+    const plan_value *pv = planned(c, id);
+    if (!is_result(c, id)) continue;
+    if (pv->held == HELD_BUFFER && (pv->buffer < 0 || pv->buffer >= c->p->buffers.count)) {
+      refuse_value(c, id, "its buffer does not exist");
+    } else if (pv->held == HELD_BUFFER && !shape_agrees(c, id, &c->p->buffers.items[pv->buffer])) {
+      refuse_value(c, id, arena_printf(c->a, "buffer %d has other axes", pv->buffer));
+    } else if (pv->held == HELD_SCALAR && pv->tile) {
+      refuse_value(c, id, "a variable holds more than one number");
+    }
+  }
+}
+
+/* Buffers that are no state and live in one run alone may have 16 bits, and those alone may lie in tiles. */
+static void check_storage(checker *c) {
+  for (int i = 0; i < c->p->buffers.count; i++) {
+    const plan_buffer *b = &c->p->buffers.items[i];
+    bool narrow = number_is_narrow(b->stored);
+    if (narrow && (b->persistent || b->carried >= 0)) refuse_buffer(c, i, "its numbers live on, and have 16 bits");
+    if (b->groups && !narrow) refuse_buffer(c, i, "it lies as warpgroups read it, and has no 16 bits");
+  }
+}
+
+/* ---- states ---- */
+
+/* Whether the nest writes the buffer in which a state becomes the next one. */
+static bool overwrites(const checker *c, int n, int state) {
+  const plan_nest *nest = nest_of(c, n);
+  for (int i = 0; i < nest->values.count; i++) {
+    const plan_value *pv = planned(c, nest->values.items[i]);
+    if (pv->into != NO_TILE) pv = planned(c, pv->into);
+    if (pv->buffer >= 0 && c->p->buffers.items[pv->buffer].carried == state) return true;
+  }
+  return false;
+}
+
+static int first_overwriting(const checker *c, int state) {
+  for (int n = 0; n < c->p->nests.count; n++)
+    if (overwrites(c, n, state)) return n;
+  return c->p->nests.count;
+}
+
+/* Of a state in place, a nest behind the first one that writes it reads none of the old numbers; that one reads them at its own
+ * point. */
+static void check_old_state(checker *c, const plan_read *r) {
+  if (value_of(c, r->id)->op != TILE_ARGUMENT) return;
+  for (int s = 0; s < c->p->carried_count; s++) {
+    const carried_pair *pair = &c->p->carried[s];
+    if (!pair->in_place || pair->argument != value_of(c, r->id)->index) continue;
+    int first = first_overwriting(c, s);
+    if (r->nest > first || (r->nest == first && r->moved))
+      refuse_nest(c, r->nest, arena_printf(c->a, "it reads the old state %%%d, which nest %d has overwritten", (int)r->id, first));
+  }
+}
+
+static void check_pairs(checker *c) {
+  for (int s = 0; s < c->p->carried_count; s++) {
+    const carried_pair *pair = &c->p->carried[s];
+    if (!pair->in_place && pair->sums < 0) continue;
+    tile_id id = c->p->program->results.items[pair->result].value;
+    const plan_value *pv = planned(c, id);
+    if (pv->held != HELD_BUFFER || c->p->buffers.items[pv->buffer].carried != s)
+      refuse_value(c, id, "it is the next state in place, and has other memory");
+    if (pair->sums >= 0 && pair->sums != pv->nest)
+      refuse_value(c, id, arena_printf(c->a, "nest %d has the state in registers, and another one makes it", pair->sums));
+  }
+}
+
+/* ---- lives ---- */
+
+static void check_alive(checker *c, int n, int buffer) {
+  if (buffer < 0 || c->wrong) return;
+  const plan_buffer *b = &c->p->buffers.items[buffer];
+  if (n >= b->first && n <= b->last) return;
+  const char *life = arena_printf(c->a, "its life, nests %d to %d, lacks nest %d", b->first, b->last, n);
+  refuse(c, arena_printf(c->a, "buffer %d", buffer), life);
+}
+
+static void check_read_alive(checker *c, const plan_read *r) {
+  if (value_of(c, r->id)->op != TILE_ARGUMENT) check_alive(c, r->nest, planned(c, r->id)->buffer);
+}
+
+static void check_written_alive(checker *c, int n) {
+  const plan_nest *nest = nest_of(c, n);
+  for (int i = 0; i < nest->values.count; i++) {
+    const plan_value *pv = planned(c, nest->values.items[i]);
+    check_alive(c, n, pv->buffer);
+    check_alive(c, n, pv->copy);
+    check_alive(c, n, pv->row_parts);
+    if (pv->into != NO_TILE) check_alive(c, n, planned(c, pv->into)->buffer);
+  }
+  if (nest->kind == NEST_PACK) check_alive(c, n, nest->pack);
+  if (!is_product(nest)) return;
+  check_alive(c, n, nest->dot.pack_a);
+  check_alive(c, n, nest->dot.pack_b);
+  if (nest->two) check_alive(c, n, nest->other_dot.pack_a);
+  if (nest->two) check_alive(c, n, nest->other_dot.pack_b);
+}
+
+/* What is made once is read in every later run. */
+static void check_whole_run(checker *c, int n) {
+  const plan_nest *nest = nest_of(c, n);
+  if (nest->region != REGION_PROLOGUE && nest->region != REGION_SHARED) return;
+  int end = c->p->nests.count;
+  if (nest->kind == NEST_PACK) check_alive(c, end, nest->pack);
+  for (int i = 0; i < nest->values.count; i++) check_alive(c, end, planned(c, nest->values.items[i])->buffer);
+}
+
+static void check_lives(checker *c) {
+  follow_all(c, check_read_alive);
+  for (int n = 0; n < c->p->nests.count; n++) {
+    check_written_alive(c, n);
+    check_whole_run(c, n);
+  }
+}
+
+/* ---- memory ---- */
+
+static bool live_together(const plan_buffer *x, const plan_buffer *y) {
+  return x->last >= 0 && y->last >= 0 && x->first <= y->last && y->first <= x->last;
+}
+
+static bool has_place(const plan_buffer *b) {
+  return b->last >= 0 && b->offset >= 0 && b->carried < 0 && !b->persistent && !b->kept && !b->stack;
+}
+
+static void check_places(checker *c) {
+  for (int i = 0; i < c->p->buffers.count; i++) {
+    const plan_buffer *x = &c->p->buffers.items[i];
+    for (int k = 0; has_place(x) && k < i; k++) {
+      const plan_buffer *y = &c->p->buffers.items[k];
+      if (!has_place(y) || x->numbers.sizes != y->numbers.sizes || !live_together(x, y)) continue;
+      if (x->offset < y->offset + y->numbers.factor && y->offset < x->offset + x->numbers.factor)
+        refuse_buffer(c, i, arena_printf(c->a, "it lies over buffer %d, which is alive as well", k));
+    }
+  }
+}
+
+/* ---- all of it ---- */
+
+typedef struct plan_check {
+  plan_stage from;
+  void (*check)(checker *);
+  read_check *of_reads; /* in place of that: of every read */
+} plan_check;
+
+static const plan_check checks[] = {
+    {PLAN_PROGRAM, check_program, NULL},
+    {PLAN_NESTS, check_nests_of_values, NULL},
+    {PLAN_NESTS, check_products, NULL},
+    {PLAN_NESTS, NULL, check_precedes},
+    {PLAN_NESTS, note_writers, NULL},
+    {PLAN_NESTS, check_copies, NULL},
+    {PLAN_RESULTS, check_results, NULL},
+    {PLAN_SORTED, check_sorted, NULL},
+    {PLAN_HELD, check_shapes, NULL},
+    {PLAN_HELD, NULL, check_held},
+    {PLAN_STATES, check_storage, NULL},
+    {PLAN_STATES, check_pairs, NULL},
+    {PLAN_STATES, NULL, check_old_state},
+    {PLAN_LIVES, check_lives, NULL},
+    {PLAN_PLACED, check_places, NULL},
+};
+
+const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass) {
+  checker c = {.a = a, .m = m, .p = p, .pass = pass, .stage = plan_stage_after(pass)};
+  for (size_t i = 0; i < sizeof checks / sizeof *checks && !c.wrong; i++) {
+    if (checks[i].from > c.stage) continue;
+    checks[i].check ? checks[i].check(&c) : follow_all(&c, checks[i].of_reads);
+  }
+  return c.wrong;
+}
