@@ -38,9 +38,10 @@ static const char usage_text[] =
     "device does)\n"
     "  --emit=WHAT                       print instead: tokens, ast, types, graph, recurrence, "
     "tile, backward,\n"
-    "                                    report, equations, latex, functions, llvm, asm, ptx, simt,\n"
-    "                                    gpu-functions, gpu-hash, gpu-header; into the -o file if\n"
-    "                                    there is one\n"
+    "                                    gpu-tile, gpu-backward, plan, report, equations, latex,\n"
+    "                                    functions, llvm, asm, ptx, simt, gpu-functions, gpu-hash,\n"
+    "                                    gpu-header; into the -o file if there is one. plan is that\n"
+    "                                    of the targets; of the host without --target\n"
     "  --from=recurrence|tile            FILE is the text that --emit=recurrence or --emit=tile "
     "printed\n"
     "  --from=manifest                   FILE is a library's manifest: its source again, with the "
@@ -123,6 +124,7 @@ static unsigned clones_of(const char *text, size_t length) {
 static bool read_targets(const char *text, compile_options *options) {
   bool every = false;
   options->gpu_targets = options->clones = 0;
+  options->host = false;
   while (*text) {
     size_t length = strcspn(text, ",");
     unsigned gpus = gpu_targets_of(text, length), clones = clones_of(text, length);
@@ -131,6 +133,7 @@ static bool read_targets(const char *text, compile_options *options) {
     options->gpu_targets |= gpus;
     options->clones |= clones;
     every |= host;
+    options->host |= host || clones;
     text += length + (text[length] == ',');
   }
   if (every || options->clones == (1u << CLONE_COUNT) - 1) options->clones = 0;

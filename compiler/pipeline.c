@@ -13,6 +13,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/kernel/gpu/schedule.h"
 #include "compiler/schedule/report.h"
+#include "compiler/schedule/tile_kernel.h"
 #include "compiler/syntax/syntax.h"
 
 /* Everything that one compilation has made so far. */
@@ -140,7 +141,7 @@ static const recurrence *made_of(const compilation *c, int index) {
 
 /* Whether nothing of the host's code is printed. */
 static bool emits_gpu_alone(const compilation *c) {
-  static const char *const names[] = {"ptx", "simt", "gpu-functions", "gpu-hash", "gpu-header"};
+  static const char *const names[] = {"ptx", "simt", "gpu-functions", "gpu-hash", "gpu-header", "gpu-tile", "gpu-backward"};
   for (size_t i = 0; c->options->emit && i < sizeof names / sizeof *names; i++)
     if (strcmp(c->options->emit, names[i]) == 0) return true;
   return false;
@@ -489,22 +490,56 @@ static void dump_recurrences(compilation *c, FILE *out) {
     fprintf(out, "%s%s", i ? "\n" : "", recurrence_print(c->memory, c->recurrences.items[i]));
 }
 
+/* --from=tile: a kernel for the program alone. */
+static const kernel_list *kernels_of_tile(compilation *c, bool groups) {
+  kernel_list *all = ARENA_NEW(c->memory, kernel_list);
+  kernel *k = schedule_tile(c->memory, c->tile);
+  k->groups = groups;
+  vec_push(c->memory, all, k);
+  return all;
+}
+
+static const kernel_list *kernels_of_host(compilation *c) {
+  if (c->tile) return kernels_of_tile(c, false);
+  kernel_list *all = ARENA_NEW(c->memory, kernel_list);
+  for (int i = 0; i < c->kernels.count; i++)
+    for (int n = 0; n < c->kernels.items[i]->kernels.count; n++)
+      vec_push(c->memory, all, &c->kernels.items[i]->kernels.items[n]);
+  return all;
+}
+
+static bool is_for(const kernel *k, unsigned targets, codegen_gpu_target target) {
+  return targets >> target & 1 && codegen_gpu_has_room(target, k->room);
+}
+
+/* Those that a target has. */
+static const kernel_list *kernels_of_gpus(compilation *c) {
+  if (c->tile) return kernels_of_tile(c, has_targets(c, ROOM_GROUPS));
+  const kernel_list *all = kernels_of_all(c);
+  kernel_list *some = ARENA_NEW(c->memory, kernel_list);
+  for (int i = 0; i < all->count; i++) {
+    bool has = false;
+    for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
+      has |= is_for(all->items[i], gpu_targets(c), target);
+    if (has) vec_push(c->memory, some, all->items[i]);
+  }
+  return some;
+}
+
 /* Programs of the kernels, backward ones or the others, each text once: kernels share programs. */
-static void dump_kernels(compilation *c, FILE *out, bool backward) {
+static void dump_kernels(compilation *c, FILE *out, const kernel_list *kernels, bool backward) {
   VEC(const char *) printed = {0};
-  for (int i = 0; i < c->kernels.count; i++) {
-    for (int n = 0; n < c->kernels.items[i]->kernels.count; n++) {
-      const kernel *k = &c->kernels.items[i]->kernels.items[n];
-      if ((k->kind == KERNEL_BACKWARD) != backward) continue;
-      const tile_program *programs[] = {k->recompute, k->program};
-      for (int p = 0; p < 2; p++) {
-        const char *text = programs[p] ? tile_print(c->memory, programs[p]) : NULL;
-        for (int earlier = 0; text && earlier < printed.count; earlier++)
-          if (strcmp(printed.items[earlier], text) == 0) text = NULL;
-        if (!text) continue;
-        fprintf(out, "%s%s", printed.count ? "\n" : "", text);
-        vec_push(c->memory, &printed, text);
-      }
+  for (int i = 0; i < kernels->count; i++) {
+    const kernel *k = kernels->items[i];
+    if ((k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK) != backward) continue;
+    const tile_program *programs[] = {k->recompute, k->program};
+    for (int p = 0; p < 2; p++) {
+      const char *text = programs[p] ? tile_print(c->memory, programs[p]) : NULL;
+      for (int earlier = 0; text && earlier < printed.count; earlier++)
+        if (strcmp(printed.items[earlier], text) == 0) text = NULL;
+      if (!text) continue;
+      fprintf(out, "%s%s", printed.count ? "\n" : "", text);
+      vec_push(c->memory, &printed, text);
     }
   }
 }
@@ -513,12 +548,88 @@ static void dump_tile(compilation *c, FILE *out) {
   if (c->tile)
     fputs(tile_print(c->memory, c->tile), out);
   else
-    dump_kernels(c, out, false);
+    dump_kernels(c, out, kernels_of_host(c), false);
+}
+
+/* A program that was read is for no machine. */
+static void dump_gpu_tile(compilation *c, FILE *out) {
+  c->tile ? dump_tile(c, out) : dump_kernels(c, out, kernels_of_gpus(c), false);
+}
+
+static void dump_backward(compilation *c, FILE *out);
+static void dump_gpu_backward(compilation *c, FILE *out) {
+  c->tile ? dump_backward(c, out) : dump_kernels(c, out, kernels_of_gpus(c), true);
+}
+
+static const char *kind_text(kernel_kind kind) {
+  static const char *const kinds[] = {[KERNEL_FORWARD] = "forward",   [KERNEL_STEP] = "step",
+                                      [KERNEL_STATES] = "states",     [KERNEL_BACKWARD] = "backward",
+                                      [KERNEL_CARRY] = "carry",       [KERNEL_PART] = "time slice",
+                                      [KERNEL_PART_BACK] = "backward time slice"};
+  return kinds[kind];
+}
+
+/* Kernels of several kinds may be one function; of two that share their thread blocks each has a plan. */
+static bool is_same_function(const kernel *k, const kernel *other) {
+  bool back = k->kind == KERNEL_PART_BACK, other_back = other->kind == KERNEL_PART_BACK;
+  return strcmp(k->symbol, other->symbol) == 0 && back == other_back;
+}
+
+/* All kinds of a function. NULL: the list has it before. */
+static const char *kinds_of(compilation *c, const kernel_list *kernels, int index) {
+  const char *text = NULL;
+  for (int i = 0; i < kernels->count; i++) {
+    const kernel *k = kernels->items[i];
+    if (!is_same_function(k, kernels->items[index])) continue;
+    if (i < index) return NULL;
+    text = text ? arena_printf(c->memory, "%s, %s", text, kind_text(k->kind)) : kind_text(k->kind);
+  }
+  return text;
+}
+
+static void dump_plans_of_host(compilation *c, FILE *out, codegen_clone clone) {
+  const kernel_list *kernels = kernels_of_host(c);
+  for (int i = 0; i < kernels->count; i++) {
+    const char *kinds = kinds_of(c, kernels, i);
+    if (!kinds) continue;
+    fprintf(out, "%skernel %s for %s: %s\n", i ? "\n" : "", kernels->items[i]->symbol, codegen_clone_name(clone), kinds);
+    fputs(codegen_plan_text(c->memory, kernels->items[i], clone, c->options->dtype), out);
+  }
+}
+
+static void dump_plans_of_gpus(compilation *c, FILE *out) {
+  const kernel_list *kernels = kernels_of_gpus(c);
+  for (int i = 0; i < kernels->count; i++) {
+    const char *kinds = kinds_of(c, kernels, i), *separator = " ";
+    if (!kinds) continue;
+    fprintf(out, "%skernel %s for", i ? "\n" : "", kernels->items[i]->symbol);
+    for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
+      if (!is_for(kernels->items[i], gpu_targets(c), target)) continue;
+      fprintf(out, "%s%s", separator, codegen_gpu_target_name(target));
+      separator = ", ";
+    }
+    fprintf(out, ": %s\n", kinds);
+    fputs(codegen_gpu_plan_text(c->memory, kernels->items[i], gpu_options(c)), out);
+  }
+}
+
+/* The host has a plan for each kind of processor; where none is named, that of most is printed. */
+static void dump_plan(compilation *c, FILE *out) {
+  unsigned clones = c->options->clones ? c->options->clones : 1u << CLONE_V3;
+  bool gpus = gpu_targets(c), host = !gpus || c->options->host, first = true;
+  for (codegen_clone clone = 0; host && clone < CLONE_COUNT; clone++) {
+    if (!(clones >> clone & 1)) continue;
+    if (!first) fprintf(out, "\n");
+    dump_plans_of_host(c, out, clone);
+    first = false;
+  }
+  if (gpus && !first) fprintf(out, "\n");
+  if (gpus) dump_plans_of_gpus(c, out);
 }
 
 static void dump_backward(compilation *c, FILE *out) {
   if (!c->tile) {
-    dump_kernels(c, out, true);
+    dump_kernels(c, out, kernels_of_host(c), true);
     return;
   }
   tile_gradient gradient = tile_differentiate(c->memory, c->tile);
@@ -678,6 +789,9 @@ static const emission emissions[] = {
     {"recurrence", LAYER_RECURRENCE, dump_recurrences},
     {"tile", LAYER_KERNEL, dump_tile},
     {"backward", LAYER_KERNEL, dump_backward},
+    {"gpu-tile", LAYER_KERNEL, dump_gpu_tile},
+    {"gpu-backward", LAYER_KERNEL, dump_gpu_backward},
+    {"plan", LAYER_KERNEL, dump_plan},
     {"report", LAYER_KERNEL, dump_report},
     {"equations", LAYER_KERNEL, dump_equations},
     {"latex", LAYER_KERNEL, dump_latex},
@@ -693,7 +807,7 @@ static const emission emissions[] = {
     {"gpu-header", LAYER_CONTENTS, dump_gpu_header},
 };
 const char compile_emit_list[] =
-    "tokens, ast, types, graph, recurrence, tile, backward, report, equations, latex, header, "
+    "tokens, ast, types, graph, recurrence, tile, backward, gpu-tile, gpu-backward, plan, report, equations, latex, header, "
     "manifest, functions, llvm, asm, ptx, simt, gpu-functions, gpu-hash, gpu-header";
 
 static const emission *find_emission(const char *what) {

@@ -39,6 +39,7 @@ typedef struct compile_options {
   bool targets_given;            /* --target */
   unsigned gpu_targets;          /* its GPUs: bits 1 << GPU_SM_80, .. */
   unsigned clones;               /* its kinds of processor: bits 1 << CLONE_V2, ..; 0: every one */
+  bool host;                     /* it names the host, or a kind of processor */
   bool check;                    /* --check */
   bool lines;                    /* -g */
   const char *ptxas;             /* --ptxas, or NULL: the one in the path, with --target */

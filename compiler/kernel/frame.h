@@ -133,6 +133,9 @@ mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype)
 bool host_is_complex(const host *h, const tile_place *place);
 void host_plan(host *h);
 codegen_bytes host_bytes_of(const host *h);
+/* kernel/plan_text.c: a bug in the compiler if buffers lie over each other while both are alive. */
+void host_verify_places(const host *h);
+char *host_plan_text(arena *a, const host *h);
 
 /* tensors.c */
 void host_read_sizes(host *h);

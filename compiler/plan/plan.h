@@ -231,5 +231,22 @@ enum { GPU_MOST_STEPS_OF_LANE = 4 };
 int gpu_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
 /* GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
 int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
+/* Where numbers lie. */
+typedef struct plan_place {
+  const char *space;     /* plan_shared, ..; NULL: nowhere */
+  int64_t offset, bytes; /* an offset of -1: it has none */
+} plan_place;
+
+extern const char plan_shared[], plan_scratch[], plan_stack[], plan_registers[];
+
+/* By buffer, and by carried value. */
+typedef struct plan_places {
+  plan_place *buffers, *states;
+} plan_places;
+
+/* NULL, or which buffers lie over each other while both are alive. */
+const char *plan_verify_places(arena *a, const plan *p, const plan_place *buffers);
+/* plan/print.c: a line for each nest, state and buffer. `at` NULL: they have no places yet. */
+char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at);
 
 #endif

@@ -479,6 +479,21 @@ static void check_places(checker *c) {
   }
 }
 
+const char plan_shared[] = "in shared memory", plan_scratch[] = "in scratch", plan_stack[] = "on the stack",
+           plan_registers[] = "in registers";
+
+const char *plan_verify_places(arena *a, const plan *p, const plan_place *at) {
+  for (int i = 0; i < p->buffers.count; i++) {
+    for (int k = 0; at[i].space && at[i].offset >= 0 && k < i; k++) {
+      if (at[i].space != at[k].space || at[k].offset < 0) continue;
+      bool apart = at[i].offset >= at[k].offset + at[k].bytes || at[k].offset >= at[i].offset + at[i].bytes;
+      if (!apart && live_together(&p->buffers.items[i], &p->buffers.items[k]))
+        return arena_printf(a, "buffer %d lies over buffer %d %s, and both are alive", i, k, at[i].space);
+    }
+  }
+  return NULL;
+}
+
 /* ---- all of it ---- */
 
 typedef struct plan_check {

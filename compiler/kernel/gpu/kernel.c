@@ -125,6 +125,7 @@ static host gpu_host(arena *a, const codegen_kernel *k, const host *first, codeg
   int kib = k->kernel->shared_kib;
   h.chip_limit = (kib ? kib : GPU_SMALL_KIB) * 1024 / 4;
   host_plan(&h);
+  if (h.m.kind == MAP_BLOCK) host_verify_places(&h);
   return h;
 }
 
@@ -268,9 +269,17 @@ static void add_last(codegen_gpu_kernel *g) {
   g->parameter_bytes += (int)sizeof(rec_gpu_last) + (int)sizeof(rec_gpu_sum_task) * g->sums;
 }
 
+/* Of the two kernels of a function, which is this one. */
+static int number_of(const bodies *x, const kernel *k) { return x->hosts[0].k->kind == k->kind ? 0 : 1; }
+
+char *codegen_gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options) {
+  bodies *x = bodies_of(a, k, options);
+  return host_plan_text(a, &x->hosts[number_of(x, k)]);
+}
+
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
   bodies *x = bodies_of(a, k, options);
-  int own = x->hosts[0].k->kind == k->kind ? 0 : 1;
+  int own = number_of(x, k);
   const host *h = &x->hosts[own];
   codegen_gpu_kernel g = {.base = x->described[own]};
   g.base.scratch = (codegen_bytes){0};

@@ -1,0 +1,144 @@
+/* What --emit=plan prints of a kernel: how it is mapped, the plan of each of its programs, and where their memory lies.
+ *
+ *    instances along H, 128 threads, chunks of 16 steps, 23040 bytes of shared memory, 0 bytes of scratch
+ *   program heads.forward
+ *    rows input q of 128 bytes, 16 of them, in shared memory at 8192 and 16768
+ *     0 body points [t 16]: %5 = log_sigmoid(g); ..
+ */
+#include "compiler/kernel/frame.h"
+
+typedef struct text {
+  arena *a;
+  const host *h;
+  const char *chars;
+} text;
+
+#define PUT(t, ...) ((t)->chars = arena_printf((t)->a, "%s%s", (t)->chars, arena_printf((t)->a, __VA_ARGS__)))
+
+static int64_t bytes_of_number(const host *h) { return h->m.f64 ? 8 : 4; }
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static plan_place place_at(const host *h, location at, int64_t words) {
+  bool placed = at.offset >= 0 && at.sized < 0;
+  plan_place place = {.offset = placed ? at.offset * bytes_of_number(h) : -1, .bytes = words * bytes_of_number(h)};
+  place.space = at.on_chip ? plan_shared : at.offset >= 0 ? plan_scratch : h->m.kind == MAP_LANES ? plan_stack : plan_registers;
+  return place;
+}
+
+static const plan_place nowhere = {NULL, -1, 0};
+
+/* The host: behind the beginning of the scratch for buffers of the same run-time sizes. */
+static location in_scratch(const part *p, const plan_buffer *b) {
+  for (int i = 0; i < p->p->scratch.count; i++) {
+    location at = p->scratch[i];
+    if (p->p->scratch.items[i].sizes != b->numbers.sizes) continue;
+    at.offset += b->offset;
+    return at;
+  }
+  return (location){-1, -1, false};
+}
+
+static plan_place place_of_buffer(const host *h, const part *p, int i) {
+  const plan_buffer *b = &p->p->buffers.items[i];
+  int64_t words = plan_words(b).factor;
+  if (b->last < 0 || b->carried >= 0) return nowhere;
+  if (b->persistent) return place_at(h, p->persistent_at[i], words);
+  if (h->m.kind != MAP_LANES) return place_at(h, p->buffer_at[i], words);
+  if (b->kept) return place_at(h, p->kept_at[i], words);
+  return b->stack ? place_at(h, (location){-1, -1, false}, words) : place_at(h, in_scratch(p, b), words);
+}
+
+static plan_places places_of(arena *a, const host *h, const part *p) {
+  plan_places at = {.buffers = ARENA_ARRAY(a, plan_place, p->p->buffers.count + 1),
+                    .states = ARENA_ARRAY(a, plan_place, p->carried.count + 1)};
+  for (int i = 0; i < p->p->buffers.count; i++) at.buffers[i] = place_of_buffer(h, p, i);
+  for (int c = 0; c < p->carried.count; c++)
+    at.states[c] = place_at(h, p->carried_at[c], plan_words(&p->carried.items[c].memory).factor);
+  return at;
+}
+
+static void verify_part(const host *h, const part *p) {
+  plan_places at = places_of(h->a, h, p);
+  const char *wrong = plan_verify_places(h->a, p->p, at.buffers);
+  if (wrong) ICE("plan", "%s: memory: %s", p->program->name, wrong);
+}
+
+void host_verify_places(const host *h) {
+  if (h->has_again) verify_part(h, &h->again);
+  verify_part(h, &h->main);
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static void put_axes(text *t, axis_set axes, const tile_program *program) {
+  const char *separator = "";
+  for (int axis = 0; axis < program->axes.count; axis++) {
+    if (!axis_in(axes, axis)) continue;
+    PUT(t, "%s%s", separator, program->axes.items[axis].name);
+    separator = ",";
+  }
+}
+
+static void put_bytes(text *t) {
+  const host *h = t->h;
+  codegen_bytes scratch = h->shared_numbers || h->sized.count || h->instance_numbers ? host_bytes_of(h) : (codegen_bytes){0};
+  PUT(t, ", %lld", (long long)scratch.constant);
+  if (scratch.per_instance) PUT(t, " + %lld an instance", (long long)scratch.per_instance);
+  for (int i = 0; i < scratch.terms.count; i++) {
+    PUT(t, " + %lld * ", (long long)scratch.terms.items[i].coefficient);
+    put_axes(t, scratch.terms.items[i].axes, h->k->program);
+  }
+  PUT(t, " bytes of scratch\n");
+}
+
+static void put_mapping(text *t) {
+  const host *h = t->h;
+  const mapping *m = &h->m;
+  PUT(t, m->instance ? " instances along " : " one instance");
+  put_axes(t, m->instance, h->k->program);
+  if (m->chunks_outside) PUT(t, " inside the loop over chunks");
+  if (m->lane_axis >= 0) PUT(t, ", %d lanes of %s", m->lanes, h->k->program->axes.items[m->lane_axis].name);
+  if (m->kind == MAP_THREADS) PUT(t, ", a thread for each %s", h->k->program->axes.items[h->team.axis].name);
+  if (m->kind != MAP_LANES) PUT(t, ", %d threads", h->team.threads);
+  if (h->k->program->form == TILE_CHUNK) PUT(t, ", chunks of %d steps", h->k->program->chunk);
+  if (m->kind != MAP_LANES) PUT(t, ", %lld bytes of shared memory", (long long)(4 * h->on_chip));
+  put_bytes(t);
+}
+
+/* Rows of tokens that chunks read from a copy. */
+static void put_rows(text *t, const part *p, int argument) {
+  const tile_place *place = &p->program->arguments.items[argument];
+  const pad *d = &p->pads[argument];
+  int64_t bytes = host_stores_narrow(t->h, place) ? 2 : bytes_of_number(t->h);
+  if (!d->row) return;
+  PUT(t, " rows %s %s", tile_role_text(place->role), place->name ? place->name : "-");
+  PUT(t, " of %lld bytes, %d of them", (long long)(d->row * (t->h->m.kind == MAP_LANES ? bytes_of_number(t->h) : bytes)), p->program->chunk);
+  location at = t->h->m.kind == MAP_LANES ? (location){d->offset, -1, false} : d->at;
+  PUT(t, ", %s at %lld", at.on_chip ? plan_shared : plan_scratch, (long long)(at.offset * bytes_of_number(t->h)));
+  if (t->h->m.kind == MAP_BLOCK && d->ahead.offset >= 0) PUT(t, " and %lld", (long long)(4 * d->ahead.offset));
+  if (p->maps && p->maps[argument] >= 0) PUT(t, ", in bulk");
+  PUT(t, "\n");
+}
+
+static void put_part(text *t, const part *p) {
+  plan_places at = places_of(t->a, t->h, p);
+  PUT(t, "program %s\n", p->program->name);
+  for (int i = 0; p->program->form == TILE_CHUNK && i < p->program->arguments.count; i++) put_rows(t, p, i);
+  PUT(t, "%s", plan_print(t->a, &t->h->m, p->p, &p->carried, &at));
+}
+
+char *host_plan_text(arena *a, const host *h) {
+  text t = {.a = a, .h = h, .chars = ""};
+  put_mapping(&t);
+  if (h->has_again) put_part(&t, &h->again);
+  put_part(&t, &h->main);
+  return arena_strdup(a, t.chars);
+}
+
+char *codegen_plan_text(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
+  codegen_kernel described = host_describe(a, k);
+  host h = host_for(a, &described, k->symbol, clone, dtype);
+  host_plan(&h);
+  return host_plan_text(a, &h);
+}

@@ -1,0 +1,441 @@
+/* A plan as text: what runs, in order, and where its numbers lie.
+ *
+ *    2 body product 64 x 16 x 64 (t V s) mma: %12 = dot[s](%9, v{t->s}) -> b3
+ *    3 body points [t 64,V 16]: %13 y = %12 * %7; store output y
+ *   b3 %12 [t 64,V 16] f32, 4096 bytes in shared memory at 8192, nests 2 .. 3
+ *
+ * One line is one nest or one buffer. What is written out in an operand is computed where it is read; `%9` was made before.
+ * `{t->s}` behind an operand says how its index moves, which costs nothing.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "compiler/plan/planner.h"
+
+typedef struct printer {
+  arena *a;
+  const mapping *m;
+  const plan *p;
+  VEC(char) chars;
+} printer;
+
+__attribute__((format(printf, 2, 3))) static void put(printer *o, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const char *text = arena_vprintf(o->a, format, arguments);
+  va_end(arguments);
+  for (const char *c = text; *c; c++) vec_push(o->a, &o->chars, *c);
+}
+
+static const tile_value *value_of(const printer *o, tile_id id) { return &o->p->program->values.items[id]; }
+
+static const char *axis_name(const printer *o, int axis) { return o->p->program->axes.items[axis].name; }
+
+static void put_size(printer *o, int axis) {
+  int64_t size = plan_axis_size(o->m, o->p->program, axis);
+  if (size == TILE_RUNTIME_SIZE) {
+    put(o, "%s", axis_name(o, axis));
+  } else {
+    put(o, "%s %lld", axis_name(o, axis), (long long)size);
+  }
+}
+
+/* Time first, as the text of a tile program has it. */
+static void put_axes(printer *o, axis_set axes) {
+  const tile_program *program = o->p->program;
+  const char *separator = "";
+  put(o, "[");
+  for (int pass = 0; pass < 2; pass++) {
+    for (int axis = 0; axis < program->axes.count; axis++) {
+      if (!axis_in(axes, axis) || (program->axes.items[axis].body_axis < 0) != (pass == 0)) continue;
+      put(o, "%s", separator);
+      put_size(o, axis);
+      separator = ",";
+    }
+  }
+  put(o, "]");
+}
+
+static void put_over(printer *o, axis_set over) {
+  const char *separator = "";
+  put(o, "[");
+  for (int axis = 0; axis < o->p->program->axes.count; axis++) {
+    if (!axis_in(over, axis)) continue;
+    put(o, "%s%s", separator, axis_name(o, axis));
+    separator = ",";
+  }
+  put(o, "]");
+}
+
+static void put_place(printer *o, const tile_place *place) {
+  put(o, "%s", tile_role_text(place->role));
+  if (place->name) put(o, " %s", place->name);
+  if (!place->name && place->stash >= 0) put(o, " %d", place->stash);
+  if (place->lag >= 0) put(o, "[%d]", place->slot);
+  if (place->component) put(o, ".im");
+  if (place->transfer) put(o, " transfer");
+}
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static void put_number(printer *o, double x) {
+  char digits[40];
+  for (int precision = 1; precision <= 17; precision++) {
+    snprintf(digits, sizeof digits, "%.*g", precision, x);
+    if (isnan(x) || strtod(digits, NULL) == x) break;
+  }
+  put(o, "%s", digits);
+}
+
+static bool is_plain(const tile_place *place) {
+  bool own = place->role == TILE_INPUT || place->role == TILE_PARAM;
+  return own && place->name && !place->component && place->lag < 0;
+}
+
+/* What the program reads: `x` of the inputs and parameters, else with its role. */
+static void put_argument(printer *o, const tile_place *place) {
+  if (is_plain(place)) {
+    put(o, "%s", place->name);
+  } else {
+    put_place(o, place);
+  }
+}
+
+static void put_leaf(printer *o, const tile_value *v) {
+  switch (v->op) {
+    case TILE_NUMBER: put_number(o, v->number); break;
+    case TILE_ARGUMENT: put_argument(o, &o->p->program->arguments.items[v->index]); break;
+    case TILE_AXIS_SIZE:
+    case TILE_INDEX: put(o, "%s(%s)", tile_op_text(v->op), axis_name(o, v->index)); break;
+    case TILE_CAUSAL: put(o, "%s %s %s", axis_name(o, v->index2), v->index & 1 ? ">" : ">=", axis_name(o, v->index3)); break;
+    case TILE_AT_END: put(o, "at_end(%d)", v->index2); break;
+    default: put(o, "%s", tile_op_text(v->op)); break;
+  }
+}
+
+static void put_map(printer *o, const tile_value *v) {
+  const char *index = axis_name(o, v->index);
+  switch (v->op) {
+    case TILE_RENAME: put(o, "{%s->%s}", index, axis_name(o, v->index2)); break;
+    case TILE_SLICE: put(o, "{%s=%d}", index, v->index2); break;
+    case TILE_PLACE: put(o, "{at %s=%d}", index, v->index2); break;
+    case TILE_SPLIT: put(o, "{%s->%s,%s}", index, axis_name(o, v->index2), axis_name(o, v->index3)); break;
+    case TILE_JOIN: put(o, "{%s,%s->%s}", axis_name(o, v->index2), axis_name(o, v->index3), index); break;
+    case TILE_SHIFT: put(o, "{%s by %d}", index, v->index2); break;
+    default: break; /* broadcasts and stops are what lies below them */
+  }
+}
+
+static const char *infix(tile_op op) {
+  switch (op) {
+    case TILE_ADD: return "+";
+    case TILE_SUB: return "-";
+    case TILE_MUL: return "*";
+    case TILE_DIV: return "/";
+    case TILE_LESS: return "<";
+    case TILE_LESS_EQUAL: return "<=";
+    case TILE_EQUAL: return "==";
+    default: return NULL;
+  }
+}
+
+static void put_operand(printer *o, tile_id id);
+static void put_operation(printer *o, const tile_value *v);
+
+/* Inside brackets already. */
+static void put_alone(printer *o, tile_id id) {
+  const tile_value *v = value_of(o, id);
+  if (o->p->values[id].inlined) {
+    put_operation(o, v);
+  } else if (plan_at_hand(o->p, id) && !tile_arity(v->op)) {
+    put_leaf(o, v);
+  } else {
+    put_operand(o, id);
+  }
+}
+
+/* More than one word, which brackets hold together. */
+static bool has_words(const printer *o, const tile_value *v) {
+  if (v->op == TILE_CAUSAL) return true;
+  if (v->op != TILE_ARGUMENT) return false;
+  const tile_place *place = &o->p->program->arguments.items[v->index];
+  return !is_plain(place);
+}
+
+static void put_call(printer *o, const tile_value *v) {
+  put(o, "%s", tile_op_text(v->op));
+  if (v->over) put_over(o, v->over);
+  if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) {
+    bool exclusive = v->index & 1, reverse = v->op == TILE_PREFIX && v->index & 2;
+    put(o, "[%s%s%s]", axis_name(o, v->index2), exclusive ? " exclusive" : "", reverse ? " reverse" : "");
+  }
+  put(o, "(");
+  for (int k = 0; k < tile_arity(v->op); k++) {
+    if (k) put(o, ", ");
+    put_alone(o, v->args[k]);
+  }
+  put(o, ")");
+}
+
+static void put_operation(printer *o, const tile_value *v) {
+  if (!infix(v->op)) {
+    put_call(o, v);
+    return;
+  }
+  put_operand(o, v->args[0]);
+  put(o, " %s ", infix(v->op));
+  put_operand(o, v->args[1]);
+}
+
+/* What is at hand is written out, what a nest makes is named. */
+static void put_operand(printer *o, tile_id id) {
+  const tile_value *v = value_of(o, id);
+  if (!plan_at_hand(o->p, id)) {
+    put(o, "%%%d", (int)id);
+  } else if (!tile_arity(v->op)) {
+    if (has_words(o, v)) put(o, "(");
+    put_leaf(o, v);
+    if (has_words(o, v)) put(o, ")");
+  } else if (plan_is_inline(v->op)) {
+    put_operand(o, v->args[0]);
+    put_map(o, v);
+  } else {
+    if (infix(v->op)) put(o, "(");
+    put_operation(o, v);
+    if (infix(v->op)) put(o, ")");
+  }
+}
+
+/* ---- nests ----------------------------------------------------------------------------------- */
+
+/* A sum to which a product is added has memory for what is there before. */
+static bool is_in_buffer(const plan_value *pv) {
+  return pv->into == NO_TILE && pv->buffer >= 0 && (pv->held == HELD_BUFFER || pv->dot != NO_TILE);
+}
+
+/* Where a value goes when it is made. */
+static void put_target(printer *o, const plan_value *pv) {
+  if (pv->into != NO_TILE) put(o, " -> added to %%%d", (int)pv->into);
+  if (is_in_buffer(pv)) put(o, " -> b%d", pv->buffer);
+  if (pv->held == HELD_SCALAR) put(o, " -> variable");
+  if (pv->left) put(o, "%s registers", pv->held == HELD_BUFFER ? " and" : " ->");
+  if (pv->copied != NO_TILE && pv->copy >= 0) put(o, ", copy -> b%d", pv->copy);
+}
+
+static void put_value(printer *o, int n, tile_id id) {
+  const tile_value *v = value_of(o, id);
+  const plan_value *pv = &o->p->values[id];
+  put(o, "%%%d", (int)id);
+  if (v->name) put(o, " %s", v->name);
+  if (n != pv->nest) { /* the product comes in a later nest */
+    put(o, " begins as ");
+    put_operand(o, v->args[v->args[0] == pv->dot]);
+  } else {
+    put(o, " = ");
+    put_operation(o, v);
+  }
+  put_target(o, pv);
+}
+
+/* What the product of the nest is added to, where no nest lists it: its first operand is made here, too. */
+static tile_id added_sum(const plan *p, const plan_nest *nest) {
+  tile_id sum = nest->kind == NEST_DOT ? p->values[nest->values.items[0]].into : NO_TILE;
+  for (int i = 0; i < nest->values.count; i++)
+    if (nest->values.items[i] == sum) return NO_TILE;
+  return nest->two ? sum : NO_TILE;
+}
+
+static const char *core_text(const printer *o, const plan_dot *dot, bool steps) {
+  const mapping *m = o->m;
+  if (steps) return "over the steps of a chunk";
+  if (m->kind == MAP_LANES) return dot->along ? "vectors along the depth" : "vectors along the columns";
+  if (gpu_may_be_group(m, o->p->program, dot)) return "wgmma";
+  if (!gpu_is_mma(m, o->p->program, dot)) return "multiply-adds";
+  return number_is_narrow(m->dtype) ? "mma" : m->tf32 ? "mma tf32" : "mma 3 x tf32";
+}
+
+static void put_copy(printer *o, tile_id operand, int buffer) {
+  put(o, ", ");
+  put_operand(o, operand);
+  put(o, " from b%d", buffer);
+}
+
+static void put_dot(printer *o, const plan_nest *nest, const plan_dot *dot) {
+  const int axes[] = {dot->i, dot->j, dot->k};
+  const char *separator = "";
+  for (int i = 0; i < 3; i++) {
+    if (axes[i] < 0) continue;
+    int64_t size = plan_axis_size(o->m, o->p->program, axes[i]);
+    if (size == TILE_RUNTIME_SIZE) put(o, "%s%s ?", separator, axis_name(o, axes[i]));
+    if (size != TILE_RUNTIME_SIZE) put(o, "%s%s %lld", separator, axis_name(o, axes[i]), (long long)size);
+    separator = " x ";
+  }
+  put(o, ", %s", core_text(o, dot, nest->region == REGION_STEPS));
+  if (dot->pack_a >= 0) put_copy(o, dot->a, dot->pack_a);
+  if (dot->left) put(o, ", %%%d from registers", (int)dot->a);
+  if (dot->pack_b >= 0) put_copy(o, dot->b, dot->pack_b);
+}
+
+static const char *nest_text(nest_kind kind) {
+  static const char *const kinds[] = {"points",  "copy",            "product",    "solve", "prefix",
+                                      "segment", "segment_adjoint", "first_equal"};
+  return kinds[kind];
+}
+
+static void put_points(printer *o, const plan_nest *nest) {
+  axis_set axes = nest->axes;
+  if (nest->kind == NEST_DOT) {
+    put(o, " ");
+    put_dot(o, nest, &nest->dot);
+    if (nest->two) put(o, "; ");
+    if (nest->two) put_dot(o, nest, &nest->other_dot);
+    axes &= ~plan_inner_axes(&nest->dot);
+    if (axes) put(o, ", for each ");
+  } else {
+    put(o, " ");
+  }
+  if (axes || nest->kind != NEST_DOT) put_axes(o, axes);
+  if (nest->lane) put(o, " lanes");
+  if (nest->wide) put(o, " f64");
+  if (nest->kind == NEST_SOLVE && nest->dot.pack_a >= 0) put_copy(o, nest->dot.a, nest->dot.pack_a);
+}
+
+static void put_result(printer *o, int result) {
+  const tile_result *r = &o->p->program->results.items[result];
+  put(o, "store ");
+  put_place(o, &r->place);
+  put(o, " = ");
+  put_operand(o, r->value);
+}
+
+static void put_nest(printer *o, int n) {
+  static const char *const regions[] = {"prologue", "shared", "body", "steps", "epilogue"};
+  const plan_nest *nest = &o->p->nests.items[n];
+  const char *separator = "";
+  put(o, "%3d %s %s", n, regions[nest->region], nest_text(nest->kind));
+  put_points(o, nest);
+  put(o, ": ");
+  if (nest->kind == NEST_PACK) {
+    put_operand(o, nest->packed);
+    put(o, " -> b%d", nest->pack);
+  }
+  if (nest->two) put_value(o, n, nest->other), separator = "; ";
+  for (int i = 0; i < nest->values.count; i++, separator = "; ") {
+    put(o, "%s", separator);
+    put_value(o, n, nest->values.items[i]);
+    if (i || added_sum(o->p, nest) == NO_TILE) continue;
+    put(o, "; ");
+    put_value(o, n, added_sum(o->p, nest));
+  }
+  for (int i = 0; i < nest->results.count; i++, separator = "; ") {
+    put(o, "%s", separator);
+    put_result(o, nest->results.items[i]);
+  }
+  put(o, "\n");
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void put_numbers(printer *o, const plan_buffer *b) {
+  axis_set axes = 0;
+  for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
+  number_type type = b->stored != NUMBER_F32 ? b->stored : o->m->f64 ? NUMBER_F64 : NUMBER_F32;
+  put_axes(o, axes);
+  put(o, " %s%s", number_type_text(type), b->lane ? " lanes" : "");
+}
+
+static void put_where(printer *o, const plan_buffer *b, const plan_place *at) {
+  extent words = plan_words(b);
+  put(o, ", %lld", (long long)(words.factor * (o->m->f64 ? 8 : 4)));
+  for (int axis = 0; axis < o->p->program->axes.count; axis++)
+    if (axis_in(words.sizes, axis)) put(o, " * %s", axis_name(o, axis));
+  put(o, " bytes");
+  if (b->groups) put(o, " in wgmma's layout");
+  if (!at || !at->space) return;
+  put(o, " %s", at->space);
+  if (at->offset >= 0) put(o, " at %lld", (long long)at->offset);
+}
+
+static void put_life(printer *o, int n) {
+  if (n >= o->p->nests.count) {
+    put(o, "end");
+  } else {
+    put(o, "%d", n);
+  }
+}
+
+/* What is written there: values, copies, sums that several warps have parts of, next states. */
+static void put_owners(printer *o, int buffer) {
+  for (tile_id id = 0; id < o->p->program->values.count; id++) {
+    const plan_value *pv = &o->p->values[id];
+    if (!pv->needed || plan_at_hand(o->p, id)) continue;
+    if (is_in_buffer(pv) && pv->buffer == buffer) put(o, " %%%d", (int)id);
+    if (pv->copied != NO_TILE && pv->copy == buffer) put(o, " copy of %%%d", (int)id);
+    if (pv->row_parts == buffer) put(o, " row sums of %%%d", (int)id);
+  }
+  for (int n = 0; n < o->p->nests.count; n++) {
+    const plan_nest *nest = &o->p->nests.items[n];
+    if (nest->kind == NEST_PACK && nest->pack == buffer) put(o, " copy of nest %d", n);
+  }
+  for (int c = 0; c < o->p->carried_count; c++) {
+    if (o->p->carried[c].staging != buffer) continue;
+    put(o, " ");
+    put_place(o, &o->p->program->results.items[o->p->carried[c].result].place);
+  }
+}
+
+static void put_buffer(printer *o, int buffer, const plan_place *at) {
+  const plan_buffer *b = &o->p->buffers.items[buffer];
+  if (b->last < 0) return; /* nothing reads it any more */
+  put(o, " b%d", buffer);
+  put_owners(o, buffer);
+  put(o, " ");
+  put_numbers(o, b);
+  if (b->carried >= 0) {
+    put(o, ", the state's memory");
+  } else {
+    put_where(o, b, at);
+  }
+  if (b->persistent) put(o, ", through all runs");
+  if (b->kept) put(o, ", of every step of a chunk");
+  put(o, ", nests ");
+  put_life(o, b->first);
+  put(o, " .. ");
+  put_life(o, b->last);
+  put(o, "\n");
+}
+
+static void put_next(printer *o, const carried_pair *pair) {
+  if (pair->result < 0) return;
+  tile_id id = o->p->program->results.items[pair->result].value;
+  put(o, ", next ");
+  put_operand(o, id);
+  if (!pair->in_place && pair->staging < 0) put(o, " copied from b%d", o->p->values[id].buffer);
+  if (pair->in_place) put(o, " in place");
+  if (pair->sums >= 0) put(o, ", in registers of nest %d%s", pair->sums, pair->shown ? " with a 16-bit copy" : "");
+  if (pair->staging >= 0) put(o, " by way of b%d", pair->staging);
+}
+
+static void put_state(printer *o, const carried_value *state, const carried_pair *pair, const plan_place *at) {
+  tile_place place = state->place;
+  if (place.role == TILE_NEXT_STATE) place.role = TILE_STATE;
+  put(o, " ");
+  put_place(o, &place);
+  put(o, " ");
+  put_numbers(o, &state->memory);
+  put_where(o, &state->memory, at);
+  put_next(o, pair);
+  put(o, "\n");
+}
+
+char *plan_print(arena *a, const mapping *m, const plan *p, const carried_list *states, const plan_places *at) {
+  printer o = {.a = a, .m = m, .p = p};
+  for (int n = 0; n < p->nests.count; n++) put_nest(&o, n);
+  for (int c = 0; c < p->carried_count; c++)
+    put_state(&o, &states->items[c], &p->carried[c], at ? &at->states[c] : NULL);
+  for (int i = 0; i < p->buffers.count; i++) put_buffer(&o, i, at ? &at->buffers[i] : NULL);
+  vec_push(a, &o.chars, 0);
+  return o.chars.items;
+}
