@@ -40,7 +40,7 @@ static const char usage_text[] =
     "tile, backward,\n"
     "                                    gpu-tile, gpu-backward, plan, report, equations, latex,\n"
     "                                    functions, llvm, asm, ptx, simt, gpu-functions, gpu-hash,\n"
-    "                                    gpu-header; into the -o file if there is one. plan is that\n"
+    "                                    gpu-header, resources; into the -o file if there is one. plan is that\n"
     "                                    of the targets; of the host without --target\n"
     "  --from=recurrence|tile            FILE is the text that --emit=recurrence or --emit=tile "
     "printed\n"

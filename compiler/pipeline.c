@@ -141,7 +141,7 @@ static const recurrence *made_of(const compilation *c, int index) {
 
 /* Whether nothing of the host's code is printed. */
 static bool emits_gpu_alone(const compilation *c) {
-  static const char *const names[] = {"ptx", "simt", "gpu-functions", "gpu-hash", "gpu-header", "gpu-tile", "gpu-backward"};
+  static const char *const names[] = {"ptx", "simt", "gpu-functions", "gpu-hash", "gpu-header", "gpu-tile", "gpu-backward", "resources"};
   for (size_t i = 0; c->options->emit && i < sizeof names / sizeof *names; i++)
     if (strcmp(c->options->emit, names[i]) == 0) return true;
   return false;
@@ -240,13 +240,6 @@ static codegen_options code_options(const compilation *c) {
                            .text = emit && (strcmp(emit, "llvm") == 0 || strcmp(emit, "asm") == 0)};
 }
 
-/* The kernel, the states that it starts from, the sums of what blocks add up each for itself. */
-static int launches_of(const codegen_gpu_kernel *k) {
-  bool sums = false;
-  for (int i = 0; i < k->base.slots.count; i++) sums |= k->base.slots.items[i].accumulated;
-  return 1 + k->base.reads_saved + sums;
-}
-
 static const char *gpu_report_of(compilation *c, const recurrence_kernels *kernels, int kib) {
   codegen_gpu_options options = gpu_options(c);
   report_resources resources[2] = {0};
@@ -256,7 +249,7 @@ static const char *gpu_report_of(compilation *c, const recurrence_kernels *kerne
     codegen_gpu_kernel k =
         codegen_gpu_describe(c->memory, &kernels->kernels.items[i], options);
     resources[kind == KERNEL_BACKWARD] =
-        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, launches_of(&k),
+        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, artifact_gpu_launches(&k),
                            k.products, k.group_products, k.left, k.rows, k.bulk_rows};
   }
   return schedule_report_gpu(c->memory, kernels, c->options->dtype, resources, kib);
@@ -387,7 +380,7 @@ static artifact_assembly *generate_gpu(compilation *c) {
   const kernel_list *kernels = kernels_of_all(c);
   const char *emit = c->options->emit;
   codegen_gpu_options options = gpu_options(c);
-  bool abstract = emit && (strcmp(emit, "gpu-hash") == 0 || strcmp(emit, "gpu-functions") == 0);
+  bool abstract = emit && (strcmp(emit, "gpu-hash") == 0 || strcmp(emit, "gpu-functions") == 0 || strcmp(emit, "resources") == 0);
   if (abstract) options.targets = 0;
   options.text = emits_gpu_alone(c);
   options.lines = c->options->lines ? c->files : NULL;
@@ -691,6 +684,10 @@ static void dump_gpu_header(compilation *c, FILE *out) {
   fputs(artifact_gpu_header(c->memory, &c->library), out);
 }
 
+static void dump_resources(compilation *c, FILE *out) {
+  if (c->gpu_object) fputs(artifact_resources(c->memory, &c->library, c->gpu_object), out);
+}
+
 static void dump_gpu_functions(compilation *c, FILE *out) {
   for (int i = 0; c->gpu_object && i < c->gpu_object->functions.count; i++)
     fprintf(out, "%6d %s\n", c->gpu_object->functions.items[i].instructions,
@@ -805,10 +802,12 @@ static const emission emissions[] = {
     {"gpu-functions", LAYER_OBJECT, dump_gpu_functions},
     {"gpu-hash", LAYER_OBJECT, dump_gpu_hash},
     {"gpu-header", LAYER_CONTENTS, dump_gpu_header},
+    {"resources", LAYER_OBJECT, dump_resources},
 };
 const char compile_emit_list[] =
     "tokens, ast, types, graph, recurrence, tile, backward, gpu-tile, gpu-backward, plan, report, equations, latex, header, "
-    "manifest, functions, llvm, asm, ptx, simt, gpu-functions, gpu-hash, gpu-header";
+    "manifest, functions, llvm, asm, ptx, simt, gpu-functions, gpu-hash, gpu-header, "
+    "resources";
 
 static const emission *find_emission(const char *what) {
   for (size_t i = 0; i < sizeof emissions / sizeof *emissions; i++)

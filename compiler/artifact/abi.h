@@ -187,6 +187,10 @@ const char *abi_shape(arena *a, const abi_recurrence *abi, const abi_memory *mem
 char *artifact_header(arena *a, const artifact *library);
 /* For those who launch the GPU's kernels by themselves. */
 char *artifact_gpu_header(arena *a, const artifact *library);
+/* What each GPU kernel takes (--emit=resources). */
+char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_object *object);
+/* Launches of a pass at most. */
+int artifact_gpu_launches(const codegen_gpu_kernel *k);
 char *artifact_manifest(arena *a, const artifact *library, bool indented);
 
 /* What codegen compiles for the library: every kernel, and beside them tables, manifest and entry

@@ -229,23 +229,22 @@ static void put_toeplitz(const reporter *r) {
           text_of(r, &entries), count_text(r->a, scan));
 }
 
-static void put_forward(const reporter *r, bool states, const char *device, const char *behind) {
+/* Operations and bytes of one step, forward or backward. */
+static const char *step_text(const reporter *r, kernel_kind kind) {
+  bool back = kind == KERNEL_BACKWARD, states = r->kernels->recurrence->states.count || r->body->lags.count;
+  const kernel *k = kernel_of(r, kind);
   amount bytes = {0};
-  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, token_bytes(r->dtype));
+  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, (back ? 2 : 1) * token_bytes(r->dtype));
   add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
   if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device,
-          forward_operations(r, kernel_of(r, KERNEL_FORWARD)->program), text_of(r, &bytes), behind);
+  return arena_printf(r->a, "%s operations a step, %s bytes",
+                      back ? backward_operations(r, k->program, k->recompute) : forward_operations(r, k->program),
+                      text_of(r, &bytes));
 }
 
-static void put_backward(const reporter *r, bool states, const char *device, const char *behind) {
-  const kernel *k = kernel_of(r, KERNEL_BACKWARD);
-  amount bytes = {0};
-  add_tokens(r->a, &bytes, r->body, TENSOR_INPUT, 2 * token_bytes(r->dtype));
-  add_tokens(r->a, &bytes, r->body, TENSOR_OUTPUT, token_bytes(r->dtype));
-  if (states) add_states(r->a, &bytes, r->body, state_bytes(r->dtype) / r->kernels->chunk);
-  fprintf(r->out, "  %-11s %s operations a step, %s bytes%s\n", device,
-          backward_operations(r, k->program, k->recompute), text_of(r, &bytes), behind);
+char *schedule_report_step(arena *a, const recurrence_kernels *kernels, number_type dtype, kernel_kind kind) {
+  reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
+  return arena_strdup(a, step_text(&r, kind));
 }
 
 /* The names of what a program keeps, "" if nothing, and how much it is: `factor` for each entry. */
@@ -353,8 +352,8 @@ char *schedule_report(arena *a, const recurrence_kernels *kernels, number_type d
   put_alternatives(&r);
   put_mixed(&r);
   put_toeplitz(&r);
-  put_forward(&r, states, "forward", "");
-  put_backward(&r, states, "backward", "");
+  fprintf(r.out, "  forward     %s\n", step_text(&r, KERNEL_FORWARD));
+  fprintf(r.out, "  backward    %s\n", step_text(&r, KERNEL_BACKWARD));
   put_saved(&r, states);
   put_again(&r, states);
   put_axes(&r);
@@ -489,7 +488,6 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
   reporter r = {.a = a, .kernels = kernels, .body = &kernels->recurrence->body, .dtype = dtype};
   r.out = open_memstream(&text, &size);
   if (!r.out) ICE("report", "no memory");
-  bool states = kernels->recurrence->states.count || r.body->lags.count;
   const kernel *forward = kernel_of(&r, KERNEL_FORWARD);
   const char *room = kib ? arena_printf(a, "with %d KiB of shared memory: ", kib) : "";
   fprintf(r.out, "  gpu         %s%s, %s, %d steps between saved states, %s\n", room,
@@ -498,8 +496,8 @@ char *schedule_report_gpu(arena *a, const recurrence_kernels *kernels, number_ty
               ? "a thread for each entry of the lanes"
               : "a block of threads for each instance");
   const char *parts[2] = {parts_text(&r, KERNEL_FORWARD), parts_text(&r, KERNEL_BACKWARD)};
-  put_forward(&r, states, "  forward", resources_text(&r, &resources[0], parts[0]));
-  put_backward(&r, states, "  backward", resources_text(&r, &resources[1], parts[1]));
+  fprintf(r.out, "    forward   %s%s\n", step_text(&r, KERNEL_FORWARD), resources_text(&r, &resources[0], parts[0]));
+  fprintf(r.out, "    backward  %s%s\n", step_text(&r, KERNEL_BACKWARD), resources_text(&r, &resources[1], parts[1]));
   for (int back = 0; back < 2 && kernels->recurrence->states.count; back++) put_parts(&r, back);
   fclose(r.out);
   char *copy = arena_strdup(a, text);

@@ -28,12 +28,26 @@ static bool is_lowered(const kernel *const *kernels, int index) {
   return false;
 }
 
+static bool is_barrier(LLVMValueRef instruction) {
+  size_t length;
+  if (LLVMGetInstructionOpcode(instruction) != LLVMCall) return false;
+  return strncmp(LLVMGetValueName2(LLVMGetCalledValue(instruction), &length), "rec.barrier", strlen("rec.barrier")) == 0;
+}
+
+static int barriers_of(LLVMValueRef function) {
+  int count = 0;
+  for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(function); b; b = LLVMGetNextBasicBlock(b))
+    for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) count += is_barrier(i);
+  return count;
+}
+
 static void count_functions(arena *a, const llvm_module *m, codegen_gpu_object *object) {
   for (LLVMValueRef f = LLVMGetFirstFunction(m->module); f; f = LLVMGetNextFunction(f)) {
     if (LLVMIsDeclaration(f)) continue;
     size_t length;
     codegen_function_size size = {.symbol = arena_strdup(a, LLVMGetValueName2(f, &length))};
     size.instructions = llvm_instruction_count(f);
+    size.barriers = barriers_of(f);
     vec_push(a, &object->functions, size);
   }
 }

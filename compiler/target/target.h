@@ -43,6 +43,7 @@ typedef struct codegen_input {
 typedef struct codegen_function_size {
   const char *symbol;
   int instructions;
+  int barriers; /* GPU: calls that all threads of a block meet in */
 } codegen_function_size;
 
 typedef struct codegen_object {

@@ -1,0 +1,111 @@
+/* Prints what each GPU kernel takes, for --emit=resources, kernels_generated/README.md and tests/kernels/resources.txt.
+ *
+ *   gla(H, K = 64, V = 128), bf16
+ *     forward     46.88 k * H operations a step, 1152 * H bytes; 1 launch
+ *     backward    92 k * H operations a step, 1792 * H bytes; 2 launches
+ *     kernel                               for             threads   shared  outside  products  barriers  instructions
+ *     rec_kernel_gla_forward_gpu           sm_80               256    52864        0         4        21          6083
+ *     rec_kernel_gla_forward_groups_gpu    sm_90a              256   185344        0         4        33          8414
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/artifact/tables.h"
+#include "compiler/base/ice.h"
+#include "compiler/schedule/report.h"
+
+/* Names of the targets whose devices run the form of a kernel. */
+static const char *devices_text(arena *a, const artifact *library, kernel_room room) {
+  const char *text = "";
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
+    if (!(library->gpu_targets >> target & 1) || !codegen_gpu_has_room(target, room)) continue;
+    text = arena_printf(a, "%s%s%s", text, *text ? "," : "", codegen_gpu_target_name(target));
+  }
+  return text;
+}
+
+static const codegen_function_size *function_of(const codegen_gpu_object *object, const char *symbol) {
+  for (int i = 0; i < object->functions.count; i++)
+    if (strcmp(object->functions.items[i].symbol, symbol) == 0) return &object->functions.items[i];
+  ICE("resources", "%s was not lowered", symbol);
+}
+
+static const char *sizes_text(arena *a, const typed_body *body) {
+  const char *text = "";
+  for (int i = 0; i < body->axes.count; i++) {
+    const typed_axis *axis = &body->axes.items[i];
+    text = arena_printf(a, "%s%s%s", text, i ? ", " : "", axis->name);
+    if (axis->size != TYPED_RUNTIME_SIZE) text = arena_printf(a, "%s = %lld", text, (long long)axis->size);
+  }
+  return text;
+}
+
+/* Two kernels may be one function, such as those that summarise time slices forward and backward. */
+static bool is_printed(const codegen_gpu_object *object, int index) {
+  for (int i = 0; i < index; i++) {
+    const char *earlier = object->kernels.items[i].symbol;
+    if (earlier && strcmp(earlier, object->kernels.items[index].symbol) == 0) return true;
+  }
+  return false;
+}
+
+static void put_kernel(arena *a, FILE *out, const artifact *library, const codegen_gpu_object *object, int index) {
+  const codegen_gpu_kernel *k = &object->kernels.items[index];
+  if (!k->symbol) {
+    fprintf(out, "  none: %s\n", k->why_not);
+    return;
+  }
+  if (is_printed(object, index)) return;
+  const codegen_function_size *size = function_of(object, k->symbol);
+  fprintf(out, "  %-60s %-14s %7d %8d %8lld %9d %9d %13d\n", k->symbol, devices_text(a, library, k->base.kernel->room),
+          k->threads, k->shared_bytes, (long long)k->base.scratch.constant, k->products, size->barriers, size->instructions);
+}
+
+/* The kernel, the one that makes the states it starts from, the one that adds up what blocks sum each for itself. */
+int artifact_gpu_launches(const codegen_gpu_kernel *k) {
+  bool sums = false;
+  for (int i = 0; i < k->base.slots.count; i++) sums |= k->base.slots.items[i].accumulated;
+  return 1 + k->base.reads_saved + sums;
+}
+
+static int launches_of(const codegen_gpu_object *object, const recurrence *made, kernel_kind kind) {
+  for (int i = 0; i < object->kernels.count; i++) {
+    const codegen_gpu_kernel *k = &object->kernels.items[i];
+    if (k->base.kernel->kind == kind && k->base.kernel->recurrence == made) return artifact_gpu_launches(k);
+  }
+  return 0;
+}
+
+static void put_pass(arena *a, FILE *out, const recurrence_kernels *kernels, number_type dtype, kernel_kind kind,
+                     int launches) {
+  fprintf(out, "  %-10s %s; %d launch%s\n", kind == KERNEL_FORWARD ? "forward" : "backward",
+          schedule_report_step(a, kernels, dtype, kind), launches, launches == 1 ? "" : "es");
+}
+
+static void put_recurrence(arena *a, FILE *out, const artifact *library, const artifact_recurrence *r,
+                           const codegen_gpu_object *object) {
+  const recurrence *made = r->gpu_kernels->recurrence;
+  fprintf(out, "%s(%s), %s\n", made->body.name, sizes_text(a, &made->body), number_type_text(library->dtype));
+  put_pass(a, out, r->gpu_kernels, library->dtype, KERNEL_FORWARD, launches_of(object, made, KERNEL_FORWARD));
+  put_pass(a, out, r->gpu_kernels, library->dtype, KERNEL_BACKWARD, launches_of(object, made, KERNEL_BACKWARD));
+  fprintf(out, "  %-60s %-14s %7s %8s %8s %9s %9s %13s\n", "kernel", "for", "threads", "shared", "outside", "products",
+          "barriers", "instructions");
+  for (int i = 0; i < object->kernels.count; i++)
+    if (object->kernels.items[i].base.kernel->recurrence == made) put_kernel(a, out, library, object, i);
+}
+
+char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_object *object) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) ICE("resources", "no memory");
+  for (int i = 0; i < library->recurrences.count; i++) {
+    if (i) fprintf(out, "\n");
+    put_recurrence(a, out, library, &library->recurrences.items[i], object);
+  }
+  fclose(out);
+  char *copy = arena_strdup(a, text);
+  free(text);
+  return copy;
+}
