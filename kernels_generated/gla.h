@@ -3,6 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block.
  * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_GLA_H
 #define REC_GPU_GLA_H
@@ -315,6 +316,176 @@ static inline int64_t gla_part_backward_scratch_bytes(const gla_part_backward_pa
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t gla_part_backward_ends_numbers(const gla_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_forward_large ---- */
+
+#define GLA_FORWARD_LARGE_SYMBOL "rec_kernel_gla_forward_large_gpu"
+enum { GLA_FORWARD_LARGE_THREADS = 256, GLA_FORWARD_LARGE_SHARED_BYTES = 96896, GLA_FORWARD_LARGE_CHUNK = 128 };
+typedef struct gla_forward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot y;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+} gla_forward_large_parameter;
+_Static_assert(sizeof(gla_forward_large_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_forward_large_items(const gla_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_forward_large_scratch_bytes(const gla_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t gla_forward_large_ends_numbers(const gla_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_states_large ---- */
+
+#define GLA_STATES_LARGE_SYMBOL "rec_kernel_gla_parts_large_gpu"
+enum { GLA_STATES_LARGE_THREADS = 256, GLA_STATES_LARGE_SHARED_BYTES = 86656, GLA_STATES_LARGE_CHUNK = 128 };
+typedef struct gla_states_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gla_states_large_parameter;
+_Static_assert(sizeof(gla_states_large_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_states_large_items(const gla_states_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_states_large_scratch_bytes(const gla_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t gla_states_large_ends_numbers(const gla_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_backward_large ---- */
+
+#define GLA_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_backward_large_gpu"
+enum { GLA_BACKWARD_LARGE_THREADS = 256, GLA_BACKWARD_LARGE_SHARED_BYTES = 230016, GLA_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct gla_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot d_hT_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot d_q;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_k;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_v;  /* [batch,time,H,V], bf16: written */
+  rec_gpu_slot d_gate;  /* [batch,time,H,K], bf16: written */
+  rec_gpu_slot d_h0_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+} gla_backward_large_parameter;
+_Static_assert(sizeof(gla_backward_large_parameter) == 544, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_backward_large_items(const gla_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_backward_large_scratch_bytes(const gla_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 65600;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t gla_backward_large_ends_numbers(const gla_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_part_large ---- */
+
+#define GLA_PART_LARGE_SYMBOL "rec_kernel_gla_parts_large_gpu"
+enum { GLA_PART_LARGE_THREADS = 256, GLA_PART_LARGE_SHARED_BYTES = 86656, GLA_PART_LARGE_CHUNK = 128 };
+typedef struct gla_part_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gla_part_large_parameter;
+_Static_assert(sizeof(gla_part_large_parameter) == 384, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t gla_part_large_items(const gla_part_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_part_large_scratch_bytes(const gla_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t gla_part_large_ends_numbers(const gla_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
+}
+
+/* ---- gla_part_backward_large ---- */
+
+#define GLA_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_gla_parts_large_gpu"
+enum { GLA_PART_BACKWARD_LARGE_THREADS = 256, GLA_PART_BACKWARD_LARGE_SHARED_BYTES = 86656 };
+typedef struct gla_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t H;
+  int64_t K;  /* 64 */
+  int64_t V;  /* 128 */
+  rec_gpu_slot k;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot v;  /* [batch,time,H,V], bf16 */
+  rec_gpu_slot gate;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot h0_S;  /* [batch,H,K,V], f32 */
+  rec_gpu_slot hT_S;  /* [batch,H,K,V], f32: written */
+  rec_gpu_slot q;  /* [batch,time,H,K], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,H,V], bf16 */
+} gla_part_backward_large_parameter;
+_Static_assert(sizeof(gla_part_backward_large_parameter) == 384, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+static inline int64_t gla_part_backward_large_items(const gla_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->H;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t gla_part_backward_large_scratch_bytes(const gla_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t gla_part_backward_large_ends_numbers(const gla_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->H * parameter->K * parameter->V + 1 * parameter->H * parameter->K + 8 * parameter->H;
 }

@@ -3,6 +3,7 @@
  * The PTX is what recc prints with --emit=ptx and the same options. A launch: fill NAME_parameter (its pointers are the
  * device's; a slot without data is absent), set frame.blocks to NAME_items, give frame.scratch NAME_scratch_bytes for each
  * block, and hand the struct to cuLaunchKernel as the only parameter. Sizes of axes that the code fixes must be those.
+ * NAME_large takes the place of NAME in the PTX of targets whose devices have 227 KiB of shared memory for a block.
  * NAME_groups takes its place in the PTX for sm_90a: with products by warpgroups. */
 #ifndef REC_GPU_SSD_H
 #define REC_GPU_SSD_H
@@ -364,6 +365,221 @@ static inline int64_t ssd_part_backward_scratch_bytes(const ssd_part_backward_pa
 }
 /* The stride of its frame.ends, if frame.parts > 1. */
 static inline int64_t ssd_part_backward_ends_numbers(const ssd_part_backward_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_forward_large ---- */
+
+#define SSD_FORWARD_LARGE_SYMBOL "rec_kernel_ssd_forward_large_gpu"
+enum { SSD_FORWARD_LARGE_THREADS = 128, SSD_FORWARD_LARGE_SHARED_BYTES = 39552, SSD_FORWARD_LARGE_CHUNK = 128 };
+typedef struct ssd_forward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot D;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot y;  /* [batch,time,G,R,P], bf16: written */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+} ssd_forward_large_parameter;
+_Static_assert(sizeof(ssd_forward_large_parameter) == 488, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_forward_large_items(const ssd_forward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_forward_large_scratch_bytes(const ssd_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t ssd_forward_large_ends_numbers(const ssd_forward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_states_large ---- */
+
+#define SSD_STATES_LARGE_SYMBOL "rec_kernel_ssd_parts_large_gpu"
+enum { SSD_STATES_LARGE_THREADS = 256, SSD_STATES_LARGE_SHARED_BYTES = 49792, SSD_STATES_LARGE_CHUNK = 128 };
+typedef struct ssd_states_large_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+} ssd_states_large_parameter;
+_Static_assert(sizeof(ssd_states_large_parameter) == 456, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_states_large_items(const ssd_states_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_states_large_scratch_bytes(const ssd_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t ssd_states_large_ends_numbers(const ssd_states_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_backward_large ---- */
+
+#define SSD_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_backward_large_gpu"
+enum { SSD_BACKWARD_LARGE_THREADS = 256, SSD_BACKWARD_LARGE_SHARED_BYTES = 83200, SSD_BACKWARD_LARGE_CHUNK = 128 };
+typedef struct ssd_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot D;  /* [G,R], f32 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot d_hT_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot d_x;  /* [batch,time,G,R,P], bf16: written */
+  rec_gpu_slot d_dt;  /* [batch,time,G,R], bf16: written */
+  rec_gpu_slot d_B;  /* [batch,time,G,N], f32, in copies: written */
+  rec_gpu_slot d_C;  /* [batch,time,G,N], f32, in copies: written */
+  rec_gpu_slot d_A_log;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_dt_bias;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_D;  /* [G,R], f32, in copies: written */
+  rec_gpu_slot d_h0_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+} ssd_backward_large_parameter;
+_Static_assert(sizeof(ssd_backward_large_parameter) == 744, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_backward_large_items(const ssd_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * ((parameter->R + 3) / 4);
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_backward_large_scratch_bytes(const ssd_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 394048;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t ssd_backward_large_ends_numbers(const ssd_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
+}
+/* Copies of d_B for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_copies_d_B(const ssd_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->R + 3) / 4);
+}
+/* Copies of d_C for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_copies_d_C(const ssd_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * ((parameter->R + 3) / 4);
+}
+/* Copies of d_A_log for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_copies_d_A_log(const ssd_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_dt_bias for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_copies_d_dt_bias(const ssd_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+/* Copies of d_D for rec_gpu_sum to add up. */
+static inline int64_t ssd_backward_large_copies_d_D(const ssd_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 1 * parameter->frame.entries * parameter->frame.parts;
+}
+
+/* ---- ssd_part_large ---- */
+
+#define SSD_PART_LARGE_SYMBOL "rec_kernel_ssd_parts_large_gpu"
+enum { SSD_PART_LARGE_THREADS = 256, SSD_PART_LARGE_SHARED_BYTES = 49792, SSD_PART_LARGE_CHUNK = 128 };
+typedef struct ssd_part_large_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+} ssd_part_large_parameter;
+_Static_assert(sizeof(ssd_part_large_parameter) == 456, "as the kernel reads it");
+/* frame.blocks; a grid has as many blocks, or fewer. */
+static inline int64_t ssd_part_large_items(const ssd_part_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_part_large_scratch_bytes(const ssd_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t ssd_part_large_ends_numbers(const ssd_part_large_parameter *parameter) {
+  (void)parameter;
+  return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
+}
+
+/* ---- ssd_part_backward_large ---- */
+
+#define SSD_PART_BACKWARD_LARGE_SYMBOL "rec_kernel_ssd_parts_large_gpu"
+enum { SSD_PART_BACKWARD_LARGE_THREADS = 256, SSD_PART_BACKWARD_LARGE_SHARED_BYTES = 49792 };
+typedef struct ssd_part_backward_large_parameter {
+  rec_gpu_frame frame;
+  int64_t G;
+  int64_t R;
+  int64_t P;  /* 64 */
+  int64_t N;  /* 128 */
+  rec_gpu_slot x;  /* [batch,time,G,R,P], bf16 */
+  rec_gpu_slot dt;  /* [batch,time,G,R], bf16 */
+  rec_gpu_slot B;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot A_log;  /* [G,R], f32 */
+  rec_gpu_slot dt_bias;  /* [G,R], f32 */
+  rec_gpu_slot h0_h;  /* [batch,G,R,P,N], f32 */
+  rec_gpu_slot hT_h;  /* [batch,G,R,P,N], f32: written */
+  rec_gpu_slot C;  /* [batch,time,G,N], bf16 */
+  rec_gpu_slot d_y;  /* [batch,time,G,R,P], bf16 */
+} ssd_part_backward_large_parameter;
+_Static_assert(sizeof(ssd_part_backward_large_parameter) == 456, "as the kernel reads it");
+/* frame.back_items; frame.back_blocks are as many blocks of the grid, or fewer. */
+static inline int64_t ssd_part_backward_large_items(const ssd_part_backward_large_parameter *parameter) {
+  return parameter->frame.entries * parameter->frame.parts * parameter->G * parameter->R;
+}
+/* frame.scratch: so many bytes for each block of the grid, frame.scratch_stride apart. */
+static inline int64_t ssd_part_backward_large_scratch_bytes(const ssd_part_backward_large_parameter *parameter) {
+  (void)parameter;
+  return 0;
+}
+/* The stride of its frame.ends, if frame.parts > 1. */
+static inline int64_t ssd_part_backward_large_ends_numbers(const ssd_part_backward_large_parameter *parameter) {
   (void)parameter;
   return 0 + 1 * parameter->G * parameter->R * parameter->P * parameter->N + 9 * parameter->G * parameter->R;
 }
