@@ -1,27 +1,30 @@
-// Bytes of global memory that one more token costs, as the executor counts them for the GPU code of four
-// recurrences in bf16, against the least: every input and cotangent read once, every output and gradient written
-// once.
+// What a token costs on a GPU, as the executor counts it for the code of four recurrences in bf16 and of Mamba-1, for sm_80 and
+// for sm_90a. tests/runtime/traffic.txt holds every figure, and each must be the same: a change is renewed knowingly and is
+// read as the difference of that file.
 //
-// Sectors of 32 bytes count once for every block: what a block reads again is on the chip. Printed beside them:
-// bytes as threads ask for them, and sectors that count once for the launch: what blocks that run side by side
-// read is in the second level cache. A block's scratch is written and read again: what of it does not stay in the block's share of
-// that cache, where all multiprocessors of the target's usual device are busy, counts as often as it comes from memory or goes
-// there (`moved`). Behind the line, what the threads, warps and blocks execute for it: loads and
-// stores of shared and of global memory, asynchronous copies, those in bulk; mma, wgmma and other operations of warps
-// (ldmatrix, shuffles);
-// bytes of shared memory that ldmatrix and wgmma read; barriers. Forward moves at most 1.5 times the least; backward, with what it
-// makes again, 2.2 times. Forward asks for at most 3 times the least: nothing that one chunk needs lies outside the chip. Mamba-2's
-// decays and gates are applied in registers, backward so are sums over rows and results, and states that backward makes again stay
-// there: its threads access shared memory less than 800 and 6250 times a token of two heads; where warpgroups make its products,
-// less than 560 and 4300 times, for the scores of a chunk stay in registers, too, and a block of one warpgroup reads less than 3500
-// bytes of factors. It has four heads here: so many share a block's scratch backward. The systems
-// of the gated delta rule are solved in registers, four rows at a time. Launches of a call are few and fixed. The same for kernels
-// whose products warpgroups make (sm_90a), with wgmma in each. Where a thread has a channel to itself, tokens of the next steps come ahead: a step reads none of them from
-// global memory when it needs it, and what all channels read is read once for the block. 45 s of processor time.
+//   traffic_test                      compares; 45 s of processor time
+//   traffic_test update               writes tests/runtime/traffic.txt
+//   traffic_test [gla] [tensors]      prints; with `tensors` the bytes of every tensor in a run of 384 tokens with its states
 //
-//   traffic_test [gla] [tensors]    what lies where, too: bytes of every tensor in a run of 384 tokens with its
-// states
+// The columns of the table:
+//   least        bytes of global memory: every input and cotangent read once, every output and gradient written once
+//   of blocks    sectors of 32 bytes, once for every block: what a block reads again is on the chip
+//   asked for    bytes as threads ask for them
+//   once         sectors, once for the launch: what blocks that run side by side read is in the second level cache
+//   moved        `once`, and what does not stay in that cache of a block's scratch, where all multiprocessors of the target's
+//                usual device are busy: as often as it comes from memory or goes there
+//   ratio        moved / least; then the launches of the call
+//   shared, global   loads and stores of threads
+//   copies, bulk     asynchronous copies of threads, and bulk copies
+//   mma, wgmma, other   operations of warps; others are ldmatrix, shuffles
+//   operands     bytes of shared memory that ldmatrix and wgmma read
+//   barriers     of blocks
+//
+// These bounds hold beside the table. Forward moves at most 1.5 times the least, and backward, which makes the states again,
+// 2.2 times. Forward asks for at most 3 times the least: nothing that one chunk needs lies outside the chip. A call has at most
+// two launches forward and three backward. The code for sm_90a multiplies by wgmma.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/support/simt_options.h"
@@ -33,16 +36,13 @@ enum { SHORT = 128, LONG = 384, TIME = LONG - SHORT };
 typedef struct subject {
   const char *path, *recurrence;
   const char *sizes[6];
-  int most_shared[2];  // its accesses that a token takes forward, and with products by warpgroups; 0: as many as there are
-  int most_back[2];    // and backward
-  int most_operands;   // bytes of it that products by warpgroups read for a token forward
 } subject;
 
 static const subject subjects[] = {
-    {"stdlib/mamba2.rec", "ssd", {"G=1", "R=4", "P=64", "N=128"}, {1600, 1120}, {12500, 8600}, 7000},
-    {"stdlib/gla.rec", "gla", {"H=2", "K=128", "V=128"}, {0, 0}, {23000, 0}, 0},
-    {"stdlib/rwkv6.rec", "rwkv6", {"H=2", "K=64", "V=64"}, {0, 0}, {0, 0}, 0},
-    {"stdlib/gated_deltanet.rec", "gated_deltanet", {"H=2", "K=128", "V=128"}, {7200, 11600}, {48000, 39000}, 0},
+    {"stdlib/mamba2.rec", "ssd", {"G=1", "R=4", "P=64", "N=128"}},
+    {"stdlib/gla.rec", "gla", {"H=2", "K=128", "V=128"}},
+    {"stdlib/rwkv6.rec", "rwkv6", {"H=2", "K=64", "V=64"}},
+    {"stdlib/gated_deltanet.rec", "gated_deltanet", {"H=2", "K=128", "V=128"}},
 };
 
 // Bytes of a token's inputs, or of its outputs.
@@ -90,6 +90,7 @@ static simt_counts minus(simt_counts x, const simt_counts *y) {
 }
 
 static bool by_tensor;
+static FILE *table; // in memory
 static int32_t device; // 2: products by warpgroups
 
 static void print_tensor(void *context, const char *kernel, const char *tensor, int64_t read,
@@ -133,9 +134,9 @@ static void print_row(const char *name, const char *what, const simt_counts *c, 
   double block = (double)(c->block_read_bytes + c->block_written_bytes) / TIME,
          asked = (double)(c->read_bytes + c->written_bytes) / TIME,
          once = (double)(c->launch_read_bytes + c->launch_written_bytes) / TIME, moved = (double)moved_by(c) / TIME;
-  printf("%-16s %-20s %-4s %8d %9.0f %10.0f %9.0f %9.0f %7.2f %3d |", name, what, device ? "90a" : "80", (int)least, block, asked,
+  fprintf(table, "%-16s %-20s %-4s %8d %9.0f %10.0f %9.0f %9.0f %7.2f %3d |", name, what, device ? "90a" : "80", (int)least, block, asked,
          once, moved, moved / (double)least, (int)launches);
-  printf(" %8.1f %8.1f %6.1f %6.2f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / TIME,
+  fprintf(table, " %8.1f %8.1f %6.1f %6.2f %6.2f %6.2f %8.1f %8.0f %8.2f\n", (double)c->shared_accesses / TIME,
          (double)c->global_accesses / TIME, (double)(c->copies - c->bulk_copies) / TIME,
          (double)c->bulk_copies / TIME, (double)c->products / TIME,
          (double)c->group_products / TIME,
@@ -156,21 +157,12 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   check(forward.read_bytes + forward.written_bytes <= 3 * (in + out) * TIME,
         "%s: forward asks for %d bytes a token", s->recurrence,
         (int)((forward.read_bytes + forward.written_bytes) / TIME));
-  int most = s->most_shared[device > 0];
-  check(!device || !s->most_operands || forward.operand_bytes <= (int64_t)s->most_operands * TIME,
-        "%s: forward reads %d bytes of factors a token", s->recurrence, (int)(forward.operand_bytes / TIME));
-  check(!most || forward.shared_accesses <= (int64_t)most * TIME,
-        "%s: forward accesses shared memory %d times a token", s->recurrence,
-        (int)(forward.shared_accesses / TIME));
   check(forward.launch_read_bytes >= in * TIME && forward.launch_written_bytes >= out * TIME,
         "%s: forward reads and writes less than its tensors", s->recurrence);
   simt_counts whole = run(r, (rec_run_options){.backward = true, .recompute = true}, &both);
   simt_counts backward = minus(whole, &forward);
   print_row(s->recurrence, "backward, recomputed", &backward, 2 * in + out, both - launches);
   int64_t least = (2 * in + out) * TIME;
-  most = s->most_back[device > 0];
-  check(!most || backward.shared_accesses <= (int64_t)most * TIME,
-        "%s: backward accesses shared memory %d times a token", s->recurrence, (int)(backward.shared_accesses / TIME));
   moved = moved_by(&backward);
   check((double)moved <= 2.2 * (double)least,
         "%s: backward moves %d bytes a token, the least is %d", s->recurrence, (int)(moved / TIME),
@@ -186,10 +178,8 @@ static void run_kernels(const subject *s, const rec_recurrence *r) {
   problem_free(p);
 }
 
-// Mamba-1, a thread for each channel: of a token it loads x, dt, two parameters, and stores y; rows of B and C (32 loads more)
-// come once for 128 channels. In 32 bits tokens come by asynchronous copies alone, and a thread loads what is no token.
+// Mamba-1, whose threads have a channel each.
 static void run_channels(const char *type) {
-  enum { CHANNELS = 256 };
   const char *const words[] = {"--target", "simt", "-O0", "--dtype", type, "-D", "E=256", "-D", "N=16", NULL};
   rec_module *module = compile_file(REC_SOURCE_DIR "/stdlib/mamba1.rec", words);
   if (!check(module, "mamba1 does not compile")) return;
@@ -200,10 +190,6 @@ static void run_channels(const char *type) {
   device = 0;
   simt_counts forward = run(r, (rec_run_options){0}, &launches);
   print_row("selective_scan", narrow ? "forward" : "forward, f32", &forward, in + out, launches);
-  double accesses = (double)forward.global_accesses / TIME / CHANNELS, copies = (double)forward.copies / TIME / CHANNELS;
-  check(accesses <= (narrow ? 5.5 : 3.25), "mamba1 %s: a channel accesses global memory %.2f times a token", type, accesses);
-  check(narrow ? copies == 0 : copies >= 2 && copies <= 2.5, "mamba1 %s: %.2f asynchronous copies for a channel and token", type,
-        copies);
   int64_t moved = moved_by(&forward);
   check((double)moved <= 1.5 * (double)(in + out) * TIME, "mamba1 %s: forward moves %d bytes a token", type, (int)(moved / TIME));
   problem_free(p);
@@ -223,15 +209,65 @@ static void run_subject(const subject *s) {
   rec_module_close(module);
 }
 
-int main(int count, char **words) {
-  by_tensor = count > 1 && strcmp(words[count - 1], "tensors") == 0;
-  count -= by_tensor;
-  printf("%-16s %-20s %-4s %8s %9s %10s %9s %9s %7s %3s | %8s %8s %6s %6s %6s %6s %8s %8s %8s\n",
-         "bytes per token", "", "", "least", "of blocks", "asked for", "once", "moved", "ratio", "", "shared",
-         "global", "copies", "bulk", "mma", "wgmma", "other", "operands", "barriers");
-  for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
-    if (count < 2 || strstr(subjects[i].path, words[1])) run_subject(&subjects[i]);
+static const char table_path[] = REC_SOURCE_DIR "/tests/runtime/traffic.txt";
+
+static void print_line(char sign, const char *line) { printf("%c %.*s\n", sign, (int)strcspn(line, "\n"), line); }
+
+// Past the next newline, or the end.
+static const char *line_after(const char *text) {
+  text += strcspn(text, "\n");
+  return *text ? text + 1 : text;
+}
+
+// Lines that differ, those of the file and those of this run; each file has one line for each row.
+static void print_difference(const char *expected, const char *found) {
+  for (; *expected || *found; expected = line_after(expected), found = line_after(found)) {
+    size_t length = strcspn(expected, "\n");
+    if (length == strcspn(found, "\n") && strncmp(expected, found, length) == 0) continue;
+    if (*expected) print_line('-', expected);
+    if (*found) print_line('+', found);
   }
-  if (count < 2 || strstr("mamba1", words[1])) run_channels("bf16"), run_channels("f32");
+}
+
+static void compare_table(const char *found) {
+  char expected[1 << 14] = "";
+  FILE *file = fopen(table_path, "r");
+  size_t size = file ? fread(expected, 1, sizeof expected - 1, file) : 0;
+  if (file) fclose(file);
+  bool same = size == strlen(found) && memcmp(expected, found, size) == 0;
+  if (!same) print_difference(expected, found);
+  check(same, "a token costs other figures than %s says; if that is meant, run traffic_test update", table_path);
+}
+
+static void update_table(const char *found) {
+  FILE *file = fopen(table_path, "w");
+  check(file && fputs(found, file) >= 0 && fclose(file) == 0, "cannot write %s", table_path);
+}
+
+static void run_all(const char *wanted) {
+  fprintf(table, "%-16s %-20s %-4s %8s %9s %10s %9s %9s %7s %3s | %8s %8s %6s %6s %6s %6s %8s %8s %8s\n", "bytes per token", "",
+          "", "least", "of blocks", "asked for", "once", "moved", "ratio", "", "shared", "global", "copies", "bulk", "mma",
+          "wgmma", "other", "operands", "barriers");
+  for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+    if (strstr(subjects[i].path, wanted)) run_subject(&subjects[i]);
+  if (strstr("mamba1", wanted)) run_channels("bf16"), run_channels("f32");
+}
+
+int main(int count, char **words) {
+  char *text = NULL;
+  size_t size = 0;
+  bool update = count == 2 && strcmp(words[1], "update") == 0;
+  by_tensor = count > 1 && strcmp(words[count - 1], "tensors") == 0;
+  bool whole = count == 1 || update;
+  table = open_memstream(&text, &size);
+  if (!table) return 1;
+  run_all(whole || count == 1 + by_tensor ? "" : words[1]);
+  fclose(table);
+  if (update)
+    update_table(text);
+  else if (whole)
+    compare_table(text);
+  printf("%s", text);
+  free(text);
   return checked();
 }
