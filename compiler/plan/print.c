@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "compiler/plan/planner.h"
+#include "compiler/plan/tensor_cores.h"
 
 typedef struct printer {
   arena *a;
