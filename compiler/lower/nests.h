@@ -44,7 +44,35 @@ void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 /* segment.c: a SEGMENT that has levels. */
 ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 
-/* lower/lower.c */
+/* results.c: result number `result` at a place. */
+void lower_store_result(lower *l, const place_in_loops *at, int result);
+
+/* combine.c: whether a value is a sum or an extreme over what a nest goes through; what has been summed so far, and this place's. */
+bool lower_reduces(tile_op op);
+ir lower_reduced(lower *l, const place_in_loops *at, tile_id id, ir sum);
+
+/* points.c: the value at a place, and where it is held; states that the nest updates in place, before it does. */
+void lower_compute(lower *l, const place_in_loops *at, tile_id id);
+void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest);
+
+/* loops.c */
+/* An axis in vectors: whole ones up to `whole`, then the rest. */
+typedef struct nest_vectors {
+  ir whole;
+  int lanes;      /* of a whole vector; 0: there is none */
+  bool rest;      /* something is left */
+  int rest_lanes; /* it is one shorter vector; 0: entry by entry */
+} nest_vectors;
+nest_vectors lower_vectors_of(lower *l, int axis);
+void lower_vectors_along(lower *l, int axis, place_in_loops *at, nest_function *inner, void *data);
+/* GPU: so many neighbours along the last axis to a thread; 1: lower_shared_loops. */
+void lower_wide_loops(lower *l, const loop_axes *axes, int lanes, place_in_loops *at,
+                      nest_function *inner, void *data);
+
+/* copies.c: an operand of products in another order of axes. */
+void lower_pack(lower *l, const plan_nest *nest);
+
+/* combine.c, points.c, loops.c */
 /* Of SUM and DOT the sum, of MAX_OVER and MIN_OVER the larger and the smaller. */
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);
 ir lower_lanes_together(emitter *e, tile_op op, ir x);
@@ -71,6 +99,8 @@ void lower_shared_loops(lower *l, const loop_axes *axes, place_in_loops *at, nes
 /* GPU: the points of `axes` among the threads of a block, so many neighbours along the last axis to one of them. */
 void lower_shared_pieces(lower *l, const loop_axes *axes, int numbers, place_in_loops *at,
                          nest_function *inner, void *data);
+/* Copies over these axes in this order, without a barrier in front. */
+void lower_copies_in_order(lower *l, const loop_axes *axes, point_function *body, void *data);
 /* lower_copies without the barrier in front. */
 void lower_copy_loops(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 place_in_loops lower_start_place(lower *l, bool lane);

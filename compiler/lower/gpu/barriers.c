@@ -108,3 +108,7 @@ memory_since *gpu_memory_since(arena *a, const plan *p) {
   m->written = ARENA_ARRAY(a, bool, count + 1);
   return m;
 }
+
+void lower_barrier(lower *l) {
+  if (l->team && l->team->shares) gpu_call(l->e, GPU_BARRIER, NULL, 0);
+}

@@ -1,0 +1,91 @@
+/* The values of a nest at one of its points, and what stands around a product in its nest.
+ *
+ *   nest of %7 = dot, %8 = mul %7 %2, %9 = sum %8 over s      at each place of %7: %8, then %9 += %8
+ */
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/lower/gpu/nests.h"
+
+void lower_compute(lower *l, const place_in_loops *at, tile_id id) {
+  const tile_value *v = value(l, id);
+  const plan_value *pv = &l->p->values[id];
+  if (v->op == TILE_ACCUMULATE) {
+    view sum = lower_buffer(l, pv->buffer);
+    ir x = lower_value_at(l, at, v->args[0]);
+    view_store(l, &sum, at, v->axes, real_add(l->e, view_load(l, &sum, at, v->axes), x));
+    return;
+  }
+  if (pv->dot != NO_TILE) {
+    tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
+    if (l->p->values[x].buffer == pv->buffer) return;
+    view sum = lower_buffer(l, pv->buffer);
+    view_store(l, &sum, at, v->axes, lower_value_at(l, at, x));
+    return;
+  }
+  ir args[3];
+  for (int k = 0; k < tile_arity(v->op); k++) args[k] = lower_value_at(l, at, v->args[k]);
+  ir x = v->op == TILE_MUL && args[0] == args[1] ? real_mul(l->e, args[0], args[0])
+                                                 : expr_apply(l->e, v->op, args);
+  l->memo[id] = x;
+  lower_keep_value(l, at, id, x);
+}
+
+/* The old state must be read before the new one takes its place. */
+void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest) {
+  for (int i = 0; i < nest->values.count; i++) {
+    int buffer = l->p->values[nest->values.items[i]].buffer;
+    if (buffer < 0 || l->p->buffers.items[buffer].carried < 0) continue;
+    int argument = l->p->carried[l->p->buffers.items[buffer].carried].argument;
+    for (tile_id id = 0; argument >= 0 && id < l->p->program->values.count; id++) {
+      const tile_value *v = value(l, id);
+      if (v->op == TILE_ARGUMENT && v->index == argument && l->p->values[id].needed)
+        lower_value_at(l, at, id);
+    }
+  }
+}
+
+ir lower_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x) {
+  lower_forget(l);
+  l->memo[nest->other] = x;
+  ir scaled = lower_value_at(l, at, nest->scaled);
+  lower_forget(l);
+  return scaled;
+}
+
+place_in_loops lower_place_made(lower *l, const place_in_loops *at, const plan_nest *nest) {
+  tile_id product = nest->values.items[0], sum = l->p->values[product].into;
+  return sum == NO_TILE ? *at : lower_place_under(l, at, l->p->values[sum].dot, product);
+}
+
+void lower_after_product(lower *l, const place_in_loops *place, const plan_nest *nest, ir x) {
+  place_in_loops there = lower_place_made(l, place, nest), *at = &there;
+  tile_id into = l->p->values[nest->values.items[0]].into, made = into != NO_TILE ? into : nest->values.items[0];
+  lower_forget(l);
+  lower_read_states(l, at, nest);
+  l->memo[made] = x;
+  lower_keep_value(l, at, made, x);
+  for (int i = 1; i < nest->values.count; i++) {
+    tile_id id = nest->values.items[i];
+    if (id == made) continue; /* it starts with the rest of this sum */
+    if (!lower_reduces(value(l, id)->op)) {
+      lower_compute(l, at, id);
+      continue;
+    }
+    ir sum = load_real(l->e, l->row_sums[i], at->lanes);
+    store_real(l->e, lower_reduced(l, at, id, sum), l->row_sums[i]);
+  }
+  for (int i = 0; i < nest->results.count; i++) lower_store_result(l, at, nest->results.items[i]);
+  lower_forget(l);
+}
+
+ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known) {
+  const tile_value *v = value(l, sum);
+  tile_id x = v->args[0] == l->p->values[sum].dot ? v->args[1] : v->args[0];
+  lower_forget(l);
+  for (tile_id id = 0; known.argument >= 0 && id < l->p->program->values.count; id++) {
+    const tile_value *other = value(l, id);
+    if (other->op == TILE_ARGUMENT && other->index == known.argument) l->memo[id] = known.x;
+  }
+  ir start = lower_value_at(l, at, x);
+  lower_forget(l);
+  return start;
+}
