@@ -8,28 +8,12 @@ unsigned codegen_clones(const codegen_options *options) {
   return options->clones ? options->clones : (1u << CLONE_COUNT) - 1;
 }
 
-static codegen_bytes_term *term_of(codegen_bytes *bytes, axis_set axes) {
-  for (int i = 0; i < bytes->terms.count; i++) {
-    if (bytes->terms.items[i].axes == axes) return &bytes->terms.items[i];
-  }
-  return NULL;
-}
-
-void codegen_bytes_add(arena *a, codegen_bytes *bytes, codegen_bytes_term term) {
-  codegen_bytes_term *same = term_of(bytes, term.axes);
-  if (same) {
-    same->coefficient += term.coefficient;
-  } else {
-    vec_push(a, &bytes->terms, term);
-  }
-}
-
 /* As many as either needs, for any sizes. */
 static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
   if (from.constant > to->constant) to->constant = from.constant;
   if (from.per_instance > to->per_instance) to->per_instance = from.per_instance;
   for (int i = 0; i < from.terms.count; i++) {
-    codegen_bytes_term term = from.terms.items[i], *same = term_of(to, term.axes);
+    codegen_bytes_term term = from.terms.items[i], *same = codegen_bytes_of(to, term.axes);
     if (same) term.coefficient -= same->coefficient;
     if (term.coefficient > 0) codegen_bytes_add(a, to, term);
   }

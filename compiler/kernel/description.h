@@ -38,6 +38,8 @@ typedef struct codegen_bytes {
   VEC(codegen_bytes_term) terms;
 } codegen_bytes;
 
+/* bytes.c: the term of these axes, or NULL. */
+codegen_bytes_term *codegen_bytes_of(codegen_bytes *bytes, axis_set axes);
 /* Adds a term to those of the same axes. */
 void codegen_bytes_add(arena *a, codegen_bytes *bytes, codegen_bytes_term term);
 

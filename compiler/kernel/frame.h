@@ -104,10 +104,6 @@ typedef struct host {
 /* kernel/host/kernel.c */
 host host_for(arena *a, const codegen_kernel *k, const char *symbol, codegen_clone clone,
               number_type dtype);
-/* Indices of instance number `instance`; returns the number of the lane block. */
-/* Blocks of the lane axis, and behind them those of transition_matrices.c. */
-ir host_lane_blocks(host *h);
-ir host_split_instance(host *h, ir instance);
 void host_whole_instance(host *h);
 
 /* slots.c */
@@ -115,6 +111,7 @@ bool host_in_memory(const kernel *k, const tile_place *place);
 int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag);
 bool host_is_narrow(const recurrence *r, tile_role role, const tile_place *place);
 bool host_stores_narrow(const host *h, const tile_place *place);
+bool host_is_complex(const host *h, const tile_place *place);
 axis_set host_grid_of(const kernel *k);
 axis_set host_axes_of_place(const tile_place *place);
 bool host_reads_states(const tile_program *program);
@@ -126,43 +123,19 @@ int64_t host_parts_of_lag(const typed_lag *lag);
 /* Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if there are fewer. */
 const tile_place *host_kept_value(const kernel *k, int number);
 
-/* kernel/memory.c */
+/* mapping.c */
 axis_set host_parts_of(const kernel *k);
 bool host_is_long(const kernel *k);
 mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype);
-bool host_is_complex(const host *h, const tile_place *place);
+
+/* memory.c */
 void host_plan(host *h);
 codegen_bytes host_bytes_of(const host *h);
 /* kernel/plan_text.c: a bug in the compiler if buffers lie over each other while both are alive. */
 void host_verify_places(const host *h);
 char *host_plan_text(arena *a, const host *h);
 
-/* tensors.c */
-void host_read_sizes(host *h);
-view host_saved_view(host *h, const tile_place *place, ir chunk);
-ir host_saves(host *h);
-ir host_scratch_at(host *h, ir base, int64_t offset);
-ir host_located(host *h, location at);
-void host_open_part(host *h, part *p);
-void host_open_instance(host *h, part *p);
-view host_at_time(host *h, view v, ir t, ir stride);
-/* The registers that hold the state of this view of p's; NULL: it is in memory. */
-const kept_sums *host_kept_of(const part *p, const view *v);
-void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to);
-void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to);
-/* i1: this instance is the one of all that hold the state that writes it; and this thread is not beyond the lane axis. */
-ir host_writes_state(host *h, const tile_place *place);
-ir host_by_this_thread(host *h, ir condition);
-/* From a whole axis to the part of it at hand (mapping.parts). */
-void host_move_to_part(host *h, view *v, axis_set axes);
-void host_load_states(host *h, part *p);
-/* States in registers, as products see them. */
-void host_show_states(host *h, part *p);
-void host_store_states(host *h, part *p);
-void host_save_states(host *h, part *p, ir chunk);
-void host_clear_sums(host *h, part *p);
-
-ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type);
+/* place.c */
 location gpu_take(host *h, int64_t numbers);
 /* From `at` on the first place in shared memory where so many words may begin. */
 int64_t gpu_chip_place(const host *h, int64_t at, int64_t words);
@@ -170,6 +143,57 @@ void host_plan_program(host *h, part *p, const tile_program *program, bool backw
 void host_place_carried(host *h, part *p);
 void host_place_pads(host *h, part *p);
 void host_place_history(host *h, part *p);
+void host_place_stashes(host *h);
+/* Host: buffers, and those with a row for every step of a chunk. */
+void host_place_scratch(host *h, part *p);
+void host_place_kept(host *h, part *p);
+
+/* tensors.c */
+ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type);
+ir host_slot_field(host *h, tile_role role, const tile_place *place, size_t offset,
+                   LLVMTypeRef type);
+void host_read_sizes(host *h);
+/* The tensor of a place in memory, without time; *data: where it begins, NULL if the call has none. */
+view host_memory_view(host *h, tile_role role, const tile_place *place, ir *data);
+view host_view_stored_as(host *h, tile_role role, const tile_place *place, ir *data,
+                         number_type stored);
+/* Where what forward saves begins; NULL at run time: it saves nothing. */
+ir host_saved_data(host *h);
+view host_saved_view(host *h, const tile_place *place, ir chunk);
+ir host_scratch_at(host *h, ir base, int64_t offset);
+ir host_located(host *h, location at);
+void host_open_part(host *h, part *p);
+/* The numbers of `b` in scratch or shared memory; each thread has its own where threads share nothing. */
+view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before);
+view host_at_time(host *h, view v, ir t, ir stride);
+/* The registers that hold the state of this view of p's; NULL: it is in memory. */
+const kept_sums *host_kept_of(const part *p, const view *v);
+void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to);
+void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to);
+/* States in registers, as products see them. */
+void host_show_states(host *h, part *p);
+/* i1: of the instances that differ in other axes than these alone, this one is the first. */
+ir host_is_first(host *h, axis_set axes);
+/* i1: this instance is the one of all that hold the state that writes it; and this thread is not beyond the lane axis. */
+ir host_writes_state(host *h, const tile_place *place);
+ir host_by_this_thread(host *h, ir condition);
+/* From a whole axis to the part of it at hand (mapping.parts). */
+void host_move_to_part(host *h, view *v, axis_set axes);
+
+/* instance.c */
+void host_open_instance(host *h, part *p);
+/* Blocks of the lane axis, and behind them those of transition_matrices.c. */
+ir host_lane_blocks(host *h);
+/* Indices of instance number `instance`; returns the number of the lane block. */
+ir host_split_instance(host *h, ir instance);
+
+/* states.c */
+ir host_saves(host *h);
+void host_load_states(host *h, part *p);
+void host_store_states(host *h, part *p);
+void host_save_states(host *h, part *p, ir chunk);
+void host_clear_sums(host *h, part *p);
+
 /* kernel/gpu/memory.c */
 void gpu_place(host *h);
 bool gpu_is_crowded(const host *h);
@@ -177,8 +201,6 @@ bool gpu_carries_many(const host *h);
 void gpu_place_sums(host *h);
 /* Backward in chunks whose states are made again: forward saves those before every few chunks. */
 void gpu_plan_chunks(host *h);
-/* The numbers of `b` in scratch or shared memory; each thread has its own where threads share nothing. */
-view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before);
 /* slices.c: parts of time. */
 bool gpu_makes_parts(const kernel *k);
 /* Numbers that are kept of a part: of the states at its end and what it leaves of those before it. */

@@ -180,3 +180,9 @@ codegen_kernel host_describe(arena *a, const kernel *k) {
   d.joins = k->ends != NULL;
   return d;
 }
+
+bool host_is_complex(const host *h, const tile_place *place) {
+  const typed_body *body = &h->k->recurrence->body;
+  if (place->tensor >= 0) return body->tensors.items[place->tensor].complex;
+  return place->lag >= 0 && body->lags.items[place->lag].complex; /* values that forward keeps are of neither */
+}

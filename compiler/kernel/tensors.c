@@ -16,7 +16,7 @@ ir host_field(host *h, ir base, int64_t offset, LLVMTypeRef type) {
   return LLVMBuildLoad2(e->b, type, at, "");
 }
 
-static ir slot_field(host *h, tile_role role, const tile_place *place, size_t offset,
+ir host_slot_field(host *h, tile_role role, const tile_place *place, size_t offset,
                      LLVMTypeRef type) {
   int slot = host_find_slot(h->described, role, place->tensor, place->lag);
   if (slot < 0) ICE("kernel", "%s has no slot for %s", h->symbol, place->name ? place->name : "?");
@@ -53,7 +53,7 @@ static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
       &h->described->slots.items[host_find_slot(h->described, role, place->tensor, place->lag)];
   ir offset = integer(e, 0);
   if (slot->time) {
-    ir stride = slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
+    ir stride = host_slot_field(h, role, place, offsetof(rec_gpu_slot, time_stride), e->i64);
     offset = int_mul(e, h->entry_step, stride);
   }
   if (!slot->accumulated) return offset;
@@ -69,7 +69,7 @@ static ir gpu_offset(host *h, tile_role role, const tile_place *place) {
     ir blocks = int_div(e, up, integer(e, h->k->lane_block));
     copy = int_add(e, int_mul(e, copy, blocks), h->lane_part);
   }
-  ir stride = slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
+  ir stride = host_slot_field(h, role, place, offsetof(rec_gpu_slot, copy_stride), e->i64);
   return int_add(e, offset, int_mul(e, copy, stride));
 }
 
@@ -83,12 +83,12 @@ void host_move_to_part(host *h, view *v, axis_set axes) {
 }
 
 /* The tensor of a place for this batch entry; every axis has its stride. */
-static view view_stored_as(host *h, tile_role role, const tile_place *place, ir *data,
+view host_view_stored_as(host *h, tile_role role, const tile_place *place, ir *data,
                            number_type stored) {
   emitter *e = h->e;
   view v = {.stored = stored};
-  ir base = slot_field(h, role, place, offsetof(rec_slot, data), e->data);
-  ir batch_stride = slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
+  ir base = host_slot_field(h, role, place, offsetof(rec_slot, data), e->data);
+  ir batch_stride = host_slot_field(h, role, place, offsetof(rec_slot, batch_stride), e->i64);
   if (data) *data = base;
   ir stride = integer(e, host_is_complex(h, place) ? 2 : 1);
   for (int x = place->axis_count - 1; x >= 0; x--) {
@@ -103,13 +103,11 @@ static view view_stored_as(host *h, tile_role role, const tile_place *place, ir 
   return v;
 }
 
-static view memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
+view host_memory_view(host *h, tile_role role, const tile_place *place, ir *data) {
   int slot = host_find_slot(h->described, role, place->tensor, place->lag);
   bool narrow = h->described->slots.items[slot].narrow;
-  return view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
+  return host_view_stored_as(h, role, place, data, narrow ? h->m.dtype : NUMBER_F32);
 }
-
-static axis_set state_axes(const tile_place *place) { return host_axes_of_place(place); }
 
 static bool is_kept(const tile_place *place) {
   return place->role == TILE_STASH || place->role == TILE_KEEP;
@@ -152,7 +150,7 @@ static ir saved_offset(host *h, const tile_place *place) {
   ICE("kernel", "%s is no state", place->name ? place->name : "?");
 }
 
-static ir saved_data(host *h) {
+ir host_saved_data(host *h) {
   size_t offset = h->e->gpu ? offsetof(rec_gpu_frame, saved) : offsetof(rec_frame, saved);
   return host_field(h, h->frame, (int64_t)offset, h->e->data);
 }
@@ -172,8 +170,8 @@ static ir saved_chunk(host *h, ir chunk) {
 view host_saved_view(host *h, const tile_place *place, ir chunk) {
   emitter *e = h->e;
   ir offset = int_add(e, saved_chunk(h, chunk), saved_offset(h, place));
-  view v = {.base = element(e, e->real, saved_data(h), offset)};
-  axis_set axes = state_axes(place);
+  view v = {.base = element(e, e->real, host_saved_data(h), offset)};
+  axis_set axes = host_axes_of_place(place);
   if (is_kept(place)) axes |= axis_bit(h->k->program->time_axis);
   axis_set tile = plan_tile_axes(&h->m, axes);
   ir stride = integer(e, 1);
@@ -277,7 +275,7 @@ void host_open_part(host *h, part *p) {
 }
 
 /* Is this the first instance along all of these axes that are cut? */
-static ir is_first(host *h, axis_set axes) {
+ir host_is_first(host *h, axis_set axes) {
   emitter *e = h->e;
   ir here = LLVMConstInt(e->i1, 1, 0);
   axis_set cut = (host_grid_of(h->k) | h->m.parts) & axes;
@@ -290,112 +288,14 @@ static ir is_first(host *h, axis_set axes) {
   return here;
 }
 
-/* Instances that have nothing of their own in a value would store the same, where the tensor lacks the axis: the first does. */
-static ir stores_here(host *h, const plan *p, const tile_result *r) {
-  return is_first(h, ~(p->values[r->value].own | host_axes_of_place(&r->place)));
-}
-
 /* Only the first of the instances that hold the same state writes it; parts of one that is partial are added. */
 ir host_writes_state(host *h, const tile_place *place) {
-  return is_first(h, ~plan_own_axes(place));
+  return host_is_first(h, ~plan_own_axes(place));
 }
 
 /* A thread without an entry of the lane axis stores nothing. */
 ir host_by_this_thread(host *h, ir condition) {
   return h->m.kind == MAP_THREADS ? LLVMBuildAnd(h->e->b, condition, h->team.inside, "") : condition;
-}
-
-/* GPU: sums are copies, one for each instance that adds: every one is stored, 0 by those that have nothing to add. Where
- * threads have entries of the lane axis, they are summed over the block. */
-static void gpu_result(host *h, const part *p, const tile_result *r, result_target *target, ir wanted) {
-  emitter *e = h->e;
-  axis_set place = host_axes_of_place(&r->place);
-  ir first = stores_here(h, p->p, r);
-  bool lane = h->m.kind == MAP_THREADS && !axis_in(place, h->k->lane_axis);
-  target->over_threads = target->add && lane;
-  if (target->add) {
-    target->add = false;
-    target->own = first;
-    target->active = wanted;
-  } else {
-    target->active = LLVMBuildAnd(e->b, wanted, first, "");
-  }
-  if (!target->over_threads) target->active = host_by_this_thread(h, target->active);
-  if (h->in_passes && p == &h->main) {
-    gpu_pass_target(h, p, (int)(r - p->p->program->results.items), target);
-    if (target->in_passes) target->own = first, target->active = wanted;
-  }
-}
-
-/* One copy is the tensor itself, in the numbers' own type. In f32 that is the type of copies, and where they lie. */
-static void single_target(host *h, const tile_result *r, result_target *target) {
-  emitter *e = h->e;
-  if (!host_stores_narrow(h, &r->place)) return;
-  int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
-  if (!h->described->slots.items[slot].single) return;
-  ir stride = slot_field(h, r->place.role, &r->place, offsetof(rec_gpu_slot, copy_stride), e->i64);
-  target->single = int_compare(e, LLVMIntEQ, stride, integer(e, 0));
-  view v = view_stored_as(h, r->place.role, &r->place, NULL, h->m.dtype);
-  target->tensor = v;
-}
-
-/* Per-instance memory and the tensors of this instance: once the instance is known. */
-void host_open_instance(host *h, part *p) {
-  emitter *e = h->e;
-  lower *l = &p->l;
-  l->outside = h->at;
-  l->part_first = h->part_first;
-  for (int i = 0; h->in_passes && i < p->p->buffers.count; i++) {
-    if (p->p->buffers.items[i].persistent)
-      l->buffers[i] = host_scratch_at(h, h->local, p->persistent_at[i].offset);
-  }
-  if (h->m.chunks_outside) {
-    for (int c = 0; c < p->carried.count; c++) {
-      l->carried[c] = buffer_view(l, &p->carried.items[c].memory,
-                                  host_scratch_at(h, h->local, p->carried_at[c].offset));
-    }
-    for (int i = 0; i < p->p->buffers.count; i++) {
-      if (p->p->buffers.items[i].persistent)
-        l->buffers[i] = host_scratch_at(h, h->local, p->persistent_at[i].offset);
-    }
-  }
-  for (int i = 0; i < p->program->arguments.count; i++) {
-    const tile_place *place = &p->program->arguments.items[i];
-    tile_role role = place->role;
-    if (role == TILE_STATE || role == TILE_STASH || role == TILE_D_NEXT_STATE) continue;
-    ir data;
-    view v = memory_view(h, role, place, &data);
-    if (role == TILE_D_OUTPUT) v.present = LLVMBuildIsNotNull(e->b, data, "");
-    if (h->of_matrix && axis_in(host_axes_of_place(place), h->k->column_axis)) {
-      ir tokens = LLVMBuildNot(e->b, h->of_matrix, "");
-      v.present = v.present ? LLVMBuildAnd(e->b, v.present, tokens, "") : tokens;
-    }
-    p->time_stride[i] = slot_field(h, role, place, offsetof(rec_slot, time_stride), e->i64);
-    p->memory[i] = l->arguments[i] = v;
-  }
-  for (int c = 0; c < p->carried.count; c++) {
-    int argument = p->p->carried[c].argument;
-    if (argument >= 0) l->arguments[argument] = l->carried[c];
-  }
-  for (int i = 0; i < p->program->results.count; i++) {
-    const tile_result *r = &p->p->program->results.items[i];
-    if (!host_in_memory(h->k, &r->place) || r->place.role == TILE_NEXT_STATE ||
-        r->place.role == TILE_D_STATE)
-      continue;
-    ir data;
-    p->result_memory[i] = memory_view(h, r->place.role, &r->place, &data);
-    p->result_time_stride[i] =
-        slot_field(h, r->place.role, &r->place, offsetof(rec_slot, time_stride), e->i64);
-    result_target *target = &l->results[i];
-    target->at = p->result_memory[i];
-    target->active = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""),
-                                  stores_here(h, p->p, r), "");
-    int slot = host_find_slot(h->described, r->place.role, r->place.tensor, r->place.lag);
-    target->add = h->described->slots.items[slot].accumulated;
-    if (!e->gpu) continue;
-    gpu_result(h, p, r, target, LLVMBuildIsNotNull(e->b, data, ""));
-    single_target(h, r, target);
-  }
 }
 
 view host_at_time(host *h, view v, ir t, ir stride) {
@@ -404,24 +304,6 @@ view host_at_time(host *h, view v, ir t, ir stride) {
 }
 
 /* ---- copies of states ---- */
-
-typedef struct add_data {
-  const view *from, *to;
-  axis_set axes;
-} add_data;
-
-static void add_point(lower *l, const place_in_loops *at, void *data) {
-  const add_data *c = data;
-  ir x = view_load(l, c->from, at, c->axes);
-  view_store(l, c->to, at, c->axes, LLVMBuildFAdd(l->e->b, view_load(l, c->to, at, c->axes), x, ""));
-}
-
-static void add_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
-  add_data c = {.from = from, .to = to, .axes = state_axes(place)};
-  bool lane = h->m.lane_axis >= 0 && axis_in(c.axes, h->m.lane_axis);
-  p->l.outside = h->at;
-  lower_copies(&p->l, plan_tile_axes(&h->m, c.axes), lane, add_point, &c);
-}
 
 const kept_sums *host_kept_of(const part *p, const view *v) {
   for (int c = 0; c < p->carried.count; c++)
@@ -432,11 +314,11 @@ const kept_sums *host_kept_of(const part *p, const view *v) {
 void host_copy_state(host *h, part *p, const tile_place *place, const view *from, const view *to) {
   p->l.outside = h->at;
   if (host_kept_of(p, to)) {
-    gpu_kept_load(&p->l, host_kept_of(p, to), from, state_axes(place));
+    gpu_kept_load(&p->l, host_kept_of(p, to), from, host_axes_of_place(place));
   } else if (host_kept_of(p, from)) {
-    gpu_kept_store(&p->l, host_kept_of(p, from), to, state_axes(place));
+    gpu_kept_store(&p->l, host_kept_of(p, from), to, host_axes_of_place(place));
   } else {
-    lower_copy_view(&p->l, from, to, state_axes(place));
+    lower_copy_view(&p->l, from, to, host_axes_of_place(place));
   }
 }
 
@@ -452,7 +334,7 @@ static void fill_point(lower *l, const place_in_loops *at, void *data) {
 }
 
 void host_fill_state(host *h, part *p, const tile_place *place, double number, const view *to) {
-  fill_data f = {.to = to, .axes = state_axes(place), .number = number};
+  fill_data f = {.to = to, .axes = host_axes_of_place(place), .number = number};
   p->l.outside = h->at;
   lower_copies(&p->l, plan_tile_axes(&h->m, f.axes), false, fill_point, &f);
 }
@@ -463,137 +345,21 @@ void host_show_states(host *h, part *p) {
     const view *state = &p->l.carried[c];
     const kept_sums *kept = host_kept_of(p, state);
     if (kept && p->p->carried[c].shown)
-      gpu_kept_show(&p->l, kept, state, state_axes(&p->carried.items[c].place));
+      gpu_kept_show(&p->l, kept, state, host_axes_of_place(&p->carried.items[c].place));
   }
 }
 
-/* What is kept of a part comes of no states; but the first one knows the steps before it. */
-static ir begins_with(host *h, const tile_place *place) {
+view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before) {
   emitter *e = h->e;
-  ir whole = LLVMBuildNot(e->b, gpu_keeps_parts(h), "");
-  if (place->lag < 0) return whole;
-  return LLVMBuildOr(e->b, whole, int_compare(e, LLVMIntEQ, h->part, integer(e, 0)), "");
-}
-
-/* Blocks of threads copy by a function, which asks whether there is something: one call. */
-static void load_or_clear(host *h, part *p, int c, view *memory, ir there) {
-  emitter *e = h->e;
-  const tile_place *place = &p->carried.items[c].place;
-  if (h->team.shares && !host_kept_of(p, &p->l.carried[c])) {
-    memory->present = there;
-    host_copy_state(h, p, place, memory, &p->l.carried[c]);
-    return;
+  ir base = host_located(h, at);
+  int64_t threads = h->m.kind == MAP_THREADS ? h->team.threads : 1;
+  base = element(e, e->real, base, int_mul(e, rows_before, integer(e, threads)));
+  if (threads > 1) base = element(e, e->real, base, h->team.thread);
+  plan_buffer plain = *b;
+  plain.stack = true;
+  view v = buffer_view(l, &plain, base);
+  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
+    if (v.stride[axis]) v.stride[axis] = int_mul(e, v.stride[axis], integer(e, threads));
   }
-  emit_branch branch = branch_begin(e, there);
-  host_copy_state(h, p, place, memory, &p->l.carried[c]);
-  branch_else(e, &branch);
-  host_copy_state(h, p, place, NULL, &p->l.carried[c]);
-  branch_end(e, &branch);
-}
-
-/* Of a part alone; the states before chunks are made of those before the first step. */
-static void begin_maxima(host *h, part *p) {
-  emit_branch alone = branch_begin(h->e, gpu_keeps_parts(h));
-  gpu_begin_maxima(h, p);
-  branch_end(h->e, &alone);
-}
-
-void host_load_states(host *h, part *p) {
-  emitter *e = h->e;
-  if (gpu_makes_parts(h->k)) gpu_begin_factors(h, p);
-  for (int c = 0; c < p->carried.count; c++) {
-    const tile_place *place = &p->carried.items[c].place;
-    if (place->transfer) continue;
-    if (h->k->kind == KERNEL_PART_BACK) {
-      host_copy_state(h, p, place, NULL, &p->l.carried[c]);
-      gpu_begin_column(h, p, place, &p->l.carried[c]);
-      continue;
-    }
-    ir data;
-    view memory = memory_view(h, p->backward ? TILE_D_NEXT_STATE : TILE_STATE, place, &data);
-    ir there =
-        LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), is_first(h, place->partial), "");
-    if (gpu_makes_parts(h->k)) there = LLVMBuildAnd(e->b, there, begins_with(h, place), "");
-    load_or_clear(h, p, c, &memory, there);
-    if (gpu_makes_parts(h->k)) gpu_begin_column(h, p, place, &p->l.carried[c]);
-  }
-  if (gpu_makes_parts(h->k)) begin_maxima(h, p);
-  if (h->described->joins) gpu_join_parts(h, p);
-  host_show_states(h, p);
-}
-
-void host_store_states(host *h, part *p) {
-  emitter *e = h->e;
-  if (gpu_makes_parts(h->k)) {
-    gpu_end_part(h, p);
-    return;
-  }
-  for (int c = 0; c < p->carried.count; c++) {
-    const tile_place *place = &p->carried.items[c].place;
-    tile_role role = p->backward ? TILE_D_STATE : TILE_NEXT_STATE;
-    if (host_find_slot(h->described, role, place->tensor, place->lag) < 0) continue;
-    ir data;
-    view memory = memory_view(h, role, place, &data);
-    ir wanted = LLVMBuildAnd(e->b, LLVMBuildIsNotNull(e->b, data, ""), host_writes_state(h, place), "");
-    if (h->described->joins) wanted = LLVMBuildAnd(e->b, wanted, gpu_is_last_part(h, p), "");
-    emit_branch branch = branch_begin(e, host_by_this_thread(h, wanted));
-    if (!e->gpu && (host_grid_of(h->k) & place->partial)) {
-      add_state(h, p, place, &p->l.carried[c], &memory);
-    } else {
-      host_copy_state(h, p, place, &p->l.carried[c], &memory);
-    }
-    branch_end(e, &branch);
-  }
-}
-
-/* Whether every row of every saved state begins on a cache line, as each chunk's states do (rec_frame). */
-static bool rows_are_aligned(const host *h) {
-  const typed_body *body = &h->k->recurrence->body;
-  int64_t line = REC_SAVED_ALIGNMENT / (h->m.f64 ? 8 : 4);
-  if (h->e->gpu || h->m.lane_axis >= 0 || body->lags.count) return false;
-  if (host_kept_value(h->k, 0) && h->k->chunk % line != 0) return false;
-  for (int i = 0; i < body->tensors.count; i++) {
-    const typed_tensor *t = &body->tensors.items[i];
-    if (t->kind != TENSOR_STATE) continue;
-    axis_set tile = plan_tile_axes(&h->m, t->axis_set);
-    plan_buffer rows = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
-    if (!rows.axis_count) return false;
-    int64_t row = body->axes.items[rows.axes[rows.axis_count - 1]].size;
-    if (row <= 0 || row % line != 0) return false;
-  }
-  return true;
-}
-
-/* Whether the caller wants anything saved. */
-ir host_saves(host *h) {
-  return LLVMBuildIsNotNull(h->e->b, saved_data(h), "");
-}
-
-/* Backward reads saved states much later: they pass the caches by. */
-void host_save_states(host *h, part *p, ir chunk) {
-  emitter *e = h->e;
-  e->streaming = rows_are_aligned(h);
-  emit_branch branch = branch_begin(e, host_saves(h));
-  for (int c = 0; c < p->carried.count; c++) {
-    const tile_place *place = &p->carried.items[c].place;
-    if (place->transfer) continue;
-    view memory = host_saved_view(h, place, chunk);
-    if (h->team.shares) memory.aligned = gpu_aligned(h, p, &memory, state_axes(place));
-    emit_branch first = branch_begin(e, host_by_this_thread(h, host_writes_state(h, place)));
-    host_copy_state(h, p, place, &p->l.carried[c], &memory);
-    branch_end(e, &first);
-  }
-  branch_end(e, &branch);
-  e->streaming = false;
-}
-
-void host_clear_sums(host *h, part *p) {
-  for (int i = 0; i < p->p->buffers.count; i++) {
-    const plan_buffer *b = &p->p->buffers.items[i];
-    if (!b->persistent) continue;
-    axis_set axes = 0;
-    for (int x = 0; x < b->axis_count; x++) axes |= axis_bit(b->axes[x]);
-    view to = buffer_view(&p->l, b, p->l.buffers[i]);
-    lower_copy_view(&p->l, NULL, &to, axes | (b->lane ? axis_bit(h->m.lane_axis) : 0));
-  }
+  return v;
 }

@@ -13,12 +13,6 @@
 
 /* ---- places ---- */
 
-/* Products of warpgroups want what they read to begin at multiples of 1024 bytes; whatever has fewer is none of it. */
-int64_t gpu_chip_place(const host *h, int64_t at, int64_t words) {
-  enum { WORDS = 256 };
-  return h->m.groups && words >= WORDS ? (at + WORDS - 1) / WORDS * WORDS : at;
-}
-
 /* Whole lines of banks. */
 static int64_t up(int64_t n) { return (n + 31) / 32 * 32; }
 
@@ -300,19 +294,4 @@ void gpu_place_sums(host *h) {
   if (h->has_again && most_sums(h, &h->again) > numbers) numbers = most_sums(h, &h->again);
   h->sums = h->on_chip;
   h->on_chip += up(numbers);
-}
-
-view gpu_view(host *h, lower *l, const plan_buffer *b, location at, ir rows_before) {
-  emitter *e = h->e;
-  ir base = host_located(h, at);
-  int64_t threads = h->m.kind == MAP_THREADS ? h->team.threads : 1;
-  base = element(e, e->real, base, int_mul(e, rows_before, integer(e, threads)));
-  if (threads > 1) base = element(e, e->real, base, h->team.thread);
-  plan_buffer plain = *b;
-  plain.stack = true;
-  view v = buffer_view(l, &plain, base);
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
-    if (v.stride[axis]) v.stride[axis] = int_mul(e, v.stride[axis], integer(e, threads));
-  }
-  return v;
 }

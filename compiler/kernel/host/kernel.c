@@ -47,29 +47,6 @@ void host_whole_instance(host *h) {
   end_instance(h);
 }
 
-ir host_lane_blocks(host *h) {
-  emitter *e = h->e;
-  ir up = int_add(e, h->axis_size[h->k->lane_axis], integer(e, h->k->lane_block - 1));
-  ir blocks = int_div(e, up, integer(e, h->k->lane_block));
-  int behind = gpu_column_blocks(h->k);
-  if (!behind) return blocks;
-  return int_add(e, blocks, int_choose(e, gpu_keeps_parts(h), integer(e, behind), integer(e, 0)));
-}
-
-ir host_split_instance(host *h, ir instance) {
-  emitter *e = h->e;
-  ir block = integer(e, 0);
-  if (h->k->lane_axis >= 0) {
-    block = int_split(e, &instance, host_lane_blocks(h));
-  }
-  for (int i = h->k->grid_count - 1; i >= 0; i--) {
-    int axis = h->k->grid_axes[i];
-    bool rest = i == 0 && e->gpu; /* a division is many instructions */
-    h->at.index[axis] = rest ? instance : int_split(e, &instance, h->axis_size[axis]);
-  }
-  return block;
-}
-
 static void start_place(host *h) {
   h->at = (place_in_loops){.vector_axis = -1};
   if (h->m.lane_axis >= 0) {

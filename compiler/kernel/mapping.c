@@ -1,0 +1,136 @@
+/* How the axes of a kernel become instances, lanes and tile axes, and their order in memory. */
+#include "compiler/kernel/frame.h"
+
+/* Programs of many values are compiled for one vector of lanes, and for masked lanes only: code is what costs then. */
+enum { MANY_VALUES = 200 };
+
+enum { RANKS_PER_AXIS = PLAN_MAX_AXES, TIME_RANK = PLAN_MAX_AXES };
+
+static axis_set consumed_or_instance(const kernel *k) {
+  return (host_grid_of(k) & ~host_parts_of(k)) | ~k->program->grid;
+}
+
+axis_set host_parts_of(const kernel *k) {
+  axis_set parts = k->lanes == LANES_TILE ? axis_bit(k->lane_axis) : 0;
+  return k->part_entries ? parts | axis_bit(k->part_axis) : parts;
+}
+
+/* Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one. */
+static int64_t state_points(const kernel *k) {
+  enum { TYPICAL_SIZE = 64 };
+  int64_t points = 0;
+  for (int i = 0; i < k->program->arguments.count; i++) {
+    const tile_place *place = &k->program->arguments.items[i];
+    if (place->role != TILE_STATE && place->role != TILE_D_NEXT_STATE) continue;
+    int64_t n = 1;
+    for (int x = 0; x < place->axis_count; x++) {
+      int axis = place->axes[x];
+      int64_t size = k->program->axes.items[axis].size;
+      if (!axis_in(host_grid_of(k), axis)) n *= size == TILE_RUNTIME_SIZE ? TYPICAL_SIZE : size;
+    }
+    points += n;
+  }
+  return points;
+}
+
+static bool has_shared_work(const kernel *k, int inner) {
+  for (int i = 0; i < k->program->values.count; i++) {
+    const tile_value *v = &k->program->values.items[i];
+    if (v->op == TILE_DOT && !axis_in(v->axes, inner)) return true;
+  }
+  return false;
+}
+
+bool host_is_long(const kernel *k) {
+  return k->program->values.count + (k->recompute ? k->recompute->values.count : 0) > MANY_VALUES;
+}
+
+/* Entries that do not fill a vector: tiles do not end with such an axis, whatever the caller's tensors look like. */
+static bool is_narrow(const mapping *m, int axis) {
+  const tile_program *p = m->kernel->program;
+  int64_t size = p->axes.items[axis].size;
+  return m->kind == MAP_LANES && p->form == TILE_CHUNK && size > 0 && size < 8;
+}
+
+/* Steps: rows of no tensor lie along it, though rows lie side by side along it. */
+static bool is_outer(const mapping *m, int axis) {
+  const typed_body *body = &m->kernel->recurrence->body;
+  if (m->kind != MAP_LANES || m->kernel->program->form != TILE_STEP || m->lane_axis >= 0) return false;
+  bool found = false;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    if (!axis_in(t->axis_set, axis) || t->axis_count < 2) continue;
+    if (t->axes[t->axis_count - 1] == axis) return false;
+    found = true;
+  }
+  return found;
+}
+
+static bool comes_first(const mapping *m, int axis) { return is_narrow(m, axis) || is_outer(m, axis); }
+
+static int rank_of_body_axis(const mapping *m, int axis) {
+  const kernel *k = m->kernel;
+  axis_set low = consumed_or_instance(k);
+  return RANKS_PER_AXIS * (axis == k->program->time_axis   ? TIME_RANK
+                           : axis == k->program->pair_axis ? TIME_RANK + 1
+                           : comes_first(m, axis)          ? axis
+                           : axis_in(low, axis)            ? TIME_RANK + 2 + axis
+                                                           : 2 * TIME_RANK + 2 + axis);
+}
+
+static bool is_local(const tile_program *p, int axis) {
+  return p->axes.items[axis].body_axis < 0 && axis != p->time_axis && axis != p->pair_axis;
+}
+
+/* Narrow axes and time first, what instances are cut from last. Parts of an axis stand where it stands, outer before
+ * inner: then a value with both lies in memory as one with the whole axis. */
+static void rank_axes(mapping *m) {
+  const tile_program *p = m->kernel->program;
+  for (int axis = 0; axis < p->axes.count; axis++) {
+    m->rank[axis] =
+        is_local(p, axis) ? RANKS_PER_AXIS * TIME_RANK + 1 : rank_of_body_axis(m, axis);
+  }
+  bool changed = true;
+  for (int round = 0; changed && round < RANKS_PER_AXIS / 2; round++) {
+    changed = false;
+    for (int i = 0; i < p->values.count; i++) {
+      const tile_value *v = &p->values.items[i];
+      if (v->op != TILE_SPLIT && v->op != TILE_JOIN) continue;
+      int *outer = &m->rank[v->index2], *inner = &m->rank[v->index3];
+      int whole = m->rank[v->index] / RANKS_PER_AXIS * RANKS_PER_AXIS;
+      if (is_local(p, v->index2) && *outer <= whole) *outer = whole + 1, changed = true;
+      if (is_local(p, v->index3) && *inner <= *outer) *inner = *outer + 1, changed = true;
+    }
+  }
+}
+
+mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype) {
+  bool f64 = dtype == NUMBER_F64;
+  mapping m = {
+      .kernel = k, .dtype = dtype, .f64 = f64, .lane_axis = k->lane_axis, .shared_axis = -1};
+  m.width = codegen_lanes(clone, f64);
+  for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
+  if (clone == CLONE_GPU) {
+    m.kind = k->lane_axis >= 0 && k->lanes == LANES_OWN ? MAP_THREADS : MAP_BLOCK;
+    m.parts = host_parts_of(k);
+    m.instance = host_grid_of(k) & ~m.parts;
+    m.lane_axis = -1;
+    m.groups = k->groups && m.kind == MAP_BLOCK && number_is_narrow(dtype);
+    rank_axes(&m);
+    return m;
+  }
+  if (k->lane_axis >= 0) {
+    int64_t points = state_points(k);
+    bool one = host_is_long(k) || k->program->form == TILE_CHUNK;
+    int together = one ? 1 : points > 32 || points <= 2 ? 4 : 2;
+    m.lanes = m.width * together < k->lane_block ? m.width * together : k->lane_block;
+  }
+  int inner = k->grid_count ? k->grid_axes[k->grid_count - 1] : -1;
+  bool whole = k->program->form == TILE_CHUNK && m.lane_axis < 0;
+  if (whole && inner >= 0 && has_shared_work(k, inner)) {
+    m.chunks_outside = true;
+    m.shared_axis = inner;
+  }
+  rank_axes(&m);
+  return m;
+}
