@@ -193,6 +193,8 @@ typedef struct graph_train {
   graph_source source;
   graph_task task;
   int64_t context, batch, steps, seed;
+  optimizer_kind optimizer;
+  double optimizer_own; /* its own setting */
   double rate, beta1, beta2, epsilon, weight_decay, clip;
   VEC(int) no_decay;  /* parameters that do not decay though matrices do */
   int64_t accumulate; /* parts of a batch that run one after another */

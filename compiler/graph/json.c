@@ -322,6 +322,9 @@ static cJSON *train_json(const graph_train *t) {
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     cJSON_AddNumberToObject(object, numbers[i].name, numbers[i].x);
   cJSON_AddStringToObject(object, "schedule", schedule_names[t->schedule]);
+  const optimizer_rules *rules = &optimizer_rules_of[t->optimizer];
+  if (t->optimizer != OPTIMIZER_ADAMW) cJSON_AddStringToObject(object, "optimizer", rules->name);
+  if (rules->own) cJSON_AddNumberToObject(object, rules->own, t->optimizer_own);
   add(object, "no_decay", ints(t->no_decay.items, t->no_decay.count));
   cJSON *labels = add(object, "label_weights", cJSON_CreateArray());
   for (int i = 0; i < t->labels.count; i++)

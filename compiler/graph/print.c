@@ -178,7 +178,10 @@ static void put_train(text *t, const graph_program *program, const graph_train *
     put_source(t, &train->source);
   put(t, ", context %" PRId64 " batch %" PRId64 " steps %" PRId64 " seed %" PRId64 "\n",
       train->context, train->batch, train->steps, train->seed);
-  put(t, "  adamw lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64,
+  const optimizer_rules *rules = &optimizer_rules_of[train->optimizer];
+  put(t, "  %s", rules->name);
+  if (rules->own) put(t, " %s %g", rules->own, train->optimizer_own);
+  put(t, " lr %g betas %g %g eps %g weight_decay %g clip %g, %s warmup %" PRId64,
       train->rate, train->beta1, train->beta2, train->epsilon, train->weight_decay, train->clip,
       schedule_names[train->schedule], train->warmup);
   if (train->schedule == SCHEDULE_STABLE) put(t, " decay %" PRId64, train->decay);

@@ -57,9 +57,21 @@ static bool read_no_decay(train_settings *k, const ast_expr *e) {
   return good;
 }
 
+static const optimizer_rules *find_optimizer(train_settings *k, const ast_expr *e) {
+  const char *known = "";
+  for (int i = 0; i < OPTIMIZERS; i++) {
+    const optimizer_rules *rules = &optimizer_rules_of[i];
+    if (!strcmp(setting_callee(e), rules->name)) return rules;
+    known = arena_printf(k->b->arena, "%s%s%s(lr = ...)", known, i ? " or " : "", rules->name);
+  }
+  diag_error(k->b->diag, e->span, "expected %s, found '%s'", known,
+             expr_to_text(k->b->arena, e));
+  return NULL;
+}
+
 bool read_optimizer(train_settings *k) {
   graph_train *t = k->train;
-  static const char *const names[] = {"lr", "betas", "eps", "weight_decay", "clip", "no_decay"};
+  const char *names[7] = {"lr", "betas", "eps", "weight_decay", "clip", "no_decay"};
   setting_call call = {.names = names, .count = 6};
   t->beta1 = 0.9, t->beta2 = 0.95, t->epsilon = 1e-8, t->weight_decay = 0.01, t->clip = 1;
   if (!k->settings[OPTIMIZER]) {
@@ -69,17 +81,17 @@ bool read_optimizer(train_settings *k) {
   }
   const ast_expr *e = setting_value(k, OPTIMIZER, "adamw(lr = ...)");
   if (!e) return false;
-  if (strcmp(setting_callee(e), "adamw") != 0) {
-    diag_error(k->b->diag, e->span, "expected adamw(lr = ...), found '%s'",
-               expr_to_text(k->b->arena, e));
-    return false;
-  }
+  const optimizer_rules *rules = find_optimizer(k, e);
+  if (!rules) return false;
+  t->optimizer = (optimizer_kind)(rules - optimizer_rules_of), t->optimizer_own = rules->by_default;
+  if (rules->own) names[call.count++] = rules->own;
   if (!setting_arguments(k, e, &call, false)) return false;
   if (!call.values[0]) {
-    diag_error(k->b->diag, e->span, "expected lr = ... in adamw, found none");
+    diag_error(k->b->diag, e->span, "expected lr = ... in %s, found none", rules->name);
     return false;
   }
-  return read_betas(k, call.values[1]) &&
+  return setting_optional(k, call.values[6], rules->own, 0, 0.999999, &t->optimizer_own) &&
+         read_betas(k, call.values[1]) &&
          setting_optional(k, call.values[0], "lr", 0, 1e6, &t->rate) &&
          setting_optional(k, call.values[2], "eps", 0, 1, &t->epsilon) &&
          setting_optional(k, call.values[3], "weight_decay", 0, 1e6, &t->weight_decay) &&

@@ -296,6 +296,38 @@ static void adamw_kernel(const model_kernel *k) {
   loop_end(e, &loop);
 }
 
+#define COMBINE(name) offsetof(model_combine, name)
+
+static void combine_kernel(const model_kernel *k) {
+  emitter *e = k->e;
+  ir to = model_pointer(k, COMBINE(to)), from = model_pointer(k, COMBINE(from));
+  emit_loop loop = loop_of_all(k, model_number(k, COMBINE(count)));
+  ir kept = real_mul(e, model_float(k, COMBINE(alpha)), model_load(k, NUMBER_F32, to, loop.index));
+  ir added = real_mul(e, model_float(k, COMBINE(beta)), model_load(k, NUMBER_F32, from, loop.index));
+  model_store(k, NUMBER_F32, real_add(e, kept, added), to, loop.index);
+  loop_end(e, &loop);
+}
+
+#define NORMALIZE(name) offsetof(model_normalize, name)
+
+/* Each thread adds up all sums, in their order. */
+static void normalize_kernel(const model_kernel *k) {
+  emitter *e = k->e;
+  ir values = model_pointer(k, NORMALIZE(values)), sums = model_pointer(k, NORMALIZE(sums));
+  ir slot = stack_slot(e, e->real, "sum");
+  store_real(e, real_number(e, 0, 0), slot);
+  emit_loop all = loop_begin(e, integer(e, 0), model_number(k, NORMALIZE(sum_count)), 1, "block");
+  ir next = model_load(k, NUMBER_F32, sums, all.index);
+  store_real(e, real_add(e, load_real(e, slot, 0), next), slot);
+  loop_end(e, &all);
+  ir sum = load_real(e, slot, 0), root = call_intrinsic(e, "llvm.sqrt", &e->real, 1, &sum, 1);
+  ir norm = real_add(e, root, model_float(k, NORMALIZE(epsilon)));
+  emit_loop loop = loop_of_all(k, model_number(k, NORMALIZE(count)));
+  ir x = model_load(k, NUMBER_F32, values, loop.index);
+  model_store(k, NUMBER_F32, real_div(e, x, norm), values, loop.index);
+  loop_end(e, &loop);
+}
+
 static void round_kernel(const model_kernel *k) {
   ir from = model_pointer(k, offsetof(model_round, from)),
      to = model_pointer(k, offsetof(model_round, to));

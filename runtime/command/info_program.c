@@ -53,6 +53,8 @@ static void print_train(const cJSON *program, const cJSON *train) {
          number_of(train, "batch"), number_of(train, "steps"), number_of(train, "seed"),
          number_of(train, "lr"));
   const cJSON *task = cJSON_GetObjectItemCaseSensitive(train, "task");
+  if (*text_of(train, "optimizer"))
+    printf("optimizer %s (hidden matrices, adamw for other weights), ", text_of(train, "optimizer"));
   if (cJSON_IsObject(task))
     printf("%s\n", text_of(task, "text"));
   else

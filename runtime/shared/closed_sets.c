@@ -65,3 +65,9 @@ const task_rules task_rules_of[] = {
 #include "runtime/shared/tasks.def"
 #undef TASK
 };
+
+const optimizer_rules optimizer_rules_of[] = {
+#define OPTIMIZER(name, text, ...) {#text, __VA_ARGS__},
+#include "runtime/shared/optimizers.def"
+#undef OPTIMIZER
+};

@@ -91,4 +91,21 @@ typedef struct task_rules {
 
 extern const task_rules task_rules_of[TASK_KINDS];
 
+typedef enum optimizer_kind {
+#define OPTIMIZER(name, ...) OPTIMIZER_##name,
+#include "runtime/shared/optimizers.def"
+#undef OPTIMIZER
+  OPTIMIZERS
+} optimizer_kind;
+
+typedef struct optimizer_rules {
+  const char *name;
+  int states;    /* numbers that it keeps for each weight */
+  bool matrices; /* it steps hidden matrices alone; AdamW steps the other weights */
+  const char *own; /* a setting from 0 to 1 beyond those of AdamW, or NULL */
+  double by_default;
+} optimizer_rules;
+
+extern const optimizer_rules optimizer_rules_of[OPTIMIZERS];
+
 #endif

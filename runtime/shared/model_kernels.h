@@ -31,6 +31,8 @@ enum {
   F(add, model_add)                     \
   F(square_sums, model_square_sums)     \
   F(adamw, model_adamw)                 \
+  F(combine, model_combine)             \
+  F(normalize, model_normalize)         \
   F(round, model_round)
 
 enum {
@@ -93,6 +95,20 @@ typedef struct model_adamw {
   float rate, beta1, beta2, epsilon, gradient_scale;
   float spread, shrink;  // 1 / (1 - beta2^step), 1 - rate * decay
 } model_adamw;
+
+typedef struct model_combine {  // to = alpha to + beta from
+  float *to;
+  const float *from;
+  int64_t count;
+  float alpha, beta;
+} model_combine;
+
+typedef struct model_normalize {  // values /= sqrt(sum of sums) + epsilon
+  float *values;
+  const float *sums;
+  int64_t count, sum_count;
+  float epsilon;
+} model_normalize;
 
 typedef struct model_round {  // weights in the type of rows
   const float *from;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/train/identity.h"
+#include "runtime/train/model/optimizer.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -50,6 +51,28 @@ static void add_parameters(tensor_list *list, const char *prefix, const trained_
     add(list, prefix, p->name, of, p->rank, p->shape,
         (const char *)block + p->place * of->n->element_size, p->elements);
   }
+}
+
+// The prefix of state `number` of a parameter's optimizer; false: it has none.
+static bool moment_prefix(const trainer *t, int parameter, int number, char prefix[64]) {
+  optimizer_kind kind = optimizer_of(t->of.model, t->block, parameter);
+  if (number >= optimizer_rules_of[kind].states) return false;
+  snprintf(prefix, 64, "optimizer.%s.", optimizers[kind].state_names[number]);
+  return true;
+}
+
+static char *moment(const trainer *t, int parameter, int number) {
+  return (char *)t->moments + trainer_moment(t, parameter, number) * t->of.n->element_size;
+}
+
+static void add_moments(tensor_list *list, const trainer *t) {
+  char prefix[64];
+  for (int k = 0; k < MOST_OPTIMIZER_STATES; k++)
+    for (int i = 0; i < t->of.model->parameter_count; i++) {
+      const model_parameter *p = &t->of.model->parameters[i];
+      if (moment_prefix(t, i, k, prefix))
+        add(list, prefix, p->name, &t->of, p->rank, p->shape, moment(t, i, k), p->elements);
+    }
 }
 
 static void add_states(tensor_list *list, const trainer *t) {
@@ -161,8 +184,7 @@ rec_status checkpoint_save(const trainer *t, const char *path) {
     return rec_no_memory();
   }
   add_parameters(&list, "", &t->of, t->weights);
-  add_parameters(&list, "optimizer.m.", &t->of, t->moment1);
-  add_parameters(&list, "optimizer.v.", &t->of, t->moment2);
+  add_moments(&list, t);
   if (t->carried && t->carried_valid) add_states(&list, t), add_ages(&list, t);
   add_fitted(&list, t);
   rec_status status = write_list(&list, path, metadata, count);
@@ -211,6 +233,18 @@ static rec_status read_parameters(const rec_file *file, const char *prefix, cons
     status = read_tensor(file, prefix, p->name, of, p->elements,
                          (char *)block + p->place * of->n->element_size);
   }
+  return status;
+}
+
+static rec_status read_moments(const rec_file *file, trainer *t) {
+  char prefix[64];
+  rec_status status = REC_OK;
+  for (int k = 0; k < MOST_OPTIMIZER_STATES; k++)
+    for (int i = 0; !status && i < t->of.model->parameter_count; i++) {
+      const model_parameter *p = &t->of.model->parameters[i];
+      if (moment_prefix(t, i, k, prefix))
+        status = read_tensor(file, prefix, p->name, &t->of, p->elements, moment(t, i, k));
+    }
   return status;
 }
 
@@ -287,8 +321,7 @@ static rec_status load(trainer *t, const rec_file *file) {
   rec_status status = read_number(file, "rec.step", &t->step);
   if (!status) status = check_identity(t, file);
   if (!status) status = read_parameters(file, "", &t->of, t->weights);
-  if (!status) status = read_parameters(file, "optimizer.m.", &t->of, t->moment1);
-  if (!status) status = read_parameters(file, "optimizer.v.", &t->of, t->moment2);
+  if (!status) status = read_moments(file, t);
   t->carried_valid = carried && !strcmp(carried, "yes");
   if (!status && t->carried && t->carried_valid) status = read_states(file, t);
   if (!status && t->carried && t->carried_valid) status = read_ages(file, t);

@@ -13,6 +13,7 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/identity.h"
 #include "runtime/train/model/gpu_place.h"
+#include "runtime/train/model/optimizer.h"
 #include "runtime/train/model/weights.h"
 #include "runtime/train/report/events.h"
 #include "runtime/train/report/progress.h"
@@ -233,8 +234,10 @@ static void announce(const loop *l) {
   const trainer_memory *m = &l->t->memory;
   const double mib = 1 << 20;
   int64_t text = train_data_memory(&l->data);
+  char stepped_by[OPTIMIZER_TEXT];
   printf("train %s: %s, %" PRId64 " weights\n", l->t->block->name, l->t->of.model->text,
          l->t->of.model->weight_count);
+  printf("  %s\n", optimizer_text(l->t->of.model, l->t->block, stepped_by));
   printf(
       "  memory %.1f MiB: weights %.1f, gradients %.1f, moments %.1f, activations %.1f, states "
       "%.1f, text %.1f\n",

@@ -1,5 +1,5 @@
 // One step: windows, initial states, the shards forward and backward, the sum of their gradients,
-// clipping, AdamW.
+// clipping, the step of the optimizer.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,23 +39,103 @@ static bool parameter_decays(const trainer *t, int parameter) {
   return decays;
 }
 
+static void add_piece(trainer *t, int parameter, int64_t first, int64_t height, int64_t width) {
+  const train_model *m = t->of.model;
+  t->in->pieces[t->in->piece_count++] =
+      (piece){.place = m->parameters[parameter].place + first,
+              .count = height * width,
+              .parameter = parameter,
+              .first = first,
+              .rows = height,
+              .columns = width,
+              .optimizer = optimizer_of(m, t->block, parameter),
+              .decays = parameter_decays(t, parameter)};
+}
+
 // On a device a piece is a whole parameter: it has many threads of its own.
+static void add_numbers(trainer *t, int parameter) {
+  const int64_t longest = compute_is_host(t->of.where) ? PIECE : INT64_MAX;
+  int64_t elements = t->of.model->parameters[parameter].elements;
+  for (int64_t done = 0, count; done < elements; done += count) {
+    count = elements - done < longest ? elements - done : longest;
+    add_piece(t, parameter, done, 1, count);
+  }
+}
+
+// The parts of a matrix, which are rows of it that make different things.
+static void add_matrices(trainer *t, int parameter) {
+  const model_parameter *p = &t->of.model->parameters[parameter];
+  int64_t columns = p->shape[p->rank - 1];
+  for (int i = 0; i < p->part_count; i++)
+    if (p->parts[i].count)
+      add_piece(t, parameter, p->parts[i].first, p->parts[i].count / columns, columns);
+}
+
 static bool make_pieces(trainer *t) {
   const train_model *m = t->of.model;
   trainer_internals *in = t->in;
-  const int64_t longest = compute_is_host(t->of.where) ? PIECE : INT64_MAX;
   int64_t most = m->parameter_elements / PIECE + m->parameter_count + 1;
+  for (int i = 0; i < m->parameter_count; i++) most += m->parameters[i].part_count;
   in->pieces = calloc((size_t)most, sizeof *in->pieces);
   in->squares = calloc((size_t)most, sizeof *in->squares);
   if (!in->pieces || !in->squares) return false;
   for (int i = 0; i < m->parameter_count; i++)
-    for (int64_t done = 0; done < m->parameters[i].elements;) {
-      int64_t left = m->parameters[i].elements - done, count = left < longest ? left : longest;
-      in->pieces[in->piece_count++] =
-          (piece){m->parameters[i].place + done, count, parameter_decays(t, i)};
-      done += count;
-    }
+    if (optimizer_rules_of[optimizer_of(m, t->block, i)].matrices)
+      add_matrices(t, i);
+    else
+      add_numbers(t, i);
   return true;
+}
+
+// Every state of a parameter is aligned as the parameter is.
+static int64_t moment_numbers(const trainer *t, int parameter) {
+  const train_model *m = t->of.model;
+  int64_t end = parameter + 1 < m->parameter_count ? m->parameters[parameter + 1].place
+                                                   : m->parameter_elements;
+  return end - m->parameters[parameter].place;
+}
+
+int64_t trainer_moment(const trainer *t, int parameter, int number) {
+  return t->moments_of[parameter] + number * moment_numbers(t, parameter);
+}
+
+static bool make_moments(trainer *t) {
+  const train_model *m = t->of.model;
+  t->moments_of = calloc((size_t)m->parameter_count + 1, sizeof *t->moments_of);
+  for (int i = 0; t->moments_of && i < m->parameter_count; i++) {
+    t->moments_of[i] = t->moment_elements;
+    t->moment_elements +=
+        moment_numbers(t, i) * optimizer_rules_of[optimizer_of(m, t->block, i)].states;
+  }
+  t->memory.moments = t->moment_elements * t->of.n->element_size;
+  t->moments = trainer_zeroed(t->moment_elements, t->of.n->element_size);
+  return t->moments_of && t->moments;
+}
+
+// What optimizers work in, for each thread that steps.
+static rec_status make_step_rooms(trainer *t) {
+  const compute *c = t->of.where;
+  int64_t most = 0;
+  rec_status status = REC_OK;
+  for (int i = 0; i < t->in->piece_count; i++) {
+    const piece *p = &t->in->pieces[i];
+    if (!optimizers[p->optimizer].room) continue;
+    int64_t numbers = optimizers[p->optimizer].room(p->rows, p->columns);
+    if (numbers > most) most = numbers;
+  }
+  if (!most) return REC_OK;
+  int workers = train_pool_threads(t->pool);
+  t->in->step_rooms = calloc((size_t)workers, sizeof *t->in->step_rooms);
+  if (!t->in->step_rooms) return rec_no_memory();
+  if (compute_is_host(c)) status = blas_reserve(workers);
+  for (int i = 0; !status && i < workers; i++)
+    status = c->ops->allocate(c, most * c->n->element_size, &t->in->step_rooms[i]);
+  t->memory.moments += most * c->n->element_size * workers;
+  return status;
+}
+
+static int64_t moment_bytes(const trainer *t) {
+  return t->moment_elements * t->of.n->element_size;
 }
 
 // Weights, moments and gradients where the model is trained.
@@ -65,14 +145,13 @@ static rec_status allocate_there(trainer *t) {
   int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
   rec_status status = c->ops->allocate(c, bytes * gradient_blocks(t), (void **)&in->gradients);
   if (!status) status = c->ops->clear(c, in->gradients, bytes * gradient_blocks(t));
-  in->weights = t->weights, in->moment1 = t->moment1, in->moment2 = t->moment2;
+  in->weights = t->weights, in->moments = t->moments;
   if (compute_is_host(c)) return status;
   in->learned = calloc((size_t)t->of.model->largest_parameter + 1, (size_t)c->n->element_size);
-  in->weights = in->moment1 = in->moment2 = NULL;
+  in->weights = in->moments = NULL;
   if (!status && !in->learned) status = rec_no_memory();
   if (!status) status = c->ops->allocate(c, bytes, (void **)&in->weights);
-  if (!status) status = c->ops->allocate(c, bytes, (void **)&in->moment1);
-  return status ? status : c->ops->allocate(c, bytes, (void **)&in->moment2);
+  return status ? status : c->ops->allocate(c, moment_bytes(t), (void **)&in->moments);
 }
 
 static void release_there(trainer *t) {
@@ -81,8 +160,7 @@ static void release_there(trainer *t) {
   free(t->in->learned);
   if (compute_is_host(c)) return;
   c->ops->release(c, t->in->weights);
-  c->ops->release(c, t->in->moment1);
-  c->ops->release(c, t->in->moment2);
+  c->ops->release(c, t->in->moments);
 }
 
 rec_status trainer_place(trainer *t) {
@@ -91,8 +169,7 @@ rec_status trainer_place(trainer *t) {
   int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
   if (compute_is_host(c)) return REC_OK;
   rec_status status = c->ops->upload(c, in->weights, t->weights, bytes);
-  if (!status) status = c->ops->upload(c, in->moment1, t->moment1, bytes);
-  return status ? status : c->ops->upload(c, in->moment2, t->moment2, bytes);
+  return status ? status : c->ops->upload(c, in->moments, t->moments, moment_bytes(t));
 }
 
 rec_status trainer_fetch(trainer *t) {
@@ -101,8 +178,7 @@ rec_status trainer_fetch(trainer *t) {
   int64_t bytes = t->of.model->parameter_elements * c->n->element_size;
   if (compute_is_host(c)) return REC_OK;
   rec_status status = c->ops->download(c, t->weights, in->weights, bytes);
-  if (!status) status = c->ops->download(c, t->moment1, in->moment1, bytes);
-  return status ? status : c->ops->download(c, t->moment2, in->moment2, bytes);
+  return status ? status : c->ops->download(c, t->moments, in->moments, moment_bytes(t));
 }
 
 // The weights that sequences start from, to the host.
@@ -126,8 +202,6 @@ static bool allocate(trainer *t) {
   trainer_internals *in = t->in;
   int64_t size = t->of.n->element_size, tokens = t->block->batch * t->block->context;
   t->weights = trainer_zeroed(m->parameter_elements, size);
-  t->moment1 = trainer_zeroed(m->parameter_elements, size);
-  t->moment2 = trainer_zeroed(m->parameter_elements, size);
   in->tokens = calloc((size_t)tokens, sizeof *in->tokens);
   in->targets = calloc((size_t)tokens, sizeof *in->targets);
   in->losses = calloc((size_t)t->shard_count, sizeof *in->losses);
@@ -138,11 +212,11 @@ static bool allocate(trainer *t) {
   in->executors = calloc((size_t)train_pool_threads(t->pool), sizeof(executor *));
   t->memory.weights = m->parameter_elements * size;
   t->memory.gradients = m->parameter_elements * size * gradient_blocks(t);
-  t->memory.moments = m->parameter_elements * size * 2;
   t->memory.data = tokens * 4;
-  return t->weights && t->moment1 && t->moment2 && in->tokens && in->targets && in->losses &&
+  return t->weights && in->tokens && in->targets && in->losses &&
          in->weight_sums && in->executors && (in->target_weights || !weighs(t->block)) &&
-         (in->answers || t->block->loss_rest == 1) && make_pieces(t) && initial_states_new(t);
+         (in->answers || t->block->loss_rest == 1) && make_pieces(t) && make_moments(t) &&
+         initial_states_new(t);
 }
 
 // Room for the gradients of the initial states of one shard for each worker.
@@ -196,6 +270,7 @@ rec_status trainer_new(trained_model of, const train_block *block, int threads, 
   t->pool = t->in ? train_pool_new(host ? threads : 1) : NULL;
   rec_status status = t->pool && allocate(t) ? allocate_there(t) : rec_no_memory();
   if (!status) status = make_executors(t);
+  if (!status) status = make_step_rooms(t);
   if (status) {
     trainer_free(t);
     return status;
@@ -222,14 +297,17 @@ void trainer_free(trainer *t) {
     free(in->weight_sums);
     free(in->target_weights);
     free(in->answers);
+    for (int i = 0; in->step_rooms && i < train_pool_threads(t->pool); i++)
+      t->of.where->ops->release(t->of.where, in->step_rooms[i]);
+    free(in->step_rooms);
     free(in->pieces);
     free(in->squares);
     free(in);
   }
   train_pool_free(t->pool);
   free(t->weights);
-  free(t->moment1);
-  free(t->moment2);
+  free(t->moments);
+  free(t->moments_of);
   free(t);
 }
 
@@ -350,14 +428,19 @@ static void sum_gradients(trainer *t) {
 
 static void step_piece(void *context, int number, int worker) {
   trainer *t = context;
-  (void)worker;
-  const piece *p = &t->in->pieces[number];
-  int64_t offset = p->place * t->of.n->element_size;
-  adamw_step step = t->in->step;
-  if (!p->decays) step.decay = 0;
-  const compute *c = t->of.where;
-  note_failure(t, c->ops->adamw(c, t->in->weights + offset, gradient_sum(t) + offset,
-                                t->in->moment1 + offset, t->in->moment2 + offset, p->count, &step));
+  trainer_internals *in = t->in;
+  const piece *p = &in->pieces[number];
+  const int64_t size = t->of.n->element_size;
+  const optimizer *o = &optimizers[p->optimizer];
+  stepped_weights w = {.values = in->weights + p->place * size,
+                       .gradient = gradient_sum(t) + p->place * size,
+                       .room = in->step_rooms ? in->step_rooms[worker] : NULL,
+                       .rows = p->rows,
+                       .columns = p->columns,
+                       .decays = p->decays};
+  for (int i = 0; i < optimizer_rules_of[p->optimizer].states; i++)
+    w.states[i] = in->moments + (trainer_moment(t, p->parameter, i) + p->first) * size;
+  note_failure(t, o->step(t->of.where, &in->step, &w));
 }
 
 // ---- one step -----------------------------------------------------------------------------------
@@ -380,15 +463,7 @@ static void update(trainer *t, step_report *report) {
   report->rate = trainer_rate(b, t->step);
   double scale =
       b->clip > 0 && report->gradient_norm > b->clip ? b->clip / report->gradient_norm : 1;
-  double done = (double)(t->step + 1);
-  t->in->step = (adamw_step){report->rate,
-                             b->beta1,
-                             b->beta2,
-                             b->epsilon,
-                             b->weight_decay,
-                             1 - pow(b->beta1, done),
-                             1 - pow(b->beta2, done),
-                             scale};
+  t->in->step = (optimizer_step){b, report->rate, scale, t->step + 1};
 }
 
 static rec_status failure(const trainer *t) {

@@ -1,4 +1,4 @@
-// A model in training: its weights, their gradients and moments, the states carried between
+// A model in training: its weights, their gradients and moments (what optimizers keep for each weight), the states carried between
 // batches, and one step.
 #ifndef REC_TRAIN_TRAINER_H
 #define REC_TRAIN_TRAINER_H
@@ -19,7 +19,8 @@ typedef struct trainer {
   train_pool *pool;
   int64_t step;  // steps done
   int shard_count;
-  void *weights, *moment1, *moment2;  // in the host's memory; of trainer_fetch
+  void *weights, *moments;  // in the host's memory; of trainer_fetch
+  int64_t moment_elements, *moments_of;  // by parameter: where the states of its optimizer begin
   void *carried;       // states after the last batch; NULL: every sequence of the block starts at 0
   bool carried_valid;  // there was a last batch
   noise_groups *groups;  // by state: of fitted noise, with its means and variances
@@ -61,6 +62,8 @@ rec_status trainer_step(trainer *t, const train_data *data, step_report *report)
 const char *trainer_bad_weight(const trainer *t);
 
 double trainer_rate(const train_block *block, int64_t step);
+// Where state `number` of a parameter's optimizer begins in the moments.
+int64_t trainer_moment(const trainer *t, int parameter, int number);
 int64_t trainer_bytes(const trainer_memory *memory);
 
 #endif

@@ -4,10 +4,16 @@
 
 #include <stdatomic.h>
 
+#include "runtime/train/model/optimizer.h"
 #include "runtime/train/trainer.h"
 
+// What one task sums and steps: a matrix, or some numbers of a parameter.
 typedef struct piece {
   int64_t place, count;
+  int parameter;
+  int64_t first;  // its place in the parameter
+  int64_t rows, columns;
+  optimizer_kind optimizer;
   bool decays;
 } piece;
 
@@ -19,7 +25,7 @@ typedef struct drawn_start {
 
 typedef struct trainer_internals {
   executor **executors;               // by worker
-  char *weights, *moment1, *moment2;  // where the model is trained; the trainer's own on the host
+  char *weights, *moments;  // where the model is trained; the trainer's own on the host
   char *gradients;               // there: a block for each shard of a part, and one for the sum
   void *learned;                 // of a device, on the host: a parameter's gradient
   char *before;                  // initial states of the batch
@@ -46,7 +52,8 @@ typedef struct trainer_internals {
   int threads_inside;       // of a shard's kernels
   int part, part_shards;    // of the batch: which one runs, shards in each
   const train_data *data;
-  adamw_step step;
+  optimizer_step step;
+  void **step_rooms;  // by worker, where the model is trained; NULL: the optimizer needs none
   atomic_int failed;  // the first rec_status that is no REC_OK
   char message[512];
 } trainer_internals;

@@ -10,6 +10,13 @@
 
 typedef struct compute compute;
 
+// Weights, or what is computed of them, row by row: `stride` numbers from one row to the next.
+typedef struct matrix {
+  const void *data;
+  int64_t stride;
+  bool transposed;
+} matrix;
+
 // What operations do is said in numeric.h. `room` has linear_room bytes.
 typedef struct compute_ops {
   // At a multiple of REC_ALIGNMENT; NULL for 0 bytes.
@@ -39,6 +46,14 @@ typedef struct compute_ops {
   rec_status (*square_sum)(const compute *c, const void *values, int64_t count, double *sum);
   rec_status (*adamw)(const compute *c, void *values, const void *gradient, void *moment1,
                       void *moment2, int64_t count, const adamw_step *step);
+  // to[height][width] = a[height][depth] b[depth][width]
+  rec_status (*product)(const compute *c, int64_t height, int64_t width, int64_t depth, matrix a,
+                        matrix b, void *to);
+  // to = alpha to + beta from
+  rec_status (*combine)(const compute *c, void *to, double alpha, const void *from, double beta,
+                        int64_t count);
+  // Divides numbers by epsilon and the root of the sum of their squares.
+  rec_status (*normalize)(const compute *c, void *values, int64_t count, double epsilon);
 } compute_ops;
 
 struct compute {

@@ -24,10 +24,12 @@ static int64_t gpu_linear_room(const compute *c, int64_t in, int64_t out) {
   return rounds ? in * out * (int64_t)sizeof(uint16_t) : 0;
 }
 
+static int64_t tiles_of(const model_product *p) {
+  return (p->rows + MODEL_TILE - 1) / MODEL_TILE * ((p->columns + MODEL_TILE - 1) / MODEL_TILE);
+}
+
 static rec_status start_product(const compute *c, int kernel, const model_product *p) {
-  int64_t down = (p->rows + MODEL_TILE - 1) / MODEL_TILE,
-          across = (p->columns + MODEL_TILE - 1) / MODEL_TILE;
-  return gpu_start(c, kernel, down * across, p);
+  return gpu_start(c, kernel, tiles_of(p), p);
 }
 
 static int row_type(const compute *c) { return place(c)->narrow ? CUDA_TYPE_BF16 : CUDA_TYPE_F32; }
@@ -216,6 +218,43 @@ static rec_status gpu_adamw(const compute *c, void *values, const void *gradient
   return gpu_start_f32(c, MODEL_adamw, blocks_for(count), &p);
 }
 
+static rec_status gpu_product(const compute *c, int64_t height, int64_t width, int64_t depth,
+                              matrix a, matrix b, void *to) {
+  // Row by row a matrix is the transposed one column by column.
+  if (place(c)->blas.opened)
+    return cublas_product(&place(c)->blas, width, height, depth,
+                          (cublas_matrix){b.data, b.stride, CUDA_TYPE_F32, b.transposed},
+                          (cublas_matrix){a.data, a.stride, CUDA_TYPE_F32, a.transposed},
+                          (cublas_matrix){to, width, CUDA_TYPE_F32, false}, false);
+  model_product p = {.a = a.data,
+                     .b = b.data,
+                     .to = to,
+                     .rows = height,
+                     .columns = width,
+                     .depth = depth,
+                     .a_row = a.transposed ? 1 : a.stride,
+                     .a_column = a.transposed ? a.stride : 1,
+                     .b_row = b.transposed ? 1 : b.stride,
+                     .b_column = b.transposed ? b.stride : 1,
+                     .to_row = width};
+  return gpu_start_f32(c, MODEL_product, tiles_of(&p), &p);
+}
+
+static rec_status gpu_combine(const compute *c, void *to, double alpha, const void *from,
+                              double beta, int64_t count) {
+  model_combine p = {to, from, count, (float)alpha, (float)beta};
+  return gpu_start_f32(c, MODEL_combine, blocks_for(count), &p);
+}
+
+// Nothing comes to the host: a step has many matrices.
+static rec_status gpu_normalize(const compute *c, void *values, int64_t count, double epsilon) {
+  int64_t blocks = gpu_blocks(c, blocks_for(count));
+  model_square_sums squares = {one_row(values, count), place(c)->sums};
+  model_normalize p = {values, place(c)->sums, count, blocks, (float)epsilon};
+  rec_status status = gpu_start_f32(c, MODEL_square_sums, blocks, &squares);
+  return status ? status : gpu_start_f32(c, MODEL_normalize, blocks_for(count), &p);
+}
+
 // ---- looked at on the host ----------------------------------------------------------------------
 
 static rec_status gpu_hits(const compute *c, rows logits, const uint16_t *targets, uint8_t *hits) {
@@ -253,4 +292,7 @@ const compute_ops gpu_ops_of_models = {.allocate = gpu_allocate,
                                        .row_squares = gpu_row_squares,
                                        .sum_into = gpu_sum_into,
                                        .square_sum = gpu_square_sum,
-                                       .adamw = gpu_adamw};
+                                       .adamw = gpu_adamw,
+                                       .product = gpu_product,
+                                       .combine = gpu_combine,
+                                       .normalize = gpu_normalize};

@@ -1,5 +1,6 @@
 // The host as a place to run: its memory, and numeric.c for everything else. Several threads may use
 // it at the same time.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,24 @@ static rec_status host_adamw(const compute *c, void *values, const void *gradien
   return REC_OK;
 }
 
+static rec_status host_product(const compute *c, int64_t height, int64_t width, int64_t depth,
+                               matrix a, matrix b, void *to) {
+  c->n->product(height, width, depth, a.data, a.stride, a.transposed, b.data, b.stride,
+                b.transposed, to);
+  return REC_OK;
+}
+
+static rec_status host_combine(const compute *c, void *to, double alpha, const void *from,
+                               double beta, int64_t count) {
+  c->n->combine(to, alpha, from, beta, count);
+  return REC_OK;
+}
+
+static rec_status host_normalize(const compute *c, void *values, int64_t count, double epsilon) {
+  c->n->combine(values, 1 / (sqrt(c->n->square_sum(values, count)) + epsilon), values, 0, count);
+  return REC_OK;
+}
+
 static const compute_ops host_ops = {.allocate = host_allocate,
                                      .release = host_release,
                                      .upload = host_copy,
@@ -121,7 +140,10 @@ static const compute_ops host_ops = {.allocate = host_allocate,
                                      .row_squares = host_row_squares,
                                      .sum_into = host_sum_into,
                                      .square_sum = host_square_sum,
-                                     .adamw = host_adamw};
+                                     .adamw = host_adamw,
+                                     .product = host_product,
+                                     .combine = host_combine,
+                                     .normalize = host_normalize};
 
 rec_status compute_place(const compute *c, const void *here, int64_t bytes, void **there) {
   *there = (void *)(uintptr_t)here;

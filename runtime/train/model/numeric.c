@@ -7,6 +7,10 @@
 
 enum { MAX_SYMBOLS = 65535 };  // tokens are 16 bits; NO_TARGET is none
 
+static CBLAS_TRANSPOSE turned(bool transposed) {
+  return transposed ? CblasTrans : CblasNoTrans;
+}
+
 #define WIDE(x) (x)
 #define NARROW(x) (x)
 
@@ -49,6 +53,7 @@ enum { MAX_SYMBOLS = 65535 };  // tokens are 16 bits; NO_TARGET is none
 #define REAL float
 #define TOKEN uint16_t
 #define OF(name) name##_bf16
+#define BLAS(name) cblas_s##name
 #define EXP expf
 #define SQRT sqrtf
 #include "runtime/train/model/numeric_panels.h"

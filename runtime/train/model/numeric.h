@@ -1,5 +1,5 @@
 // The arithmetic of a model outside its recurrences: matrix products through BLAS, tables of
-// embeddings, the loss, the optimizer. Everything runs on the calling thread and sums in a fixed
+// embeddings, the loss, the steps of optimizers. Everything runs on the calling thread and sums in a fixed
 // order.
 //
 // Rows are tokens: activations and their gradients. A `rows` view is a part of wider rows: `stride`
@@ -58,6 +58,10 @@ typedef struct numeric {
   double (*square_sum)(const void *values, int64_t count);
   void (*adamw)(void *values, const void *gradient, void *moment1, void *moment2, int64_t count,
                 const adamw_step *step);
+  // to[height][width] = a[height][depth] b[depth][width]; `to` has no gaps
+  void (*product)(int64_t height, int64_t width, int64_t depth, const void *a, int64_t a_stride,
+                  bool a_transposed, const void *b, int64_t b_stride, bool b_transposed, void *to);
+  void (*combine)(void *to, double alpha, const void *from, double beta, int64_t count);
   void (*store)(void *to, int64_t position, double value);
   double (*load)(const void *from, int64_t position);
 } numeric;

@@ -116,6 +116,22 @@ static void OF(adamw)(void *values, const void *gradient, void *moment1, void *m
   }
 }
 
+static void OF(product)(int64_t height, int64_t width, int64_t depth, const void *a,
+                        int64_t a_stride, bool a_transposed, const void *b, int64_t b_stride,
+                        bool b_transposed, void *to) {
+  BLAS(gemm)
+  (CblasRowMajor, turned(a_transposed), turned(b_transposed), (int)height, (int)width, (int)depth, 1,
+   a, (int)a_stride, b, (int)b_stride, 0, to, (int)width);
+}
+
+// `from` may be `to`.
+static void OF(combine)(void *to, double alpha, const void *from, double beta, int64_t count) {
+  REAL *y = to;
+  const REAL *x = from;
+  REAL a = (REAL)alpha, b = (REAL)beta;
+  for (int64_t i = 0; i < count; i++) y[i] = a * y[i] + b * x[i];
+}
+
 static void OF(store)(void *to, int64_t position, double value) {
   ((REAL *)to)[position] = (REAL)value;
 }
@@ -128,5 +144,6 @@ const numeric OF(numeric) = {
     sizeof(REAL),   sizeof(TOKEN),      OF(linear_room),   OF(linear),     OF(linear_backward),
     OF(embed),      OF(embed_backward), OF(cross_entropy), OF(hits),       OF(add),
     OF(zero),       OF(row_squares),    OF(store_token),   OF(load_token), OF(sum_into),
-    OF(square_sum), OF(adamw),          OF(store),         OF(load),
+    OF(square_sum), OF(adamw),          OF(product),       OF(combine),    OF(store),
+    OF(load),
 };

@@ -385,9 +385,21 @@ static schedule_kind read_schedule(reader *r, const cJSON *object) {
   return (schedule_kind)named(r, object, "schedule", schedule_names, SCHEDULE_KINDS);
 }
 
+// Where none is named it is AdamW, as in libraries of before there was another.
+static void read_optimizer(reader *r, const cJSON *object, train_block *b) {
+  const char *names[OPTIMIZERS];
+  for (int i = 0; i < OPTIMIZERS; i++) names[i] = optimizer_rules_of[i].name;
+  b->optimizer = get(object, "optimizer")
+                     ? (optimizer_kind)named(r, object, "optimizer", names, OPTIMIZERS)
+                     : OPTIMIZER_ADAMW;
+  const char *own = optimizer_rules_of[b->optimizer].own;
+  b->optimizer_own = own ? number(r, object, own) : 0;
+}
+
 static void read_recipe(reader *r, const cJSON *object, const train_model *m, train_block *b) {
   const cJSON *items, *item;
   b->schedule = read_schedule(r, object);
+  read_optimizer(r, object, b);
   b->no_decay = int_list(r, object, "no_decay", 0, m->parameter_count - 1, &b->no_decay_count);
   if (b->accumulate > b->batch) wrong(r, "accumulate");
   if (b->warmup + b->decay > b->steps) wrong(r, "decay");

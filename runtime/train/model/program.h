@@ -141,6 +141,8 @@ typedef struct train_block {
   int64_t accumulate;  // parts of a batch that run one after another
   uint64_t seed;
   schedule_kind schedule;
+  optimizer_kind optimizer;
+  double optimizer_own;  // its own setting
   double rate, beta1, beta2, epsilon, weight_decay, clip, floor;
   int no_decay_count;
   const int *no_decay;  // parameters

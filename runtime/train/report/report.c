@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/escape.h"
+#include "runtime/train/model/optimizer.h"
 #include "runtime/train/report/page.h"
 #include "runtime/train/report/plot.h"
 #include "runtime/train/report/whole_file.h"
@@ -178,6 +179,7 @@ static void put_attention(FILE *out, const report_source *s) {
 }
 
 static void put_block(FILE *out, const report_source *s, const train_block *b) {
+  char stepped_by[OPTIMIZER_TEXT];
   fputs("<tr><td>", out);
   put_html(out, b->name);
   if (b->after) fputs(" after ", out), put_html(out, b->after);
@@ -185,8 +187,10 @@ static void put_block(FILE *out, const report_source *s, const train_block *b) {
   put_html(out, s->program->models[b->model].text);
   if (b->init) fputs(", init ", out), put_html(out, b->init);
   fprintf(out,
-          "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%g</td></tr>\n",
-          b->context, b->batch, b->steps, b->rate);
+          "</td><td>%" PRId64 "</td><td>%" PRId64 "</td><td>%" PRId64
+          "</td><td>%g</td><td>%s</td></tr>\n",
+          b->context, b->batch, b->steps, b->rate,
+          optimizer_text(&s->program->models[b->model], b, stepped_by));
 }
 
 static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURES]) {
@@ -202,7 +206,7 @@ static void put_page(FILE *out, const report_source *s, const bool drawn[PICTURE
   put_picture(out, s, PICTURE_LOSS, drawn[PICTURE_LOSS]);
   fputs(
       "<table><tr><th>block</th><th>model</th><th>context</th><th>batch</th><th>steps</th><th>lr</"
-      "th></tr>\n",
+      "th><th>optimizer</th></tr>\n",
       out);
   for (int i = 0; i < s->program->block_count; i++) put_block(out, s, &s->program->blocks[i]);
   fputs("</table>\n<h2>The program</h2>\n<pre>", out);
