@@ -122,11 +122,10 @@ static bool find_schedule(train_settings *k, const ast_expr *e) {
   for (int i = 0; i < SCHEDULE_KINDS; i++)
     if (!strcmp(setting_callee(e), schedule_names[i]))
       return k->train->schedule = (schedule_kind)i, true;
-  diag_error(
-      k->b->diag, e->span,
-      "expected cosine, linear, constant or warmup_stable_decay, as in cosine(warmup = 10%%, "
-      "floor = 0), found '%s'",
-      expr_to_text(k->b->arena, e));
+  diag_error(k->b->diag, e->span,
+             "expected %s, as in cosine(warmup = 10%%, floor = 0), found '%s'",
+             setting_choice(k->b->arena, schedule_names, SCHEDULE_KINDS),
+             expr_to_text(k->b->arena, e));
   return false;
 }
 

@@ -37,6 +37,13 @@ const char *setting_list(arena *memory, const char *const *names, int count) {
   return text;
 }
 
+const char *setting_choice(arena *memory, const char *const *names, int count) {
+  const char *text = "";
+  for (int i = 0; i < count; i++)
+    text = arena_printf(memory, "%s%s%s", text, i == 0 ? "" : i + 1 < count ? ", " : " or ", names[i]);
+  return text;
+}
+
 bool setting_arguments(train_settings *k, const ast_expr *e, setting_call *call, bool positional) {
   graph_builder *b = k->b;
   for (int i = 0; e->kind == AST_CALL && i < e->call.args.count; i++) {

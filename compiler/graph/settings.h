@@ -45,7 +45,8 @@ const ast_expr *setting_value(train_settings *k, int setting, const char *wanted
 /* A whole number from `least` on; `by_default` where the setting is not there, below 0: it must be. */
 bool setting_whole(train_settings *k, int setting, int64_t least, int64_t by_default, int64_t *x);
 const char *setting_callee(const ast_expr *e); /* "" if it is no name and no call */
-const char *setting_list(arena *memory, const char *const *names, int count);
+const char *setting_list(arena *memory, const char *const *names, int count);   /* a, b, c */
+const char *setting_choice(arena *memory, const char *const *names, int count); /* a, b or c */
 bool setting_number(train_settings *k, const ast_expr *e, const char *what, double *x);
 bool setting_in_range(train_settings *k, const ast_expr *at, const char *what, double x, double low,
                       double high);

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "compiler/graph/build.h"
+#include "compiler/graph/settings.h"
 #include "compiler/syntax/syntax.h"
 
 enum { KIND, SPLIT, ORDER, DOCUMENTS, SEPARATOR };
@@ -24,18 +24,12 @@ const source_rules *source_rules_find(const char *name) {
 /* One of `count` words; absent: the first. */
 static bool read_word(graph_builder *b, const ast_expr *e, const char *setting,
                       const char *const *words, int count, int *place) {
-  const char *word = e && e->kind == AST_NAME ? e->name.text : "", *list = "";
+  const char *word = e && e->kind == AST_NAME ? e->name.text : "";
   *place = 0;
   while (*place < count && e && strcmp(words[*place], word) != 0) ++*place;
   if (*place < count) return true;
-  for (int i = 0; i < count; i++)
-    list = arena_printf(b->arena, "%s%s%s", list,
-                        i == 0          ? ""
-                        : i + 1 < count ? ", "
-                                        : " or ",
-                        words[i]);
-  diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting, list,
-             expr_to_text(b->arena, e));
+  diag_error(b->diag, e->span, "expected %s = %s, found '%s'", setting,
+             setting_choice(b->arena, words, count), expr_to_text(b->arena, e));
   return false;
 }
 
