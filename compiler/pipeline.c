@@ -28,6 +28,7 @@ typedef struct compilation {
   ast_file *syntax;
   typed_program *typed;
   graph_program *graph; /* NULL: no layers and models */
+  VEC(const typed_body *) bodies; /* of the recurrences, as the source has them */
   VEC(recurrence *) recurrences;
   VEC(recurrence_delays *) delays; /* by recurrence; NULL: it has no long lags */
   VEC(recurrence_kernels *) kernels;
@@ -98,22 +99,25 @@ static bool is_asked_for(const compilation *c, const typed_body *body) {
 
 static bool analyse(compilation *c) {
   bool own_only = declares_something(c);
-  VEC(const typed_body *) bodies = {0};
   for (int i = 0; i < c->typed->recurrences.count; i++) {
     const typed_body *body = c->typed->recurrences.items[i];
-    if (!own_only || is_own(c, body) || is_asked_for(c, body)) vec_push(c->memory, &bodies, body);
+    if (!own_only || is_own(c, body) || is_asked_for(c, body)) vec_push(c->memory, &c->bodies, body);
   }
   for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
-    vec_push(c->memory, &bodies, c->graph->kernels.items[i].body);
-  for (int i = 0; i < bodies.count; i++)
+    vec_push(c->memory, &c->bodies, c->graph->kernels.items[i].body);
+  for (int i = 0; i < c->bodies.count; i++)
     vec_push(c->memory, &c->recurrences,
-             recurrence_analyse(c->memory, c->messages, bodies.items[i]));
+             recurrence_analyse(c->memory, c->messages, c->bodies.items[i]));
   return true;
 }
 
 static bool read_recurrence(compilation *c) {
   recurrence *r = recurrence_from_text(c->memory, c->names, c->messages, c->source);
-  if (r) vec_push(c->memory, &c->recurrences, r);
+  if (!r) return true;
+  typed_body *body = ARENA_NEW(c->memory, typed_body);
+  *body = r->body; /* later passes append to the recurrence's own */
+  vec_push(c->memory, &c->bodies, body);
+  vec_push(c->memory, &c->recurrences, r);
   return true;
 }
 
@@ -320,6 +324,7 @@ static bool lay_out(compilation *c) {
     vec_push(c->memory, &library->recurrences,
              (artifact_recurrence){
                  .abi = abi,
+                 .formulas = c->bodies.items[i],
                  .delays = delays,
                  .inner = delays ? abi_layout_as(c->memory, &delays->made->body, abi->symbol) : NULL,
                  .kernels = c->kernels.items[i], .report = report_text(c, i),

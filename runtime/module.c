@@ -271,8 +271,8 @@ static void read_recurrence(reader *r, const cJSON *json, rec_recurrence *recurr
   recurrence->signature.token_type = r->module->dtype;
   recurrence->signature.carried_type = rec_carried_type(r->module->dtype);
   recurrence->symbol = get_text(r, json, "symbol");
-  recurrence->equations =
-      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "equations"));
+  recurrence->formulas =
+      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "formulas"));
   read_axes(r, json, &recurrence->signature);
   if (!r->what) read_variables(r, json, &recurrence->signature);
   if (!r->what) read_arguments(r, json, recurrence);

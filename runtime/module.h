@@ -26,7 +26,7 @@ struct rec_recurrence {
   int index;
   rec_signature signature;
   // Of a compiled library; NULL in a module of source text.
-  const char *symbol, *equations;  // equations: a hash, or NULL in older libraries
+  const char *symbol, *formulas;  // formulas: a hash, or NULL in older libraries
   rec_entry forward, backward, step;
   rec_sizes_entry sizes;
   int arguments_size;

@@ -69,7 +69,7 @@
  *     "form", "why"              of recurrence_kernels
  *     "chunk": steps between saved states
  *     "report": text of --emit=report
- *     "equations": "16 hexadecimal digits", of the normalised equations
+ *     "formulas": "16 hexadecimal digits", of what the source says, whatever the compiler finds in it
  *     "structure": [{"state": "h", "class": "scalar decay", "stratum": 0}], one per state
  *     "axes": [{"name": "G", "size": number, or null (told at run time),
  *               "expression": "2 * D" or null}], in header order
@@ -136,6 +136,7 @@ typedef struct abi_recurrence {
 /* What goes into a library. */
 typedef struct artifact_recurrence {
   const abi_recurrence *abi;
+  const typed_body *formulas;             /* as the source has them */
   const recurrence_delays *delays;        /* long lags: the kernels are those of the recurrence without them; NULL: there are none */
   const abi_recurrence *inner;            /* what is laid out for that one */
   const recurrence_kernels *kernels;

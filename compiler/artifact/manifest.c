@@ -151,9 +151,11 @@ static cJSON *arguments_json(const abi_recurrence *abi) {
   return arguments;
 }
 
-/* Of the normalised equations without the names of lets, which stand in quotes: neither these nor comments change it. */
-static const char *equations_hash(arena *a, const recurrence *r) {
-  char *text = recurrence_print(a, r), *end = text;
+/* Of the formulas without the names of lets, which stand in quotes: neither these nor comments change it, nor what the
+ * compiler makes of the formulas. */
+static const char *formulas_hash(arena *a, const typed_body *body) {
+  const recurrence as_written = {.body = *body};
+  char *text = recurrence_print(a, &as_written), *end = text;
   bool quoted = false;
   for (const char *c = text; *c; c++) {
     if (*c == '"') quoted = !quoted;
@@ -172,7 +174,7 @@ static cJSON *recurrence_json(arena *a, const artifact_recurrence *r) {
   add_text(json, "why", r->kernels->why);
   add_number(json, "chunk", r->kernels->chunk);
   add_text(json, "report", r->report);
-  add_text(json, "equations", equations_hash(a, r->kernels->recurrence));
+  add_text(json, "formulas", formulas_hash(a, r->formulas));
   add(json, "structure", structure_json(r->kernels->recurrence));
   add(json, "axes", axes_json(a, body));
   add(json, "tensors", tensors_json(a, body));

@@ -44,7 +44,7 @@ static int read_words(words *w, import_request *r) {
   if (!r->folder) return usage_error(w, "expected DIR, a folder with config.json and weights");
   size_t length = r->program ? strlen(r->program) : 0;
   if (length < 5 || strcmp(r->program + length - 4, ".rec") != 0)
-    return usage_error(w, "expected -o NAME.rec, found %s", r->program ? r->program : "none");
+    return usage_error(w, "expected -o NAME.rec, as every program is named, found %s", r->program ? r->program : "none");
   return 0;
 }
 

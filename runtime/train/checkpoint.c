@@ -309,11 +309,7 @@ rec_status checkpoint_progress(const char *path, int64_t *step, int64_t *steps) 
 static rec_status check_identity(const trainer *t, const rec_file *file) {
   const char *found = rec_file_metadata(file, "rec.trained");
   if (!t->identity || (!found && t->step >= t->block->steps)) return REC_OK;
-  if (found) return identity_check(rec_file_path(file), found, t->identity);
-  return rec_fail(REC_ERROR_FORMAT,
-                  "%s: expected a checkpoint that says what it was trained with, found none; an "
-                  "older rec wrote it, and goes on with it",
-                  rec_file_path(file));
+  return identity_check(rec_file_path(file), found, t->identity);
 }
 
 static rec_status load(trainer *t, const rec_file *file) {

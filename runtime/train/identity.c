@@ -2,7 +2,7 @@
 // sixteen digits of a hash.
 //
 //   {"dtype": "f32", "chunk": 0, "form": "chosen", "model": "LM(D = 16)", "layers": "90ab..",
-//    "equations": {"LM.ssd": "12cd.."}, "weights": {"embedding.weight": "34ef.."},
+//    "formulas": {"LM.ssd": "12cd.."}, "weights": {"embedding.weight": "34ef.."},
 //    "data": "1000 tokens, 56ab..", "settings": {"lr": 0.003, ..}}
 #include "runtime/train/identity.h"
 
@@ -46,14 +46,14 @@ static cJSON *layers_of(const train_model *model) {
   return digits(hash);
 }
 
-static cJSON *equations_of(const session *s, const train_model *model) {
+static cJSON *formulas_of(const session *s, const train_model *model) {
   cJSON *list = cJSON_CreateObject();
   for (int i = 0; i < model->op_count; i++) {
     if (model->ops[i].kernel < 0) continue;
     const char *name = s->program->kernels[model->ops[i].kernel];
     const rec_recurrence *r = rec_module_find(s->module, name);
-    if (r && r->equations && !cJSON_GetObjectItemCaseSensitive(list, name))
-      cJSON_AddStringToObject(list, name, r->equations);
+    if (r && r->formulas && !cJSON_GetObjectItemCaseSensitive(list, name))
+      cJSON_AddStringToObject(list, name, r->formulas);
   }
   return list;
 }
@@ -91,7 +91,7 @@ char *identity_of(const session *s, const train_block *block, const train_data *
   copy(all, s->module->json, "form");
   cJSON_AddStringToObject(all, "model", model->text);
   cJSON_AddItemToObject(all, "layers", layers_of(model));
-  cJSON_AddItemToObject(all, "equations", equations_of(s, model));
+  cJSON_AddItemToObject(all, "formulas", formulas_of(s, model));
   cJSON_AddItemToObject(all, "weights", weights_of(model));
   if (!block->generated) cJSON_AddItemToObject(all, "data", data_of(data));
   cJSON_AddItemToObject(all, "settings", settings_of(block));
@@ -122,7 +122,7 @@ typedef struct changes {
 static void put_change(changes *c, const char *group, const cJSON *was, const cJSON *now) {
   enum { MOST = 8 };
   const char *key = was ? was->string : now->string;
-  const char *of = !strcmp(group, "equations") ? "the equations of "
+  const char *of = !strcmp(group, "formulas")  ? "the formulas of "
                    : !strcmp(group, "weights") ? "the weight "
                                                : "";
   if (c->count++ >= MOST) {
@@ -152,7 +152,7 @@ static void compare(changes *c, const char *group, const cJSON *was, const cJSON
 
 // Of another model nothing is the same: its name and sizes say enough.
 static void compare_all(changes *c, cJSON *was, cJSON *now) {
-  static const char *const parts[] = {"layers", "equations", "weights"};
+  static const char *const parts[] = {"layers", "formulas", "weights"};
   bool same = cJSON_Compare(cJSON_GetObjectItemCaseSensitive(was, "model"),
                             cJSON_GetObjectItemCaseSensitive(now, "model"), true);
   for (size_t i = 0; i < sizeof parts / sizeof *parts && !same; i++) {
@@ -162,11 +162,29 @@ static void compare_all(changes *c, cJSON *was, cJSON *now) {
   compare(c, "", was, now);
 }
 
+// What an older rec did not write of a run cannot be compared.
+static void warn(const char *path, const char *what) {
+  fprintf(stderr,
+          "rec train: warning: %s: an older rec wrote this checkpoint; whether the %s the same is "
+          "not known\n",
+          path, what);
+}
+
+// It wrote what its compiler had found in the formulas.
+static void forget_formulas(const char *path, cJSON *was, cJSON *now) {
+  if (cJSON_GetObjectItemCaseSensitive(was, "formulas")) return;
+  cJSON_DeleteItemFromObjectCaseSensitive(was, "equations");
+  cJSON_DeleteItemFromObjectCaseSensitive(now, "formulas");
+  warn(path, "formulas are");
+}
+
 rec_status identity_check(const char *path, const char *was, const char *now) {
+  if (!was) return warn(path, "program, its data and its options are"), REC_OK;
   cJSON *old = cJSON_Parse(was), *fresh = cJSON_Parse(now);
   char *text = NULL;
   size_t size = 0;
   changes c = {.text = old && fresh ? open_memstream(&text, &size) : NULL};
+  if (c.text) forget_formulas(path, old, fresh);
   if (c.text) compare_all(&c, old, fresh);
   rec_status status = REC_OK;
   if (!c.text || fclose(c.text))

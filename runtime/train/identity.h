@@ -8,7 +8,8 @@
 // The identity of a block on these data. The caller frees it. NULL: no memory.
 char *identity_of(const session *s, const train_block *block, const train_data *data);
 
-// An error that names what differs; REC_OK if nothing does. `path`: of the checkpoint that has `was`.
+// An error that names what differs; REC_OK if nothing does. `path`: of the checkpoint that has `was`. What
+// an older rec has not written there cannot be compared; a warning says so. NULL: it has written nothing.
 rec_status identity_check(const char *path, const char *was, const char *now);
 
 #endif
