@@ -359,10 +359,10 @@ int main(void) {
   rec_module *module = compile_text(earlier, words);
   if (check(module, "does not compile")) run_unsaved(rec_module_find(module, "taps"), "chunk", 40);
   rec_module_close(module);
-  module = compile_file(REC_SOURCE_DIR "/tests/invented/crossing.rec", words);
+  module = compile_file(REC_SOURCE_DIR "/tests/invented/read_before_gates_read_after.rec", words);
   if (check(module, "does not compile")) {
-    run_unsaved(rec_module_find(module, "crossing"), "chunk", 60);
-    run_last_block(rec_module_find(module, "crossing"), "chunk", 300, 6);
+    run_unsaved(rec_module_find(module, "read_before_gates_read_after"), "chunk", 60);
+    run_last_block(rec_module_find(module, "read_before_gates_read_after"), "chunk", 300, 6);
   }
   rec_module_close(module);
   return checked();

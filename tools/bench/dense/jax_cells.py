@@ -27,7 +27,7 @@ def gru(w, x, s):
     return (h,), h
 
 
-def mill(w, x, s):
+def slstm(w, x, s):
     c, n, m, h = s
     u = x + jnp.einsum("hgde,bhe->bghd", w["hh"], h)
     i, f = u[:, 0], jax.nn.log_sigmoid(u[:, 1]) + m
@@ -47,7 +47,7 @@ def blocks(w, x, s):
 CELLS = {
     "lstm": (lstm, (4, 128), (4, 128, 128), (4, 128), (128,), 2),
     "gru": (gru, (3, 128), (3, 128, 128), (3, 128), (128,), 1),
-    "mill": (mill, (4, 4, 64), (4, 4, 64, 64), (), (4, 64), 4),
+    "slstm": (slstm, (4, 4, 64), (4, 4, 64, 64), (), (4, 64), 4),
     "blocks": (blocks, (4, 64), (4, 64, 64), (), (4, 64), 1),
 }
 
