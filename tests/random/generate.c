@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "compiler/base/vec.h"
+#include "tests/random/draw.h"
 
 enum {
   H,
@@ -56,15 +57,8 @@ typedef struct maker {
   const char *body;
 } maker;
 
-static uint64_t draw(maker *m) {
-  uint64_t z = m->random += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-static int below(maker *m, int limit) { return (int)(draw(m) % (uint64_t)limit); }
-static bool chance(maker *m, int percent) { return below(m, 100) < percent; }
+static int below(maker *m, int limit) { return random_below(&m->random, limit); }
+static bool chance(maker *m, int percent) { return random_chance(&m->random, percent); }
 
 static expr make(maker *m, unsigned axes, bool complex, const char *text) {
   (void)m;
@@ -74,7 +68,7 @@ static expr make(maker *m, unsigned axes, bool complex, const char *text) {
 #define TEXT(...) arena_printf(m->memory, __VA_ARGS__)
 
 // Some of the axes in a set.
-static unsigned subset(maker *m, unsigned axes) { return axes & (unsigned)draw(m); }
+static unsigned subset(maker *m, unsigned axes) { return axes & (unsigned)next_random(&m->random); }
 
 static const char *axes_text(maker *m, unsigned axes) {
   const char *text = "";

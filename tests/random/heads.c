@@ -2,9 +2,8 @@
 // of its target. Whoever needs an input declares it; named values are used again, so that lags and lets have several readers.
 #include "tests/random/heads.h"
 
-#include <stdbool.h>
-
 #include "compiler/base/vec.h"
+#include "tests/random/draw.h"
 
 enum { G, R, Q, P, N, AXES };  // three of heads, values, keys: keys alone are always summed
 enum { HEADS = 1 << G | 1 << R | 1 << Q };
@@ -38,19 +37,12 @@ typedef struct maker {
 
 #define TEXT(...) arena_printf(m->memory, __VA_ARGS__)
 
-static uint64_t draw(maker *m) {
-  uint64_t z = m->random += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-static int below(maker *m, int limit) { return (int)(draw(m) % (uint64_t)limit); }
-static bool chance(maker *m, int percent) { return below(m, 100) < percent; }
+static int below(maker *m, int limit) { return random_below(&m->random, limit); }
+static bool chance(maker *m, int percent) { return random_chance(&m->random, percent); }
 
 // The axes, but for some of the heads'.
 static unsigned some(maker *m, unsigned axes) {
-  return chance(m, 40) ? axes : axes & ~(HEADS & (unsigned)draw(m));
+  return chance(m, 40) ? axes : axes & ~(HEADS & (unsigned)next_random(&m->random));
 }
 
 static const char *brackets(maker *m, unsigned axes) {

@@ -2,9 +2,8 @@
 // so that structures meet that no paper has together. Whoever needs an input declares it.
 #include "tests/random/mixture.h"
 
-#include <stdbool.h>
-
 #include "compiler/base/vec.h"
+#include "tests/random/draw.h"
 
 typedef struct mixer {
   arena *memory;
@@ -16,15 +15,8 @@ typedef struct mixer {
 
 #define TEXT(...) arena_printf(m->memory, __VA_ARGS__)
 
-static uint64_t draw(mixer *m) {
-  uint64_t z = m->random += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-static int below(mixer *m, int limit) { return (int)(draw(m) % (uint64_t)limit); }
-static bool chance(mixer *m, int percent) { return below(m, 100) < percent; }
+static int below(mixer *m, int limit) { return random_below(&m->random, limit); }
+static bool chance(mixer *m, int percent) { return random_chance(&m->random, percent); }
 
 // A new input, or now and then a parameter, with these axes.
 static const char *value(mixer *m, const char *axes) {

@@ -2,9 +2,8 @@
 // that are not reduced, so every program is legal. Inputs and parameters are declared when they are first read: none is unused.
 #include "tests/random/stateless.h"
 
-#include <stdbool.h>
-
 #include "compiler/base/vec.h"
+#include "tests/random/draw.h"
 
 enum { G, K, V, AXES };  // G perhaps at run time: never summed then
 static const char *const axis_names[AXES] = {"G", "K", "V"};
@@ -25,18 +24,11 @@ typedef struct maker {
 
 #define TEXT(...) arena_printf(m->memory, __VA_ARGS__)
 
-static uint64_t draw(maker *m) {
-  uint64_t z = m->random += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-static int below(maker *m, int limit) { return (int)(draw(m) % (uint64_t)limit); }
-static bool chance(maker *m, int percent) { return below(m, 100) < percent; }
+static int below(maker *m, int limit) { return random_below(&m->random, limit); }
+static bool chance(maker *m, int percent) { return random_chance(&m->random, percent); }
 
 static unsigned some_axes(maker *m) {
-  unsigned axes = (unsigned)draw(m) & ((1u << AXES) - 1);
+  unsigned axes = (unsigned)next_random(&m->random) & ((1u << AXES) - 1);
   return m->run_time && chance(m, 80) ? axes | 1u << G : axes;
 }
 
@@ -104,7 +96,7 @@ static value sum_of_terms(maker *m, unsigned allowed) {
 }
 
 static unsigned allowed_axes(maker *m) {
-  unsigned axes = (unsigned)draw(m) & ((1u << AXES) - 1);
+  unsigned axes = (unsigned)next_random(&m->random) & ((1u << AXES) - 1);
   return m->run_time ? axes | 1u << G : axes;
 }
 

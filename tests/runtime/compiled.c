@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -176,6 +177,14 @@ rec_module *compile_finish(const compilation *c) {
   rec_module *module = finish(c->child, *c->source ? c->source : "a file", c->library);
   if (*c->source) unlink(c->source);
   return module;
+}
+
+uint64_t chosen_seed(void) {
+  uint64_t seed = 1;
+  const char *text = getenv("REC_SEED");
+  if (text) return strtoull(text, NULL, 10);
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
+  return seed >> 32;
 }
 
 bool check(bool passed, const char *format, ...) {

@@ -29,6 +29,9 @@ compilation compile_start(const char *text, const char *const *options);
 compilation compile_start_file(const char *path, const char *const *options);
 rec_module *compile_finish(const compilation *c);
 
+// $REC_SEED, or a new one.
+uint64_t chosen_seed(void);
+
 // Counts a check; a failed one prints its text. Returns `passed`.
 bool check(bool passed, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Prints `N passed, N failed`; the exit status of the test.

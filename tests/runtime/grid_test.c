@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "runtime/internal.h"
 #include "tests/runtime/compiled.h"
@@ -247,15 +246,6 @@ static void check_packed(const grid *g, uint64_t *seed) {
   problem_free(p);
 }
 
-static void drop_states(problem *p) {
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    if (!is_carried(&p->signature->variables[i])) continue;
-    free(p->value[i]);
-    free(p->d_final[i]);
-    p->value[i] = p->d_final[i] = NULL;
-  }
-}
-
 // Two calls with the state handed over, and its gradient handed back, against the whole.
 static problem *run_split(const library *l, const problem *whole, int64_t at) {
   const rec_run_options forward = {0}, backward = {.backward = true};
@@ -277,7 +267,7 @@ static problem *run_split(const library *l, const problem *whole, int64_t at) {
 
 static void check_split(const grid *g, uint64_t *seed) {
   problem *whole = draw_problem(g, 70, NORMAL, next_random(seed));
-  drop_states(whole);
+  problem_drop_states(whole);
   problem *exact = problem_copy(whole);
   const rec_run_options backward = {.backward = true};
   int64_t at = (int64_t)(next_random(seed) % 71);
@@ -320,7 +310,7 @@ static void check_ways(const grid *g) {
   check_threads(g, &seed);
   problem *p = draw_problem(g, 33, NORMAL, next_random(&seed));
   run_cell(g, p, "token by token", (rec_run_options){.step = true});
-  drop_states(p);
+  problem_drop_states(p);
   run_cell(g, p, "without states", (rec_run_options){.backward = true});
   problem_free(p);
   p = problem_new(rec_recurrence_signature(g->libraries[0].recurrence), 0, 5,
@@ -434,14 +424,6 @@ static void run_case(const grid_case *c, const char *const *sizes, bool full, ui
     check_ways(&g);
   }
   for (int i = 0; i < g.count; i++) rec_module_close(g.libraries[i].module);
-}
-
-static uint64_t chosen_seed(void) {
-  uint64_t seed = 1;
-  const char *text = getenv("REC_SEED");
-  if (text) return strtoull(text, NULL, 10);
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-  return seed >> 32;
 }
 
 int main(int count, char **words) {

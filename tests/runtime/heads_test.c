@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "tests/random/heads.h"
 #include "tests/runtime/compiled.h"
@@ -50,20 +49,6 @@ static compilation start(const char *text, setting s) {
 
 // ---- comparing -----------------------------------------------------------------------------------------------------------
 
-static double largest_number(const problem *p) {
-  double largest = 0;
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    double *lists[] = {p->value[i], p->final[i], p->gradient[i]};
-    for (int l = 0; l < 3; l++) {
-      for (int64_t k = 0; lists[l] && k < problem_numbers(p, i); k++) {
-        if (isnan(lists[l][k])) return INFINITY;
-        if (fabs(lists[l][k]) > largest) largest = fabs(lists[l][k]);
-      }
-    }
-  }
-  return largest;
-}
-
 // Each open axis has a size of its own, a few dozen points in all.
 static void draw_sizes(problem *p, uint64_t *seed) {
   static const int64_t sizes[] = {1, 2, 3, 3, 4, 5, 9};
@@ -73,15 +58,6 @@ static void draw_sizes(problem *p, uint64_t *seed) {
     do p->axis_sizes[i] = sizes[next_random(seed) % 7];
     while (points * p->axis_sizes[i] > 48);
     points *= p->axis_sizes[i];
-  }
-}
-
-static void drop_states(problem *p) {
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    if (!is_carried(&p->signature->variables[i])) continue;
-    free(p->value[i]);
-    free(p->d_final[i]);
-    p->value[i] = p->d_final[i] = NULL;
   }
 }
 
@@ -98,7 +74,7 @@ static problem *random_problem(const rec_signature *signature, uint64_t *seed) {
   }
   draw_sizes(p, seed);
   problem_draw(p, next_random(seed), 0.8);
-  if (next_random(seed) % 5 == 0) drop_states(p);
+  if (next_random(seed) % 5 == 0) problem_drop_states(p);
   return p;
 }
 
@@ -135,7 +111,7 @@ static outcome compare_once(const rec_recurrence *recurrence, const char *device
   if (!problem_run(exact, recurrence, "reference", &plain) ||
       !problem_run(got, recurrence, device, &options))
     snprintf(text, size, "%s", rec_message());
-  else if (!(largest_number(exact) < 1e6))
+  else if (!(problem_largest(exact, true) < 1e6))
     result = WILD;
   else if (is_same(inputs, exact, got, recurrence, &options, text, size))
     result = SAME;
@@ -216,14 +192,6 @@ static void run_executed(uint64_t seed, int count, setting s) {
   s.device = "simt";
   compilation c = start_batch(seed, least(count, EXECUTED), s);
   finish_batch(&c, seed, least(count, EXECUTED), s);
-}
-
-static uint64_t chosen_seed(void) {
-  uint64_t seed = 1;
-  const char *text = getenv("REC_SEED");
-  if (text) return strtoull(text, NULL, 10);
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-  return seed >> 32;
 }
 
 // The next batch is compiled while this one runs.

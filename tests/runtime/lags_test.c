@@ -127,20 +127,11 @@ static void run_packed(const subject *s, const int32_t *lengths, int count, cons
   run_whole(s, drawn(s, p, 17), what, options);
 }
 
-static void drop_states(problem *p) {
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    if (!is_carried(&p->signature->variables[i])) continue;
-    free(p->value[i]);
-    free(p->d_final[i]);
-    p->value[i] = p->d_final[i] = NULL;
-  }
-}
-
 // Two calls with the state handed over, and its gradient handed back, against the interpreter's one.
 static void run_split(const subject *s, int64_t time, int64_t at) {
   const rec_run_options forward = {0}, backward = {.backward = true};
   problem *whole = draw(s, 1, time);
-  drop_states(whole);
+  problem_drop_states(whole);
   problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at), *second = problem_part(whole, at, time);
   bool ran = problem_run(exact, s->recurrence, "reference", &backward) && run(s, first, forward);
   if (ran) hand_state_on(first, second);

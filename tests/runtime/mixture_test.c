@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "tests/random/mixture.h"
 #include "tests/runtime/compiled.h"
@@ -22,20 +21,6 @@ typedef enum kind { CHUNKED_F64, CHUNKED_F32, PLAIN_F32, CHUNKED_NARROW, KINDS }
 enum { BATCH = 8 };
 
 static int compared, narrow_compared, wild;
-
-static double largest_number(const problem *p) {
-  double largest = 0;
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    double *lists[] = {p->value[i], p->final[i], p->gradient[i]};
-    for (int l = 0; l < 3; l++) {
-      for (int64_t k = 0; lists[l] && k < problem_numbers(p, i); k++) {
-        if (!(fabs(lists[l][k]) <= largest)) largest = fabs(lists[l][k]);
-        if (isnan(largest)) return INFINITY;
-      }
-    }
-  }
-  return largest;
-}
 
 // Promised inputs keep their promise.
 static void draw_numbers(problem *p, uint64_t seed) {
@@ -90,7 +75,7 @@ static bool rounded_trial(const trial *t, problem **inputs, problem **exact) {
   *inputs = problem_copy(t->inputs);
   problem_retype(*inputs, rec_recurrence_signature(narrow));
   *exact = problem_copy(*inputs);
-  if (problem_run(*exact, narrow, "reference", &plain) && largest_number(*exact) < largest_narrow)
+  if (problem_run(*exact, narrow, "reference", &plain) && problem_largest(*exact, true) < largest_narrow)
     return true;
   problem_free(*inputs);
   problem_free(*exact);
@@ -147,7 +132,7 @@ static int compare_once(trial *t, uint64_t *seed, char *text, size_t size) {
   if (!problem_run(exact, t->recurrences[CHUNKED_F64], "reference", &plain)) {
     snprintf(text, size, "%s", rec_message());
     result = 0;
-  } else if (!(largest_number(exact) < 1e6)) {
+  } else if (!(problem_largest(exact, true) < 1e6)) {
     result = -1;
   } else {
     result = agrees(t, CHUNKED_F64, text, size);
@@ -244,14 +229,6 @@ static void run_batch(uint64_t seed, int count) {
   }
   close_all(modules);
   arena_free(memory);
-}
-
-static uint64_t chosen_seed(void) {
-  uint64_t seed = 1;
-  const char *text = getenv("REC_SEED");
-  if (text) return strtoull(text, NULL, 10);
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-  return seed >> 32;
 }
 
 int main(int count, char **words) {

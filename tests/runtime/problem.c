@@ -12,13 +12,6 @@
 bool is_token(const rec_variable *v) { return v->kind == REC_INPUT || v->kind == REC_OUTPUT; }
 bool is_carried(const rec_variable *v) { return v->kind == REC_STATE || v->kind == REC_LAG; }
 
-uint64_t next_random(uint64_t *state) {
-  uint64_t z = *state += 0x9e3779b97f4a7c15u;  // splitmix64
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 double next_uniform(uint64_t *state) { return (double)(next_random(state) >> 11) * 0x1p-53; }
 
 static void *allocate(size_t count, size_t size) {
@@ -522,4 +515,27 @@ double problem_plain_error(const problem *inputs, const problem *exact,
   for (int i = 1; i <= draws; i++)
     worst = fmax(worst, plain_loop(inputs, exact, recurrence, backward, false, (uint64_t)i));
   return worst;
+}
+
+void problem_drop_states(problem *p) {
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    if (!is_carried(&p->signature->variables[i])) continue;
+    free(p->value[i]);
+    free(p->d_final[i]);
+    p->value[i] = p->d_final[i] = NULL;
+  }
+}
+
+double problem_largest(const problem *p, bool backward) {
+  double largest = 0;
+  for (int i = 0; i < p->signature->variable_count; i++) {
+    double *lists[] = {p->value[i], p->final[i], backward ? p->gradient[i] : NULL};
+    for (int l = 0; l < 3; l++) {
+      for (int64_t k = 0; lists[l] && k < problem_numbers(p, i); k++) {
+        if (!(fabs(lists[l][k]) <= largest)) largest = fabs(lists[l][k]);
+        if (isnan(largest)) return INFINITY;
+      }
+    }
+  }
+  return largest;
 }

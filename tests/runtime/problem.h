@@ -4,6 +4,7 @@
 #define REC_TESTS_PROBLEM_H
 
 #include "runtime/rec.h"
+#include "tests/random/draw.h"
 
 // The tables run over the signature's variables and mean what they mean in rec_call.
 typedef struct problem {
@@ -57,6 +58,10 @@ double problem_compare(const problem *expected, const problem *got, bool backwar
                        char *where, size_t size);
 // Are the outputs and final states of one sequence of a packed problem those of `alone` to the last bit?
 bool sequence_equal(const problem *packed, int64_t sequence, const problem *alone);
+// Without states before the run and gradients of those after it: they are zero.
+void problem_drop_states(problem *p);
+// The largest absolute value, of gradients too if `backward`; infinity if one is no number.
+double problem_largest(const problem *p, bool backward);
 // Are all results the same to the last bit?
 bool problem_equal(const problem *a, const problem *b, bool backward);
 
@@ -75,7 +80,6 @@ double problem_tolerance(const problem *inputs, const problem *exact,
 double problem_plain_error(const problem *inputs, const problem *exact,
                            const rec_recurrence *recurrence, bool backward, int draws);
 
-uint64_t next_random(uint64_t *state);
 double next_uniform(uint64_t *state);  // in [0, 1)
 
 #endif

@@ -131,15 +131,6 @@ static problem *draw_problem(const subject *s, int64_t batch, int64_t time, uint
   return p;
 }
 
-static void drop_states(problem *p) {
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    if (!is_carried(&p->signature->variables[i])) continue;
-    free(p->value[i]);
-    free(p->d_final[i]);
-    p->value[i] = p->d_final[i] = NULL;
-  }
-}
-
 // Runs on both devices and compares; the host's results are kept if `keep` is not NULL.
 static void agree(const subject *s, const problem *inputs, const char *what,
                   rec_run_options options, problem **keep) {
@@ -175,7 +166,7 @@ static void check_lengths(const subject *s) {
 
 static void check_absent(const subject *s) {
   problem *p = draw_problem(s, 2, 21, 5);
-  drop_states(p);
+  problem_drop_states(p);
   agree(s, p, "without states", (rec_run_options){.backward = true}, NULL);
   for (int i = 0; i < s->signature->variable_count; i++) {
     if (s->signature->variables[i].kind != REC_OUTPUT) continue;
@@ -238,7 +229,7 @@ static void check_packed(const subject *s) {
   check_packing(s, "packed, many", many, 300);
   problem *p = draw_packed(s, some, 7);
   agree(s, p, "packed, step by step", (rec_run_options){.step = true}, NULL);
-  drop_states(p);
+  problem_drop_states(p);
   agree(s, p, "packed, without states", (rec_run_options){.backward = true}, NULL);
   problem_free(p);
 }
@@ -262,7 +253,7 @@ static void check_split(const subject *s, uint64_t *seed) {
   const rec_run_options forward = {0}, backward = {.backward = true};
   int64_t time = 70, at = (int64_t)(next_random(seed) % 71);
   problem *whole = draw_problem(s, 2, time, 13);
-  drop_states(whole);
+  problem_drop_states(whole);
   problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
           *second = problem_part(whole, at, time);
   bool ran = problem_run(exact, s->recurrence, "reference", &backward) &&
@@ -295,7 +286,7 @@ static void check_prefill(const subject *s) {
   const rec_run_options long_call = {0}, steps = {.step = true};
   int64_t time = 83, at = 70;
   problem *whole = draw_problem(s, 2, time, 17);
-  drop_states(whole);
+  problem_drop_states(whole);
   problem *exact = problem_copy(whole), *first = problem_part(whole, 0, at),
           *second = problem_part(whole, at, time);
   bool ran = problem_run(exact, s->recurrence, "reference", &long_call) &&
@@ -332,7 +323,7 @@ static void check_parts(const subject *s) {
           s->name);
     problem_free(one);
     problem_free(two);
-    drop_states(p);
+    problem_drop_states(p);
     agree(s, p, "cut in time, without states", options, NULL);
     problem_free(p);
   }
@@ -347,11 +338,11 @@ static void check_packed_parts(const subject *s) {
   check_packing(s, "packed, not long enough", short_ones, 2);
   problem *p = draw_packed(s, many, 5);  // enough of them to share out: they stay whole
   agree(s, p, "packed, all long", (rec_run_options){.backward = true}, NULL);
-  drop_states(p);
+  problem_drop_states(p);
   agree(s, p, "packed, all long, without states", (rec_run_options){.backward = true}, NULL);
   problem_free(p);
   p = draw_packed(s, one, 5);
-  drop_states(p);
+  problem_drop_states(p);
   agree(s, p, "packed with a long one, without states", (rec_run_options){.backward = true}, NULL);
   problem_free(p);
 }
@@ -420,7 +411,7 @@ static void check_growth(void) {
   s.least = 2e-5;
   s.shake = 6e-8;
   problem *p = draw_problem(&s, 1, 1100, 3);
-  drop_states(p);
+  problem_drop_states(p);
   for (int i = 0; i < s.signature->variable_count; i++) {
     const char *name = s.signature->variables[i].name;
     bool decay = strcmp(name, "a") == 0;

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "tests/random/generate.h"
 #include "tests/recurrence/structured.h"
@@ -20,20 +19,6 @@
 #include "tests/runtime/problem.h"
 
 enum { BATCH = 20 };
-
-static double largest_number(const problem *p, bool backward) {
-  double largest = 0;
-  for (int i = 0; i < p->signature->variable_count; i++) {
-    double *lists[] = {p->value[i], p->final[i], backward ? p->gradient[i] : NULL};
-    for (int l = 0; l < 3; l++) {
-      for (int64_t k = 0; lists[l] && k < problem_numbers(p, i); k++) {
-        if (!(fabs(lists[l][k]) <= largest)) largest = fabs(lists[l][k]);
-        if (isnan(largest)) return INFINITY;
-      }
-    }
-  }
-  return largest;
-}
 
 // Sequences of random lengths, many of them 0 or 1.
 static problem *random_packed(const rec_signature *signature, uint64_t *seed) {
@@ -76,7 +61,7 @@ static outcome compare_once(const rec_recurrence *recurrence, uint64_t *seed, ch
   if (!problem_run(exact, recurrence, "reference", &plain) ||
       !problem_run(host, recurrence, "host", &options)) {
     snprintf(text, size, "%s", rec_message());
-  } else if (!(largest_number(exact, plain.backward) < (f16 ? 6e4 : 1e6))) {
+  } else if (!(problem_largest(exact, plain.backward) < (f16 ? 6e4 : 1e6))) {
     result = WILD;
   } else {
     char where[256];
@@ -180,14 +165,6 @@ static void run_batch(tally *t, uint64_t seed, int count, int number) {
   finish_batch(t, &first, seed, count, f64);
   finish_batch(t, &second, seed, count, other);
   arena_free(memory);
-}
-
-static uint64_t chosen_seed(void) {
-  uint64_t seed = 1;
-  const char *text = getenv("REC_SEED");
-  if (text) return strtoull(text, NULL, 10);
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-  return seed >> 20;
 }
 
 int main(void) {

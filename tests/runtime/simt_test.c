@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "runtime/support/simt_options.h"
 #include "tests/runtime/compiled.h"
@@ -437,14 +436,6 @@ static void leave_out(uint64_t seed, left_out kind, int32_t device) {
   problem_free(inputs);
   problem_free(right);
   rec_module_close(module);
-}
-
-static uint64_t chosen_seed(void) {
-  uint64_t seed = 1;
-  const char *text = getenv("REC_SEED");
-  if (text) return strtoull(text, NULL, 10);
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-  return seed >> 32;
 }
 
 int main(int count, char **words) {

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "tests/random/stateless.h"
 #include "tests/runtime/compiled.h"
@@ -140,14 +139,6 @@ static void schedule_programs(uint64_t seed, int count) {
       check(together || is_scheduled(i, 1), "recc --emit=report fails on REC_SEED=%llu REC_PROGRAMS=1",
             (unsigned long long)i);
   }
-}
-
-static uint64_t chosen_seed(void) {
-  uint64_t seed = 1;
-  const char *text = getenv("REC_SEED");
-  if (text) return strtoull(text, NULL, 10);
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-  return seed >> 32;
 }
 
 int main(int count, char **words) {
