@@ -1,0 +1,297 @@
+// Plans: those of all kinds of kernels are right behind each pass, and a plan that is broken by hand is refused with the pass and
+// the place. 1 second.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/schedule.h"
+#include "compiler/plan/tensor_cores.h"
+#include "compiler/schedule/tile_kernel.h"
+#include "tests/recurrence/fixture.h"
+#include "tests/recurrence/kernel_programs.h"
+
+// ---- behind each pass -----------------------------------------------------------------------------------------------
+
+// A pass that leaves something wrong ends the program: an internal compiler error names it.
+static int plan_kernel(arena *a, const mapping *m, const tile_program *program, bool backward) {
+  if (!program) return 0;
+  carried_list carried = plan_carried(a, m, program, backward);
+  return plan_program_checked(a, m, program, &carried)->nests.count;
+}
+
+static int plan_kernels(arena *a, const recurrence_kernels *kernels, codegen_clone clone, number_type dtype) {
+  int nests = 0;
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    const kernel *k = &kernels->kernels.items[i];
+    mapping m = host_mapping_of(k, clone, dtype);
+    m.threads = k->threads ? k->threads : GPU_BLOCK_THREADS;
+    nests += plan_kernel(a, &m, k->program, k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK);
+    nests += plan_kernel(a, &m, k->recompute, false);
+  }
+  return nests;
+}
+
+static void plans_are_right_behind_each_pass(void **state) {
+  (void)state;
+  for (int i = 0; i < kernel_program_count; i++) {
+    for (schedule_form form = FORM_STEP; form <= FORM_CHUNK; form++) {
+      fixture f = fixture_open();
+      const recurrence *r = fixture_analyse(&f, kernel_programs[i].source);
+      schedule_options options = {.form = form};
+      const recurrence_kernels *kernels = schedule_recurrence(f.memory, r, options);
+      for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++)
+        assert_true(plan_kernels(f.memory, kernels, clone, NUMBER_F32) > 0);
+      options.gpu = true;
+      const number_type types[] = {NUMBER_F32, NUMBER_BF16};
+      for (int t = 0; t < 2; t++) {
+        codegen_gpu_options gpu = {.dtype = types[t], .groups = t};
+        const recurrence_kernels *device = codegen_gpu_schedule(f.memory, r, options, gpu);
+        assert_true(plan_kernels(f.memory, device, CLONE_GPU, types[t]) > 0);
+      }
+      fixture_close(&f);
+    }
+  }
+}
+
+// ---- broken by hand -------------------------------------------------------------------------------------------------
+
+// Nests on the host: 0 copy of k, 1 scores %5, 2 their mask %8, 3 product %10, 4 %12 begins, 5 product %11 added to it,
+// 6 %14 begins, 7 product %13 added to it: the next S in place, 8 y.
+static const char attention[] =
+    "program p.forward chunk 16\n"
+    "axis H ? grid\naxis K 64\naxis V 64 grid\ntime t 16\npair s 16\n"
+    "argument 0 input q[H,K] time tensor 0\n"
+    "argument 1 input k[H,K] time tensor 1\n"
+    "argument 2 input v[H,V] time tensor 2\n"
+    "argument 3 state S[H,K,V] tensor 3\n"
+    "%0 [t,H,K] = argument 0 \"q\"\n"
+    "%1 [t,H,K] = argument 1 \"k\"\n"
+    "%2 [t,H,V] = argument 2 \"v\"\n"
+    "%3 [H,K,V] = argument 3 \"S\"\n"
+    "%4 [s,H,K] = rename %1 t -> s\n"
+    "%5 [t,s,H] = dot %0 %4 over K\n"
+    "%6 [t,s] = causal\n"
+    "%7 [] = number 0\n"
+    "%8 [t,s,H] = select %6 %5 %7\n"
+    "%9 [s,H,V] = rename %2 t -> s\n"
+    "%10 [t,H,V] = dot %8 %9 over s\n"
+    "%11 [t,H,V] = dot %0 %3 over K\n"
+    "%12 [t,H,V] = add %10 %11\n"
+    "%13 [H,K,V] = dot %1 %2 over t\n"
+    "%14 [H,K,V] = add %3 %13\n"
+    "result output y[H,V] time tensor 4 = %12\n"
+    "result next S[H,K,V] tensor 3 = %14\n";
+
+static plan_nest *nest(plan *p, int n) { return &p->nests.items[n]; }
+
+static plan_buffer *buffer_of(plan *p, tile_id id) { return &p->buffers.items[p->values[id].buffer]; }
+
+// Breaks a plan of the program above.
+typedef void breaking(arena *a, plan *p);
+
+static void no_nest_makes_it(arena *a, plan *p) {
+  (void)a;
+  nest(p, 2)->values.count = 0;
+}
+
+static void two_nests_make_it(arena *a, plan *p) { vec_push(a, &nest(p, 8)->values, 8); }
+
+static void nests_swapped(arena *a, plan *p) {
+  (void)a;
+  plan_nest scores = *nest(p, 1);
+  *nest(p, 1) = *nest(p, 2);
+  *nest(p, 2) = scores;
+  p->values[5].nest = p->values[5].start = 2;
+  p->values[8].nest = p->values[8].start = 1;
+}
+
+static void regions_swapped(arena *a, plan *p) {
+  (void)a;
+  nest(p, 8)->region = REGION_PROLOGUE;
+}
+
+static void result_stored_early(arena *a, plan *p) { vec_push(a, &nest(p, 2)->results, 0); }
+
+static void result_stored_twice(arena *a, plan *p) { vec_push(a, &nest(p, 8)->results, 0); }
+
+static void result_stored_by_none(arena *a, plan *p) {
+  (void)a;
+  nest(p, 8)->results.count = 0;
+}
+
+static void copy_without_reader(arena *a, plan *p) {
+  (void)a;
+  nest(p, 1)->dot.pack_b = -1;
+}
+
+static void copy_that_nobody_fills(arena *a, plan *p) {
+  (void)a;
+  nest(p, 3)->dot.pack_b = p->values[5].buffer;
+}
+
+static void factor_of_another(arena *a, plan *p) {
+  (void)a;
+  nest(p, 7)->dot.a = 0;
+}
+
+static void rows_and_depth_swapped(arena *a, plan *p) {
+  (void)a;
+  plan_dot *dot = &nest(p, 7)->dot;
+  int i = dot->i;
+  dot->i = dot->k;
+  dot->k = i;
+}
+
+static void factor_in_no_registers(arena *a, plan *p) {
+  (void)a;
+  nest(p, 3)->dot.left = true;
+}
+
+static void buffer_of_another_shape(arena *a, plan *p) {
+  (void)a;
+  buffer_of(p, 8)->axis_count--;
+}
+
+static void value_in_registers_of_another_nest(arena *a, plan *p) {
+  (void)a;
+  p->values[8].held = HELD_NEST;
+}
+
+static void bits_too_few(arena *a, plan *p) {
+  (void)a;
+  plan_buffer *b = buffer_of(p, 8);
+  b->persistent = true;
+  b->stored = NUMBER_BF16;
+}
+
+static void layout_of_wide_numbers(arena *a, plan *p) {
+  (void)a;
+  buffer_of(p, 8)->groups = true;
+}
+
+static void old_state_read_later(arena *a, plan *p) {
+  (void)a;
+  p->program->results.items[0].value = 3;
+}
+
+static void state_of_other_memory(arena *a, plan *p) {
+  (void)a;
+  buffer_of(p, 14)->carried = -1;
+}
+
+static void state_in_registers_of_another_nest(arena *a, plan *p) {
+  (void)a;
+  p->carried[0].sums = 5;
+}
+
+static void life_cut_short(arena *a, plan *p) {
+  (void)a;
+  buffer_of(p, 12)->last = 6;
+}
+
+static void born_too_late(arena *a, plan *p) {
+  (void)a;
+  buffer_of(p, 8)->first = 3;
+}
+
+static void memory_shared(arena *a, plan *p) {
+  (void)a;
+  buffer_of(p, 8)->offset = buffer_of(p, 5)->offset + 16;
+}
+
+static void operand_below_its_user(arena *a, plan *p) {
+  (void)a;
+  p->program->values.items[8].args[1] = 12;
+}
+
+static const struct {
+  breaking *break_it;
+  const char *said;
+} broken[] = {
+    {no_nest_makes_it, "value %8 (select): no nest makes it"},
+    {two_nests_make_it, "nest 8 (%8 = select): it lists %8, whose nest is 2"},
+    {nests_swapped, "nest 1 (%8 = select): it reads %5, which nest 2 makes later"},
+    {regions_swapped, "nest 8: it reads %12, which nest 5 makes later"},
+    {result_stored_early, "nest 2 (%8 = select): it reads %12, which nest 5 makes later"},
+    {result_stored_twice, "value %12 (add): 2 nests store result 0"},
+    {result_stored_by_none, "value %12 (add): 0 nests store result 0"},
+    {copy_without_reader, "buffer 0: nest 0 fills this copy, and no product reads it"},
+    {copy_that_nobody_fills, "nest 3 (%10 = dot): it reads a copy that no nest fills: buffer 1"},
+    {factor_of_another, "nest 7 (%13 = dot): the factors are not those of %13"},
+    {rows_and_depth_swapped, "nest 7 (%13 = dot): rows, columns and depth are not those of %13"},
+    {factor_in_no_registers, "nest 3 (%10 = dot): %8 is in no registers"},
+    {buffer_of_another_shape, "value %8 (select): buffer 2 has other axes"},
+    {value_in_registers_of_another_nest, "nest 3 (%10 = dot): it reads %8, which is in registers of nest 2 alone"},
+    {bits_too_few, "buffer 2: its numbers live on, and have 16 bits"},
+    {layout_of_wide_numbers, "buffer 2: it lies as warpgroups read it, and has no 16 bits"},
+    {old_state_read_later, "nest 8: it reads the old state %3, which nest 6 has overwritten"},
+    {state_of_other_memory, "value %14 (add): it is the next state in place, and has other memory"},
+    {state_in_registers_of_another_nest, "value %14 (add): nest 5 has the state in registers, and another one makes it"},
+    {life_cut_short, "buffer 4: its life, nests 3 to 6, lacks nest 8"},
+    {born_too_late, "buffer 2: its life, nests 3 to 3, lacks nest 2"},
+    {memory_shared, "buffer 2: it lies over buffer 1, which is alive as well"},
+    {operand_below_its_user, "value %8 (select): an operand does not stand above it"},
+};
+
+static const tile_program *read_program(fixture *f) {
+  const char *wrong = NULL;
+  const source *file = sources_add(f->sources, "p.tile", attention, sizeof attention - 1, &wrong);
+  return tile_parse(f->memory, f->names, f->messages, file);
+}
+
+static void broken_plans_are_refused(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+    fixture f = fixture_open();
+    const kernel *k = schedule_tile(f.memory, read_program(&f));
+    mapping m = host_mapping_of(k, CLONE_V3, NUMBER_F32);
+    carried_list carried = plan_carried(f.memory, &m, k->program, false);
+    plan *p = plan_program(f.memory, &m, k->program, &carried);
+    assert_null(plan_verify(f.memory, &m, p, "memory"));
+    broken[i].break_it(f.memory, p);
+    const char *said = plan_verify(f.memory, &m, p, "memory");
+    assert_non_null(said);
+    assert_string_equal(said, arena_printf(f.memory, "after the pass 'memory', %s", broken[i].said));
+    fixture_close(&f);
+  }
+}
+
+// On a GPU, whose memory is laid out behind the plan.
+static void buffers_over_each_other_are_refused(void **state) {
+  (void)state;
+  fixture f = fixture_open();
+  const kernel *k = schedule_tile(f.memory, read_program(&f));
+  mapping m = host_mapping_of(k, CLONE_GPU, NUMBER_F32);
+  m.threads = GPU_BLOCK_THREADS;
+  carried_list carried = plan_carried(f.memory, &m, k->program, false);
+  plan *p = plan_program(f.memory, &m, k->program, &carried);
+  int count = 0, alive[2] = {0, 0};
+  for (int i = 0; i < p->buffers.count && count < 2; i++)
+    if (p->buffers.items[i].last >= 0) alive[count++] = i;
+  assert_int_equal(count, 2);
+  plan_place *at = ARENA_ARRAY(f.memory, plan_place, p->buffers.count);
+  for (int i = 0; i < p->buffers.count; i++) at[i] = (plan_place){plan_shared, 1024 * i, 1024};
+  assert_null(plan_verify_places(f.memory, p, at));
+  p->buffers.items[alive[0]].last = p->buffers.items[alive[1]].last;
+  at[alive[1]].offset = at[alive[0]].offset + 512;
+  const char *said = plan_verify_places(f.memory, p, at);
+  assert_non_null(said);
+  assert_string_equal(said, arena_printf(f.memory, "buffer %d lies over buffer %d in shared memory, and both are alive",
+                                         alive[1], alive[0]));
+  fixture_close(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(plans_are_right_behind_each_pass),
+      cmocka_unit_test(broken_plans_are_refused),
+      cmocka_unit_test(buffers_over_each_other_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
