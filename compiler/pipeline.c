@@ -559,70 +559,20 @@ static void dump_gpu_backward(compilation *c, FILE *out) {
   c->tile ? dump_backward(c, out) : dump_kernels(c, out, kernels_of_gpus(c), true);
 }
 
-static const char *kind_text(kernel_kind kind) {
-  static const char *const kinds[] = {[KERNEL_FORWARD] = "forward",   [KERNEL_STEP] = "step",
-                                      [KERNEL_STATES] = "states",     [KERNEL_BACKWARD] = "backward",
-                                      [KERNEL_CARRY] = "carry",       [KERNEL_PART] = "time slice",
-                                      [KERNEL_PART_BACK] = "backward time slice"};
-  return kinds[kind];
-}
-
-/* Kernels of several kinds may be one function; of two that share their thread blocks each has a plan. */
-static bool is_same_function(const kernel *k, const kernel *other) {
-  bool back = k->kind == KERNEL_PART_BACK, other_back = other->kind == KERNEL_PART_BACK;
-  return strcmp(k->symbol, other->symbol) == 0 && back == other_back;
-}
-
-/* All kinds of a function. NULL: the list has it before. */
-static const char *kinds_of(compilation *c, const kernel_list *kernels, int index) {
-  const char *text = NULL;
-  for (int i = 0; i < kernels->count; i++) {
-    const kernel *k = kernels->items[i];
-    if (!is_same_function(k, kernels->items[index])) continue;
-    if (i < index) return NULL;
-    text = text ? arena_printf(c->memory, "%s, %s", text, kind_text(k->kind)) : kind_text(k->kind);
-  }
-  return text;
-}
-
-static void dump_plans_of_host(compilation *c, FILE *out, codegen_clone clone) {
-  const kernel_list *kernels = kernels_of_host(c);
-  for (int i = 0; i < kernels->count; i++) {
-    const char *kinds = kinds_of(c, kernels, i);
-    if (!kinds) continue;
-    fprintf(out, "%skernel %s for %s: %s\n", i ? "\n" : "", kernels->items[i]->symbol, codegen_clone_name(clone), kinds);
-    fputs(codegen_plan_text(c->memory, kernels->items[i], clone, c->options->dtype), out);
-  }
-}
-
-static void dump_plans_of_gpus(compilation *c, FILE *out) {
-  const kernel_list *kernels = kernels_of_gpus(c);
-  for (int i = 0; i < kernels->count; i++) {
-    const char *kinds = kinds_of(c, kernels, i), *separator = " ";
-    if (!kinds) continue;
-    fprintf(out, "%skernel %s for", i ? "\n" : "", kernels->items[i]->symbol);
-    for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++) {
-      if (!is_for(kernels->items[i], gpu_targets(c), target)) continue;
-      fprintf(out, "%s%s", separator, codegen_gpu_target_name(target));
-      separator = ", ";
-    }
-    fprintf(out, ": %s\n", kinds);
-    fputs(codegen_gpu_plan_text(c->memory, kernels->items[i], gpu_options(c)), out);
-  }
-}
-
 /* The host has a plan for each kind of processor; where none is named, that of most is printed. */
 static void dump_plan(compilation *c, FILE *out) {
   unsigned clones = c->options->clones ? c->options->clones : 1u << CLONE_V3;
   bool gpus = gpu_targets(c), host = !gpus || c->options->host, first = true;
+  const kernel_list *kernels = kernels_of_host(c);
   for (codegen_clone clone = 0; host && clone < CLONE_COUNT; clone++) {
     if (!(clones >> clone & 1)) continue;
-    if (!first) fprintf(out, "\n");
-    dump_plans_of_host(c, out, clone);
+    const char *text = codegen_plans(c->memory, kernels->items, kernels->count, clone, c->options->dtype);
+    fprintf(out, "%s%s", first ? "" : "\n", text);
     first = false;
   }
-  if (gpus && !first) fprintf(out, "\n");
-  if (gpus) dump_plans_of_gpus(c, out);
+  if (!gpus) return;
+  kernels = kernels_of_gpus(c);
+  fprintf(out, "%s%s", first ? "" : "\n", codegen_gpu_plans(c->memory, kernels->items, kernels->count, gpu_options(c)));
 }
 
 static void dump_backward(compilation *c, FILE *out) {

@@ -76,8 +76,8 @@ unsigned codegen_clones(const codegen_options *options);
 /* What a kernel's slots, scratch and symbols are, without compiling it (tables are laid out before codegen_compile). */
 codegen_kernel codegen_describe(arena *a, const kernel *kernel, codegen_options options);
 
-/* For --emit=plan: the plans of a kernel, and where their memory lies. */
-char *codegen_plan_text(arena *a, const kernel *kernel, codegen_clone clone, number_type dtype);
+/* For --emit=plan: the plans of kernels, and where their memory lies. */
+char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone, number_type dtype);
 
 /* Rows of tokens that may be copied in bulk (sm_90a): tensor maps of the kernel's parameter. */
 typedef struct codegen_gpu_map {
@@ -138,6 +138,7 @@ typedef struct codegen_gpu_options {
 
 /* What a kernel's slots, shared memory and symbol will be, without compiling it. */
 codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *kernel, codegen_gpu_options options);
-char *codegen_gpu_plan_text(arena *a, const kernel *kernel, codegen_gpu_options options);
+/* For --emit=plan, with the names of those targets that have the kernel. */
+char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options);
 
 #endif

@@ -5,13 +5,16 @@
  *    rows input q of 128 bytes, 16 of them, in shared memory at 8192 and 16768
  *     0 body points [t 16]: %5 = log_sigmoid(g); ..
  */
-#include "compiler/kernel/frame.h"
+#include <string.h>
 
-typedef struct text {
+#include "compiler/kernel/frame.h"
+#include "compiler/kernel/gpu/gpu.h"
+
+typedef struct plan_text {
   arena *a;
   const host *h;
   const char *chars;
-} text;
+} plan_text;
 
 #define PUT(t, ...) ((t)->chars = arena_printf((t)->a, "%s%s", (t)->chars, arena_printf((t)->a, __VA_ARGS__)))
 
@@ -71,7 +74,7 @@ void host_verify_places(const host *h) {
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-static void put_axes(text *t, axis_set axes, const tile_program *program) {
+static void put_axes(plan_text *t, axis_set axes, const tile_program *program) {
   const char *separator = "";
   for (int axis = 0; axis < program->axes.count; axis++) {
     if (!axis_in(axes, axis)) continue;
@@ -80,7 +83,7 @@ static void put_axes(text *t, axis_set axes, const tile_program *program) {
   }
 }
 
-static void put_bytes(text *t) {
+static void put_bytes(plan_text *t) {
   const host *h = t->h;
   codegen_bytes scratch = h->shared_numbers || h->sized.count || h->instance_numbers ? host_bytes_of(h) : (codegen_bytes){0};
   PUT(t, ", %lld", (long long)scratch.constant);
@@ -92,7 +95,7 @@ static void put_bytes(text *t) {
   PUT(t, " bytes of scratch\n");
 }
 
-static void put_mapping(text *t) {
+static void put_mapping(plan_text *t) {
   const host *h = t->h;
   const mapping *m = &h->m;
   PUT(t, m->instance ? " instances along " : " one instance");
@@ -107,7 +110,7 @@ static void put_mapping(text *t) {
 }
 
 /* Rows of tokens that chunks read from a copy. */
-static void put_rows(text *t, const part *p, int argument) {
+static void put_rows(plan_text *t, const part *p, int argument) {
   const tile_place *place = &p->program->arguments.items[argument];
   const pad *d = &p->pads[argument];
   int64_t bytes = host_stores_narrow(t->h, place) ? 2 : bytes_of_number(t->h);
@@ -121,7 +124,7 @@ static void put_rows(text *t, const part *p, int argument) {
   PUT(t, "\n");
 }
 
-static void put_part(text *t, const part *p) {
+static void put_part(plan_text *t, const part *p) {
   plan_places at = places_of(t->a, t->h, p);
   PUT(t, "program %s\n", p->program->name);
   for (int i = 0; p->program->form == TILE_CHUNK && i < p->program->arguments.count; i++) put_rows(t, p, i);
@@ -129,16 +132,74 @@ static void put_part(text *t, const part *p) {
 }
 
 char *host_plan_text(arena *a, const host *h) {
-  text t = {.a = a, .h = h, .chars = ""};
+  plan_text t = {.a = a, .h = h, .chars = ""};
   put_mapping(&t);
   if (h->has_again) put_part(&t, &h->again);
   put_part(&t, &h->main);
   return arena_strdup(a, t.chars);
 }
 
-char *codegen_plan_text(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
+static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
   codegen_kernel described = host_describe(a, k);
   host h = host_for(a, &described, k->symbol, clone, dtype);
   host_plan(&h);
   return host_plan_text(a, &h);
+}
+
+/* ---- all kernels ------------------------------------------------------------------------------ */
+
+static const char *kind_text(kernel_kind kind) {
+  static const char *const kinds[] = {[KERNEL_FORWARD] = "forward",   [KERNEL_STEP] = "step",
+                                      [KERNEL_STATES] = "states",     [KERNEL_BACKWARD] = "backward",
+                                      [KERNEL_CARRY] = "carry",       [KERNEL_PART] = "time slice",
+                                      [KERNEL_PART_BACK] = "backward time slice"};
+  return kinds[kind];
+}
+
+/* Kernels of several kinds may be one function; of two that share their thread blocks each has a plan. */
+static bool is_same_function(const kernel *k, const kernel *other) {
+  bool back = k->kind == KERNEL_PART_BACK, other_back = other->kind == KERNEL_PART_BACK;
+  return strcmp(k->symbol, other->symbol) == 0 && back == other_back;
+}
+
+/* All kinds of a function. NULL: the list has it before. */
+static const char *kinds_of(arena *a, const kernel *const *kernels, int count, int index) {
+  const char *text = NULL;
+  for (int i = 0; i < count; i++) {
+    if (!is_same_function(kernels[i], kernels[index])) continue;
+    if (i < index) return NULL;
+    text = text ? arena_printf(a, "%s, %s", text, kind_text(kernels[i]->kind)) : kind_text(kernels[i]->kind);
+  }
+  return text;
+}
+
+static void put_kernel(plan_text *t, const kernel *k, const char *targets, const char *kinds, const char *programs) {
+  PUT(t, "%skernel %s for %s: %s\n%s", *t->chars ? "\n" : "", k->symbol, targets, kinds, programs);
+}
+
+char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone, number_type dtype) {
+  plan_text t = {.a = a, .chars = ""};
+  for (int i = 0; i < count; i++) {
+    const char *kinds = kinds_of(a, kernels, count, i);
+    if (kinds) put_kernel(&t, kernels[i], codegen_clone_name(clone), kinds, plan_of_host(a, kernels[i], clone, dtype));
+  }
+  return arena_strdup(a, t.chars);
+}
+
+/* Those of the options that have the kernel. */
+static const char *targets_of(arena *a, const kernel *k, codegen_gpu_options options) {
+  const char *text = "";
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
+    if (options.targets >> target & 1 && codegen_gpu_has_room(target, k->room))
+      text = arena_printf(a, "%s%s%s", text, *text ? ", " : "", codegen_gpu_target_name(target));
+  return text;
+}
+
+char *codegen_gpu_plans(arena *a, const kernel *const *kernels, int count, codegen_gpu_options options) {
+  plan_text t = {.a = a, .chars = ""};
+  for (int i = 0; i < count; i++) {
+    const char *kinds = kinds_of(a, kernels, count, i);
+    if (kinds) put_kernel(&t, kernels[i], targets_of(a, kernels[i], options), kinds, gpu_plan_text(a, kernels[i], options));
+  }
+  return arena_strdup(a, t.chars);
 }

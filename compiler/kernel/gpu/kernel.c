@@ -272,7 +272,7 @@ static void add_last(codegen_gpu_kernel *g) {
 /* Of the two kernels of a function, which is this one. */
 static int number_of(const bodies *x, const kernel *k) { return x->hosts[0].k->kind == k->kind ? 0 : 1; }
 
-char *codegen_gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options) {
+char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options) {
   bodies *x = bodies_of(a, k, options);
   return host_plan_text(a, &x->hosts[number_of(x, k)]);
 }
