@@ -3,6 +3,8 @@
 //
 //   n = where(n[t-1] >= 7, 0, n[t-1] + 1)     n0 = where(n >= 7, 0, n + 1), n1 = where(n0 >= 7, 0, n0 + 1), ..
 //                                             at step t: n0 where t == 0, n1 where t == 1, ..
+//
+// After the chunk it is n0 where one step lies inside the sequence, n1 where two do.
 #include "compiler/chunk/scan.h"
 
 // Operations of the update times steps of a chunk: the chunk program has a value for each.
@@ -59,17 +61,33 @@ static value_id previous_of(const scan *s, int tensor) {
   return NO_VALUE;
 }
 
-tile_pair autonomous_steps(scan *s, int state) {
+// The state after each step of the chunk.
+static tile_pair *steps_of(scan *s, int state) {
   int tensor = s->states[state].tensor;
   value_id previous = previous_of(s, tensor), update = s->body->tensors.items[tensor].assigned;
-  tile_pair now = scan_before(s, state), all = now;
-  tile_id t = tile_leaf(s->program, TILE_INDEX, s->program->time_axis);
+  tile_pair *now = ARENA_ARRAY(s->arena, tile_pair, s->program->chunk), before = scan_before(s, state);
   for (int step = 0; step < s->program->chunk; step++) {
     lowering values = lowering_new(s->program, s->body);
-    lowering_set(&values, previous, now);
-    now = lower_value(&values, update);
-    tile_id here = tile_binary(s->program, TILE_EQUAL, t, tile_number(s->program, step));
-    all = pair_where(s->program, here, now, all);
+    lowering_set(&values, previous, before);
+    before = now[step] = lower_value(&values, update);
+  }
+  return now;
+}
+
+// The value of the step that `leaf` counts, the first being `first`.
+static tile_pair chosen(scan *s, const tile_pair *now, tile_id leaf, int first) {
+  tile_pair all = now[0];
+  for (int step = 1; step < s->program->chunk; step++) {
+    tile_id here = tile_binary(s->program, TILE_EQUAL, leaf, tile_number(s->program, first + step));
+    all = pair_where(s->program, here, now[step], all);
   }
   return all;
+}
+
+tile_pair autonomous_steps(scan *s, int state) {
+  return chosen(s, steps_of(s, state), tile_leaf(s->program, TILE_INDEX, s->program->time_axis), 0);
+}
+
+tile_pair autonomous_next(scan *s, int state) {
+  return chosen(s, steps_of(s, state), tile_leaf(s->program, TILE_LENGTH, 0), 1);
 }

@@ -363,7 +363,9 @@ tile_pair sequence_at_end(scan *s, tile_pair x, int back);
 // ---- autonomous.c ----------------------------------------------------------------------------------------------
 // Does no input and no other state enter the update of the state, and is that short?
 bool autonomous_fits(const scan *s, int state);
+// The state at all steps; after the chunk.
 tile_pair autonomous_steps(scan *s, int state);
+tile_pair autonomous_next(scan *s, int state);
 
 // ---- shift.c ---------------------------------------------------------------------------------------------------
 // The state at all steps; after the chunk; an entry of S[t-1] at every step.

@@ -126,5 +126,6 @@ tile_pair sequence_at_end(scan *s, tile_pair x, int back) {
 
 tile_pair sequence_next(scan *s, int index) {
   if (s->states[index].shift) return shift_next(s, index);
+  if (s->states[index].structure->class == STATE_NONLINEAR) return autonomous_next(s, index);
   return sequence_at_end(s, s->states[index].steps, 0);
 }

@@ -643,10 +643,37 @@ static int products_of(const tile_program *p) {
   return products;
 }
 
-/* States that are not linear have a value for each step of a chunk (chunk/autonomous.c): a GPU thread has no registers for them. */
-static bool has_nonlinear_state(const recurrence *r) {
-  for (int i = 0; i < r->states.count; i++)
-    if (r->states.items[i].class == STATE_NONLINEAR) return true;
+static bool passes_gradient(const typed_value *v, int operand) {
+  if (v->op == VALUE_STOP_GRADIENT || value_op_class(v->op) == CLASS_COMPARE) return false;
+  return v->op != VALUE_WHERE || operand > 0;
+}
+
+/* Does a gradient come to the state from what reads it, rather than from itself alone? */
+static bool is_read_with_gradient(arena *a, const typed_body *body, int state) {
+  bool *reads = ARENA_ARRAY(a, bool, body->values.count);
+  for (int i = 0; i < body->values.count; i++) {
+    const typed_value *v = &body->values.items[i];
+    reads[i] = (v->op == VALUE_PREVIOUS && v->index == state) || i == body->tensors.items[state].assigned;
+    for (int k = 0; k < value_arity(v->op); k++) reads[i] |= reads[v->args[k]] && passes_gradient(v, k);
+  }
+  bool any = false;
+  for (int i = 0; i < body->tensors.count; i++) {
+    const typed_tensor *t = &body->tensors.items[i];
+    any |= i != state && t->assigned >= 0 && reads[t->assigned];
+  }
+  for (int i = 0; i < body->lags.count; i++) any |= reads[body->lags.items[i].source];
+  return any;
+}
+
+/* States that are not linear have a value for each step of a chunk (chunk/autonomous.c). Where they are read with a gradient,
+ * backward goes through all of these, which a GPU thread has no registers for. */
+static bool has_costly_state(const scheduler *s) {
+  const typed_body *body = &s->r->body;
+  int state = 0;
+  for (int i = 0; i < body->tensors.count; i++) {
+    if (body->tensors.items[i].kind != TENSOR_STATE) continue;
+    if (s->r->states.items[state++].class == STATE_NONLINEAR && is_read_with_gradient(s->a, body, i)) return true;
+  }
   return false;
 }
 
@@ -660,8 +687,8 @@ static tile_program *best_chunks(scheduler *s, schedule_alternative *best, const
   for (int chunk = first; chunk <= last; chunk *= 2) {
     tile_program *program = chunk_build_linear_scan(s->a, s->r, chunk, reason);
     if (!program) break;
-    if (s->options.gpu && has_nonlinear_state(s->r)) {
-      *reason = "a state that is not linear goes step by step";
+    if (s->options.gpu && has_costly_state(s)) {
+      *reason = "a state that is not linear goes step by step, and so does its gradient";
       break;
     }
     if (has_runtime_tiles(s, program)) {

@@ -4,6 +4,7 @@
 //   %4 = add %2 (neg %1)     ->  %4 = sub %2 %1
 //   %5 = slice (place %2 M = 1) M = 1   ->  %2
 //   %6 = sum (mul %1 %2) over N, %1 without N   ->  %6 = mul %1 (sum %2 over N)
+//   %7 = sum (select (index N == 3) %2 0) over N   ->  %7 = slice %2 N = 3
 //
 // silu x is written out as mul x (sigmoid x): its derivative needs the sigmoid alone.
 // Rules keep what a formula means for every operand, infinities included. Axes may get lost on the way (0 has none); a
@@ -291,6 +292,19 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
 
 // ---- reductions and products --------------------------------------------------------------------------------------
 
+// The entry at which a condition is true alone, along one of the axes; -1: it has none. Grid axes are apart: there a sum of one
+// entry says which instance counts it.
+static int only_entry(tile_program *p, tile_id condition, axis_set axes, int *axis) {
+  tile_value v = value_of(p, condition);
+  if (v.op != TILE_EQUAL || !is_number(p, v.args[0]) || op_of(p, v.args[1]) != TILE_INDEX) return -1;
+  double entry = number_of(p, v.args[0]);
+  *axis = value_of(p, v.args[1]).index;
+  int64_t size = p->axes.items[*axis].size;
+  bool apart = !axis_in(axes, *axis) || axis_in(p->grid, *axis) || size == TILE_RUNTIME_SIZE;
+  if (apart || entry != floor(entry) || entry < 0 || entry >= (double)size) return -1;
+  return (int)entry;
+}
+
 static tile_id fold_sum(tile_program *p, tile_value v) {
   tile_id x = v.args[0];
   axis_set missing = v.over & ~axes_of(p, x);
@@ -319,6 +333,12 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
     case TILE_PLACE:
       if (!axis_in(v.over, inner.index)) break;
       return reduce(p, TILE_SUM, inner.args[0], v.over & ~axis_bit(inner.index));
+    case TILE_SELECT: {
+      int axis = -1, entry = is(p, inner.args[2], 0) ? only_entry(p, inner.args[0], v.over, &axis) : -1;
+      if (entry < 0) break;
+      tile_id there = tile_indexed(p, TILE_SLICE, inner.args[1], axis, entry);
+      return reduce(p, TILE_SUM, there, v.over & ~axis_bit(axis));
+    }
     case TILE_MUL:
       for (int i = 0; i < 2; i++) {
         tile_id factor = inner.args[i], other = inner.args[1 - i];

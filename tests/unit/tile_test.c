@@ -113,6 +113,14 @@ static void reductions_and_axes_simplify(void **state) {
   assert_int_equal(tile_indexed(p, TILE_SLICE, placed, M, 2), k);
   assert_true(tile_is_number(p, tile_indexed(p, TILE_SLICE, placed, M, 1), 0));
   assert_int_equal(tile_reduce(p, TILE_SUM, placed, axis_bit(M)), k);
+  // A sum of one entry is that entry; but along a grid axis it says which instance counts it.
+  tile_id at_2 = tile_binary(p, TILE_EQUAL, tile_number(p, 2), tile_leaf(p, TILE_INDEX, N));
+  tile_id alone = tile_select(p, at_2, x, tile_number(p, 0));
+  p->grid = n;
+  tile_id counted = tile_reduce(p, TILE_SUM, alone, n);
+  assert_int_equal(p->values.items[counted].op, TILE_SUM);
+  p->grid = 0;
+  assert_int_equal(tile_reduce(p, TILE_SUM, alone, n), tile_indexed(p, TILE_SLICE, x, N, 2));
   tile_id there = tile_indexed(p, TILE_RENAME, x, N, M);
   assert_int_equal(tile_indexed(p, TILE_RENAME, there, M, N), x);
   arena_free(a);
