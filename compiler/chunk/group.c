@@ -52,17 +52,25 @@ void group_find(scan *s) {
 
 // ---- axes of states whose structure does not tell --------------------------------------------------------------
 
+static void add_axes(const scan *s, const scan_state *state, const recurrence_term *term, axis_set *beside,
+                     axis_set *apart) {
+  for (int i = 0; i < term->factors.count; i++) {
+    axis_set axes = s->body->values.items[term->factors.items[i].value].axes;
+    *(axes & state->keys ? beside : apart) |= axes;
+  }
+}
+
 // Axes of an outer product: those that no factor has beside a key, and some factor has apart from them.
 static axis_set axes_made(const scan *s, const scan_state *state) {
-  axis_set beside = 0, apart = 0;
+  axis_set beside = 0, apart = 0, all = s->body->tensors.items[state->tensor].axis_set;
   for (int i = 0; i < state->update->products.count; i++) {
     const scan_product *product = &state->update->products.items[i];
     for (int k = 0; product->state < 0 && k < product->factors.count; k++) {
-      axis_set axes = s->body->values.items[product->factors.items[k].value].axes;
-      *(axes & state->keys ? &beside : &apart) |= axes;
+      value_id factor = product->factors.items[k].value;
+      recurrence_terms terms = recurrence_split_terms(s->arena, s->body, factor, state->keys, all & ~state->keys);
+      for (int n = 0; n < terms.count; n++) add_axes(s, state, &terms.items[n], &beside, &apart);
     }
   }
-  axis_set all = s->body->tensors.items[state->tensor].axis_set;
   return apart & all & ~beside & ~state->keys;
 }
 

@@ -72,24 +72,45 @@ axis_set axes_summed_by_reads(arena *memory, const typed_body *body, int state) 
 
 // ---- values -------------------------------------------------------------------------------------
 
-axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increment, axis_set keys) {
-  axis_set values = state_axes & ~keys, made = 0;
-  if (increment == NO_VALUE || keys == 0) return 0;
-  recurrence_terms terms = recurrence_split_terms(b->memory, b->body, increment, keys, values);
+// What a factor was some steps earlier, if it is a lag of a let, or a delay, of a matrix; NO_VALUE elsewhere.
+static value_id lagged_matrix(const builder *b, value_id id, axis_set keys, axis_set values) {
+  const typed_value *v = value_at(b, id);
+  if (!(v->axes & keys) || !(v->axes & values)) return NO_VALUE;
+  if (v->op == VALUE_LAG) return b->body->lags.items[v->index].source;
+  return v->op == VALUE_PREVIOUS ? b->body->tensors.items[v->index].assigned : NO_VALUE;
+}
+
+typedef struct outer_axes {
+  axis_set keys;
+  axis_set beside_keys, apart;  // axes of factors with keys, of others
+} outer_axes;
+
+enum { LAGS_MAX = 4 };  // lags of lags that are looked through
+
+static void find_outer(builder *b, value_id id, axis_set values, int lags, outer_axes *found) {
+  recurrence_terms terms = recurrence_split_terms(b->memory, b->body, id, found->keys, values);
   for (int i = 0; i < terms.count; i++) {
-    axis_set beside_keys = 0, apart = 0;
     for (int k = 0; k < terms.items[i].factors.count; k++) {
-      axis_set axes = value_at(b, terms.items[i].factors.items[k].value)->axes;
-      if (axes & keys) {
-        beside_keys |= axes;
+      value_id factor = terms.items[i].factors.items[k].value;
+      value_id earlier = lags < LAGS_MAX ? lagged_matrix(b, factor, found->keys, values) : NO_VALUE;
+      axis_set axes = value_at(b, factor)->axes;
+      if (earlier != NO_VALUE) {
+        find_outer(b, earlier, values, lags + 1, found);
+      } else if (axes & found->keys) {
+        found->beside_keys |= axes;
       } else {
-        apart |= axes;
+        found->apart |= axes;
       }
     }
-    values &= ~beside_keys;
-    made |= apart;
   }
-  return values & made;
+}
+
+axis_set axes_of_outer_product(builder *b, axis_set state_axes, value_id increment, axis_set keys) {
+  if (increment == NO_VALUE || keys == 0) return 0;
+  axis_set values = state_axes & ~keys;
+  outer_axes found = {.keys = keys};
+  find_outer(b, increment, values, 0, &found);
+  return values & found.apart & ~found.beside_keys;
 }
 
 // The next set of as many bits among the lowest ones; Gosper's rule.

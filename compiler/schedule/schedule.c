@@ -134,6 +134,12 @@ static int lane_block(int64_t size) {
   return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
 }
 
+/* What the lanes share is computed once for a whole value axis. */
+static int host_lanes(const scheduler *s, int lane) {
+  int64_t size = size_of(s, lane);
+  return size > 0 && size <= 64 && is_matrix_state(s, lane) ? (int)size : lane_block(size);
+}
+
 enum { GPU_THREADS = 128, GPU_STEP_CHUNK = 8 };
 
 /* GPU: every thread keeps the state of its entry in registers. */
@@ -163,10 +169,7 @@ static void map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes) {
   if (k->lane_axis >= 0 && gpu) {
     k->lane_block = threads_for(size_of(s, k->lane_axis));
   } else if (k->lane_axis >= 0) {
-    int64_t size = size_of(s, k->lane_axis);
-    k->lane_block = lane_block(size);
-    /* what the lanes share is computed once for a whole value axis */
-    if (size > 0 && size <= 64 && is_matrix_state(s, k->lane_axis)) k->lane_block = (int)size;
+    k->lane_block = host_lanes(s, k->lane_axis);
   }
   for (int axis = 0; axis < s->r->body.axes.count; axis++) {
     if (axis_in(grid, axis) && axis != k->lane_axis) k->grid_axes[k->grid_count++] = axis;
@@ -525,14 +528,36 @@ static bool saves_alike(const scheduler *s, const kernel *steps, const kernel *c
   return true;
 }
 
+/* Per step, what it costs more to move slots of lag buffers on, where the first-level cache cannot hold all states of an instance.
+ * States that are updated in place come and go beside the arithmetic. */
+static double cost_beyond_cache(const scheduler *s, const tile_program *step, axis_set grid) {
+  enum { NUMBERS_IN_CACHE = 40 << 8, MULTIPLY_ADDS_OF_A_MOVE = 8 };
+  int lane = choose_lane(s, grid);
+  double moved = 0, of_instance = 0;
+  for (int i = 0; i < step->results.count; i++) {
+    const tile_place *place = &step->results.items[i].place;
+    axis_set axes = tile_place_axes(step, place);
+    bool in_lanes = lane >= 0 && axis_in(axes, lane);
+    if (place->role != TILE_NEXT_STATE) continue;
+    if (place->lag >= 0) moved += cost_elements(step, axes);
+    double lanes = in_lanes ? fmin(cost_elements(step, axis_bit(lane)), host_lanes(s, lane)) : 1;
+    of_instance += cost_elements(step, axes & ~grid) * lanes;
+  }
+  return s->options.gpu || of_instance <= NUMBERS_IN_CACHE ? 0 : MULTIPLY_ADDS_OF_A_MOVE * moved;
+}
+
+static axis_set grid_of_steps(const scheduler *s, const tile_program *step, const tile_gradient *gradient) {
+  return step->grid & ~partial_axes(s->a, gradient->backward);
+}
+
 /* Forward in single steps beside a backward in chunks: the states that it saves are the same. A loop over lanes of the state is
  * all that a step is then; chunks of keys that decay one by one take many small products and exponentials. */
 static bool steps_forward(const scheduler *s, const tile_program *step, const kernel *stepwise,
-                          const kernel *chunkwise, const tile_program *chunks) {
+                          const kernel *chunkwise, const tile_program *chunks, const tile_gradient *gradient) {
   if (s->options.gpu || s->options.form != FORM_CHOSEN || s->out->spared > 0) return false;
   if (stepwise->lane_axis < 0 || !saves_alike(s, stepwise, chunkwise)) return false;
   static const double clearly = 0.95;
-  s->out->fused_step = cost_of_fused_step(s->a, step);
+  s->out->fused_step = cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, gradient));
   return s->out->fused_step < clearly * cost_of_run(s->a, chunks);
 }
 
@@ -553,7 +578,7 @@ static void chunk_kernels(scheduler *s, tile_program *forward, tile_program *ste
   kernel k = {.chunk = s->out->chunk, .program = checked(s, finished), .cut = forward->grid};
   map_axes(s, &k, instances, lanes);
   kernel stepwise = step_kernel(s, step, &step_gradient);
-  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, forward);
+  s->out->steps_forward = !pointwise && !lanes && steps_forward(s, step, &stepwise, &k, forward, &step_gradient);
   if (s->out->steps_forward) {
     add_steps(s, stepwise);
   } else {
@@ -626,7 +651,11 @@ static schedule_alternative alternative(scheduler *s, const char *form,
                             .program = forward,
                             .gradient = gradient};
   x.backward = cost_of_run(s->a, gradient.backward) + cost_of_saving(s, forward);
-  if (forward->form == TILE_STEP) x.backward += cost_of_run(s->a, gradient.recompute);
+  if (forward->form == TILE_STEP) {
+    double beyond = cost_beyond_cache(s, forward, grid_of_steps(s, forward, &gradient));
+    x.forward += beyond;
+    x.backward += cost_of_run(s->a, gradient.recompute) + 2 * beyond; /* the states again, then their gradients */
+  }
   vec_push(s->a, &s->out->alternatives, x);
   return x;
 }
@@ -723,7 +752,7 @@ static bool wins_beside_steps(const scheduler *s, const tile_program *step,
   const tile_program *program = chunks->program;
   axis_set grid = program->grid & ~partial_axes(s->a, chunks->gradient.backward);
   if (s->options.gpu || choose_lane(s, step->grid) < 0 || channels_in_lanes(s, program, grid)) return false;
-  double forward = cost_of_fused_step(s->a, step);
+  double forward = cost_of_fused_step(s->a, step) + cost_beyond_cache(s, step, grid_of_steps(s, step, &steps->gradient));
   return forward < chunks->forward && chunks->backward < steps->backward &&
          total(chunks) < slightly_more * total(steps);
 }
