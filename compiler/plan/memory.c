@@ -189,8 +189,8 @@ void plan_states(planner *q) {
 void plan_share_sum_buffers(planner *q) {
   for (int i = q->order_count - 1; i >= 0; i--) {
     const plan_value *pv = &q->p->values[q->order[i]];
-    if (pv->dot == NO_TILE) continue;
     const tile_value *v = value(q, q->order[i]);
+    if (pv->dot == NO_TILE || v->op == TILE_ACCUMULATE) continue;
     tile_id x = v->args[0] == pv->dot ? v->args[1] : v->args[0];
     plan_value *xv = &q->p->values[x];
     bool product = xv->dot != NO_TILE || (plan_is_blocked_dot(q, x) && xv->into == NO_TILE);
