@@ -245,7 +245,8 @@ static rec_table_kernel kernel_row(table_builder *b, const codegen_kernel *compi
       .lane_block = k->lane_block,
       .reads_saved = compiled->reads_saved,
       .writes_saved = compiled->writes_saved,
-      .time_splits = compiled->time_splits};
+      .time_splits = compiled->time_splits,
+      .sequences = compiled->together ? compiled->together->sequences : 0};
   int32_t grid[TYPED_MAX_AXES];
   for (int i = 0; i < k->grid_count; i++) grid[i] = k->grid_axes[i];
   row.grid_at = put(b, grid, sizeof *grid * (size_t)k->grid_count);

@@ -21,10 +21,12 @@ static void grow(arena *a, codegen_bytes *to, codegen_bytes from) {
 
 codegen_kernel codegen_describe(arena *a, const kernel *k, codegen_options options) {
   codegen_kernel described = host_describe(a, k);
+  described.together = host_together(a, k);
   for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
     if (!(codegen_clones(&options) >> clone & 1)) continue;
     described.symbols[clone] = arena_printf(a, "%s%s", k->symbol, clone_targets[clone].suffix);
     grow(a, &described.scratch, host_scratch(a, k, clone, options.dtype));
+    if (described.together) grow(a, &described.scratch, host_scratch(a, described.together, clone, options.dtype));
   }
   return described;
 }

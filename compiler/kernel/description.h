@@ -56,6 +56,8 @@ typedef struct codegen_kernel {
   bool time_splits;  /* no state: any range of steps may be given to a call of its own */
   bool joins;        /* GPU: any parts of the steps, each from what kernel.ends left of those before it */
   int chunk;         /* steps between saved states */
+  const kernel *together; /* host: runs as many sequences as it has where rec_frame.sequences says so (kernel/host/together.c);
+                             NULL: there is none */
 } codegen_kernel;
 
 /* Elements of the state type that one saved chunk-start state takes (frame.saved_chunk_stride must be at least that and

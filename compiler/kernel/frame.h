@@ -125,6 +125,8 @@ const tile_place *host_kept_value(const kernel *k, int number);
 
 /* mapping.c */
 axis_set host_parts_of(const kernel *k);
+/* Is it the axis of sequences side by side, the outermost of all? */
+bool host_is_of_sequences(const kernel *k, int axis);
 bool host_is_long(const kernel *k);
 mapping host_mapping_of(const kernel *k, codegen_clone clone, number_type dtype);
 

@@ -15,6 +15,8 @@ axis_set host_parts_of(const kernel *k) {
   return k->part_entries ? parts | axis_bit(k->part_axis) : parts;
 }
 
+bool host_is_of_sequences(const kernel *k, int axis) { return k->sequences && axis == k->sequences_axis; }
+
 /* Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one. */
 static int64_t state_points(const kernel *k) {
   enum { TYPICAL_SIZE = 64 };
@@ -89,6 +91,7 @@ static void rank_axes(mapping *m) {
   for (int axis = 0; axis < p->axes.count; axis++) {
     m->rank[axis] =
         is_local(p, axis) ? RANKS_PER_AXIS * TIME_RANK + 1 : rank_of_body_axis(m, axis);
+    if (host_is_of_sequences(m->kernel, axis)) m->rank[axis] = -1;
   }
   bool changed = true;
   for (int round = 0; changed && round < RANKS_PER_AXIS / 2; round++) {

@@ -100,6 +100,7 @@ static void put_mapping(plan_text *t) {
   const mapping *m = &h->m;
   PUT(t, m->instance ? " instances along " : " one instance");
   put_axes(t, m->instance, h->k->program);
+  if (h->k->sequences) PUT(t, ", %d sequences together", h->k->sequences);
   if (m->chunks_outside) PUT(t, " inside the loop over chunks");
   if (m->lane_axis >= 0) PUT(t, ", %d lanes of %s", m->lanes, h->k->program->axes.items[m->lane_axis].name);
   if (m->kind == MAP_THREADS) PUT(t, ", a thread for each %s", h->k->program->axes.items[h->team.axis].name);
@@ -139,11 +140,18 @@ char *host_plan_text(arena *a, const host *h) {
   return arena_strdup(a, t.chars);
 }
 
-static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
+static char *plan_of_one(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
   codegen_kernel described = host_describe(a, k);
   host h = host_for(a, &described, k->symbol, clone, dtype);
   host_plan(&h);
   return host_plan_text(a, &h);
+}
+
+/* Behind the kernel the one that takes several sequences together, if there is one. */
+static char *plan_of_host(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
+  const kernel *together = host_together(a, k);
+  char *alone = plan_of_one(a, k, clone, dtype);
+  return together ? arena_printf(a, "%s%s", alone, plan_of_one(a, together, clone, dtype)) : alone;
 }
 
 /* ---- all kernels ------------------------------------------------------------------------------ */

@@ -92,8 +92,10 @@ view host_view_stored_as(host *h, tile_role role, const tile_place *place, ir *d
   if (data) *data = base;
   ir stride = integer(e, host_is_complex(h, place) ? 2 : 1);
   for (int x = place->axis_count - 1; x >= 0; x--) {
-    v.stride[place->axes[x]] = stride;
-    stride = int_mul(e, stride, h->axis_size[place->axes[x]]);
+    int axis = place->axes[x];
+    bool sequences = host_is_of_sequences(h->k, axis);
+    v.stride[axis] = sequences ? batch_stride : stride;
+    if (!sequences) stride = int_mul(e, stride, h->axis_size[axis]);
   }
   ir offset = int_add(e, int_mul(e, h->batch, batch_stride), integer(e, place->component));
   if (place->lag >= 0) offset = int_add(e, offset, int_mul(e, integer(e, place->slot), stride));
@@ -155,6 +157,10 @@ ir host_saved_data(host *h) {
   return host_field(h, h->frame, (int64_t)offset, h->e->data);
 }
 
+static ir saved_batch_stride(host *h) {
+  return host_field(h, h->frame, offsetof(rec_frame, saved_batch_stride), h->e->i64);
+}
+
 /* Where the states of a chunk begin. */
 static ir saved_chunk(host *h, ir chunk) {
   emitter *e = h->e;
@@ -162,9 +168,8 @@ static ir saved_chunk(host *h, ir chunk) {
     ir stride = host_field(h, h->frame, offsetof(rec_gpu_frame, saved_chunk_stride), e->i64);
     return int_add(e, h->saved_first, int_mul(e, chunk, stride));
   }
-  ir batch_stride = host_field(h, h->frame, offsetof(rec_frame, saved_batch_stride), e->i64);
   ir chunk_stride = host_field(h, h->frame, offsetof(rec_frame, saved_chunk_stride), e->i64);
-  return int_add(e, int_mul(e, h->batch, batch_stride), int_mul(e, chunk, chunk_stride));
+  return int_add(e, int_mul(e, h->batch, saved_batch_stride(h)), int_mul(e, chunk, chunk_stride));
 }
 
 view host_saved_view(host *h, const tile_place *place, ir chunk) {
@@ -182,8 +187,10 @@ view host_saved_view(host *h, const tile_place *place, ir chunk) {
   }
   plan_buffer order = plan_buffer_for(&h->m, h->k->program, tile, false, -1);
   for (int i = order.axis_count - 1; i >= 0; i--) {
-    v.stride[order.axes[i]] = stride;
-    stride = int_mul(e, stride, h->axis_size[order.axes[i]]);
+    int axis = order.axes[i];
+    bool sequences = host_is_of_sequences(h->k, axis);
+    v.stride[axis] = sequences ? saved_batch_stride(h) : stride;
+    if (!sequences) stride = int_mul(e, stride, h->axis_size[axis]);
   }
   for (int axis = h->k->program->axes.count - 1; axis >= 0; axis--) {
     if (!axis_in(axes & h->m.instance, axis) || v.stride[axis]) continue;

@@ -62,7 +62,7 @@ static const tile_value *outer_product(const finder *f, tile_id id, axis_set *ov
   return is_large(f, (a | b) & ~*over) ? v : NULL;
 }
 
-static bool is_linear_map(tile_op op) {
+bool plan_is_linear_map(tile_op op) {
   switch (op) {
     case TILE_NEG:
     case TILE_ADD:
@@ -81,7 +81,7 @@ static bool has_outer_product(const finder *f, tile_id id) {
   if (outer_product(f, id, &over)) return true;
   const tile_value *v = old_value(f, id);
   bool has = false;
-  for (int k = 0; is_linear_map(v->op) && k < tile_arity(v->op); k++) has |= has_outer_product(f, v->args[k]);
+  for (int k = 0; plan_is_linear_map(v->op) && k < tile_arity(v->op); k++) has |= has_outer_product(f, v->args[k]);
   return has;
 }
 
@@ -125,6 +125,13 @@ void plan_find_products(planner *q) {
     vec_push(a, &f.to->results, r);
   }
   q->program = f.to;
+}
+
+bool plan_multiplies_parameters(arena *a, const mapping *m, const tile_program *program) {
+  finder f = {.m = m, .from = program, .sections = tile_sections(a, program)};
+  for (tile_id id = 0; id < program->values.count; id++)
+    if (is_product_with_parameters(&f, id)) return true;
+  return false;
 }
 
 /* ---- products over the steps of a chunk ---- */

@@ -206,6 +206,10 @@ tile_id plan_root(const tile_program *program, tile_id id);
 bool plan_is_reduction(tile_op op);
 /* Whether value number `index` of the nest reads its operand where that lies: no copy of it, no registers. */
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
+/* dense_products.c: steps on the host multiply with a matrix of parameters, and not in lanes. */
+bool plan_multiplies_parameters(arena *a, const mapping *m, const tile_program *program);
+/* The value of a sum is the sum of the values. */
+bool plan_is_linear_map(tile_op op);
 /* What has been decided: a pass of plan.c says which of these a plan has behind it. */
 typedef enum plan_stage {
   PLAN_PROGRAM, /* the program, and no plan yet */

@@ -70,6 +70,8 @@ typedef struct kernel {
   int join_steps, maker_percent; /* GPU, with `ends`: what a part before costs, in steps of a block, and what it costs to make that, in
                                     percent of the steps themselves (kernel/gpu/schedule.c) */
   int sum_steps;                 /* GPU, with `sums`: in steps of a block, what it takes to add up REC_GPU_COPIES_WEIGHED numbers of copies */
+  int sequences, sequences_axis; /* host: the programs have so many sequences along this axis of their own, which states and tokens
+                                    have, too (codegen_kernel.together); 0: one, and no such axis */
   axis_set cut;                  /* grid axes that may be cut, instances or not */
   kernel_room room;
   bool groups;                   /* GPU: products may be made by warpgroups */

@@ -26,6 +26,7 @@ typedef struct rec_frame {
   void *saved;                 /* [batch][chunk number][kept values, chunk-start states], NULL: not wanted / not there */
   int64_t saved_batch_stride;  /* in elements of the state type */
   int64_t saved_chunk_stride;
+  int64_t sequences;           /* batch entries of this call, from `batch` on: one, or as many as the kernel takes together */
 } rec_frame;
 
 typedef void (*rec_kernel_function)(const rec_frame *frame, int64_t batch, int64_t first, int64_t last, void *scratch);

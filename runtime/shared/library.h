@@ -82,7 +82,8 @@ typedef struct rec_table_kernel {
   int32_t slot_count, slots_at;
   int32_t grid_count, grid_at; /* int32_t[grid_count] */
   int32_t lane_axis, lane_block;
-  int32_t reads_saved, writes_saved, time_splits, unused;
+  int32_t reads_saved, writes_saved, time_splits;
+  int32_t sequences;           /* batch entries that a call takes together (rec_frame.sequences); 0: one alone */
 } rec_table_kernel;
 
 enum {

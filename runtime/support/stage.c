@@ -14,6 +14,7 @@ enum {
   STRIPS_MAX = 128,
   LANES_MAX = 128,
   PART_STEPS_MIN = 64,
+  TASKS_LEAST = 2,   /* that sequences taken together leave */
   SUM_BLOCK = 4096, /* numbers of one reduction task */
 };
 
@@ -69,11 +70,27 @@ static int64_t side_by_side(const call *c) {
   return larger(1, c->packed ? c->time / larger(1, c->longest) : c->batch);
 }
 
+static int64_t in_blocks(int64_t whole, int64_t block) { return (whole + block - 1) / block; }
+
+/* Packed sequences of one length lie as those of a batch, and so do their saved states if it is whole chunks. */
+static bool is_regular(const call *c) {
+  if (!c->packed) return true;
+  return c->longest * c->sequences == c->time && c->longest % c->table->chunk == 0 &&
+         !call_runs_alone(c, c->longest);
+}
+
+/* Sequences that a kernel takes together make one task: not where no other would be left. */
+static int64_t sequences_of(const call *c, const rec_table_kernel *kernel, int64_t groups) {
+  bool enough = call_entries(c) * groups >= TASKS_LEAST * kernel->sequences;
+  return kernel->sequences && enough && is_regular(c) ? kernel->sequences : 1;
+}
+
 static stage_cut cut_into(const call *c, const rec_table_kernel *kernel, int64_t groups) {
   stage_cut cut = {.instances = count_instances(c, kernel, UINT64_MAX)};
   cut.groups = smaller(cut.instances, smaller(GROUPS_MAX, groups));
   cut.unit = choose_unit(c, kernel, cut.instances, cut.groups);
-  cut.strips = smaller(call_entries(c), STRIPS_MAX);
+  cut.sequences = sequences_of(c, kernel, cut.groups);
+  cut.strips = smaller(in_blocks(call_entries(c), cut.sequences), STRIPS_MAX);
   cut.parts = 1;
   cut.part_steps = c->time;
   if (kernel->time_splits && !c->packed && cut.strips > 0) {
@@ -220,7 +237,10 @@ static int64_t cost_before(const call *c, int64_t sequence) {
 /* The first entry of a strip: strips of sequences have about equal costs. */
 static int64_t strip_begin(const run *r, int64_t strip) {
   const call *c = r->call;
-  if (!c->packed) return cut_at(c->batch, r->cut.strips, strip);
+  if (!c->packed || r->cut.sequences > 1) {
+    int64_t blocks = in_blocks(call_entries(c), r->cut.sequences);
+    return smaller(call_entries(c), cut_at(blocks, r->cut.strips, strip) * r->cut.sequences);
+  }
   int64_t cost = cut_at(cost_before(c, c->sequences), r->cut.strips, strip);
   int64_t low = 0, high = c->sequences;
   while (low < high) {
@@ -295,6 +315,30 @@ static void place_task(const run *r, const task_range *t, rec_slot *slots) {
   }
 }
 
+/* Batch entries, or packed sequences that lie as such. */
+static void run_entries(const run *r, const task_range *t, rec_frame *frame, void *scratch) {
+  for (int64_t b = t->begin; b < t->end; b += frame->sequences) {
+    frame->sequences = t->end - b >= r->cut.sequences ? r->cut.sequences : 1;
+    r->function(frame, b, t->first, t->last, scratch);
+  }
+}
+
+/* Packed sequences of one length; slots have the tokens of the task's first one. */
+static void run_regular(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots,
+                        void *scratch) {
+  const call *c = r->call;
+  for (int i = 0; i < r->kernel->slot_count; i++) {
+    rec_slot *s = &slots[i];
+    if (!table_memory(c->table, table_slot(c->table, r->kernel, i)->memory)->token) continue;
+    s->batch_stride = c->longest * s->time_stride;
+    s->data = number_at(s->data, -t->begin * s->batch_stride, r->slots[i].bytes);
+  }
+  frame->time = c->longest;
+  frame->saved = r->saved.data;
+  frame->saved_batch_stride = call_chunks_before(c, 1) * r->saved.chunk_stride;
+  run_entries(r, t, frame, scratch);
+}
+
 /* Sequences differ in where their tokens are: those of each in turn stand as batch entry 0, moved
  * to its number. One without steps is left to the end (entry.c), a long one to alone.c. */
 static void run_sequences(const run *r, const task_range *t, rec_frame *frame, rec_slot *slots,
@@ -328,14 +372,15 @@ static void run_task(run *r, int64_t task, rec_slot *slots, void *scratch) {
                      .time = t.steps,
                      .axis_size = c->axis_size,
                      .slots = slots,
-                     .saved_chunk_stride = r->saved.chunk_stride};
+                     .saved_chunk_stride = r->saved.chunk_stride,
+                     .sequences = 1};
   if (c->packed) {
-    run_sequences(r, &t, &frame, slots, scratch);
+    (r->cut.sequences > 1 ? run_regular : run_sequences)(r, &t, &frame, slots, scratch);
     return;
   }
   frame.saved = chunk_saved(r, t.start / c->table->chunk);
   frame.saved_batch_stride = r->saved.batch_stride;
-  for (int64_t b = t.begin; b < t.end; b++) r->function(&frame, b, t.first, t.last, scratch);
+  run_entries(r, &t, &frame, scratch);
 }
 
 static void run_lane(void *argument, int64_t lane) {

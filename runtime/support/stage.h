@@ -14,6 +14,7 @@ typedef struct stage_cut {
   int64_t instances;          /* of one batch entry */
   int64_t unit;               /* groups begin at multiples of it: fewer then add to equal entries */
   int64_t groups, strips, parts, tasks;
+  int64_t sequences;          /* batch entries in one call of the kernel, while there are so many */
   int64_t part_steps;         /* steps of a part: a multiple of the chunk */
   int64_t lanes;              /* tasks that may run at one time, each with a scratch of its own */
   int64_t scratch_bytes;      /* of one lane */

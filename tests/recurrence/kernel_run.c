@@ -184,7 +184,7 @@ void launch_kernel(launch *l, kernel_kind kind) {
                                   : to_kernel(l, tensor->data, numbers);
     if (slot->written && !slot->accumulated) memset(slots[i].data, 0xFF, (size_t)(numbers + 1) * 8);
   }
-  rec_frame frame = {run->batch, run->time, run->axis_sizes, slots, NULL, 0, 0};
+  rec_frame frame = {run->batch, run->time, run->axis_sizes, slots, NULL, 0, 0, 1};
   if (k->reads_saved || k->writes_saved) {
     frame.saved = l->saved;
     frame.saved_chunk_stride = l->saved_elements;

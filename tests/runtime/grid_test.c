@@ -86,12 +86,15 @@ static void place_all(const grid_case *c, problem *p, regime r, uint64_t seed) {
   }
 }
 
-static problem *draw_problem(const grid *g, int64_t time, regime r, uint64_t seed) {
+static problem *draw_batch(const grid *g, int64_t batch, int64_t time, regime r, uint64_t seed) {
   const rec_signature *signature = rec_recurrence_signature(g->libraries[0].recurrence);
-  int64_t batch = time > 100 ? 1 : 1 + (int64_t)(seed % 2);
   problem *p = problem_new(signature, batch, time, g->case_->run_time_size);
   place_all(g->case_, p, r, seed);
   return p;
+}
+
+static problem *draw_problem(const grid *g, int64_t time, regime r, uint64_t seed) {
+  return draw_batch(g, time > 100 ? 1 : 1 + (int64_t)(seed % 2), time, r, seed);
 }
 
 static bool all_finite(const problem *p, bool backward) {
@@ -309,13 +312,14 @@ static void check_ways(const grid *g) {
   check_split(g, &seed);
   check_threads(g, &seed);
   problem *p = draw_problem(g, 33, NORMAL, next_random(&seed));
-  run_cell(g, p, "token by token", (rec_run_options){.step = true});
   problem_drop_states(p);
   run_cell(g, p, "without states", (rec_run_options){.backward = true});
   problem_free(p);
-  p = problem_new(rec_recurrence_signature(g->libraries[0].recurrence), 0, 5,
-                  g->case_->run_time_size);
-  place_all(g->case_, p, NORMAL, seed);
+  p = draw_batch(g, 9, 5, NORMAL, next_random(&seed));
+  run_cell(g, p, "nine entries", (rec_run_options){.backward = true});
+  run_cell(g, p, "nine entries, token by token", (rec_run_options){.step = true});
+  problem_free(p);
+  p = draw_batch(g, 0, 5, NORMAL, seed);
   run_cell(g, p, "empty batch", (rec_run_options){.backward = true});
   problem_free(p);
 }

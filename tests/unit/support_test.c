@@ -87,8 +87,8 @@ static float *saved_at(const rec_frame *f, int64_t batch, int64_t chunk) {
   return (float *)f->saved + batch * f->saved_batch_stride + chunk * f->saved_chunk_stride;
 }
 
-static void forward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
-                           void *scratch) {
+static void forward_one(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
+                        void *scratch) {
   int64_t keys = f->axis_size[K];
   float *h = scratch, *n = h + keys;
   for (int64_t g = first; g < last; g++) {
@@ -127,9 +127,7 @@ static float state_before(const rec_frame *f, int64_t batch, int64_t g, int64_t 
   return h;
 }
 
-static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
-                            void *scratch) {
-  (void)scratch;
+static void backward_one(const rec_frame *f, int64_t batch, int64_t first, int64_t last) {
   int64_t keys = f->axis_size[K];
   for (int64_t g = first; g < last; g++) {
     float a = read_at(f, BACK_A, 0, 0, g);
@@ -152,6 +150,28 @@ static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, in
       write_at(f, BACK_DN0, batch, 0, k, dn, true);
     }
   }
+}
+
+enum { TOGETHER = 4 };
+
+static _Atomic int64_t one_by_one, together; /* calls of the kernels */
+
+static void count_call(const rec_frame *f) {
+  assert_true(f->sequences == 1 || f->sequences == TOGETHER);
+  atomic_fetch_add(f->sequences == 1 ? &one_by_one : &together, 1);
+}
+
+static void forward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
+                           void *scratch) {
+  count_call(f);
+  for (int64_t s = 0; s < f->sequences; s++) forward_one(f, batch + s, first, last, scratch);
+}
+
+static void backward_kernel(const rec_frame *f, int64_t batch, int64_t first, int64_t last,
+                            void *scratch) {
+  (void)scratch;
+  count_call(f);
+  for (int64_t s = 0; s < f->sequences; s++) backward_one(f, batch + s, first, last);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -192,7 +212,8 @@ static codegen_kernel compiled(arena *a, const kernel *k, const char *symbol,
   return c;
 }
 
-static int set_up(void **state) {
+/* Kernels that take so many sequences at a time; 0: one. */
+static int set_up_for(void **state, int sequences) {
   fixture *f = calloc(1, sizeof *f);
   arena *a = f->memory = arena_new();
   static int axes_gk[] = {G, K}, axes_k[] = {K}, axes_g[] = {G};
@@ -228,7 +249,8 @@ static int set_up(void **state) {
                              result(slot(TILE_D_PARAM, C, false, false), true, axis_bit(G)),
                              result(slot(TILE_D_STATE, H, false, true), false, 0),
                              result(slot(TILE_D_STATE, N, false, true), true, axis_bit(G))};
-  static kernel kernels[4];
+  static kernel kernels[4], several;
+  several.sequences = sequences;
   codegen_kernel all[4];
   const kernel_kind kinds[] = {KERNEL_FORWARD, KERNEL_STEP, KERNEL_STATES, KERNEL_BACKWARD};
   for (int i = 0; i < 4; i++) {
@@ -241,6 +263,7 @@ static int set_up(void **state) {
     bool back = kinds[i] == KERNEL_BACKWARD;
     all[i] = compiled(a, &kernels[i], back ? "backward" : "forward", back ? backward : forward,
                       back ? BACKWARD_SLOTS : FORWARD_SLOTS);
+    all[i].together = sequences ? &several : NULL;
   }
   recurrence_kernels described = {.chunk = CHUNK};
   artifact_kernels made = {0};
@@ -257,6 +280,9 @@ static int set_up(void **state) {
   *state = f;
   return 0;
 }
+
+static int set_up(void **state) { return set_up_for(state, 0); }
+static int set_up_together(void **state) { return set_up_for(state, TOGETHER); }
 
 static int tear_down(void **state) {
   fixture *f = *state;
@@ -592,6 +618,51 @@ static void packed_sequences(void **state) {
   }
 }
 
+typedef struct call_counts {
+  int64_t together, one_by_one;
+} call_counts;
+
+static void assert_calls(call_counts expected) {
+  assert_int_equal(atomic_load(&together), expected.together);
+  assert_int_equal(atomic_load(&one_by_one), expected.one_by_one);
+}
+
+static void forget_calls(void) { atomic_store(&together, 0), atomic_store(&one_by_one, 0); }
+
+/* Both kernels once for each group of instances; those behind the last four one by one, and all where two tasks are not left. */
+static void batch_entries_together(void **state) {
+  fixture *f = *state;
+  const struct {
+    int64_t batch, groups;
+    call_counts calls;
+  } cases[] = {{8, 1, {4, 0}}, {11, 1, {4, 6}}, {7, 1, {0, 14}}, {4, 2, {4, 0}}, {1, 8, {0, 16}}, {600, 1, {300, 0}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    f_arguments arguments = make_arguments(f->memory, cases[i].batch, 6, cases[i].groups);
+    forget_calls();
+    run_both(f, &arguments, 3, true);
+    assert_calls(cases[i].calls);
+    check_sums(&arguments);
+  }
+}
+
+/* Packed sequences of one length, which is whole chunks: else their saved states lie apart. */
+static void packed_sequences_together(void **state) {
+  fixture *f = *state;
+  int32_t whole[12], rest[12], uneven[12];
+  for (int i = 0; i < 12; i++) whole[i] = 2 * CHUNK * i, rest[i] = (2 * CHUNK + 1) * i, uneven[i] = whole[i] + (i == 11);
+  check_packed(f, whole, 11, 1);
+  check_packed(f, rest, 11, 1);
+  check_packed(f, uneven, 11, 5);
+  const int32_t *const lengths[] = {whole, rest, uneven};
+  const call_counts counts[] = {{4, 6}, {0, 22}, {0, 22}};
+  for (int i = 0; i < 3; i++) {
+    f_arguments packed = make_packed(f->memory, lengths[i], 11, 1);
+    forget_calls();
+    run_both(f, &packed, 2, true);
+    assert_calls(counts[i]);
+  }
+}
+
 /* Gaps behind every step; what lies in them stays as it was. */
 static void packed_strides(void **state) {
   fixture *f = *state;
@@ -863,6 +934,12 @@ int main(void) {
       cmocka_unit_test_setup_teardown(final_state_in_place, set_up, tear_down),
       cmocka_unit_test_setup_teardown(packed_sequences, set_up, tear_down),
       cmocka_unit_test_setup_teardown(packed_strides, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(batch_entries_together, set_up_together, tear_down),
+      cmocka_unit_test_setup_teardown(packed_sequences_together, set_up_together, tear_down),
+      cmocka_unit_test_setup_teardown(sums_are_those_of_plain_loops, set_up_together, tear_down),
+      cmocka_unit_test_setup_teardown(packed_sequences, set_up_together, tear_down),
+      cmocka_unit_test_setup_teardown(packed_sizes, set_up_together, tear_down),
+      cmocka_unit_test_setup_teardown(packed_step, set_up_together, tear_down),
       cmocka_unit_test_setup_teardown(packed_sizes, set_up, tear_down),
       cmocka_unit_test_setup_teardown(packed_step, set_up, tear_down),
       cmocka_unit_test_setup_teardown(unwanted_results, set_up, tear_down),

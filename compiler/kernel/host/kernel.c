@@ -113,6 +113,7 @@ typedef struct instance_functions {
   ir whole, rest; /* rest NULL: there are no other lanes */
   LLVMTypeRef type;
   bool one_by_one; /* rest takes one lane */
+  ir together;     /* NULL: there is none */
 } instance_functions;
 
 static void call_rest(host *h, const instance_functions *f, ir begin, ir end) {
@@ -167,6 +168,34 @@ static bool has_rest(const host *h) {
   return !known || size % h->m.lanes || h->k->lane_block % h->m.lanes;
 }
 
+/* Several sequences in one pass over time. */
+static ir together_function(host *h, const kernel *k, LLVMTypeRef *type) {
+  host several = host_for(h->a, h->described, h->symbol, h->e->clone, h->e->dtype);
+  several.k = k;
+  several.m = host_mapping_of(k, h->e->clone, h->e->dtype);
+  several.e = h->e;
+  host_plan(&several);
+  return instance_function(&several, arena_printf(h->a, "%s_together", h->symbol), false, type);
+}
+
+static ir are_together(host *h, const kernel *k) {
+  ir sequences = host_field(h, h->frame, offsetof(rec_frame, sequences), h->e->i64);
+  return int_compare(h->e, LLVMIntEQ, sequences, integer(h->e, k->sequences));
+}
+
+static void call_whole(host *h, const instance_functions *f) {
+  emitter *e = h->e;
+  if (!f->together) {
+    call_instance(h, f->whole, f->type, integer(e, 0));
+    return;
+  }
+  emit_branch branch = branch_begin(e, are_together(h, h->described->together));
+  call_instance(h, f->together, f->type, integer(e, 0));
+  branch_else(e, &branch);
+  call_instance(h, f->whole, f->type, integer(e, 0));
+  branch_end(e, &branch);
+}
+
 static void instances_outside(host *h, ir first, ir last) {
   emitter *e = h->e;
   instance_functions f = {0};
@@ -175,12 +204,13 @@ static void instances_outside(host *h, ir first, ir last) {
   f.whole =
       instance_function(h, arena_printf(h->a, "%s_instance", h->symbol), always_masked, &f.type);
   if (rest && !always_masked) rest_function(h, &f);
+  if (h->described->together) f.together = together_function(h, h->described->together, &f.type);
   emit_loop loop = loop_begin(e, first, last, 1, "instance");
   ir block = host_split_instance(h, loop.index);
   if (h->m.lane_axis >= 0) {
     lanes_of_instance(h, block, &f);
   } else {
-    call_instance(h, f.whole, f.type, integer(e, 0));
+    call_whole(h, &f);
   }
   loop_end(e, &loop);
 }

@@ -8,6 +8,8 @@
 
 /* Slots and flags of a kernel, the same for all clones. */
 codegen_kernel host_describe(arena *a, const kernel *k);
+/* together.c: the kernel for several sequences in one pass over time; NULL: it would gain nothing. */
+const kernel *host_together(arena *a, const kernel *k);
 /* Adds the functions of the clone to the module; returns the bytes of scratch it needs. */
 codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol);
 /* Scratch alone. */

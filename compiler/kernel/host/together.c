@@ -1,0 +1,114 @@
+/* Several sequences in one pass over time: an axis `sequences` on all that comes of tokens and states.
+ *
+ *   %6 [D,E] = mul %weight %h      ->    %6 [D,E,sequences] = ..
+ *   %7 [D] = sum %6 over E               %7 [D,sequences]: a product of two matrices
+ *   %9 = accumulate %8                   %9 = accumulate of the sum of %8 over sequences
+ *
+ * A matrix of parameters that does not fit into the first cache is read at every step. So it is read for several sequences.
+ */
+#include "compiler/kernel/host/kernel.h"
+
+/* Longer programs are not compiled twice. */
+enum { SEQUENCES = 4, MOST_VALUES = 1000 };
+
+typedef struct widening {
+  const tile_program *from;
+  tile_program *to;
+  const tile_section *sections;
+  tile_id *image;
+  int axis;
+} widening;
+
+static const tile_value *old_value(const widening *w, tile_id id) { return &w->from->values.items[id]; }
+
+static bool is_parameter(const tile_place *place) {
+  return place->role == TILE_PARAM || place->role == TILE_D_PARAM;
+}
+
+static tile_place widened_place(const widening *w, tile_place place) {
+  if (is_parameter(&place)) return place;
+  for (int i = place.axis_count++; i > 0; i--) place.axes[i] = place.axes[i - 1];
+  place.axes[0] = w->axis;
+  return place;
+}
+
+/* A product of what steps make, or a sum of such: plan/dense_products.c adds it up as one product over all steps. */
+static bool has_products(const widening *w, tile_id id) {
+  const tile_value *v = old_value(w, id);
+  if (v->op == TILE_SUM) v = old_value(w, v->args[0]);
+  if (v->op == TILE_MUL)
+    return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
+  bool has = false;
+  for (int k = 0; plan_is_linear_map(v->op) && k < tile_arity(v->op); k++) has |= has_products(w, v->args[k]);
+  return has;
+}
+
+/* The sum over the sequences: of each product by itself. */
+static tile_id summed(const widening *w, tile_id id) {
+  tile_value v = *old_value(w, id);
+  if (!plan_is_linear_map(v.op) || !has_products(w, id)) {
+    axis_set over = axis_bit(w->axis);
+    if (v.op != TILE_SUM) return tile_reduce(w->to, TILE_SUM, w->image[id], over);
+    return tile_reduce(w->to, TILE_SUM, w->image[v.args[0]], v.over | over);
+  }
+  for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = summed(w, v.args[k]);
+  return tile_append_exact(w->to, v);
+}
+
+static tile_id widened_value(const widening *w, tile_id id) {
+  tile_value v = *old_value(w, id);
+  if (v.op == TILE_ACCUMULATE) {
+    v.args[0] = summed(w, v.args[0]);
+  } else {
+    for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = w->image[v.args[k]];
+  }
+  return tile_append_exact(w->to, v);
+}
+
+/* The axis has the same number in all programs of a kernel: they share memory. */
+static tile_program *widened_program(arena *a, const tile_program *program, int axis) {
+  widening w = {.from = program, .to = tile_program_like(a, arena_printf(a, "%s.together", program->name), program), .axis = axis};
+  w.sections = tile_sections(a, program);
+  w.image = ARENA_ARRAY(a, tile_id, program->values.count);
+  while (w.to->axes.count <= axis) tile_axis_new(w.to, "sequences", SEQUENCES);
+  for (int i = 0; i < w.to->arguments.count; i++)
+    w.to->arguments.items[i] = widened_place(&w, w.to->arguments.items[i]);
+  for (tile_id id = 0; id < program->values.count; id++) {
+    w.to->where = old_value(&w, id)->where;
+    w.image[id] = widened_value(&w, id);
+  }
+  for (int i = 0; i < program->results.count; i++) {
+    const tile_result *r = &program->results.items[i];
+    tile_add_result(w.to, widened_place(&w, r->place), w.image[r->value]);
+  }
+  return w.to;
+}
+
+/* A place has one axis more, and so has the program. */
+static bool may_widen(const tile_program *program) {
+  bool has = tile_axes_left(program) > 0 && program->values.count <= MOST_VALUES;
+  for (int i = 0; i < program->arguments.count; i++) has &= program->arguments.items[i].axis_count < TYPED_MAX_AXES;
+  for (int i = 0; i < program->results.count; i++) has &= program->results.items[i].place.axis_count < TYPED_MAX_AXES;
+  return has;
+}
+
+static bool gains(arena *a, const kernel *k, const tile_program *program) {
+  mapping m = {.kernel = k, .lane_axis = -1};
+  for (int i = 0; i < k->grid_count; i++) m.instance |= axis_bit(k->grid_axes[i]);
+  return program && plan_multiplies_parameters(a, &m, program);
+}
+
+const kernel *host_together(arena *a, const kernel *k) {
+  if (k->program->form != TILE_STEP || k->lane_axis >= 0) return NULL;
+  if (!gains(a, k, k->program) && !gains(a, k, k->recompute)) return NULL;
+  if (!may_widen(k->program) || (k->recompute && !may_widen(k->recompute))) return NULL;
+  kernel *together = ARENA_NEW(a, kernel);
+  *together = *k;
+  together->sequences = SEQUENCES;
+  together->sequences_axis = k->program->axes.count;
+  if (k->recompute && k->recompute->axes.count > together->sequences_axis)
+    together->sequences_axis = k->recompute->axes.count;
+  together->program = widened_program(a, k->program, together->sequences_axis);
+  if (k->recompute) together->recompute = widened_program(a, k->recompute, together->sequences_axis);
+  return together;
+}
