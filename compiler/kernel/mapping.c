@@ -54,21 +54,30 @@ static bool is_narrow(const mapping *m, int axis) {
   return m->kind == MAP_LANES && p->form == TILE_CHUNK && size > 0 && size < 8;
 }
 
-/* Steps: rows of no tensor lie along it, though rows lie side by side along it. */
+static bool has_products(const tile_program *p) {
+  bool has = false;
+  for (int i = 0; i < p->values.count; i++) has |= p->values.items[i].op == TILE_DOT || p->values.items[i].op == TILE_SOLVE;
+  return has;
+}
+
+/* Steps, and chunks without products: rows of no tensor lie along it, though rows lie side by side along it. */
 static bool is_outer(const mapping *m, int axis) {
   const typed_body *body = &m->kernel->recurrence->body;
-  if (m->kind != MAP_LANES || m->kernel->program->form != TILE_STEP || m->lane_axis >= 0) return false;
+  const tile_program *p = m->kernel->program;
+  if (m->kind != MAP_LANES || m->lane_axis >= 0 || (p->form == TILE_CHUNK && has_products(p))) return false;
   bool found = false;
   for (int i = 0; i < body->tensors.count; i++) {
     const typed_tensor *t = &body->tensors.items[i];
     if (!axis_in(t->axis_set, axis) || t->axis_count < 2) continue;
     if (t->axes[t->axis_count - 1] == axis) return false;
-    found = true;
+    found |= !is_narrow(m, t->axes[t->axis_count - 1]);
   }
   return found;
 }
 
-static bool comes_first(const mapping *m, int axis) { return is_narrow(m, axis) || is_outer(m, axis); }
+static bool comes_first(const mapping *m, int axis) {
+  return is_narrow(m, axis) || (m->kernel->program->form == TILE_STEP && is_outer(m, axis));
+}
 
 static int rank_of_body_axis(const mapping *m, int axis) {
   const kernel *k = m->kernel;
@@ -76,8 +85,9 @@ static int rank_of_body_axis(const mapping *m, int axis) {
   return RANKS_PER_AXIS * (axis == k->program->time_axis   ? TIME_RANK
                            : axis == k->program->pair_axis ? TIME_RANK + 1
                            : comes_first(m, axis)          ? axis
-                           : axis_in(low, axis)            ? TIME_RANK + 2 + axis
-                                                           : 2 * TIME_RANK + 2 + axis);
+                           : is_outer(m, axis)             ? TIME_RANK + 2 + axis
+                           : axis_in(low, axis)            ? 2 * TIME_RANK + 2 + axis
+                                                           : 3 * TIME_RANK + 2 + axis);
 }
 
 static bool is_local(const tile_program *p, int axis) {

@@ -285,6 +285,16 @@ static const char *nest_text(nest_kind kind) {
   return kinds[kind];
 }
 
+/* Host: points of the axis that is contiguous in buffers are computed together. One axis alone can be no other. */
+static void put_vectors(printer *o, const plan_nest *nest) {
+  int along = -1;
+  bool several = nest->axes & (nest->axes - 1);
+  if (o->m->kind != MAP_LANES || nest->kind != NEST_POINTS || nest->lane || !several) return;
+  for (int axis = 0; axis < o->p->program->axes.count; axis++)
+    if (axis_in(nest->axes, axis) && (along < 0 || o->m->rank[axis] > o->m->rank[along])) along = axis;
+  put(o, ", vectors along %s", axis_name(o, along));
+}
+
 static void put_points(printer *o, const plan_nest *nest) {
   axis_set axes = nest->axes;
   if (nest->kind == NEST_DOT) {
@@ -299,6 +309,7 @@ static void put_points(printer *o, const plan_nest *nest) {
   }
   if (axes || nest->kind != NEST_DOT) put_axes(o, axes);
   if (nest->lane) put(o, " lanes");
+  put_vectors(o, nest);
   if (nest->wide) put(o, " f64");
   if (nest->kind == NEST_SOLVE && nest->dot.pack_a >= 0) put_copy(o, nest->dot.a, nest->dot.pack_a);
 }
