@@ -198,6 +198,8 @@ void host_clear_sums(host *h, part *p);
 
 /* kernel/gpu/memory.c */
 void gpu_place(host *h);
+/* Steps that multiply with matrices of parameters: their copies. False: there are no such steps. */
+bool gpu_place_matrices(host *h);
 bool gpu_is_crowded(const host *h);
 bool gpu_carries_many(const host *h);
 void gpu_place_sums(host *h);

@@ -22,10 +22,13 @@ void host_plan(host *h) {
   if (h->has_again) place_around(h, &h->again);
   place_around(h, &h->main);
   if (h->m.kind != MAP_LANES) gpu_place_sums(h);
+  bool dense = gpu_place_matrices(h);
+  if (dense) gpu_place(h); /* each step reads its buffers again and again, what is kept of a chunk once or twice */
   host_place_history(h, &h->main);
   host_place_stashes(h);
   if (h->m.kind != MAP_LANES) {
-    gpu_place(h);
+    if (!dense) gpu_place(h);
+    host_place_kept(h, &h->main);
     gpu_place_columns(h);
     return;
   }

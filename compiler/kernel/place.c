@@ -38,6 +38,8 @@ static const location on_stack = {-1, -1, false};
 
 /* What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
 static location place_persistent(host *h, const plan_buffer *b) {
+  bool seldom = h->m.kind == MAP_BLOCK && b->gathered && !b->numbers.sizes;
+  if (seldom) return (location){take(&h->shared_numbers, b->numbers.factor), -1, false};
   if (h->crowded && !b->numbers.sizes) return gpu_take(h, b->numbers.factor);
   if (h->in_passes) return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
   if (h->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;

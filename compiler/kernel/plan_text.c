@@ -47,8 +47,8 @@ static plan_place place_of_buffer(const host *h, const part *p, int i) {
   int64_t words = plan_words(b).factor;
   if (b->last < 0 || b->carried >= 0) return nowhere;
   if (b->persistent) return place_at(h, p->persistent_at[i], words);
-  if (h->m.kind != MAP_LANES) return place_at(h, p->buffer_at[i], words);
   if (b->kept) return place_at(h, p->kept_at[i], words);
+  if (h->m.kind != MAP_LANES) return place_at(h, p->buffer_at[i], words);
   return b->stack ? place_at(h, (location){-1, -1, false}, words) : place_at(h, in_scratch(p, b), words);
 }
 

@@ -255,6 +255,7 @@ void host_open_part(host *h, part *p) {
     if (axis_in(h->m.parts, axis))
       l->axis_size[axis] = integer(e, p->program->axes.items[axis].size);
   }
+  if (p->p->steps >= 0) l->axis_size[p->p->steps] = integer(e, h->k->chunk);
   for (int id = 0; id < values; id++) {
     const plan_value *v = &p->p->values[id];
     if (v->held == HELD_SCALAR && v->needed) {

@@ -175,9 +175,41 @@ static bool has_steps_region(const plan *p) {
   return false;
 }
 
+/* What a product over steps reads of one of them. */
+static view row_of_operand(host *h, part *p, tile_id id, int pack, ir step) {
+  const tile_program *program = p->p->program;
+  tile_id root = plan_root(program, id);
+  const tile_value *v = &program->values.items[root];
+  int buffer = pack >= 0 ? pack : p->p->values[root].buffer;
+  if (buffer >= 0) return kept_row(h, &p->p->buffers.items[buffer], p->kept_at[buffer], step, &p->l);
+  const tile_place *place = &program->arguments.items[v->index];
+  if (place->role == TILE_STATE) return kept_row(h, &p->history[v->index], p->history_at[v->index], step, &p->l);
+  return kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
+}
+
+static void clear_row(host *h, part *p, tile_id id, int pack, ir step) {
+  const tile_program *program = p->p->program;
+  view row = row_of_operand(h, p, id, pack, step);
+  tile_id of = pack >= 0 ? id : plan_root(program, id);
+  lower_copy_view(&p->l, NULL, &row, program->values.items[of].axes);
+}
+
+/* GPU: products over steps are as long as a chunk. The steps behind the end of a sequence are 0. */
+static void clear_missing_steps(host *h, part *p, ir steps) {
+  emit_loop loop = loop_begin(h->e, steps, integer(h->e, h->k->chunk), 1, "missing");
+  for (int n = 0; n < p->p->nests.count; n++) {
+    const plan_nest *nest = &p->p->nests.items[n];
+    if (nest->region != REGION_STEPS) continue;
+    clear_row(h, p, nest->dot.a, nest->dot.pack_a, loop.index);
+    clear_row(h, p, nest->dot.b, nest->dot.pack_b, loop.index);
+  }
+  loop_end(h->e, &loop);
+}
+
 /* Products over all steps of the chunk. */
 static void gather_steps(host *h, part *p, ir steps) {
   if (!has_steps_region(p->p)) return;
+  if (h->e->gpu) clear_missing_steps(h, p, steps);
   set_kept_rows(h, p, integer(h->e, 0));
   p->l.steps = steps;
   lower_region(&p->l, REGION_STEPS);

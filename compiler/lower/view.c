@@ -22,7 +22,7 @@ ir lower_extent(emitter *e, const ir *axis_size, extent x) {
 view buffer_view(lower *l, const plan_buffer *b, ir base) {
   view v = {.base = base, .internal = true, .stored = b->stored, .alignment = 16};
   int last = b->axis_count ? b->axes[b->axis_count - 1] : -1;
-  if (last >= 0 && b->axis_count > 1) v.swizzle = view_swizzle(b->stored, known_size(l, last));
+  if (last >= 0 && b->axis_count > 1 && !b->kept) v.swizzle = view_swizzle(b->stored, known_size(l, last));
   if (b->groups && v.swizzle && !b->numbers.sizes)
     view_in_tiles(&v, known_size(l, last), b->numbers.factor / known_size(l, last));
   bool each_thread = l->m->kind == MAP_THREADS && !b->stack;

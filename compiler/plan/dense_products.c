@@ -1,4 +1,4 @@
-/* Single steps on the host: products with a matrix of parameters, and the gradient of that matrix.
+/* Single steps: products with a matrix of parameters, and the gradient of that matrix.
  *
  *   %6 [D,E] = mul %weight %h, %7 [D] = sum %6 over E     ->   dot %weight %h: blocks of a matrix that lies as they read it,
  *                                                              copied before the first step if it does not
@@ -17,6 +17,7 @@ typedef struct finder {
   tile_program *to;
   const tile_section *sections;
   tile_id *image;
+  bool gathers; /* gradients are products over the steps of a chunk */
 } finder;
 
 static const tile_value *old_value(const finder *f, tile_id id) { return &f->from->values.items[id]; }
@@ -38,10 +39,19 @@ static bool have_lanes(const finder *f, const tile_value *mul) {
 
 static bool is_of_step(const finder *f, tile_id id) { return f->sections[id] == TILE_BODY; }
 
+/* Numbers of a complex tensor do not lie side by side. */
+static bool is_complex(const finder *f, tile_id id) {
+  const tile_value *v = old_value(f, plan_root(f->from, id));
+  if (v->op != TILE_ARGUMENT) return false;
+  int tensor = f->from->arguments.items[v->index].tensor;
+  return tensor >= 0 && f->m->kernel->recurrence->body.tensors.items[tensor].complex;
+}
+
 static bool is_product_with_parameters(const finder *f, tile_id id) {
   int matrix = tile_parameter_matrix(f->from, f->sections, id);
   if (matrix < 0) return false;
   const tile_value *mul = old_value(f, old_value(f, id)->args[0]);
+  if (f->m->kind == MAP_BLOCK && is_complex(f, mul->args[matrix])) return false;
   axis_set w = tile_of(f, mul->args[matrix]), x = tile_of(f, mul->args[!matrix]);
   return !have_lanes(f, mul) && (w & ~x) && is_large(f, w | x);
 }
@@ -105,10 +115,21 @@ static tile_id accumulated(const finder *f, tile_id id) {
 
 static tile_id copied(const finder *f, tile_id id) {
   tile_value v = *old_value(f, id);
-  if (v.op == TILE_ACCUMULATE) return accumulated(f, v.args[0]);
+  if (v.op == TILE_ACCUMULATE && f->gathers) return accumulated(f, v.args[0]);
   if (is_product_with_parameters(f, id)) return dot_of(f, old_value(f, v.args[0]), v.over);
   for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = f->image[v.args[k]];
   return tile_append_exact(f->to, v);
+}
+
+/* GPU: the axis of products over all steps of a chunk; -1: there are none. */
+static int steps_axis(const finder *f) {
+  bool some = false;
+  for (tile_id id = 0; id < f->from->values.count; id++) {
+    const tile_value *v = old_value(f, id);
+    some = some || (v->op == TILE_ACCUMULATE && has_outer_product(f, v->args[0]));
+  }
+  bool has_room = f->m->kind == MAP_BLOCK && tile_axes_left(f->to);
+  return some && has_room ? tile_axis_new(f->to, "steps", f->m->kernel->chunk) : -1;
 }
 
 void plan_find_products(planner *q) {
@@ -118,6 +139,8 @@ void plan_find_products(planner *q) {
   finder f = {.m = q->m, .from = program, .sections = tile_sections(a, program)};
   f.to = tile_program_like(a, program->name, program);
   f.image = ARENA_ARRAY(a, tile_id, count);
+  q->p->steps = steps_axis(&f);
+  f.gathers = f.m->kind != MAP_BLOCK || q->p->steps >= 0;
   for (tile_id id = 0; id < count; id++) f.image[id] = copied(&f, id);
   for (int i = 0; i < program->results.count; i++) {
     tile_result r = program->results.items[i];
@@ -155,6 +178,12 @@ tile_id plan_root(const tile_program *program, tile_id id) {
   }
 }
 
+plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack) {
+  const plan_value *root = &p->values[plan_root(p->program, id)];
+  if (pack < 0) pack = root->buffer;
+  return pack >= 0 ? p->buffers.items[pack] : plan_buffer_for(m, p->program, root->tile, false, -1);
+}
+
 /* States before each step, and what was kept of it, are there anyway. */
 static bool is_history(const planner *q, tile_id root) {
   const tile_value *v = value(q, root);
@@ -163,14 +192,15 @@ static bool is_history(const planner *q, tile_id root) {
   return role == TILE_STATE || role == TILE_STASH;
 }
 
-/* Rows of an operand for all steps of a chunk: where it lies anyway, or a copy (its number), with `last` contiguous. */
+/* Rows of an operand for all steps of a chunk: where it lies anyway, or a copy (its number), with `last` contiguous. On a GPU they
+ * may lie outside of shared memory: what the step itself reads again and again has a place of its own. */
 static int keep_operand(planner *q, tile_id id, int last) {
   tile_id root = plan_root(q->program, id);
   bool lies = last < 0 || (plan_viewable(q->m, q->p, id) && plan_contiguous_axis(q->m, q->p, id) == last);
   if (lies && plan_viewable(q->m, q->p, id)) {
     if (is_history(q, root)) return -1;
     int buffer = q->p->values[root].buffer;
-    if (value(q, root)->op != TILE_ARGUMENT && buffer >= 0) {
+    if (q->m->kind != MAP_BLOCK && value(q, root)->op != TILE_ARGUMENT && buffer >= 0) {
       q->p->buffers.items[buffer].kept = true;
       return -1;
     }
@@ -183,8 +213,10 @@ static int keep_operand(planner *q, tile_id id, int last) {
   return nest.pack;
 }
 
-/* The columns of the product if `b` is its right operand: contiguous there without a copy, if there is such an axis. */
+/* The columns of the product if `b` is its right operand: contiguous there without a copy, if there is such an axis. On a GPU
+ * strides do not matter, but tiles are filled by long axes alone. */
 static int columns_in(const planner *q, tile_id b, axis_set own) {
+  if (q->m->kind == MAP_BLOCK) return plan_largest(q, own);
   int axis = plan_viewable(q->m, q->p, b) ? plan_contiguous_axis(q->m, q->p, b) : -1;
   return axis >= 0 && axis_in(own, axis) ? axis : plan_highest_rank(q, own);
 }
@@ -194,9 +226,9 @@ void plan_gathered(planner *q, tile_id id, plan_nest *nest) {
   axis_set first = q->p->values[v->args[0]].tile, second = q->p->values[v->args[1]].tile;
   int columns[] = {columns_in(q, v->args[0], first & ~second), columns_in(q, v->args[1], second & ~first)};
   bool right = q->m->rank[columns[1]] > q->m->rank[columns[0]]; /* so lies the gradient in memory */
-  plan_dot dot = {.a = v->args[!right], .b = v->args[right], .k = -1, .j = columns[right]};
+  plan_dot dot = {.a = v->args[!right], .b = v->args[right], .k = q->p->steps, .j = columns[right]};
   dot.i = plan_largest(q, right ? first & ~second : second & ~first);
   dot.pack_a = keep_operand(q, dot.a, -1);
-  dot.pack_b = keep_operand(q, dot.b, dot.j);
+  dot.pack_b = keep_operand(q, dot.b, q->m->kind == MAP_BLOCK ? -1 : dot.j);
   nest->dot = dot;
 }

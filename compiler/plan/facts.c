@@ -143,6 +143,10 @@ bool plan_is_steps(const planner *q) {
   return q->m->kind == MAP_LANES && q->m->kernel->program->form == TILE_STEP;
 }
 
+bool plan_gathers_steps(const planner *q) {
+  return q->m->kind != MAP_THREADS && q->m->kernel->program->form == TILE_STEP;
+}
+
 /* ---- what a value is ---- */
 
 bool plan_is_inline(tile_op op) {

@@ -173,8 +173,8 @@ static void plan_own_nest(planner *q, tile_id id) {
     if (pv->into != NO_TILE) {
       tile_id operand = q->p->values[pv->into].dot;
       plan_force_buffer(q, pv->into, plan_axis_in_sum(q, operand, nest.dot.j));
-      bool gathered = value(q, pv->into)->op == TILE_ACCUMULATE;
-      if (gathered) q->p->buffers.items[q->p->values[pv->into].buffer].persistent = true;
+      plan_buffer *sum = &q->p->buffers.items[q->p->values[pv->into].buffer];
+      if (value(q, pv->into)->op == TILE_ACCUMULATE) sum->persistent = sum->gathered = true;
     } else {
       plan_force_buffer(q, id, nest.dot.j);
     }

@@ -17,12 +17,12 @@ static bool is_host_f32(const planner *q) { return q->m->kind == MAP_LANES && !q
 static const plan_pass passes[] = {
     {"cut axes", plan_cut_program, always, PLAN_PROGRAM},
     {"move factors", plan_move_factors, is_block, PLAN_PROGRAM},
-    {"find products", plan_find_products, plan_is_steps, PLAN_PROGRAM},
+    {"find products", plan_find_products, plan_gathers_steps, PLAN_PROGRAM},
     {"wide angles", plan_widen, is_host_f32, PLAN_PROGRAM},
     /* Before any value is described: it appends values. */
     {"extra axes", plan_sum_extra_axes, always, PLAN_PROGRAM},
     {"describe values", plan_describe_values, always, PLAN_VALUES},
-    {"gathered gradients", plan_mark_gathered, plan_is_steps, PLAN_VALUES},
+    {"gathered gradients", plan_mark_gathered, plan_gathers_steps, PLAN_VALUES},
     /* Before order: values that are computed at their uses have no place in it. */
     {"recompute", plan_inline_cheap, is_block_or_steps, PLAN_VALUES},
     {"order values", plan_order_values, always, PLAN_ORDERED},
@@ -56,6 +56,7 @@ static plan *run_passes(planner *q, bool each) {
   enum { COUNT = sizeof passes / sizeof *passes };
   const char *wrong = NULL;
   q->p = ARENA_NEW(q->a, plan);
+  q->p->steps = -1;
   for (int i = 0; i < COUNT && !wrong; i++) {
     if (!passes[i].when(q)) continue;
     passes[i].run(q);

@@ -22,6 +22,7 @@ typedef struct mapping {
   bool tf32;     /* GPU: products of f32 numbers by tf32 */
   bool groups;   /* GPU: products of numbers of 16 bits by warpgroups (wgmma.c) */
   int threads;   /* MAP_BLOCK: of a block */
+  int shared_kib; /* GPU: what a block may have */
   int width;     /* elements in a machine vector */
   axis_set instance;
   axis_set parts; /* GPU: tile axes of which the programs have a part alone, but which are cut */
@@ -44,7 +45,7 @@ typedef enum region {
   REGION_PROLOGUE,
   REGION_SHARED,
   REGION_BODY,
-  REGION_STEPS, /* host, steps: after those of a chunk (dense_products.c) */
+  REGION_STEPS, /* steps: after those of a chunk (dense_products.c) */
   REGION_EPILOGUE,
   REGION_COUNT
 } region;
@@ -64,7 +65,8 @@ typedef struct plan_buffer {
   bool lane;
   bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
   bool persistent; /* lives through all runs of an instance */
-  bool kept;       /* host, steps: a row for every step of a chunk */
+  bool kept;       /* steps: a row for every step of a chunk */
+  bool gathered;   /* persistent: a product over all steps of a chunk is added to it, once a chunk */
   number_type stored; /* GPU: a 16-bit type if products alone read it; NUMBER_F64: of values in f64; else as computed */
   bool groups;     /* GPU: products of warpgroups may read it */
   int carried;     /* in place of this carried value's memory, or -1 */
@@ -108,7 +110,8 @@ typedef enum nest_kind {
 } nest_kind;
 
 /* DOT: c[i, j] = sum over k of a[i, k] * b[k, j], j contiguous in b and c, k and i any. Other axes are loops around it. i is -1
- * where a is one row; k is -1 in REGION_STEPS, where the sum is over the steps of a chunk.
+ * where a is one row; on a GPU b is then a matrix of parameters. In REGION_STEPS the sum is over the steps of a chunk: k is -1 on
+ * the host, plan.steps on a GPU.
  * SOLVE: the matrix a, the right side b, and j, a column axis contiguous in the result, or -1. */
 typedef struct plan_dot {
   tile_id a, b;
@@ -150,6 +153,7 @@ typedef struct plan {
   plan_value *values;
   VEC(plan_nest) nests; /* in order, by region */
   VEC(plan_buffer) buffers;
+  int steps;             /* GPU: the axis of products over the steps of a chunk; -1: there are none */
   carried_pair *carried; /* by the kernel's carried values */
   int carried_count;
   bool *groups; /* GPU, by argument: products of warpgroups may read its rows */
@@ -203,6 +207,22 @@ tile_id plan_product_of(const tile_program *program, tile_id operand);
 axis_set plan_inner_axes(const plan_dot *dot);
 /* The value under index maps. */
 tile_id plan_root(const tile_program *program, tile_id id);
+/* The row that is kept of an operand for each step: a buffer, or as states before steps and stashes lie. */
+plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack);
+/* matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector. */
+typedef struct gpu_matrix {
+  axis_set rows, depth, around; /* of the result; summed; loops around it */
+  int last;                     /* the axis along which the matrix lies in memory */
+  bool along;                   /* it is summed */
+  int piece;                    /* neighbours along it that a thread reads at once */
+  int64_t lanes;                /* along: of a warp, for each row */
+  int64_t parts, in_warp;       /* across: threads that share a column, and of these so many in a warp */
+} gpu_matrix;
+gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
+/* Numbers of shared memory in which parts of its sums meet, or 0. */
+int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
+/* The entries of all these axes. */
+int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
 bool plan_is_reduction(tile_op op);
 /* Whether value number `index` of the nest reads its operand where that lies: no copy of it, no registers. */
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);

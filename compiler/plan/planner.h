@@ -16,6 +16,7 @@ typedef struct planner {
   tile_id *order; /* needed computed values, operands first */
   int order_count;
   bool *visited;
+  double matrix_bytes; /* GPU, steps: of copies of parameters in shared memory */
   bool *wide; /* by value: computed in f64; NULL: none is */
 } planner;
 
@@ -39,6 +40,8 @@ bool plan_moves_index(tile_op op);
 bool plan_is_carried_role(tile_role role);
 /* Is it a program of single steps on the host? */
 bool plan_is_steps(const planner *q);
+/* Single steps that one processor or one thread block makes whole: their products are nests of their own. */
+bool plan_gathers_steps(const planner *q);
 /* Does it have an entry for each of a state that is a matrix: lanes, or two axes in the tile? */
 bool plan_is_wide_value(const planner *q, tile_id id);
 int plan_new_buffer(planner *q, plan_buffer b);

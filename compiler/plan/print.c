@@ -250,8 +250,9 @@ static tile_id added_sum(const plan *p, const plan_nest *nest) {
 
 static const char *core_text(const printer *o, const plan_dot *dot, bool steps) {
   const mapping *m = o->m;
-  if (steps) return "over the steps of a chunk";
+  if (steps && m->kind == MAP_LANES) return "over the steps of a chunk";
   if (m->kind == MAP_LANES) return dot->along ? "vectors along the depth" : "vectors along the columns";
+  if (dot->i < 0) return "a matrix by a vector";
   if (gpu_may_be_group(m, o->p->program, dot)) return "wgmma";
   if (!gpu_is_mma(m, o->p->program, dot)) return "multiply-adds";
   return number_is_narrow(m->dtype) ? "mma" : m->tf32 ? "mma tf32" : "mma 3 x tf32";

@@ -39,11 +39,19 @@ static double space_size(const planner *q, axis_set axes) {
 
 enum { FEWEST_MULTIPLIED = 256 };
 
+/* GPU, steps: a matrix of parameters times what a step makes (plan_steps.c). */
+static bool is_matrix_product(const planner *q, tile_id id) {
+  const tile_value *v = value(q, id);
+  if (v->op != TILE_DOT || q->m->kind != MAP_BLOCK || q->program->form != TILE_STEP) return false;
+  if (q->p->values[id].region != REGION_BODY) return false;
+  return q->sections[v->args[0]] == TILE_PROLOGUE || q->sections[v->args[1]] == TILE_PROLOGUE;
+}
+
 /* A product of two tiles that is worth the blocked kernel, which knows its sizes. In steps, one of them may be a row. */
 bool plan_is_blocked_dot(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   if (v->op != TILE_DOT || q->m->kind == MAP_THREADS) return false;
-  if (q->p->values[id].region == REGION_STEPS) return true;
+  if (q->p->values[id].region == REGION_STEPS || is_matrix_product(q, id)) return true;
   axis_set a = q->p->values[v->args[0]].tile, b = q->p->values[v->args[1]].tile;
   bool lane_a = q->p->values[v->args[0]].lane, lane_b = q->p->values[v->args[1]].lane;
   if (lane_a != lane_b || (lane_a && q->program->form == TILE_STEP)) return false;
@@ -202,7 +210,40 @@ static void product_of_lanes(planner *q, tile_id id, plan_nest *nest) {
   if (!lies_in_lanes(q, dot->b)) dot->pack_b = pack_operand(q, dot->b, -1, nest->region);
 }
 
+/* Does the copy of a matrix fit into shared memory, beside those that are there and what else a step needs? A single step reads the
+ * matrix once. */
+static bool has_room(planner *q, tile_id matrix) {
+  enum { REST_KIB = 32 };
+  double bytes = space_size(q, q->p->values[matrix].tile) * (number_is_narrow(q->m->dtype) ? 2 : 4);
+  if (q->m->kernel->kind == KERNEL_STEP || q->matrix_bytes + bytes > (q->m->shared_kib - REST_KIB) * 1024.0) return false;
+  q->matrix_bytes += bytes;
+  return true;
+}
+
+static void product_with_matrix(planner *q, tile_id id, plan_nest *nest) {
+  const tile_value *v = value(q, id);
+  bool first = q->sections[v->args[0]] == TILE_PROLOGUE;
+  plan_dot *dot = &nest->dot;
+  *dot = (plan_dot){.a = v->args[first], .b = v->args[!first], .pack_a = -1, .pack_b = -1, .i = -1};
+  dot->j = plan_highest_rank(q, q->p->values[dot->b].tile & ~q->p->values[dot->a].tile);
+  dot->k = plan_largest(q, plan_tile_axes(q->m, v->over));
+  int last = contiguous(q, dot->b);
+  bool of_caller = value(q, plan_root(q->program, dot->b))->op == TILE_ARGUMENT;
+  bool copied = last < 0 || found_pack(q, dot->b, last, REGION_PROLOGUE) >= 0 || (of_caller && has_room(q, dot->b));
+  if (copied) dot->pack_b = pack_operand(q, dot->b, last, REGION_PROLOGUE);
+  if (!plan_viewable(q->m, q->p, dot->a)) dot->pack_a = pack_operand(q, dot->a, -1, nest->region);
+  int64_t parts = gpu_matrix_parts(q->m, q->p, id, dot);
+  if (!parts) return;
+  plan_buffer b = plan_buffer_for(q->m, q->program, 0, false, -1);
+  b.numbers.factor = parts;
+  q->p->values[id].row_parts = plan_new_buffer(q, b);
+}
+
 void plan_product(planner *q, tile_id id, plan_nest *nest) {
+  if (is_matrix_product(q, id)) {
+    product_with_matrix(q, id, nest);
+    return;
+  }
   if (nest->region == REGION_STEPS) {
     plan_gathered(q, id, nest);
     return;

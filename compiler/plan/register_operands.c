@@ -22,9 +22,8 @@ static bool reads(const planner *q, tile_id from, tile_id id) {
 
 /* Nothing but rows, columns, and what is summed. */
 static bool is_plain(const planner *q, tile_id product, const plan_dot *dot) {
-  axis_set all = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
   axis_set own = plan_tile_axes(q->m, value(q, product)->axes | value(q, product)->over);
-  return !(own & ~all) && gpu_is_mma(q->m, q->program, dot);
+  return !(own & ~plan_inner_axes(dot)) && gpu_is_mma(q->m, q->program, dot);
 }
 
 /* Warps may have whole rows of all that it multiplies; a state that stays in registers wants others. */

@@ -67,7 +67,7 @@ static int updating_nest(const planner *q, tile_id sum) {
   int n = q->p->values[pv->dot].nest;
   const plan_nest *nest = &q->p->nests.items[n];
   if (nest->values.count != 2 || nest->values.items[1] != sum || nest->results.count) return -1;
-  bool whole = pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j));
+  bool whole = nest->dot.i >= 0 && pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j));
   return whole && gpu_kept_share(q->m, q->program, &nest->dot).blocks ? n : -1;
 }
 

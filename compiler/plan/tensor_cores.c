@@ -20,7 +20,7 @@ static int64_t filled(const mapping *m, const tile_program *program, const plan_
  * for a full tile, against 6), where tiles are filled. */
 bool gpu_is_mma(const mapping *m, const tile_program *program, const plan_dot *dot) {
   enum { SHORTEST_DEPTH = 8, DEPTH_TF32 = 8, FILLED = 50 };
-  if (m->kind != MAP_BLOCK || plan_axis_size(m, program, dot->k) < SHORTEST_DEPTH) return false;
+  if (m->kind != MAP_BLOCK || dot->i < 0 || plan_axis_size(m, program, dot->k) < SHORTEST_DEPTH) return false;
   if (number_is_narrow(m->dtype) || m->tf32) return true;
   return filled(m, program, dot, DEPTH_TF32) >= FILLED;
 }
@@ -77,6 +77,7 @@ double gpu_operand_bytes(const mapping *m, const plan *p, const plan_dot *dot, a
 
 kept_share gpu_kept_share(const mapping *m, const tile_program *program, const plan_dot *dot) {
   kept_share none = {0, 0};
+  if (dot->i < 0) return none;
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
   if (!gpu_is_mma(m, program, dot) || i % TILE_ROWS || j % TILE_COLUMNS) return none;
   int64_t rows = i / TILE_ROWS, columns = j / TILE_COLUMNS, warps = m->threads / GPU_WARP_LANES;
@@ -91,7 +92,7 @@ kept_share gpu_kept_share(const mapping *m, const tile_program *program, const p
 }
 
 bool gpu_may_be_group(const mapping *m, const tile_program *program, const plan_dot *dot) {
-  if (!m->groups || !gpu_is_mma(m, program, dot)) return false;
+  if (!m->groups || program->form == TILE_STEP || !gpu_is_mma(m, program, dot)) return false;
   int64_t i = plan_axis_size(m, program, dot->i), j = plan_axis_size(m, program, dot->j);
   return i % GPU_GROUP_ROWS == 0 && j % GPU_TILE_COLUMNS == 0 &&
          plan_axis_size(m, program, dot->k) % GPU_GROUP_DEPTH == 0;

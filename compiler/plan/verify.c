@@ -284,7 +284,8 @@ static bool axes_agree(const checker *c, tile_id id, const plan_dot *dot) {
   axis_set a = tile_of(c, dot->a), b = tile_of(c, dot->b), made = tile_of(c, id);
   if (dot->i >= 0 && !axis_in(a & ~b & made, dot->i)) return false;
   if (dot->j >= 0 && !axis_in(b & ~a & made, dot->j)) return false;
-  return dot->k < 0 || (axis_in(a & b & ~made, dot->k) && axis_in(value_of(c, id)->over, dot->k));
+  bool steps = dot->k == c->p->steps && dot->i >= 0; /* those of a chunk: no factor has the axis */
+  return dot->k < 0 || steps || (axis_in(a & b & ~made, dot->k) && axis_in(value_of(c, id)->over, dot->k));
 }
 
 static void check_product(checker *c, int n, tile_id id, const plan_dot *dot) {

@@ -419,11 +419,12 @@ static kernel step_kernel(scheduler *s, tile_program *forward, tile_gradient *gr
   return k;
 }
 
-/* The same function: a sequence of one step; states that are kept and outputs that are not wanted. But on the host, many steps
- * copy the matrices that they multiply with, and one does not. */
+/* The same function: a sequence of one step; states that are kept and outputs that are not wanted. But many steps copy the
+ * matrices that they multiply with, and one does not; threads that have an entry each never do. */
 static void add_steps(scheduler *s, kernel k) {
   axis_set heads;
-  bool own = !s->options.gpu && has_parameter_matrix(s, k.program, k.program->grid, &heads);
+  bool copies = !s->options.gpu || k.lane_axis < 0;
+  bool own = copies && has_parameter_matrix(s, k.program, k.program->grid, &heads);
   add_kernel(s, KERNEL_FORWARD, "forward", k);
   add_kernel(s, KERNEL_STEP, own ? "step" : "forward", k);
   add_kernel(s, KERNEL_STATES, "forward", k);
@@ -432,7 +433,9 @@ static void add_steps(scheduler *s, kernel k) {
 static void step_kernels(scheduler *s, tile_program *forward, const char *why) {
   s->out->form = "step";
   s->out->why = why;
-  int chunk = s->options.gpu ? GPU_STEP_CHUNK : STEP_CHUNK;
+  axis_set heads;
+  bool dense = has_parameter_matrix(s, forward, 0, &heads); /* its gradient is a product over the steps of a chunk */
+  int chunk = s->options.gpu && !dense ? GPU_STEP_CHUNK : STEP_CHUNK;
   s->out->chunk = s->options.chunk ? s->options.chunk : chunk;
   tile_gradient gradient;
   kernel k = step_kernel(s, forward, &gradient);

@@ -358,6 +358,21 @@ static void run_groups(uint64_t seed, bool full) {
   }
 }
 
+// Steps that multiply states by a matrix of parameters: its gradient is a product over the steps of a chunk.
+static void run_cells(uint64_t seed, bool full) {
+  static const grid_case cells[] = {
+      {"stdlib/lstm.rec", "lstm", .sizes = {"D=24"}, .run_time_size = 1, .domains = {{"weight_hh", SMALL}}},
+      {"stdlib/gru.rec", "gru", .sizes = {"D=32"}, .run_time_size = 1, .domains = {{"weight_hh", SMALL}}},
+      {"tools/bench/dense/blocks.rec", "blocks", .sizes = {"H=2", "D=20"}, .run_time_size = 1, .domains = {{"turn", SMALL}}},
+      {"tests/invented/mill.rec", "mill", .sizes = {"H=2", "D=20"}, .run_time_size = 1, .domains = {{"weight", SMALL}}},
+  };
+  enum { COUNT = sizeof cells / sizeof *cells };
+  for (uint64_t i = 0; i < COUNT; i++)
+    for (uint64_t narrow = 0; narrow < 2; narrow++)
+      if (full || (seed + i + 2 * narrow) % 4 == 0)
+        run_with(&cells[i], narrow ? "bf16" : "f32", seed / 4 % 2 ? "227" : "99", seed, full);
+}
+
 // Without states, time is cut into parts that run side by side; what they add to parameters is summed.
 static const char stateless[] =
     "recurrence mix(H, K = 9) {\n"
@@ -457,6 +472,7 @@ int main(int count, char **words) {
   if (!only || strcmp(only, "kept") == 0) run_kept(seed);
   if (!only || strcmp(only, "large") == 0) run_large(seed);
   if (!only || strcmp(only, "groups") == 0) run_groups(seed, full || only);
+  if (!only || strcmp(only, "cells") == 0) run_cells(seed, full || only);
   if (!only) run_stateless(seed);
   for (left_out kind = BARRIER; kind <= EXPECT && (!only || !strcmp(only, "faults")); kind++) {
     if (kind < FENCE) leave_out(seed, kind, 0);

@@ -1,8 +1,8 @@
-// What a token costs on a GPU, as the executor counts it for the code of four recurrences in bf16 and of Mamba-1, for sm_80 and
-// for sm_90a. tests/runtime/traffic.txt holds every figure, and each must be the same: a change is renewed knowingly and is
+// What a token costs on a GPU, as the executor counts it for the code of four recurrences in bf16, for sm_80 and for sm_90a, of
+// dense cells and of Mamba-1. tests/runtime/traffic.txt holds every figure, and each must be the same: a change is renewed knowingly and is
 // read as the difference of that file.
 //
-//   traffic_test                      compares; 45 s of processor time
+//   traffic_test                      compares; 50 s of processor time
 //   traffic_test update               writes tests/runtime/traffic.txt
 //   traffic_test [gla] [tensors]      prints; with `tensors` the bytes of every tensor in a run of 384 tokens with its states
 //
@@ -196,6 +196,40 @@ static void run_channels(const char *type) {
   rec_module_close(module);
 }
 
+// Cells whose steps multiply their state by a matrix of parameters, which shared memory holds, or does not.
+typedef struct cell {
+  const char *path, *recurrence, *type, *size;
+} cell;
+
+static const cell cells[] = {
+    {"stdlib/lstm.rec", "lstm", "f32", "D=64"},
+    {"stdlib/lstm.rec", "lstm", "bf16", "D=64"},
+    {"stdlib/lstm.rec", "lstm", "f32", "D=128"},
+    {"stdlib/gru.rec", "gru", "f32", "D=64"},
+};
+
+static void run_cell(const cell *c) {
+  const char *const words[] = {"--target", "simt", "-O0", "--dtype", c->type, "-D", c->size, NULL};
+  char path[512], what[32];
+  snprintf(path, sizeof path, REC_SOURCE_DIR "/%s", c->path);
+  rec_module *module = compile_file(path, words);
+  if (!check(module, "%s does not compile", c->path)) return;
+  const rec_recurrence *r = rec_module_find(module, c->recurrence);
+  problem *p = problem_new(rec_recurrence_signature(r), 1, 0, 2);
+  int64_t in = token_bytes(p, REC_INPUT), out = token_bytes(p, REC_OUTPUT), launches, both;
+  device = 0;
+  simt_counts forward = run(r, (rec_run_options){0}, &launches);
+  snprintf(what, sizeof what, "forward, %s %s", c->size, c->type);
+  print_row(c->recurrence, what, &forward, in + out, launches);
+  simt_counts whole = run(r, (rec_run_options){.backward = true}, &both), backward = minus(whole, &forward);
+  snprintf(what, sizeof what, "backward, %s %s", c->size, c->type);
+  print_row(c->recurrence, what, &backward, 2 * in + out, both - launches);
+  check(launches <= 2 && both - launches <= 3, "%s: %d kernels forward, %d backward", c->recurrence, (int)launches,
+        (int)(both - launches));
+  problem_free(p);
+  rec_module_close(module);
+}
+
 static void run_subject(const subject *s) {
   const char *words[24] = {"--target", "simt,sm_90a", "-O0", "--dtype", "bf16"};
   int count = 5;
@@ -250,6 +284,8 @@ static void run_all(const char *wanted) {
           "wgmma", "other", "operands", "barriers");
   for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
     if (strstr(subjects[i].path, wanted)) run_subject(&subjects[i]);
+  for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+    if (strstr("cells", wanted)) run_cell(&cells[i]);
   if (strstr("mamba1", wanted)) run_channels("bf16"), run_channels("f32");
 }
 

@@ -122,8 +122,8 @@ static host gpu_host(arena *a, const codegen_kernel *k, const host *first, codeg
   h.team.shares = h.m.kind == MAP_BLOCK;
   h.team.axis = k->kernel->lane_axis;
   h.team.threads = h.m.kind == MAP_BLOCK ? h.m.threads : k->kernel->lane_block;
-  int kib = k->kernel->shared_kib;
-  h.chip_limit = (kib ? kib : GPU_SMALL_KIB) * 1024 / 4;
+  h.m.shared_kib = k->kernel->shared_kib ? k->kernel->shared_kib : GPU_SMALL_KIB;
+  h.chip_limit = h.m.shared_kib * 1024 / 4;
   host_plan(&h);
   if (h.m.kind == MAP_BLOCK) host_verify_places(&h);
   return h;

@@ -40,7 +40,7 @@ static int64_t first_fit(const host *h, const placed_list *list, const plan_buff
 }
 
 static bool is_placed_here(const plan_buffer *b) {
-  return b->last >= 0 && b->carried < 0 && !b->persistent;
+  return b->last >= 0 && b->carried < 0 && !b->persistent && !b->kept;
 }
 
 typedef struct sized_buffer {
@@ -233,6 +233,55 @@ static void place_part(host *h, part *p) {
     p->carried.items[c].memory.stack = p->carried_at[c].offset < 0;
   if (h->crowded) place_crowded(h, p);
   if (h->m.kind == MAP_BLOCK) place_by_lives(h, p);
+}
+
+static bool has_matrices(const part *p) {
+  for (int n = 0; n < p->p->nests.count; n++) {
+    const plan_nest *nest = &p->p->nests.items[n];
+    if (nest->kind == NEST_DOT && (nest->dot.i < 0 || nest->region == REGION_STEPS)) return true;
+  }
+  return false;
+}
+
+/* The parameter that the prologue copies into the buffer; -1: it does not. */
+static int copied_parameter(const part *p, int buffer) {
+  for (int n = 0; n < p->p->nests.count; n++) {
+    const plan_nest *nest = &p->p->nests.items[n];
+    if (nest->kind != NEST_PACK || nest->region != REGION_PROLOGUE || nest->pack != buffer) continue;
+    const tile_value *v = &p->p->program->values.items[nest->packed];
+    return v->op == TILE_ARGUMENT ? p->program->arguments.items[v->index].tensor : -1;
+  }
+  return -1;
+}
+
+/* Where the main program has the same copy; its number, or -1. */
+static int same_copy(const host *h, const part *p, int buffer) {
+  const plan_buffer *b = &p->p->buffers.items[buffer];
+  int tensor = copied_parameter(p, buffer);
+  for (int i = 0; p != &h->main && tensor >= 0 && i < h->main.p->buffers.count; i++) {
+    const plan_buffer *other = &h->main.p->buffers.items[i];
+    bool same = b->stored == other->stored && !memcmp(b->stride, other->stride, sizeof b->stride);
+    if (same && copied_parameter(&h->main, i) == tensor) return i;
+  }
+  return -1;
+}
+
+static void place_matrices(host *h, part *p) {
+  open_places(h, p);
+  for (int i = 0; i < p->p->buffers.count; i++) {
+    const plan_buffer *b = &p->p->buffers.items[i];
+    if (!is_of_prologue(p, b) || b->numbers.sizes) continue;
+    int same = same_copy(h, p, i);
+    p->buffer_at[i] = same >= 0 ? h->main.buffer_at[same] : gpu_take(h, words_of(b));
+  }
+}
+
+bool gpu_place_matrices(host *h) {
+  if (h->m.kind != MAP_BLOCK || h->k->program->form != TILE_STEP) return false;
+  if (!has_matrices(&h->main) && !(h->has_again && has_matrices(&h->again))) return false;
+  place_matrices(h, &h->main);
+  if (h->has_again) place_matrices(h, &h->again);
+  return true;
 }
 
 void gpu_place(host *h) {

@@ -113,6 +113,8 @@ void gpu_last_sum(lower *l, const plan_nest *nest, const gpu_operands *o, const 
 
 /* lower/gpu/products.c */
 void gpu_dot(lower *l, const plan_nest *nest);
+/* matrix_vector.c: a matrix of parameters times a vector. */
+void gpu_matrix_product(lower *l, const plan_nest *nest, const gpu_operands *o);
 /* mma.c: on tensor cores. */
 void gpu_mma(lower *l, const plan_nest *nest, const gpu_operands *operands);
 

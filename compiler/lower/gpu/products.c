@@ -171,6 +171,14 @@ static view operand(lower *l, tile_id id, int pack) {
   return pack < 0 ? value_view(l, id) : lower_buffer(l, pack);
 }
 
+/* REGION_STEPS: rows of all steps of a chunk. */
+static view rows_of_steps(lower *l, tile_id id, int pack, view v) {
+  plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
+  int64_t words = plan_words(&row).factor;
+  v.stride[l->p->steps] = integer(l->e, number_is_narrow(row.stored) ? 2 * words : words);
+  return v;
+}
+
 static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
   gpu_factors f = {.dot = dot};
   if (dot->left) {
@@ -181,8 +189,13 @@ static gpu_factors factors_of(lower *l, tile_id id, const plan_dot *dot) {
   f.b = operand(l, dot->b, dot->pack_b);
   f.a_axes = value(l, dot->a)->axes;
   f.b_axes = value(l, dot->b)->axes;
-  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
-  f.summed = plan_tile_axes(l->m, value(l, id)->over) & ~inner;
+  if (dot->k == l->p->steps) {
+    f.a = rows_of_steps(l, dot->a, dot->pack_a, f.a);
+    f.b = rows_of_steps(l, dot->b, dot->pack_b, f.b);
+    f.a_axes |= axis_bit(dot->k);
+    f.b_axes |= axis_bit(dot->k);
+  }
+  f.summed = plan_tile_axes(l->m, value(l, id)->over) & ~plan_inner_axes(dot);
   return f;
 }
 
@@ -221,9 +234,10 @@ void gpu_dot(lower *l, const plan_nest *nest) {
     keep_sums(l, nest, made, &o);
   }
   o.c_axes = value(l, id)->axes;
-  axis_set inner = axis_bit(dot->i) | axis_bit(dot->j) | axis_bit(dot->k);
-  o.around = nest->axes & ~inner & ~o.first.summed;
-  if (gpu_is_mma(l->m, l->p->program, dot)) {
+  o.around = nest->axes & ~plan_inner_axes(dot) & ~o.first.summed;
+  if (dot->i < 0) {
+    gpu_matrix_product(l, nest, &o);
+  } else if (gpu_is_mma(l->m, l->p->program, dot)) {
     gpu_mma(l, nest, &o);
   } else {
     by_threads(l, nest, &o);

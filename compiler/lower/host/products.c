@@ -324,17 +324,10 @@ int64_t dot_blocks(const lower *l, const plan_nest *nest) {
   return blocks;
 }
 
-/* The row that is kept of an operand for each step: a buffer, or as states before steps and stashes lie. */
-static plan_buffer kept_row_of(const lower *l, tile_id id, int pack) {
-  const plan_value *root = &l->p->values[plan_root(l->p->program, id)];
-  if (pack < 0) pack = root->buffer;
-  return pack >= 0 ? l->p->buffers.items[pack] : plan_buffer_for(l->m, l->p->program, root->tile, false, -1);
-}
-
 /* From one number of an operand to the next of the sum: in REGION_STEPS, to the same one of the next step. */
 static ir stride_of_depth(lower *l, const view *v, const plan_dot *dot, tile_id id, int pack) {
   if (dot->k >= 0) return stride_of(l, v, dot->k);
-  plan_buffer row = kept_row_of(l, id, pack);
+  plan_buffer row = plan_kept_row(l->m, l->p, id, pack);
   return lower_extent(l->e, l->axis_size, plan_words(&row));
 }
 

@@ -1,0 +1,47 @@
+/* GPU, single steps: how the threads of a block share out a matrix of parameters times a vector.
+ *
+ *   weight [G,D,E], over E        along: lanes have pieces of a row, and their sums are added up
+ *   weight [G,D,E], over D, G     across: 256 threads, 16 pieces of E: each piece has sixteen threads, two of them in a warp
+ */
+#include "compiler/plan/plan.h"
+#include "compiler/plan/tensor_cores.h"
+
+enum { BYTES_AT_ONCE = 16 };
+
+static int64_t power_of_two_in(int64_t n, int64_t most) {
+  int64_t power = 1;
+  while (2 * power <= most && n % (2 * power) == 0) power *= 2;
+  return power;
+}
+
+int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes) {
+  int64_t count = 1;
+  for (int axis = 0; axis < program->axes.count; axis++)
+    if (axis_in(axes, axis)) count *= plan_axis_size(m, program, axis);
+  return count;
+}
+
+gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
+  const tile_program *program = p->program;
+  const tile_value *values = program->values.items;
+  axis_set w = plan_tile_axes(m, values[dot->b].axes), x = plan_tile_axes(m, values[dot->a].axes);
+  gpu_matrix g = {.depth = plan_tile_axes(m, values[id].over), .rows = w & ~x};
+  g.around = plan_tile_axes(m, values[id].axes) & ~g.rows;
+  g.last = plan_contiguous_axis(m, p, dot->b);
+  if (dot->pack_b >= 0) g.last = p->buffers.items[dot->pack_b].axes[p->buffers.items[dot->pack_b].axis_count - 1];
+  g.along = axis_in(g.depth, g.last);
+  bool copied = dot->pack_b >= 0 && axis_in(g.rows | g.depth, g.last);
+  int bytes = number_is_narrow(m->dtype) ? 2 : 4;
+  g.piece = copied ? (int)power_of_two_in(plan_axis_size(m, program, g.last), BYTES_AT_ONCE / bytes) : 1;
+  g.lanes = g.along ? power_of_two_in(plan_entries(m, program, g.depth) / g.piece, GPU_WARP_LANES) : 0;
+  int64_t pieces = plan_entries(m, program, g.rows) / g.piece;
+  g.parts = g.along || pieces >= m->threads ? 1 : m->threads / pieces;
+  g.in_warp = g.parts > 1 && GPU_WARP_LANES % pieces == 0 ? GPU_WARP_LANES / pieces : 1;
+  return g;
+}
+
+int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot) {
+  gpu_matrix g = gpu_matrix_of(m, p, id, dot);
+  int64_t parts = g.parts / g.in_warp;
+  return parts > 1 ? parts * plan_entries(m, p->program, g.rows) : 0;
+}
