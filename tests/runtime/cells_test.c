@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "tests/random/cells.h"
 #include "tests/runtime/compiled.h"
@@ -105,14 +104,6 @@ static void run_library(uint64_t seed, int count) {
           seed + (uint64_t)i);
   rec_module_close(module);
   arena_free(memory);
-}
-
-static uint64_t chosen_seed(void) {
-  uint64_t seed = 1;
-  const char *text = getenv("REC_SEED");
-  if (text) return strtoull(text, NULL, 10);
-  if (getrandom(&seed, sizeof seed, 0) != sizeof seed) seed = 1;
-  return seed >> 32;
 }
 
 int main(int count, char **words) {
