@@ -13,3 +13,10 @@ void *vec_grow(arena *a, const void *items, int count, int *capacity, size_t ele
   *capacity = larger;
   return copy;
 }
+
+void *vec_copy(arena *a, const void *items, int count, int *capacity, size_t element_size) {
+  void *copy = arena_alloc_array(a, (size_t)count, element_size);
+  if (count) memcpy(copy, items, (size_t)count * element_size);
+  *capacity = count;
+  return copy;
+}

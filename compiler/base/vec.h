@@ -21,6 +21,12 @@
     (v)->items[(v)->count++] = __VA_ARGS__;                                                   \
   } while (0)
 
+// The elements move to another arena, whose life is longer.
+#define vec_keep(a, v) \
+  ((v)->items = vec_copy((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items))
+
+void *vec_copy(arena *a, const void *items, int count, int *capacity, size_t element_size);
+
 // The larger copy that vec_push continues in; the old elements stay behind in the arena.
 void *vec_grow(arena *a, const void *items, int count, int *capacity, size_t element_size);
 

@@ -114,9 +114,11 @@ static void lower_kernels(arena *a, part *parts, codegen_object *object, codegen
     const codegen_kernel *described = &object->kernels.items[i];
     for (codegen_clone clone = 0; clone < CLONE_COUNT; clone++) {
       if (!(codegen_clones(&options) >> clone & 1)) continue;
-      emitter e = emitter_new(a, &parts[clone].module, clone, options.dtype);
+      arena *plans = arena_new();
+      emitter e = emitter_new(plans, &parts[clone].module, clone, options.dtype);
       host_lower(&e, described, described->symbols[clone]);
       emitter_free(&e);
+      arena_free(plans);
     }
   }
 }

@@ -133,9 +133,11 @@ codegen_gpu_object *codegen_gpu_compile(arena *a, const kernel *const *kernels, 
     vec_push(a, &object->kernels, codegen_gpu_describe(a, kernels[i], options));
     const codegen_gpu_kernel *k = &object->kernels.items[i];
     if (!k->symbol || is_lowered(kernels, i)) continue;
-    emitter e = emitter_new(a, &m, CLONE_GPU, options.dtype);
+    arena *plans = arena_new();
+    emitter e = emitter_new(plans, &m, CLONE_GPU, options.dtype);
     gpu_lower_kernel(&e, k, options);
     emitter_free(&e);
+    arena_free(plans);
   }
   gpu_sum_kernel(a, &m);
   if (any_has_delays(kernels, count)) gpu_delay_kernel(a, &m);

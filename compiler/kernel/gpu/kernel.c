@@ -277,7 +277,8 @@ char *gpu_plan_text(arena *a, const kernel *k, codegen_gpu_options options) {
   return host_plan_text(a, &x->hosts[number_of(x, k)]);
 }
 
-codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
+/* The schedule describes hundreds of kernels: what `g` says is kept, their plans are not. */
+static codegen_gpu_kernel described_in(arena *a, const kernel *k, codegen_gpu_options options) {
   bodies *x = bodies_of(a, k, options);
   int own = number_of(x, k);
   const host *h = &x->hosts[own];
@@ -301,5 +302,18 @@ codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_o
   } else {
     g.symbol = arena_printf(a, "%s_gpu", k->symbol);
   }
+  return g;
+}
+
+codegen_gpu_kernel codegen_gpu_describe(arena *a, const kernel *k, codegen_gpu_options options) {
+  arena *plans = arena_new();
+  codegen_gpu_kernel g = described_in(plans, k, options);
+  vec_keep(a, &g.base.slots);
+  vec_keep(a, &g.base.scratch.terms);
+  vec_keep(a, &g.base.kept.terms);
+  vec_keep(a, &g.maps);
+  vec_keep(a, &g.ends.terms);
+  if (g.symbol) g.symbol = arena_strdup(a, g.symbol);
+  arena_free(plans);
   return g;
 }

@@ -305,8 +305,12 @@ codegen_bytes host_lower(emitter *e, const codegen_kernel *k, const char *symbol
 }
 
 codegen_bytes host_scratch(arena *a, const kernel *k, codegen_clone clone, number_type dtype) {
-  codegen_kernel described = host_describe(a, k);
-  host h = host_for(a, &described, k->symbol, clone, dtype);
+  arena *plans = arena_new();
+  codegen_kernel described = host_describe(plans, k);
+  host h = host_for(plans, &described, k->symbol, clone, dtype);
   host_plan(&h);
-  return host_bytes_of(&h); /* lanes one by one need no more than a vector of them */
+  codegen_bytes bytes = host_bytes_of(&h); /* lanes one by one need no more than a vector of them */
+  vec_keep(a, &bytes.terms);
+  arena_free(plans);
+  return bytes;
 }
