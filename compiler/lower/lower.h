@@ -109,6 +109,7 @@ typedef struct lower {
   ir part_first;          /* mapping.parts: the first entry of the part at hand */
   memory_since *since;    /* GPU, threads that share out nests; else NULL */
   ir *memo;               /* values at the point at hand */
+  ir *entries;            /* by value, in turns that repeat: entries of slices and places, and numbers, in which they differ */
 } lower;
 
 /* The number that an extent stands for, with these sizes. */

@@ -35,6 +35,8 @@ view lower_buffer(lower *l, int buffer);
 /* value_at.c */
 ir lower_real_of_index(lower *l, const place_in_loops *at, int axis);
 ir lower_one_if(lower *l, ir condition);
+/* The entry of a slice or place. */
+ir lower_entry(lower *l, tile_id id);
 ir lower_value_at(lower *l, const place_in_loops *at, tile_id id);
 void lower_forget(lower *l);
 /* Where `id` is, which are renames of `of`, at the same point. */

@@ -6,16 +6,16 @@
  * buffers, indices) stands in `lower`; the environment is a struct of those values that are not constants. A part loads
  * all of it first; what its nests did not read is taken out again, and what no part read is not stored.
  */
-#include <string.h>
-
 #include "compiler/emit/lines.h"
 #include "compiler/lower/gpu/nests.h"
+#include "compiler/lower/repeats.h"
+#include "compiler/lower/surroundings.h"
 
 enum { LONG_FUNCTION = 1500 };
 
 typedef struct outline {
   lower *outside;
-  region region;
+  nest_range nests;
   LLVMTypeRef type; /* of the environment */
   ir environment;
   int count;          /* of its values */
@@ -27,63 +27,9 @@ typedef struct outline {
   bool open;
 } outline;
 
-typedef VEC(ir *) ir_list;
-
-static void list_one(arena *a, ir_list *list, ir *x) {
-  if (*x && !LLVMIsConstant(*x)) vec_push(a, list, x);
-}
-
-static void list_view(arena *a, ir_list *list, view *v) {
-  list_one(a, list, &v->base);
-  list_one(a, list, &v->present);
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) list_one(a, list, &v->stride[axis]);
-}
-
-/* Is a buffer alive at some nest of the region? */
-static bool is_alive(const plan *p, const plan_buffer *b, region r) {
-  if (b->persistent || b->carried >= 0) return true;
-  for (int n = b->first; n >= 0 && n <= b->last; n++) {
-    if (p->nests.items[n].region == r) return true;
-  }
-  return false;
-}
-
-/* Every value of the surroundings, in a fixed order. Prologue and epilogue see parameters alone: where they stand, what
- * belongs to a step or chunk does not exist. */
-static ir_list surroundings(lower *l, region r) {
-  arena *a = l->e->a;
-  ir_list list = {0};
-  const tile_program *program = l->p->program;
-  for (int axis = 0; axis < PLAN_MAX_AXES; axis++) {
-    list_one(a, &list, &l->axis_size[axis]);
-    list_one(a, &list, &l->outside.index[axis]);
-  }
-  list_one(a, &list, &l->outside.mask);
-  bool run = r == REGION_SHARED || r == REGION_BODY || r == REGION_STEPS;
-  if (run) list_one(a, &list, &l->rows);
-  if (r == REGION_STEPS) list_one(a, &list, &l->steps);
-  if (run && l->fetch.list) list_one(a, &list, &l->fetch.list);
-  for (int i = 0; i < program->arguments.count; i++) {
-    if (run || program->arguments.items[i].role == TILE_PARAM)
-      list_view(a, &list, &l->arguments[i]);
-  }
-  for (int i = 0; i < program->results.count; i++) {
-    if (!run && program->results.items[i].place.role != TILE_D_PARAM) continue;
-    list_view(a, &list, &l->results[i].at);
-    list_one(a, &list, &l->results[i].active);
-    list_one(a, &list, &l->results[i].limit);
-  }
-  for (int c = 0; c < l->p->carried_count; c++) list_view(a, &list, &l->carried[c]);
-  for (int i = 0; i < l->p->buffers.count; i++) {
-    if (is_alive(l->p, &l->p->buffers.items[i], r)) list_one(a, &list, &l->buffers[i]);
-  }
-  for (int i = 0; i < program->values.count; i++) list_one(a, &list, &l->variables[i]);
-  return list;
-}
-
 static void store_environment(outline *o) {
   emitter *e = o->outside->e;
-  ir_list list = surroundings(o->outside, o->region);
+  ir_list list = surroundings_of(o->outside, o->nests);
   LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, list.count);
   for (int i = 0; i < list.count; i++) types[i] = LLVMTypeOf(*list.items[i]);
   o->type = LLVMStructTypeInContext(e->context, types, (unsigned)list.count, 0);
@@ -105,27 +51,6 @@ static void erase_access(ir access, unsigned address_operand) {
   LLVMInstructionEraseFromParent(address);
 }
 
-static void *copied(arena *a, const void *from, size_t size) {
-  void *to = arena_alloc(a, size);
-  if (size) memcpy(to, from, size);
-  return to;
-}
-
-static lower copy_of(const lower *l, emitter *e) {
-  lower copy = *l;
-  const tile_program *program = l->p->program;
-  size_t arguments = (size_t)program->arguments.count, results = (size_t)program->results.count;
-  size_t values = (size_t)program->values.count;
-  copy.e = e;
-  copy.arguments = copied(e->a, l->arguments, arguments * sizeof *l->arguments);
-  copy.results = copied(e->a, l->results, results * sizeof *l->results);
-  copy.carried = copied(e->a, l->carried, (size_t)l->p->carried_count * sizeof *l->carried);
-  copy.buffers = copied(e->a, l->buffers, (size_t)l->p->buffers.count * sizeof *l->buffers);
-  copy.variables = copied(e->a, l->variables, values * sizeof *l->variables);
-  copy.memo = ARENA_ARRAY(e->a, ir, values);
-  return copy;
-}
-
 static void open_part(outline *o) {
   emitter *e = o->outside->e;
   if (!o->environment) store_environment(o);
@@ -141,8 +66,8 @@ static void open_part(outline *o) {
   o->emitter = *e;
   o->emitter.b = LLVMCreateBuilderInContext(e->context);
   emit_open(&o->emitter, function);
-  o->inside = copy_of(o->outside, &o->emitter);
-  ir_list list = surroundings(&o->inside, o->region);
+  o->inside = surroundings_copy(o->outside, &o->emitter);
+  ir_list list = surroundings_of(&o->inside, o->nests);
   for (int i = 0; i < list.count; i++) {
     ir address =
         LLVMBuildStructGEP2(o->emitter.b, o->type, LLVMGetParam(function, 0), (unsigned)i, "");
@@ -176,19 +101,27 @@ static void erase_unread(outline *o) {
   }
 }
 
+static nest_range nests_of(const plan *p, region r) {
+  nest_range range = {.region = r, .first = 0, .last = p->nests.count - 1};
+  while (range.first <= range.last && p->nests.items[range.first].region != r) range.first++;
+  while (range.last >= range.first && p->nests.items[range.last].region != r) range.last--;
+  return range;
+}
+
 void lower_region(lower *l, region r) {
-  outline o = {.outside = l, .region = r};
+  outline o = {.outside = l, .nests = nests_of(l->p, r)};
+  turn_functions turns = {0};
   if (r != REGION_BODY) gpu_forget_accesses(l, false);
-  for (int n = 0; n < l->p->nests.count; n++) {
-    const plan_nest *nest = &l->p->nests.items[n];
-    if (nest->region != r) continue;
+  for (int n = o.nests.first; n <= o.nests.last;) {
     lower *at = o.open ? &o.inside : l;
     if (!l->team && is_long(&o, at)) {
       close_part(&o);
       open_part(&o);
       at = &o.inside;
     }
-    lower_nest(at, nest);
+    int repeated = lower_repeat(at, o.nests, n, &turns);
+    if (!repeated) lower_nest(at, &l->p->nests.items[n]);
+    n += repeated ? repeated : 1;
   }
   close_part(&o);
   erase_unread(&o);

@@ -43,10 +43,18 @@ static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
   return lower_value_at(l, &from, v->args[0]);
 }
 
-static ir sliced_at(lower *l, const place_in_loops *at, const tile_value *v) {
+static ir varying_entry(const lower *l, tile_id id) { return l->entries ? l->entries[id] : NULL; }
+
+ir lower_entry(lower *l, tile_id id) {
+  ir varying = varying_entry(l, id);
+  return varying ? varying : integer(l->e, value(l, id)->index2);
+}
+
+static ir sliced_at(lower *l, const place_in_loops *at, tile_id id) {
+  const tile_value *v = value(l, id);
   place_in_loops from = *at;
   from.moved = true;
-  from.index[v->index] = integer(l->e, v->index2);
+  from.index[v->index] = lower_entry(l, id);
   if (at->vector_axis == v->index) {
     from.vector_axis = -1;
     from.lanes = 0;
@@ -56,8 +64,9 @@ static ir sliced_at(lower *l, const place_in_loops *at, const tile_value *v) {
 }
 
 /* x where the index of the new axis is the entry, else 0 */
-static ir placed_at(lower *l, const place_in_loops *at, const tile_value *v) {
+static ir placed_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
+  const tile_value *v = value(l, id);
   place_in_loops from = *at;
   from.moved = true;
   ir here;
@@ -65,10 +74,11 @@ static ir placed_at(lower *l, const place_in_loops *at, const tile_value *v) {
     from.vector_axis = -1;
     from.lanes = 0;
     from.mask = NULL;
-    ir entry = real_number(e, v->index2, at->lanes);
-    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, v->index), entry);
+    ir varying = varying_entry(l, id);
+    ir entry = varying ? LLVMBuildSIToFP(e->b, varying, e->real, "") : real_number(e, v->index2, 0);
+    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, v->index), spread(e, entry, at->lanes));
   } else {
-    here = int_compare(e, LLVMIntEQ, at->index[v->index], integer(e, v->index2));
+    here = int_compare(e, LLVMIntEQ, at->index[v->index], lower_entry(l, id));
   }
   ir x = lower_value_at(l, &from, v->args[0]);
   if (ir_lanes(x)) here = spread(e, here, ir_lanes(x));
@@ -162,7 +172,10 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
   const tile_value *v = value(l, id);
   const tile_program *program = l->p->program;
   switch (v->op) {
-    case TILE_NUMBER: return real_number(e, v->number, 0);
+    case TILE_NUMBER: {
+      ir varying = varying_entry(l, id);
+      return varying ? varying : real_number(e, v->number, 0);
+    }
     case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
     case TILE_INDEX: return index_at(l, at, v->index);
     case TILE_VALID: {
@@ -182,8 +195,8 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_STOP:
     case TILE_EXPAND: return lower_value_at(l, at, v->args[0]);
     case TILE_RENAME: return renamed_at(l, at, v);
-    case TILE_SLICE: return sliced_at(l, at, v);
-    case TILE_PLACE: return placed_at(l, at, v);
+    case TILE_SLICE: return sliced_at(l, at, id);
+    case TILE_PLACE: return placed_at(l, at, id);
     case TILE_SPLIT: return split_at(l, at, id);
     case TILE_JOIN: return joined_at(l, at, id);
     case TILE_SHIFT: return shifted_at(l, at, id);

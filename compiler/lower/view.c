@@ -215,8 +215,8 @@ static view renamed_view(view x, int from, int to) {
   return x;
 }
 
-static view sliced_view(lower *l, view x, int axis, int entry) {
-  ir offset = int_mul(l->e, integer(l->e, entry), x.stride[axis]);
+static view sliced_view(lower *l, view x, int axis, ir entry) {
+  ir offset = int_mul(l->e, entry, x.stride[axis]);
   int64_t known = 1;
   int_known(offset, &known);
   while (x.alignment > 1 && known % x.alignment) x.alignment /= 2;
@@ -252,7 +252,7 @@ view value_view(lower *l, tile_id id) {
     case TILE_ARGUMENT: return l->arguments[v->index];
     case TILE_STOP: return value_view(l, v->args[0]);
     case TILE_RENAME: return renamed_view(value_view(l, v->args[0]), v->index, v->index2);
-    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), v->index, v->index2);
+    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), v->index, lower_entry(l, id));
     case TILE_SPLIT: return split_view(l, value_view(l, v->args[0]), v);
     case TILE_JOIN: return joined_view(value_view(l, v->args[0]), v);
     case TILE_EXPAND: {
@@ -272,7 +272,7 @@ view part_of_sum(lower *l, tile_id operand, view sum) {
     case TILE_DOT: return sum;
     case TILE_JOIN: return part_of_sum(l, v->args[0], split_view(l, sum, v));
     case TILE_PLACE:
-      return part_of_sum(l, v->args[0], sliced_view(l, sum, v->index, v->index2));
+      return part_of_sum(l, v->args[0], sliced_view(l, sum, v->index, lower_entry(l, operand)));
     case TILE_RENAME:
       return part_of_sum(l, v->args[0], renamed_view(sum, v->index2, v->index));
     default: ICE("lower", "%s is no place of a sum", tile_op_text(v->op));

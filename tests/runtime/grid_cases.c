@@ -87,6 +87,8 @@ const grid_case grid_cases[] = {
     {INVENTED("exponential_writes_with_resets"), KEYS_AND_VALUES,
      GATES({"forget", 6, -30, -1e5, 1}, {"write", 0, 70, 0, 20})},
     {INVENTED("two_erasures_in_a_fold"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
+    {INVENTED("folded_descent"), .sizes = {"K=9", "V=7", "L=9"}, .more_sizes = {"K=11", "V=12", "L=11"}, .run_time_size = 2,
+     GATES({"f", 4, -20, -1e5, 1})},
     {INVENTED("gate_posts"), KEYS_AND_VALUES, GATES({"gate", 6, -20, -1e5, 1})},
     {INVENTED("quotient_of_two_reads"), KEYS_AND_VALUES,
      GATES({"fast", 6, -20, -1e5, 1}, {"slow", 6, -60, -1e5, 1})},

@@ -1,0 +1,283 @@
+/* Turns that repeat become calls of one function, so that a fold of 30 turns takes the code of one.
+ *
+ *   8 nests, 8 nests, 8 nests, ..      ->      call turn(a, b, x); call turn(b, c, y); call turn(c, d, z); ..
+ *
+ * Each turn is lowered into a function of its own. Its parameters are what its code reads of the surroundings, in the order in
+ * which it reads them. If the text is that of an earlier turn, the function is dropped, and the earlier one is called: whatever
+ * lowering does, the code is the code of the turn.
+ */
+#include "compiler/lower/repeats.h"
+
+#include <llvm-c/DebugInfo.h>
+#include <string.h>
+
+#include "compiler/emit/lines.h"
+#include "compiler/kernel/gpu/gpu.h"
+#include "compiler/plan/repeats.h"
+
+typedef struct repeat_calls {
+  lower *outside;
+  bool *varies;
+  turn_functions *made;
+} repeat_calls;
+
+/* A turn while it is lowered: what it reads of its surroundings is loaded from nowhere, until the parameters are known. */
+typedef struct open_turn {
+  emitter emitter;
+  lower inside;
+  team threads;
+  ir sums_outside;
+  const char *name;
+  ir function, nowhere;
+  ir_list outside, own; /* the surroundings, and the loads in place of them */
+  ir *loads;
+  VEC(int) parameters; /* positions in the lists, in the order of their uses */
+} open_turn;
+
+static ir new_function(emitter *e, const char *name, LLVMTypeRef type) {
+  ir function = llvm_function(e->m, name, type, e->clone);
+  LLVMSetVisibility(function, LLVMDefaultVisibility);
+  LLVMSetLinkage(function, LLVMInternalLinkage);
+  llvm_flag(e->m, function, "noinline");
+  return function;
+}
+
+static void list_team(open_turn *t, const team *outside) {
+  arena *a = t->emitter.a;
+  t->threads = *outside;
+  t->sums_outside = outside->sums;
+  if (LLVMIsConstant(outside->sums)) return;
+  vec_push(a, &t->outside, &t->sums_outside);
+  vec_push(a, &t->own, &t->threads.sums);
+}
+
+/* A thread of a block knows its number in any function. */
+static void open_team(open_turn *t) {
+  t->threads.thread = gpu_call(&t->emitter, GPU_THREAD_X, NULL, 0);
+  t->threads.warp = NULL;
+  t->inside.team = &t->threads;
+}
+
+static void open(repeat_calls *r, open_turn *t, nest_range nests) {
+  lower *l = r->outside;
+  emitter *e = l->e;
+  size_t length;
+  const char *owner = LLVMGetValueName2(e->function, &length);
+  t->name = arena_printf(e->a, "%s_turn", owner); /* LLVM numbers equal names */
+  t->function = new_function(e, t->name, LLVMFunctionType(LLVMVoidTypeInContext(e->context), NULL, 0, 0));
+  t->emitter = *e;
+  t->emitter.a = arena_new(); /* hundreds of turns may follow */
+  t->emitter.b = LLVMCreateBuilderInContext(e->context);
+  emit_open(&t->emitter, t->function);
+  t->inside = surroundings_copy(l, &t->emitter);
+  t->outside = surroundings_of_turn(t->emitter.a, l, nests, r->varies);
+  t->own = surroundings_of_turn(t->emitter.a, &t->inside, nests, r->varies);
+  if (l->team) list_team(t, l->team);
+  t->nowhere = LLVMGetPoison(e->pointer);
+  t->loads = ARENA_ARRAY(t->emitter.a, ir, t->own.count);
+  for (int i = 0; i < t->own.count; i++) {
+    t->loads[i] = LLVMBuildLoad2(t->emitter.b, LLVMTypeOf(*t->own.items[i]), t->nowhere, "");
+    *t->own.items[i] = t->loads[i];
+  }
+  if (l->team) open_team(t);
+}
+
+static int position_of(const open_turn *t, ir load) {
+  int at = 0;
+  while (t->loads[at] != load) at++;
+  return at;
+}
+
+static void note_use(open_turn *t, ir operand) {
+  if (!LLVMIsALoadInst(operand) || LLVMGetOperand(operand, 0) != t->nowhere) return;
+  int position = position_of(t, operand);
+  for (int i = 0; i < t->parameters.count; i++)
+    if (t->parameters.items[i] == position) return;
+  vec_push(t->emitter.a, &t->parameters, position);
+}
+
+static void find_parameters(open_turn *t) {
+  for (LLVMBasicBlockRef block = LLVMGetFirstBasicBlock(t->function); block; block = LLVMGetNextBasicBlock(block)) {
+    for (ir i = LLVMGetFirstInstruction(block); i; i = LLVMGetNextInstruction(i)) {
+      int operands = LLVMGetNumOperands(i);
+      for (int k = 0; k < operands; k++) note_use(t, LLVMGetOperand(i, (unsigned)k));
+    }
+  }
+}
+
+static void move_blocks(ir from, ir to) {
+  LLVMBasicBlockRef block;
+  while ((block = LLVMGetFirstBasicBlock(from))) {
+    LLVMRemoveBasicBlockFromParent(block);
+    LLVMAppendExistingBasicBlock(to, block);
+  }
+  LLVMMetadataRef program = LLVMGetSubprogram(from);
+  if (program) LLVMSetSubprogram(to, program);
+  LLVMDeleteFunction(from);
+}
+
+static bool is_among(const ir *x, const ir *first, int count) { return x >= first && x < first + count; }
+
+/* The buffer whose address stands there, or NULL. */
+static const plan_buffer *buffer_of(const open_turn *t, const ir *x) {
+  const plan *p = t->inside.p;
+  return is_among(x, t->inside.buffers, p->buffers.count) ? &p->buffers.items[x - t->inside.buffers] : NULL;
+}
+
+/* Scratch of one buffer is that of another when the first is dead, which may be within one turn. */
+static bool overlap(const plan_buffer *x, const plan_buffer *y) {
+  if (x->offset < 0 || y->offset < 0 || x->numbers.sizes != y->numbers.sizes) return false;
+  return x->offset < y->offset + y->numbers.factor && y->offset < x->offset + x->numbers.factor;
+}
+
+/* Host: nothing else that the turn has is in this memory. A variable's is its own. */
+static bool is_apart(const open_turn *t, const ir *x) {
+  const plan *p = t->inside.p;
+  if (t->emitter.gpu) return false;
+  if (is_among(x, t->inside.variables, p->program->values.count)) return true;
+  const plan_buffer *own = buffer_of(t, x);
+  for (int i = 0; own && i < t->parameters.count; i++) {
+    const plan_buffer *other = buffer_of(t, t->own.items[t->parameters.items[i]]);
+    if (other && other != own && overlap(own, other)) return false;
+  }
+  return own != NULL;
+}
+
+/* What one nest has stored, the next one need not load again. */
+static void tell_apart(const open_turn *t, ir function) {
+  unsigned noalias = LLVMGetEnumAttributeKindForName("noalias", 7);
+  for (int i = 0; i < t->parameters.count; i++) {
+    if (!is_apart(t, t->own.items[t->parameters.items[i]])) continue;
+    LLVMAddAttributeAtIndex(function, (unsigned)i + 1, LLVMCreateEnumAttribute(t->emitter.context, noalias, 0));
+  }
+}
+
+/* The same blocks in a function that has parameters. */
+static turn_function with_parameters(open_turn *t) {
+  emitter *e = &t->emitter;
+  int count = t->parameters.count;
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, count + 1);
+  for (int i = 0; i < count; i++) types[i] = LLVMTypeOf(t->loads[t->parameters.items[i]]);
+  turn_function f = {.type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, (unsigned)count, 0)};
+  f.function = new_function(e, t->name, f.type);
+  tell_apart(t, f.function);
+  move_blocks(t->function, f.function);
+  for (int i = 0; i < count; i++)
+    LLVMReplaceAllUsesWith(t->loads[t->parameters.items[i]], LLVMGetParam(f.function, (unsigned)i));
+  for (int i = 0; i < t->own.count; i++) LLVMInstructionEraseFromParent(t->loads[i]);
+  return f;
+}
+
+/* Where a number of metadata begins that each function has of its own: of lines, and of how loops are unrolled. */
+static size_t metadata_at(const char *text) {
+  static const char *const kinds[] = {"!dbg !", "!llvm.loop !"};
+  for (int i = 0; i < 2; i++)
+    if (strncmp(text, kinds[i], strlen(kinds[i])) == 0) return strlen(kinds[i]);
+  return 0;
+}
+
+/* Without the name and such metadata: equal texts compute the same. */
+static const char *text_of(arena *a, ir function) {
+  char *printed = LLVMPrintValueToString(function);
+  char *text = arena_strdup(a, strchr(printed, '(')), *to = text;
+  LLVMDisposeMessage(printed);
+  for (const char *from = text; *from;) {
+    size_t kind = *from == '!' ? metadata_at(from) : 0;
+    if (kind) from += kind + strspn(from + kind, "0123456789");
+    if (!kind) *to++ = *from++;
+  }
+  *to = 0;
+  return text;
+}
+
+static turn_function close(repeat_calls *r, open_turn *t) {
+  LLVMBuildRetVoid(t->emitter.b);
+  LLVMDisposeBuilder(t->emitter.b);
+  find_parameters(t);
+  turn_function f = with_parameters(t);
+  f.text = text_of(t->emitter.a, f.function);
+  for (int i = 0; i < r->made->count; i++) {
+    if (strcmp(r->made->items[i].text, f.text)) continue;
+    LLVMDeleteFunction(f.function);
+    return r->made->items[i];
+  }
+  f.text = arena_strdup(r->outside->e->a, f.text);
+  vec_push(r->outside->e->a, r->made, f);
+  return f;
+}
+
+static void lower_turn(repeat_calls *r, nest_range nests) {
+  emitter *e = r->outside->e;
+  open_turn t = {0};
+  open(r, &t, nests);
+  for (int n = nests.first; n <= nests.last; n++) lower_nest(&t.inside, &t.inside.p->nests.items[n]);
+  turn_function f = close(r, &t);
+  ir *args = ARENA_ARRAY(t.emitter.a, ir, t.parameters.count + 1);
+  for (int i = 0; i < t.parameters.count; i++) args[i] = *t.outside.items[t.parameters.items[i]];
+  LLVMBuildCall2(e->b, f.type, f.function, args, (unsigned)t.parameters.count, "");
+  arena_free(t.emitter.a);
+}
+
+/* What the turns differ in besides memory, in the order of the program's values. */
+static ir *entries_of(lower *l, const bool *varies) {
+  emitter *e = l->e;
+  const tile_program *program = l->p->program;
+  ir *entries = ARENA_ARRAY(e->a, ir, program->values.count);
+  for (tile_id id = 0; id < program->values.count; id++) {
+    const tile_value *v = &program->values.items[id];
+    if (!varies[id]) continue;
+    entries[id] = v->op == TILE_NUMBER ? real_number(e, v->number, 0) : integer(e, v->index2);
+  }
+  return entries;
+}
+
+/* GPU: a state or the left factor of a product that the nest has in registers. */
+static bool holds_registers(const plan *p, int n) {
+  const plan_nest *nest = &p->nests.items[n];
+  if (nest->dot.left || nest->other_dot.left) return true;
+  for (int i = 0; i < nest->values.count; i++)
+    if (p->values[nest->values.items[i]].left) return true;
+  for (int c = 0; c < p->carried_count; c++)
+    if (p->carried[c].sums == n) return true;
+  return false;
+}
+
+/* Threads that hold arrays in registers cannot hand them over. */
+static bool may_call(const lower *l, int first, int count) {
+  if (l->team && l->m->kind != MAP_BLOCK) return false;
+  for (int n = first; l->team && n < first + count; n++)
+    if (holds_registers(l->p, n)) return false;
+  return true;
+}
+
+static void lower_turns(repeat_calls *r, nest_range nests, int size) {
+  lower *l = r->outside;
+  l->entries = entries_of(l, r->varies);
+  for (int n = nests.first; n <= nests.last; n += size)
+    lower_turn(r, (nest_range){nests.region, n, n + size - 1});
+  l->entries = NULL;
+}
+
+/* GPU: nests that come often, in whatever order. A block of threads has so much work in each that a call does not count. */
+static int lower_frequent(repeat_calls *r, nest_range nests, int at) {
+  const plan *p = r->outside->p;
+  if (!r->outside->team || !plan_is_frequent(p, nests.first, nests.last, at)) return 0;
+  if (!may_call(r->outside, at, 1)) return 0;
+  int before = plan_alike_before(p, nests.first, at), behind = plan_alike_behind(p, at, nests.last);
+  if (before >= 0) plan_mark_varying(p, before, at, 1, r->varies);
+  if (behind >= 0) plan_mark_varying(p, at, behind, 1, r->varies);
+  lower_turns(r, (nest_range){nests.region, at, at}, 1);
+  return 1;
+}
+
+int lower_repeat(lower *l, nest_range nests, int at, turn_functions *made) {
+  repeat_calls r = {.outside = l, .made = made};
+  r.varies = ARENA_ARRAY(l->e->a, bool, l->p->program->values.count);
+  plan_repeat repeat = plan_repeat_at(l->p, at, nests.last + 1);
+  int count = repeat.nests * repeat.turns;
+  if (!count || !may_call(l, at, count)) return lower_frequent(&r, nests, at);
+  for (int n = at; n + repeat.nests < at + count; n += repeat.nests)
+    plan_mark_varying(l->p, n, n + repeat.nests, repeat.nests, r.varies);
+  lower_turns(&r, (nest_range){nests.region, at, at + count - 1}, repeat.nests);
+  return count;
+}
