@@ -7,7 +7,7 @@
 #ifndef REC_GPU_RWKV6_H
 #define REC_GPU_RWKV6_H
 
-/* What a GPU kernel sees: its one parameter, and how its work is numbered. Generated code (compiler/codegen/gpu*.c) and
+/* What a GPU kernel sees: its one parameter, and how its work is numbered. Generated code (compiler/kernel/gpu) and
  * the support code that fills it must agree.
  *
  * The bytes of the parameter: a rec_gpu_frame, int64_t axis_size[] by the recurrence's axis, rec_gpu_slot slots[] as
@@ -25,7 +25,7 @@
  * NAME_backward behind it. Where NAME_part and NAME_part_backward are one
  * function, one launch does the work of both, or of either. instance: indices of the kernel's grid axes in nest order, last the
  * block of the lane axis (lane_block entries of it), if there is one; with `ends`, kernels that make parts of states which mix
- * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/codegen/gpu_columns.c).
+ * their entries have more blocks behind those, for the columns of the matrix that a part is (compiler/kernel/gpu/time_slices/transition_matrices.c).
  *
  * Results that several items add to (codegen_slot.accumulated) have a copy for each of them, summed afterwards in order
  * (rec_gpu_sum, or NAME_backward itself: rec_gpu_last): the copy's number counts, outermost first, entries (where the memory has none), parts (where it has no

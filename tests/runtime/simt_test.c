@@ -364,7 +364,7 @@ static void run_cells(uint64_t seed, bool full) {
       {"stdlib/lstm.rec", "lstm", .sizes = {"D=24"}, .run_time_size = 1, .domains = {{"weight_hh", SMALL}}},
       {"stdlib/gru.rec", "gru", .sizes = {"D=32"}, .run_time_size = 1, .domains = {{"weight_hh", SMALL}}},
       {"tools/bench/dense/blocks.rec", "blocks", .sizes = {"H=2", "D=20"}, .run_time_size = 1, .domains = {{"turn", SMALL}}},
-      {"tests/invented/mill.rec", "mill", .sizes = {"H=2", "D=20"}, .run_time_size = 1, .domains = {{"weight", SMALL}}},
+      {"tests/invented/slstm.rec", "slstm", .sizes = {"H=2", "D=20"}, .run_time_size = 1, .domains = {{"weight", SMALL}}},
   };
   enum { COUNT = sizeof cells / sizeof *cells };
   for (uint64_t i = 0; i < COUNT; i++)
