@@ -2,13 +2,17 @@
 #
 #   input      PATH/compiler/FOLDER/NAME.c.o: SYMBOL TYPE ..
 #   output     circle COUNT FILE ..          each circle of more than one file, the largest first
+#              twice SYMBOL FILE FILE        a function of two files: libraries link one of them in silence
 #              call FOLDER FOLDER COUNT FILE FILE SYMBOL      calls between two folders, with one of them
 
 {
   file = $1
   sub(/^.*CMakeFiles\/[^\/]*\.dir\//, "", file); sub(/\.o:$/, "", file)
   if ($3 == "U") { uses[++use_count] = $2; user[use_count] = file }
-  else if ($3 ~ /^[TDBRCVW]$/) owner[$2] = file
+  else if ($3 ~ /^[TDBRCVW]$/) {
+    if ($2 in owner) print "twice", $2, owner[$2], file
+    owner[$2] = file
+  }
   if (!(file in seen)) { seen[file]; files[++file_count] = file }
 }
 
