@@ -408,13 +408,23 @@ static tile_program *derive(arena *a, const tile_program *f) {
 }
 
 tile_program *tile_backward(arena *a, const tile_program *forward) {
-  return tile_restrict(a, tile_simplify(a, derive(a, forward)), ~0u);
+  arena *scratch = arena_new();
+  tile_program *simple = tile_simplify(scratch, derive(scratch, forward));
+  return tile_program_out_of(scratch, a, tile_restrict(scratch, simple, ~0u));
 }
 
-tile_gradient tile_differentiate(arena *a, const tile_program *forward) {
+static tile_gradient differentiate(arena *a, const tile_program *forward) {
   if (forward->form == TILE_STEP) return stash_forward_values(a, forward, derive(a, forward));
   tile_program *backward = tile_backward(a, forward);
   tile_program *recompute = tile_restrict(a, forward, 1u << TILE_NEXT_STATE);
   return (tile_gradient){.backward = tile_finish(a, backward),
                          .recompute = tile_finish(a, recompute)};
+}
+
+tile_gradient tile_differentiate(arena *a, const tile_program *forward) {
+  arena *scratch = arena_new();
+  tile_gradient made = differentiate(scratch, forward);
+  made.backward = tile_program_copy(a, made.backward);
+  made.recompute = tile_program_out_of(scratch, a, made.recompute);
+  return made;
 }

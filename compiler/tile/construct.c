@@ -108,6 +108,26 @@ tile_program *tile_program_like(arena *a, const char *name, const tile_program *
   return like;
 }
 
+tile_program *tile_program_copy(arena *a, const tile_program *program) {
+  tile_program *copy = ARENA_NEW(a, tile_program);
+  *copy = *program;
+  copy->arena = a;
+  copy->name = arena_strdup(a, program->name);
+  vec_keep(a, &copy->axes);
+  vec_keep(a, &copy->arguments);
+  vec_keep(a, &copy->values);
+  vec_keep(a, &copy->results);
+  copy->table = ARENA_ARRAY(a, int32_t, program->table_size);
+  if (program->table_size) memcpy(copy->table, program->table, (size_t)program->table_size * sizeof *copy->table);
+  return copy;
+}
+
+tile_program *tile_program_out_of(arena *scratch, arena *a, const tile_program *program) {
+  tile_program *copy = tile_program_copy(a, program);
+  arena_free(scratch);
+  return copy;
+}
+
 int tile_axis_new(tile_program *program, const char *name, int64_t size) {
   if (!tile_axes_left(program)) ICE("tile", "%s has no room for axis %s", program->name, name);
   if (size < 1) ICE("tile", "axis %s of %s has no size", name, program->name);

@@ -76,10 +76,11 @@ static tile_id scaled(finisher *f, tile_id id) {
 }
 
 tile_program *tile_finish(arena *a, const tile_program *program) {
+  arena *scratch = arena_new();
   finisher f = {.from = program,
-                .to = tile_program_like(a, program->name, program),
-                .sections = tile_sections(a, program),
-                .image = ARENA_ARRAY(a, tile_id, program->values.count)};
+                .to = tile_program_like(scratch, program->name, program),
+                .sections = tile_sections(scratch, program),
+                .image = ARENA_ARRAY(scratch, tile_id, program->values.count)};
   for (int i = 0; i < program->values.count; i++) {
     tile_value v = program->values.items[i];
     f.to->where = v.where;
@@ -94,7 +95,7 @@ tile_program *tile_finish(arena *a, const tile_program *program) {
   for (int i = 0; i < program->results.count; i++) {
     tile_result result = program->results.items[i];
     result.value = f.image[result.value];
-    vec_push(a, &f.to->results, result);
+    vec_push(scratch, &f.to->results, result);
   }
-  return tile_drop_unused(a, f.to);
+  return tile_program_out_of(scratch, a, tile_drop_unused(scratch, f.to));
 }

@@ -175,13 +175,18 @@ static bool same_program(const tile_program *p, const tile_program *q) {
 
 enum { ROUNDS_MAX = 8 };  // every round makes sums smaller; what is left after that does no harm
 
+// A round's memory ends with the next round: programs may have thousands of values.
 tile_program *tile_simplify(arena *a, const tile_program *program) {
-  tile_program *p = rebuild(a, program);
-  for (int round = 1; round < ROUNDS_MAX; round++) {
-    tile_program *q = rebuild(a, tile_sink_slices(a, tile_swap_sums(a, p)));
-    bool done = same_program(p, q);
+  arena *own = arena_new();
+  tile_program *p = rebuild(own, program);
+  bool done = false;
+  for (int round = 1; round < ROUNDS_MAX && !done; round++) {
+    arena *next = arena_new();
+    tile_program *q = rebuild(next, tile_sink_slices(next, tile_swap_sums(next, p)));
+    done = same_program(p, q);
+    arena_free(own);
+    own = next;
     p = q;
-    if (done) break;
   }
-  return tile_arrange(a, p);
+  return tile_program_out_of(own, a, tile_arrange(own, p));
 }

@@ -148,6 +148,10 @@ tile_id tile_append_exact(tile_program *program, tile_value value);
 tile_id tile_find(const tile_program *program, tile_value value);
 /* A new program with the same axes, form, grid and arguments, and neither values nor results. */
 tile_program *tile_program_like(arena *a, const char *name, const tile_program *program);
+/* The same program in another arena, without what was made on the way to it: that may be freed. */
+tile_program *tile_program_copy(arena *a, const tile_program *program);
+/* A copy in `a` of what is in `scratch`, which ends. */
+tile_program *tile_program_out_of(arena *scratch, arena *a, const tile_program *program);
 
 tile_id tile_number(tile_program *program, double number);
 tile_id tile_leaf(tile_program *program, tile_op op, int index);
