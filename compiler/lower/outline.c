@@ -5,13 +5,16 @@
  * LLVM's time grows faster than the length of a function. What a nest reads from its surroundings (tensors, strides,
  * buffers, indices) stands in `lower`; the environment is a struct of those values that are not constants. A part loads
  * all of it first; what its nests did not read is taken out again, and what no part read is not stored.
+ *
+ * A long environment has one address in place of all that lie at constant distances from it: LLVM's time grows with the square
+ * of the stores that follow each other.
  */
 #include "compiler/emit/lines.h"
 #include "compiler/lower/gpu/nests.h"
 #include "compiler/lower/repeats.h"
 #include "compiler/lower/surroundings.h"
 
-enum { LONG_FUNCTION = 1500 };
+enum { LONG_FUNCTION = 1500, LONG_ENVIRONMENT = 500 };
 
 typedef struct outline {
   lower *outside;
@@ -21,26 +24,94 @@ typedef struct outline {
   int count;          /* of its values */
   ir *stores, *loads; /* of each; loads: of the open part */
   bool *read;         /* by some part */
+  ir_list listed;     /* the surroundings outside */
+  int *at;            /* by position in them: which of the values */
+  ir *addresses;      /* by position in them, of the open part: behind a value, or NULL */
   int before_nests;   /* instructions of the open part that only load */
   emitter emitter;    /* of the open part */
   lower inside;
   bool open;
 } outline;
 
+/* A constant distance behind another address. */
+static bool is_behind(ir x) {
+  return LLVMIsAGetElementPtrInst(x) && LLVMGetNumOperands(x) == 2 && LLVMIsConstant(LLVMGetOperand(x, 1));
+}
+
+static bool is_derived(const outline *o, int i) {
+  return o->listed.count > LONG_ENVIRONMENT && is_behind(*o->listed.items[i]);
+}
+
+/* The position of an address among those that others lie behind. */
+static int base_among(const ir *values, const int *bases, int count, ir base) {
+  for (int i = 0; i < count; i++)
+    if (values[bases[i]] == base) return bases[i];
+  return -1;
+}
+
+/* Sets `at` and `count`; returns the values of the environment. */
+static ir *choose_values(outline *o) {
+  arena *a = o->outside->e->a;
+  ir *values = ARENA_ARRAY(a, ir, o->listed.count);
+  int *bases = ARENA_ARRAY(a, int, o->listed.count), base_count = 0;
+  o->at = ARENA_ARRAY(a, int, o->listed.count);
+  for (int i = 0; i < o->listed.count; i++) {
+    bool derived = is_derived(o, i);
+    ir x = *o->listed.items[i], value = derived ? LLVMGetOperand(x, 0) : x;
+    int found = derived ? base_among(values, bases, base_count, value) : -1;
+    o->at[i] = found < 0 ? o->count : found;
+    if (found >= 0) continue;
+    if (derived) bases[base_count++] = o->count;
+    values[o->count++] = value;
+  }
+  return values;
+}
+
 static void store_environment(outline *o) {
   emitter *e = o->outside->e;
-  ir_list list = surroundings_of(o->outside, o->nests);
-  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, list.count);
-  for (int i = 0; i < list.count; i++) types[i] = LLVMTypeOf(*list.items[i]);
-  o->type = LLVMStructTypeInContext(e->context, types, (unsigned)list.count, 0);
+  o->listed = surroundings_of(o->outside, o->nests);
+  const ir *values = choose_values(o);
+  LLVMTypeRef *types = ARENA_ARRAY(e->a, LLVMTypeRef, o->count);
+  for (int i = 0; i < o->count; i++) types[i] = LLVMTypeOf(values[i]);
+  o->type = LLVMStructTypeInContext(e->context, types, (unsigned)o->count, 0);
   o->environment = stack_slot(e, o->type, "environment");
-  o->count = list.count;
-  o->stores = ARENA_ARRAY(e->a, ir, list.count);
-  o->loads = ARENA_ARRAY(e->a, ir, list.count);
-  o->read = ARENA_ARRAY(e->a, bool, list.count);
-  for (int i = 0; i < list.count; i++) {
+  o->stores = ARENA_ARRAY(e->a, ir, o->count);
+  o->loads = ARENA_ARRAY(e->a, ir, o->count);
+  o->read = ARENA_ARRAY(e->a, bool, o->count);
+  o->addresses = ARENA_ARRAY(e->a, ir, o->listed.count);
+  for (int i = 0; i < o->count; i++) {
     ir address = LLVMBuildStructGEP2(e->b, o->type, o->environment, (unsigned)i, "");
-    o->stores[i] = LLVMBuildStore(e->b, *list.items[i], address);
+    o->stores[i] = LLVMBuildStore(e->b, values[i], address);
+  }
+}
+
+static void load_environment(outline *o, LLVMTypeRef *types) {
+  LLVMBuilderRef b = o->emitter.b;
+  ir environment = LLVMGetParam(o->emitter.function, 0);
+  LLVMGetStructElementTypes(o->type, types);
+  for (int i = 0; i < o->count; i++) {
+    ir address = LLVMBuildStructGEP2(b, o->type, environment, (unsigned)i, "");
+    o->loads[i] = LLVMBuildLoad2(b, types[i], address, "");
+  }
+}
+
+/* The same distance behind what a part has loaded. */
+static ir derived_from(LLVMBuilderRef b, ir outside, ir base) {
+  ir distance = LLVMGetOperand(outside, 1);
+  LLVMTypeRef type = LLVMGetGEPSourceElementType(outside);
+  return LLVMIsInBounds(outside) ? LLVMBuildInBoundsGEP2(b, type, base, &distance, 1, "")
+                                 : LLVMBuildGEP2(b, type, base, &distance, 1, "");
+}
+
+/* The surroundings inside the open part. */
+static void take_environment(outline *o) {
+  ir_list list = surroundings_of(&o->inside, o->nests);
+  load_environment(o, ARENA_ARRAY(o->emitter.a, LLVMTypeRef, o->count));
+  for (int i = 0; i < list.count; i++) {
+    ir loaded = o->loads[o->at[i]];
+    bool derived = is_derived(o, i);
+    o->addresses[i] = derived ? derived_from(o->emitter.b, *o->listed.items[i], loaded) : NULL;
+    *list.items[i] = derived ? o->addresses[i] : loaded;
   }
 }
 
@@ -67,19 +138,15 @@ static void open_part(outline *o) {
   o->emitter.b = LLVMCreateBuilderInContext(e->context);
   emit_open(&o->emitter, function);
   o->inside = surroundings_copy(o->outside, &o->emitter);
-  ir_list list = surroundings_of(&o->inside, o->nests);
-  for (int i = 0; i < list.count; i++) {
-    ir address =
-        LLVMBuildStructGEP2(o->emitter.b, o->type, LLVMGetParam(function, 0), (unsigned)i, "");
-    o->loads[i] = LLVMBuildLoad2(o->emitter.b, LLVMTypeOf(*list.items[i]), address, "");
-    *list.items[i] = o->loads[i];
-  }
+  take_environment(o);
   o->before_nests = llvm_instruction_count(function);
   o->open = true;
 }
 
 static void close_part(outline *o) {
   if (!o->open) return;
+  for (int i = 0; i < o->listed.count; i++)
+    if (o->addresses[i] && !LLVMGetFirstUse(o->addresses[i])) LLVMInstructionEraseFromParent(o->addresses[i]);
   for (int i = 0; i < o->count; i++) {
     bool read = LLVMGetFirstUse(o->loads[i]) != NULL;
     o->read[i] |= read;
