@@ -29,7 +29,9 @@ typedef struct reading {
   bool reads, moved;
 } reading;
 
+/* Operands stand before their users. */
 static void read_below(const planner *q, tile_id from, tile_id id, bool moved, reading *r) {
+  if (from < id) return;
   if (from == id) {
     r->reads = true;
     r->moved = r->moved || moved;

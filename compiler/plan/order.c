@@ -30,7 +30,7 @@ typedef struct ordering {
   int first, count;  /* nests of the body */
   resource *resources; /* buffers, then values, then carried values */
   int resource_count;
-  bool *before;      /* by nest, nest: must come before */
+  bool *before;      /* by nest, and by nest that must come before it */
   int *followers;    /* nests that one must come before, those of one nest behind the other */
   int *first_follower;
   int *needs; /* nests that must come before one, in the order in which they are gone through */
@@ -113,7 +113,7 @@ static void note_nest(ordering *o, int index) {
 }
 
 static bool *is_before(const ordering *o, int a, int b) {
-  return &o->before[(size_t)a * (size_t)o->count + (size_t)b];
+  return &o->before[(size_t)b * (size_t)o->count + (size_t)a];
 }
 
 /* Whoever writes a resource comes before or behind all others that use it. */
@@ -160,11 +160,14 @@ static bool is_read_by(const resource *what, int nest) {
 /* Two such products are made together (fuse.c): a state that the first reads is not overwritten before the second. */
 static void keep_pair(ordering *o, int first, int second) {
   int states = o->q->p->buffers.count + o->q->program->values.count;
-  memset(o->done, 0, (size_t)o->count);
-  mark_ancestors(o, second);
+  bool marked = false;
   for (int r = states; r < o->resource_count; r++) {
     const resource *state = &o->resources[r];
-    for (int i = 0; i < state->accesses.count && is_read_by(state, first); i++) {
+    if (!is_read_by(state, first)) continue;
+    if (!marked) memset(o->done, 0, (size_t)o->count);
+    if (!marked) mark_ancestors(o, second);
+    marked = true;
+    for (int i = 0; i < state->accesses.count; i++) {
       int w = state->accesses.items[i].nest;
       if (w == first || w == second || !state->accesses.items[i].writes || o->done[w]) continue;
       *is_before(o, second, w) = true;
