@@ -189,8 +189,15 @@ static const tile_program *checked(const scheduler *s, const tile_program *progr
   return program;
 }
 
+/* The forms that the schedule has looked at have theirs. */
+static tile_gradient gradient_of(const scheduler *s, const tile_program *forward) {
+  for (int i = 0; i < s->out->alternatives.count; i++)
+    if (s->out->alternatives.items[i].program == forward) return s->out->alternatives.items[i].gradient;
+  return tile_differentiate(s->a, forward);
+}
+
 static tile_gradient differentiated(const scheduler *s, tile_program *forward) {
-  tile_gradient gradient = tile_differentiate(s->a, forward);
+  tile_gradient gradient = gradient_of(s, forward);
   checked(s, gradient.backward);
   checked(s, gradient.recompute);
   return gradient;
