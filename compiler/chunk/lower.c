@@ -263,16 +263,10 @@ void lower_declare(tile_program *p, const typed_body *body) {
 // ---- padded rows ------------------------------------------------------------------------------------------------------
 
 static bool finite_for_zeros(const program *p, const tile_value *v) {
-  switch (v->op) {
-    case TILE_LOG1P:
-    case TILE_SQRT_KINK: return false;
-    case TILE_LOG:
-    case TILE_SQRT:
-    case TILE_RSQRT:
-    case TILE_POWER: return tile_padding_is_1(p, v->args[0]) || tile_is_positive(p, v->args[0]);
-    case TILE_DIV: return tile_padding_is_1(p, v->args[1]) || tile_is_positive(p, v->args[1]);
-    default: return true;
-  }
+  if (!tile_op_is(v->op, TILE_SINGULAR)) return true;
+  if (v->op == TILE_LOG1P || v->op == TILE_SQRT_KINK) return false;
+  tile_id x = v->args[v->op == TILE_DIV];
+  return tile_padding_is_1(p, x) || tile_is_positive(p, x);
 }
 
 static bool finite_on_padding(const program *p, tile_id id) {

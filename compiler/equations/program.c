@@ -136,8 +136,8 @@ static bool is_guarded(const tile_writer *w, const tile_value *v) {
 }
 
 static bool is_comparison_of_leaves(const tile_writer *w, const tile_value *v) {
-  bool compares = v->op == TILE_EQUAL || v->op == TILE_LESS || v->op == TILE_LESS_EQUAL;
-  return compares && !tile_arity(value(w, v->args[0])->op) && !tile_arity(value(w, v->args[1])->op);
+  return tile_op_is(v->op, TILE_COMPARES) && !tile_arity(value(w, v->args[0])->op) &&
+         !tile_arity(value(w, v->args[1])->op);
 }
 
 /* sum (select (index == 0) x 0) over an axis that x lacks: x, counted in one instance */
@@ -419,7 +419,7 @@ static const formula *definition(tile_writer *w, tile_id id, const places *at) {
     return along_at(w, id, at);
   if (v->op == TILE_SOLVE) return solve_at(w, id, at);
   bool reduces = v->op == TILE_SUM || v->op == TILE_DOT;
-  if (reduces || v->op == TILE_MAX_OVER || v->op == TILE_MIN_OVER) return reduction_at(w, id, at);
+  if (reduces || tile_op_is(v->op, TILE_PICKS)) return reduction_at(w, id, at);
   const formula *x[3];
   for (int k = 0; k < tile_arity(v->op); k++) x[k] = formula_at(w, v->args[k], at);
   return by_operation(w, v, at, x);

@@ -7,14 +7,8 @@ double lower_identity(tile_op op) {
   return op == TILE_MAX_OVER ? -INFINITY : op == TILE_MIN_OVER ? INFINITY : 0;
 }
 
-bool lower_reduces(tile_op op) {
-  return op == TILE_SUM || op == TILE_DOT || op == TILE_MAX_OVER || op == TILE_MIN_OVER;
-}
-
 ir lower_combine(emitter *e, tile_op op, ir x, ir y) {
-  if (op == TILE_MAX_OVER || op == TILE_MIN_OVER) {
-    return expr_apply(e, op == TILE_MAX_OVER ? TILE_MAX : TILE_MIN, (ir[]){x, y});
-  }
+  if (tile_op_is(op, TILE_PICKS)) return expr_apply(e, op == TILE_MAX_OVER ? TILE_MAX : TILE_MIN, (ir[]){x, y});
   return real_add(e, x, y);
 }
 

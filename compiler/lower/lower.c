@@ -51,7 +51,7 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
     lower_line(l, id);
-    if (lower_reduces(value(l, id)->op)) {
+    if (tile_op_is(value(l, id)->op, TILE_REDUCES)) {
       reduce_point(l, at, n, i, id);
     } else {
       lower_compute(l, at, id);
@@ -76,7 +76,7 @@ static void point_body(lower *l, const place_in_loops *at, void *data) {
 static void start_sums(lower *l, const points *n, ir *slots, int lanes) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
-    if (!lower_reduces(value(l, id)->op)) continue;
+    if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
     int own = sum_lanes_of(l, n, id, lanes);
     slots[i] = stack_slot(l->e, real_type(l->e, own), "sum");
     store_real(l->e, real_number(l->e, lower_identity(value(l, id)->op), own), slots[i]);
@@ -97,7 +97,7 @@ static ir total_of(lower *l, const points *n, int i, const nest_vectors *v) {
 static void finish_sums(lower *l, const place_in_loops *at, const points *n, const nest_vectors *v) {
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_id id = n->nest->values.items[i];
-    if (!lower_reduces(value(l, id)->op)) continue;
+    if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) continue;
     lower_line(l, id);
     ir x = n->vector_reduced ? total_of(l, n, i, v)
                              : load_real(l->e, n->sums[i], sum_lanes_of(l, n, id, v->lanes));
@@ -167,7 +167,7 @@ static void reduce_together(lower *l, points *n) {
   lower_shared_loops(l, &n->reduced, &inner, point_body, n);
   for (int i = 0; i < n->nest->values.count; i++) {
     tile_op op = value(l, n->nest->values.items[i])->op;
-    if (lower_reduces(op)) store_real(l->e, team_all(l, op, load_real(l->e, n->sums[i], 0)), n->sums[i]);
+    if (tile_op_is(op, TILE_REDUCES)) store_real(l->e, team_all(l, op, load_real(l->e, n->sums[i], 0)), n->sums[i]);
   }
   l->only = int_compare(l->e, LLVMIntEQ, l->team->thread, integer(l->e, 0));
   finish_sums(l, &at, n, &(nest_vectors){0});

@@ -50,7 +50,6 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 void lower_store_result(lower *l, const place_in_loops *at, int result);
 
 /* combine.c: whether a value is a sum or an extreme over what a nest goes through; what has been summed so far, and this place's. */
-bool lower_reduces(tile_op op);
 ir lower_reduced(lower *l, const place_in_loops *at, tile_id id, ir sum);
 
 /* points.c: the value at a place, and where it is held; states that the nest updates in place, before it does. */

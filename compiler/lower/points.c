@@ -66,7 +66,7 @@ void lower_after_product(lower *l, const place_in_loops *place, const plan_nest 
   for (int i = 1; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
     if (id == made) continue; /* it starts with the rest of this sum */
-    if (!lower_reduces(value(l, id)->op)) {
+    if (!tile_op_is(value(l, id)->op, TILE_REDUCES)) {
       lower_compute(l, at, id);
       continue;
     }

@@ -72,26 +72,12 @@ static const tile_value *outer_product(const finder *f, tile_id id, axis_set *ov
   return is_large(f, (a | b) & ~*over) ? v : NULL;
 }
 
-bool plan_is_linear_map(tile_op op) {
-  switch (op) {
-    case TILE_NEG:
-    case TILE_ADD:
-    case TILE_SUB:
-    case TILE_RENAME:
-    case TILE_PLACE:
-    case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_EXPAND: return true;
-    default: return false;
-  }
-}
-
 static bool has_outer_product(const finder *f, tile_id id) {
   axis_set over;
   if (outer_product(f, id, &over)) return true;
   const tile_value *v = old_value(f, id);
   bool has = false;
-  for (int k = 0; plan_is_linear_map(v->op) && k < tile_arity(v->op); k++) has |= has_outer_product(f, v->args[k]);
+  for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++) has |= has_outer_product(f, v->args[k]);
   return has;
 }
 

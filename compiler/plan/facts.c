@@ -149,46 +149,10 @@ bool plan_gathers_steps(const planner *q) {
 
 /* ---- what a value is ---- */
 
-bool plan_is_inline(tile_op op) {
-  switch (op) {
-    case TILE_NUMBER:
-    case TILE_AXIS_SIZE:
-    case TILE_INDEX:
-    case TILE_VALID:
-    case TILE_LENGTH:
-    case TILE_AT_END:
-    case TILE_ARGUMENT:
-    case TILE_CAUSAL:
-    case TILE_STOP:
-    case TILE_EXPAND:
-    case TILE_RENAME:
-    case TILE_SLICE:
-    case TILE_PLACE:
-    case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_SHIFT: return true;
-    default: return false;
-  }
-}
+bool plan_is_inline(tile_op op) { return !tile_arity(op) || tile_op_is(op, TILE_COPIES); }
 
 bool plan_at_hand(const plan *p, tile_id id) {
   return p->values[id].inlined || plan_is_inline(p->program->values.items[id].op);
-}
-
-bool plan_moves_index(tile_op op) {
-  switch (op) {
-    case TILE_RENAME:
-    case TILE_SLICE:
-    case TILE_PLACE:
-    case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_SHIFT: return true;
-    default: return false;
-  }
-}
-
-bool plan_is_reduction(tile_op op) {
-  return op == TILE_SUM || op == TILE_MAX_OVER || op == TILE_MIN_OVER || op == TILE_DOT;
 }
 
 bool plan_is_wide_value(const planner *q, tile_id id) {

@@ -40,7 +40,7 @@ static void read_below(const planner *q, tile_id from, tile_id id, bool moved, r
   if (!plan_at_hand(q->p, from)) return;
   const tile_value *v = value(q, from);
   for (int k = 0; k < tile_arity(v->op); k++)
-    read_below(q, v->args[k], id, moved || plan_moves_index(v->op), r);
+    read_below(q, v->args[k], id, moved || tile_op_is(v->op, TILE_MOVES_INDEX), r);
 }
 
 static reading reading_of(const planner *q, int n, tile_id id) {
@@ -60,7 +60,7 @@ static reading reading_of(const planner *q, int n, tile_id id) {
 
 static bool reduces(const planner *q, const plan_nest *nest) {
   for (int i = 0; i < nest->values.count; i++) {
-    if (plan_is_reduction(value(q, nest->values.items[i])->op)) return true;
+    if (tile_op_is(value(q, nest->values.items[i])->op, TILE_REDUCES)) return true;
   }
   return nest->over;
 }
@@ -78,7 +78,7 @@ static bool same_points(const planner *q, const plan_nest *points, tile_id produ
 static bool sums_rows(const planner *q, const plan_nest *points, const plan_dot *dot) {
   for (int i = 0; i < points->values.count; i++) {
     const tile_value *v = value(q, points->values.items[i]);
-    if (plan_is_reduction(v->op) && plan_tile_axes(q->m, v->over) != axis_bit(dot->j)) return false;
+    if (tile_op_is(v->op, TILE_REDUCES) && plan_tile_axes(q->m, v->over) != axis_bit(dot->j)) return false;
   }
   return !(points->over & ~axis_bit(dot->j));
 }
@@ -484,7 +484,7 @@ void plan_part_rows(planner *q) {
     const plan_nest *nest = &q->p->nests.items[n];
     for (int i = 1; nest->kind == NEST_DOT && i < nest->values.count; i++) {
       tile_id id = nest->values.items[i];
-      int64_t parts = plan_is_reduction(value(q, id)->op) ? gpu_row_parts(q->m, q->p, nest) : 1;
+      int64_t parts = tile_op_is(value(q, id)->op, TILE_REDUCES) ? gpu_row_parts(q->m, q->p, nest) : 1;
       if (parts == 1) continue;
       plan_buffer b = plan_buffer_for(q->m, q->program, q->p->values[id].tile, false, -1);
       b.numbers.factor *= parts;

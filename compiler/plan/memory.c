@@ -15,10 +15,10 @@ static void note_use(planner *q, tile_id id, int nest, bool moved) {
   plan_value *pv = &q->p->values[id];
   if (plan_at_hand(q->p, id)) {
     for (int k = 0; k < tile_arity(v->op); k++)
-      note_use(q, v->args[k], nest, moved || plan_moves_index(v->op));
+      note_use(q, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
     return;
   }
-  if (pv->nest == nest && !moved && !plan_is_reduction(v->op)) return;
+  if (pv->nest == nest && !moved && !tile_op_is(v->op, TILE_REDUCES)) return;
   if (!pv->tile) {
     if (pv->held != HELD_BUFFER) pv->held = HELD_SCALAR;
   } else {
@@ -34,9 +34,9 @@ void plan_hold_values(planner *q) {
     if (value(q, q->order[i])->op == TILE_ACCUMULATE) {
       plan_force_buffer(q, q->order[i], -1);
       q->p->buffers.items[pv->buffer].persistent = true;
-    } else if (plan_is_reduction(value(q, q->order[i])->op) && pv->tile) {
+    } else if (tile_op_is(value(q, q->order[i])->op, TILE_REDUCES) && pv->tile) {
       plan_force_buffer(q, q->order[i], -1);
-    } else if (plan_is_reduction(value(q, q->order[i])->op)) {
+    } else if (tile_op_is(value(q, q->order[i])->op, TILE_REDUCES)) {
       pv->held = HELD_SCALAR;
     }
   }
@@ -74,7 +74,7 @@ static bool reads_argument(planner *q, tile_id id, int argument, bool moved, boo
   bool reads = false;
   for (int k = 0; k < tile_arity(v->op); k++) {
     reads |=
-        reads_argument(q, v->args[k], argument, moved || plan_moves_index(v->op), at_other_point);
+        reads_argument(q, v->args[k], argument, moved || tile_op_is(v->op, TILE_MOVES_INDEX), at_other_point);
   }
   return reads;
 }
@@ -123,7 +123,7 @@ static bool may_update_in_place(planner *q, const carried_pair *pair) {
   if (written < 0) return false;
   const plan_nest *w = &q->p->nests.items[written];
   bool points =
-      w->kind == NEST_POINTS && !(plan_is_reduction(value(q, id)->op)) && w->axes == pv->tile;
+      w->kind == NEST_POINTS && !tile_op_is(value(q, id)->op, TILE_REDUCES) && w->axes == pv->tile;
   for (int n = written; pair->argument >= 0 && n < q->p->nests.count; n++) {
     bool other_point = false;
     if (!nest_reads(q, n, pair->argument, &other_point)) continue;

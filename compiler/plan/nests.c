@@ -18,14 +18,7 @@
 
 /* Operands of these are read along their own loops: they must be in memory, or cost nothing. */
 static bool has_own_nest(const planner *q, tile_id id) {
-  switch (value(q, id)->op) {
-    case TILE_PREFIX:
-    case TILE_SEGMENT:
-    case TILE_SEGMENT_ADJOINT:
-    case TILE_SOLVE:
-    case TILE_FIRST_EQUAL: return true;
-    default: return plan_is_blocked_dot(q, id);
-  }
+  return tile_op_is(value(q, id)->op, TILE_OWN_NEST) || plan_is_blocked_dot(q, id);
 }
 
 /* The latest nest that `id` needs, and whether it may stand in that nest at the same point. */
@@ -39,12 +32,12 @@ static void add_need(planner *q, tile_id id, bool moved, need *n) {
   plan_value *pv = &q->p->values[id];
   if (plan_at_hand(q->p, id)) {
     for (int k = 0; k < tile_arity(v->op); k++)
-      add_need(q, v->args[k], moved || plan_moves_index(v->op), n);
+      add_need(q, v->args[k], moved || tile_op_is(v->op, TILE_MOVES_INDEX), n);
     return;
   }
   if (pv->nest < n->nest) return;
   bool same =
-      !moved && !plan_is_reduction(v->op) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
+      !moved && !tile_op_is(v->op, TILE_REDUCES) && !has_own_nest(q, id) && v->op != TILE_ACCUMULATE;
   same = same && q->p->nests.items[pv->nest].axes == pv->tile && pv->dot == NO_TILE;
   if (pv->nest > n->nest) n->same_point = true;
   n->nest = pv->nest;
@@ -62,7 +55,7 @@ static need needs_of(planner *q, tile_id id) {
 
 static axis_set reduced_axes(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
-  return plan_is_reduction(v->op) ? plan_tile_axes(q->m, v->over) : 0;
+  return tile_op_is(v->op, TILE_REDUCES) ? plan_tile_axes(q->m, v->over) : 0;
 }
 
 /* About the instructions of a value before LLVM's passes, address computation included. */
@@ -225,7 +218,7 @@ static void plan_result(planner *q, int index) {
   if (!plan_at_hand(q->p, r->value) && pv->region == where && pv->nest >= 0 && pv->dot == NO_TILE) {
     plan_nest *nest = &q->p->nests.items[pv->nest];
     if (nest->kind == NEST_POINTS && nest->axes == pv->tile && v->op != TILE_ACCUMULATE &&
-        !plan_is_reduction(v->op)) {
+        !tile_op_is(v->op, TILE_REDUCES)) {
       vec_push(q->a, &nest->results, index);
       return;
     }

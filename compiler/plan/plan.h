@@ -223,13 +223,10 @@ gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan
 int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
 /* The entries of all these axes. */
 int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
-bool plan_is_reduction(tile_op op);
 /* Whether value number `index` of the nest reads its operand where that lies: no copy of it, no registers. */
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
 /* dense_products.c: steps on the host multiply with a matrix of parameters, and not in lanes. */
 bool plan_multiplies_parameters(arena *a, const mapping *m, const tile_program *program);
-/* The value of a sum is the sum of the values. */
-bool plan_is_linear_map(tile_op op);
 /* What has been decided: a pass of plan.c says which of these a plan has behind it. */
 typedef enum plan_stage {
   PLAN_PROGRAM, /* the program, and no plan yet */

@@ -21,16 +21,8 @@ typedef struct inlining {
 } inlining;
 
 static bool reads_memory(const planner *q, tile_id user) {
-  switch (value(q, user)->op) {
-    case TILE_PREFIX:
-    case TILE_SEGMENT:
-    case TILE_SEGMENT_ADJOINT:
-    case TILE_SOLVE:
-    case TILE_FIRST_EQUAL:
-    case TILE_ACCUMULATE:
-    case TILE_DOT: return true;
-    default: return false;
-  }
+  tile_op op = value(q, user)->op;
+  return tile_op_is(op, TILE_OWN_NEST) || op == TILE_ACCUMULATE || op == TILE_DOT;
 }
 
 static void note_uses(inlining *n, const bool *needed) {

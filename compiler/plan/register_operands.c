@@ -41,7 +41,7 @@ static bool may_go_by_rows(const planner *q, int n) {
 static bool is_made_at_points(const planner *q, const plan_nest *nest, int index) {
   tile_id id = nest->values.items[index];
   const plan_value *pv = &q->p->values[id];
-  if ((index && plan_is_reduction(value(q, id)->op)) || pv->into != NO_TILE || pv->dot != NO_TILE) return false;
+  if ((index && tile_op_is(value(q, id)->op, TILE_REDUCES)) || pv->into != NO_TILE || pv->dot != NO_TILE) return false;
   if (pv->held == HELD_BUFFER && q->p->buffers.items[pv->buffer].carried >= 0) return false;
   return pv->tile == (axis_bit(nest->dot.i) | axis_bit(nest->dot.j)) && (pv->held == HELD_BUFFER || pv->copy >= 0);
 }
@@ -56,7 +56,7 @@ static bool may_turn(const planner *q, const plan_nest *nest) {
   if (nest->results.count || nest->dot.left || (nest->two && nest->other_dot.left)) return false;
   for (int i = 0; i < nest->values.count; i++) {
     tile_id id = nest->values.items[i];
-    if ((i && plan_is_reduction(value(q, id)->op)) || q->p->values[id].into != NO_TILE) return false;
+    if ((i && tile_op_is(value(q, id)->op, TILE_REDUCES)) || q->p->values[id].into != NO_TILE) return false;
   }
   return true;
 }

@@ -25,7 +25,7 @@ static bool reads_state(const reader *r, tile_id id, bool *moved) {
   for (int k = 0; plan_at_hand(r->q->p, id) && k < tile_arity(v->op); k++) {
     if (!reads_state(r, v->args[k], moved)) continue;
     reads = true;
-    *moved = *moved || plan_moves_index(v->op);
+    *moved = *moved || tile_op_is(v->op, TILE_MOVES_INDEX);
   }
   return reads;
 }

@@ -25,11 +25,11 @@ static void widen_buffer(narrowing *n, int buffer) {
 /* Every buffer under index maps that nest number `nest` reads for `id`: not what it has just made at the same point. */
 static void widen_below(narrowing *n, tile_id id, int nest, bool moved) {
   const tile_value *v = value_of(n, id);
-  if (n->p->values[id].nest == nest && !moved && !plan_is_reduction(v->op)) return;
+  if (n->p->values[id].nest == nest && !moved && !tile_op_is(v->op, TILE_REDUCES)) return;
   widen_buffer(n, n->p->values[id].buffer);
   if (!plan_at_hand(n->p, id)) return;
   for (int k = 0; k < tile_arity(v->op); k++)
-    widen_below(n, v->args[k], nest, moved || plan_moves_index(v->op));
+    widen_below(n, v->args[k], nest, moved || tile_op_is(v->op, TILE_MOVES_INDEX));
 }
 
 /* Behind a product, what goes on with it. */

@@ -123,11 +123,8 @@ void plan_describe_values(planner *q) {
     pv->tile = plan_tile_axes(q->m, v->axes);
     pv->lane = plan_has_lane(q->m, v->axes);
     pv->space = pv->tile;
-    for (int k = 0; k < tile_arity(v->op); k++) {
-      if (plan_is_reduction(v->op) || v->op == TILE_FIRST_EQUAL || v->op == TILE_SEGMENT_ADJOINT) {
-        pv->space |= q->p->values[v->args[k]].tile;
-      }
-    }
+    bool reduces = tile_op_is(v->op, TILE_REDUCES) || v->op == TILE_SEGMENT_ADJOINT;
+    for (int k = 0; reduces && k < tile_arity(v->op); k++) pv->space |= q->p->values[v->args[k]].tile;
     pv->zero_above = zero_above(q, v);
     pv->own = own_axes(q, id);
     pv->region = region_of(q, id);

@@ -95,7 +95,7 @@ static void follow(checker *c, plan_read r, read_check *check) {
     check(c, &r);
     return;
   }
-  bool moved = r.moved || plan_moves_index(v->op);
+  bool moved = r.moved || tile_op_is(v->op, TILE_MOVES_INDEX);
   for (int k = 0; k < tile_arity(v->op); k++)
     follow(c, (plan_read){r.nest, r.position, v->args[k], moved}, check);
 }
@@ -109,7 +109,7 @@ static void follow_factors(checker *c, int n, const plan_dot *dot, read_check *c
 }
 
 static bool reads_along(tile_op op) {
-  return op == TILE_PREFIX || op == TILE_SEGMENT || op == TILE_SEGMENT_ADJOINT || op == TILE_FIRST_EQUAL;
+  return tile_op_is(op, TILE_OWN_NEST) && op != TILE_SOLVE;
 }
 
 static void follow_value(checker *c, int n, int position, read_check *check) {

@@ -36,7 +36,7 @@ static bool is_table(const widening *w, tile_id id) {
 static bool is_candidate(const widening *w, tile_id id) {
   tile_op op = value_of(w, id)->op;
   if (w->sections[id] != TILE_PROLOGUE || !tile_arity(op) || is_table(w, id)) return false;
-  return tile_elementwise(op) || op == TILE_SUM || op == TILE_MAX_OVER || op == TILE_MIN_OVER;
+  return tile_elementwise(op) || op == TILE_SUM || tile_op_is(op, TILE_PICKS);
 }
 
 static tile_id below_maps(const widening *w, tile_id id) {
@@ -64,7 +64,7 @@ static bool follows_wide(const widening *w, tile_id id) {
   for (int k = 0; k < tile_arity(v->op); k++) {
     tile_id x = below_maps(w, v->args[k]);
     if (value_of(w, x)->op == TILE_ARGUMENT) return false;
-    follows |= w->wide[x] && !plan_is_reduction(value_of(w, x)->op);
+    follows |= w->wide[x] && !tile_op_is(value_of(w, x)->op, TILE_REDUCES);
   }
   return follows;
 }

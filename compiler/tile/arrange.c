@@ -38,29 +38,24 @@ static const tile_value *value_of(const arranger *r, tile_id id) {
 
 // ---- what has to be formed --------------------------------------------------------------------------------------------
 
+static bool has_fixed_factor(const arranger *r, tile_id id) {
+  for (int i = 0; i < r->factors[id].count; i++) {
+    if (r->sections[r->factors[id].items[i]] == TILE_PROLOGUE) return true;
+  }
+  return false;
+}
+
 // Can the sign go down to a value of the prologue, or a number?
 static bool sinks(const arranger *r, tile_id id) {
   for (;;) {
     const tile_value *v = value_of(r, id);
     if (r->sections[id] == TILE_PROLOGUE) return true;
-    switch (v->op) {
-      case TILE_SEGMENT:
-      case TILE_PREFIX:
-      case TILE_SUM:
-      case TILE_RENAME:
-      case TILE_SPLIT:
-      case TILE_JOIN:
-      case TILE_EXPAND: id = v->args[0]; break;
-      case TILE_SELECT:
-        if (!tile_is_number(r->from, v->args[2], 0)) return false;
-        id = v->args[1];
-        break;
-      case TILE_MUL:
-        for (int i = 0; i < r->factors[id].count; i++) {
-          if (r->sections[r->factors[id].items[i]] == TILE_PROLOGUE) return true;
-        }
-        return false;
-      default: return false;
+    if (tile_op_is(v->op, TILE_SINKS_FACTOR)) {
+      id = v->args[0];
+    } else if (v->op == TILE_SELECT && tile_is_number(r->from, v->args[2], 0)) {
+      id = v->args[1];
+    } else {
+      return v->op == TILE_MUL && has_fixed_factor(r, id);
     }
   }
 }
@@ -122,8 +117,7 @@ static void find_wanted(arranger *r) {
 static bool is_free(arranger *r, tile_id id) {
   for (int i = r->free_of_charge.count; i < r->to->values.count; i++) {
     const tile_value *v = &r->to->values.items[i];
-    bool once = v->op != TILE_VALID && v->op != TILE_AT_END && v->op != TILE_LENGTH &&
-                v->op != TILE_ACCUMULATE &&
+    bool once = !tile_op_is(v->op, TILE_PER_RUN) && v->op != TILE_ACCUMULATE &&
                 (v->op != TILE_ARGUMENT || r->to->arguments.items[v->index].role == TILE_PARAM);
     for (int k = 0; k < tile_arity(v->op); k++) once &= r->free_of_charge.items[v->args[k]];
     vec_push(r->arena, &r->free_of_charge, once);

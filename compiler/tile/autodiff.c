@@ -44,19 +44,6 @@ static tile_section section_of(gradient *g, tile_id id) {
 
 // ---- guards -----------------------------------------------------------------------------------------------------------
 
-static bool has_rule(tile_op op) {
-  switch (op) {
-    case TILE_SIGN:
-    case TILE_LESS:
-    case TILE_LESS_EQUAL:
-    case TILE_EQUAL:
-    case TILE_ROUND:
-    case TILE_STOP:
-    case TILE_FIRST_EQUAL: return false;
-    default: return tile_arity(op) > 0;
-  }
-}
-
 static guard weaker(guard a, guard b) { return a < b ? a : b; }
 
 // The weakest guard over all ways from a value to a result along which a gradient comes back.
@@ -67,7 +54,7 @@ static void find_guards(gradient *g) {
   for (int i = f->values.count - 1; i >= 0; i--) {
     const tile_value *v = &f->values.items[i];
     for (int k = 0; k < tile_arity(v->op); k++) {
-      if (!has_rule(v->op) || (v->op == TILE_SELECT && k == 0)) continue;  // no way back
+      if (!gradient_has_rule(v->op) || (v->op == TILE_SELECT && k == 0)) continue;  // no way back
       guard seen = g->guards[i];
       if (v->op == TILE_SELECT) {
         // Above the diagonal the sums of pairs are 0, as inputs are on padded rows.
@@ -90,22 +77,10 @@ static bool kept_from_0(const tile_program *p, tile_id x) {
 // Operations whose value or derivative is infinite for some finite operand. On padded rows operands are 0 or
 // parameters, for which exponentials are finite, and quotients where the builder keeps them from 0.
 static bool op_unsafe(const tile_program *p, const tile_value *v, guard guarded) {
-  switch (v->op) {
-    case TILE_LOG:
-    case TILE_LOG1P:
-    case TILE_SQRT:
-    case TILE_SQRT_KINK:
-    case TILE_RSQRT:
-    case TILE_DIV:
-    case TILE_POWER: {
-      tile_id x = v->args[v->op == TILE_DIV ? 1 : 0];
-      return guarded != GUARD_PADDING || v->op == TILE_LOG1P || !kept_from_0(p, x);
-    }
-    case TILE_EXP:
-    case TILE_EXP2:
-    case TILE_EXPM1: return guarded == GUARD_BRANCH;
-    default: return false;
-  }
+  if (tile_op_is(v->op, TILE_OVERFLOWS)) return guarded == GUARD_BRANCH;
+  if (!tile_op_is(v->op, TILE_SINGULAR)) return false;
+  tile_id x = v->args[v->op == TILE_DIV];
+  return guarded != GUARD_PADDING || v->op == TILE_LOG1P || !kept_from_0(p, x);
 }
 
 // Values that are infinite on rows of the sequence are seen by somebody; padding hides what padded rows hold, no more.
@@ -124,34 +99,11 @@ static void find_unsafe(gradient *g) {
   }
 }
 
-// Does every factor that a rule of this value uses stay finite?
+// May a factor that the rule of this value uses be infinite? A solution's terms need not be 0 where its cotangent is.
 static bool rule_unsafe(const gradient *g, tile_id id) {
-  const tile_value *v = &g->forward->values.items[id];
-  switch (v->op) {
-    case TILE_NEG:
-    case TILE_ADD:
-    case TILE_SUB:
-    case TILE_SUM:
-    case TILE_SELECT:
-    case TILE_EXPAND:
-    case TILE_RENAME:
-    case TILE_SLICE:
-    case TILE_PLACE:
-    case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_SHIFT:
-    case TILE_PREFIX:
-    case TILE_SEGMENT:
-    case TILE_SEGMENT_ADJOINT:
-    case TILE_MIN:
-    case TILE_MAX:
-    case TILE_RELU:
-    case TILE_ABS:
-    case TILE_MAX_OVER:
-    case TILE_MIN_OVER: return false;  // a mask or a sign of dy
-    case TILE_SOLVE: return false;     // where dy is 0 its terms need not be
-    default: return g->guards[id] == GUARD_PADDING ? g->unsafe_on_padding[id] : g->unsafe[id];
-  }
+  tile_op op = g->forward->values.items[id].op;
+  if (tile_op_is(op, TILE_LINEAR | TILE_MASKS) || op == TILE_SOLVE) return false;
+  return g->guards[id] == GUARD_PADDING ? g->unsafe_on_padding[id] : g->unsafe[id];
 }
 
 static bool needs_guard(const gradient *g, tile_id id) {
@@ -267,7 +219,7 @@ static void find_wanted(gradient *g) {
   for (int i = 0; i < f->values.count; i++) {
     const tile_value *v = &f->values.items[i];
     g->wanted[i] = v->op == TILE_ARGUMENT;
-    if (!has_rule(v->op)) continue;
+    if (!gradient_has_rule(v->op)) continue;
     for (int k = v->op == TILE_SELECT; k < tile_arity(v->op); k++) {
       g->wanted[i] |= g->wanted[v->args[k]];
     }
@@ -388,7 +340,7 @@ static tile_program *derive_once(arena *a, const tile_program *f, partial_states
   for (tile_id id = count - 1; id >= 0; id--) {
     const tile_value *v = &f->values.items[id];
     if (v->op == TILE_ARGUMENT) leaf[v->index] = id;
-    if (!g.wanted[id] || !has_rule(v->op)) continue;
+    if (!g.wanted[id] || !gradient_has_rule(v->op)) continue;
     g.program->where = v->where;
     tile_id dy = cotangent(&g, id);
     if (!tile_is_number(g.program, dy, 0)) gradient_apply_rule(&g, id, dy);

@@ -72,28 +72,9 @@ static column_kind of_solution(const finder *x, tile_id a, tile_id r) {
   return vanishes(x, r) ? VANISHES : STAYS;
 }
 
-static bool keeps_zero(tile_op op) {
-  switch (op) {
-    case TILE_ABS:
-    case TILE_HYPOT:
-    case TILE_SIGN:
-    case TILE_RELU:
-    case TILE_TANH:
-    case TILE_SIN:
-    case TILE_ERF:
-    case TILE_EXPM1:
-    case TILE_LOG1P:
-    case TILE_MIN:
-    case TILE_MAX:
-    case TILE_MAX_OVER:
-    case TILE_MIN_OVER: return true;
-    default: return false;
-  }
-}
-
 // Whatever else: only what no state enters.
 static column_kind of_any(const finder *x, const tile_value *v) {
-  bool same = true, zero = keeps_zero(v->op);
+  bool same = true, zero = tile_op_is(v->op, TILE_LINEAR | TILE_KEEPS_ZERO);
   for (int k = 0; k < tile_arity(v->op); k++) {
     column_kind kind = x->kinds[v->args[k]];
     if (kind == LINEAR || kind == OTHER) return OTHER;

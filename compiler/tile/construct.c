@@ -28,13 +28,22 @@ typedef enum shape_class {
   SHAPE_solve
 } shape_class;
 
+// The words of the last column of ops.def.
+enum {
+  NO_PROPERTY = 0,
+#define TILE_PROPERTY(word) word = TILE_##word,
+#include "compiler/tile/ops.def"
+#undef TILE_PROPERTY
+};
+
 static const struct {
   const char *text;
   int arity;
   shape_class shape;
   double cost;
+  unsigned properties;
 } rows[] = {
-#define TILE_OP(id, text, arity, shape, vjp, cost) {text, arity, SHAPE_##shape, cost},
+#define TILE_OP(id, text, arity, shape, vjp, cost, properties) {text, arity, SHAPE_##shape, cost, properties},
 #include "compiler/tile/ops.def"
 #undef TILE_OP
 };
@@ -53,6 +62,8 @@ tile_op tile_op_find(const char *text) {
 bool tile_elementwise(tile_op op) { return rows[op].shape == SHAPE_ELEMENTWISE; }
 
 double tile_op_cost(tile_op op) { return rows[op].cost; }
+
+bool tile_op_is(tile_op op, unsigned properties) { return (rows[op].properties & properties) != 0; }
 
 static const char *const role_texts[] = {"input",    "param",   "state",   "stash",
                                          "d.output", "d.next",  "output",  "next",

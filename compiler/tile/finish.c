@@ -26,16 +26,9 @@ static bool is_fixed(const finisher *f, tile_id id) { return f->sections[id] == 
 static tile_id way_down(const finisher *f, tile_id id, int *position) {
   const tile_value *v = value_of(f, id);
   *position = 0;
+  if (tile_op_is(v->op, TILE_SINKS_FACTOR)) return v->args[0];
   switch (v->op) {
-    case TILE_NEG:
-    case TILE_SEGMENT:
-    case TILE_PREFIX:
-    case TILE_SUM:
-    case TILE_RENAME:
-    case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_EXPAND:
-      return v->args[0];
+    case TILE_NEG: return v->args[0];
     case TILE_SELECT:
       *position = 1;
       return tile_is_number(f->from, v->args[2], 0) ? v->args[1] : NO_TILE;

@@ -92,20 +92,15 @@ static tile_id fold_exp(tile_program *p, tile_value v) {
 
 static tile_id fold_unary(tile_program *p, tile_value v) {
   tile_id x = v.args[0];
+  if (is_neg(p, x) && tile_op_is(v.op, TILE_EVEN)) return unary(p, v.op, arg_of(p, x, 0));
+  if (is_neg(p, x) && tile_op_is(v.op, TILE_ODD)) return neg(p, unary(p, v.op, arg_of(p, x, 0)));
   switch (v.op) {
     case TILE_NEG: return fold_neg(p, v);
     case TILE_EXP: return fold_exp(p, v);
     case TILE_SILU: return binary(p, TILE_MUL, x, unary(p, TILE_SIGMOID, x));
     case TILE_ABS:
-      if (is_neg(p, x)) return unary(p, TILE_ABS, arg_of(p, x, 0));
-      return op_of(p, x) == TILE_ABS ? x : exact(p, v);
-    case TILE_COS: return is_neg(p, x) ? unary(p, TILE_COS, arg_of(p, x, 0)) : exact(p, v);
-    case TILE_SIN:
-    case TILE_TANH:
-    case TILE_ERF:
-    case TILE_SIGN: return is_neg(p, x) ? neg(p, unary(p, v.op, arg_of(p, x, 0))) : exact(p, v);
-    case TILE_WRAP: return op_of(p, x) == TILE_WRAP ? x : exact(p, v);
-    case TILE_STOP: return op_of(p, x) == TILE_STOP ? x : exact(p, v);
+    case TILE_WRAP:
+    case TILE_STOP: return op_of(p, x) == v.op ? x : exact(p, v);
     default: return exact(p, v);
   }
 }
@@ -159,32 +154,9 @@ static tile_id fold_sub(tile_program *p, tile_value v) {
 // Neither infinite nor NaN, whatever the arguments are.
 static bool is_finite(tile_program *p, tile_id x) {
   tile_value v = value_of(p, x);
-  switch (v.op) {
-    case TILE_NUMBER:
-      return isfinite(v.number);
-    case TILE_AXIS_SIZE:
-    case TILE_INDEX:
-    case TILE_VALID:
-    case TILE_CAUSAL:
-    case TILE_LENGTH:
-    case TILE_AT_END:
-    case TILE_LESS:
-    case TILE_LESS_EQUAL:
-    case TILE_EQUAL:
-    case TILE_FIRST_EQUAL:
-      return true;
-    case TILE_NEG:
-    case TILE_EXPAND:
-    case TILE_RENAME:
-    case TILE_SLICE:
-    case TILE_PLACE:
-    case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_SHIFT:
-      return is_finite(p, v.args[0]);
-    default:
-      return false;
-  }
+  if (v.op == TILE_NUMBER) return isfinite(v.number);
+  if (v.op == TILE_NEG || tile_op_is(v.op, TILE_COPIES)) return is_finite(p, v.args[0]);
+  return tile_op_is(v.op, TILE_FINITE);
 }
 
 static tile_id fold_mul(tile_program *p, tile_value v) {
@@ -273,8 +245,7 @@ static tile_id fold_elementwise(tile_program *p, tile_value v) {
   }
   if (constant) return number(p, tile_evaluate(v.op, numbers));
   // One order of operands for what commutes, constants first.
-  if ((v.op == TILE_ADD || v.op == TILE_MUL || v.op == TILE_EQUAL) && v.args[0] > v.args[1] &&
-      !is_number(p, v.args[0])) {
+  if (tile_op_is(v.op, TILE_COMMUTES) && v.args[0] > v.args[1] && !is_number(p, v.args[0])) {
     tile_id x = v.args[0];
     v.args[0] = v.args[1];
     v.args[1] = x;

@@ -35,6 +35,9 @@ typedef struct gradient {
 // The rule of a value's operation: `dy` is its cotangent. Calls gradient_give for each operand.
 void gradient_apply_rule(gradient *g, tile_id id, tile_id dy);
 
+// Whether a gradient comes back through the operation at all.
+bool gradient_has_rule(tile_op op);
+
 // Adds a term to the cotangent of operand `k` of a value: the axes that the operand lacks are summed.
 void gradient_give(gradient *g, tile_id id, int k, tile_id term, tile_id dy);
 // The same for the product `dy * factor`, summed over what the operand lacks.

@@ -15,9 +15,7 @@ enum { WORTH_KEEPING = 10 };  // floating-point operations per element
 static double cost_per_element(const tile_program *p, tile_id id) {
   const tile_value *v = &p->values.items[id];
   double cost = tile_op_cost(v->op);
-  if (v->op != TILE_SUM && v->op != TILE_DOT && v->op != TILE_MAX_OVER && v->op != TILE_MIN_OVER) {
-    return cost;
-  }
+  if (!tile_op_is(v->op, TILE_REDUCES)) return cost;
   for (int i = 0; i < p->axes.count; i++) {
     if (!axis_in(v->over, i)) continue;
     cost *= p->axes.items[i].size == TILE_RUNTIME_SIZE ? 16 : (double)p->axes.items[i].size;
@@ -151,9 +149,8 @@ tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *p
       found = found && v.args[k] != NO_TILE;
     }
     if (v.op == TILE_ARGUMENT) v.index = find_argument(in, &program->arguments.items[v.index]);
-    bool swaps = v.op == TILE_ADD || v.op == TILE_MUL || v.op == TILE_DOT;
     image[i] = found && (v.op != TILE_ARGUMENT || v.index >= 0) ? tile_find(in, v) : NO_TILE;
-    if (image[i] != NO_TILE || !found || !swaps) continue;
+    if (image[i] != NO_TILE || !found || !tile_op_is(v.op, TILE_COMMUTES)) continue;
     tile_id first = v.args[0];
     v.args[0] = v.args[1];
     v.args[1] = first;

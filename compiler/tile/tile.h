@@ -85,11 +85,21 @@ typedef struct tile_place {
 } tile_place;
 
 typedef enum tile_op {
-#define TILE_OP(id, text, arity, shape, vjp, cost) TILE_##id,
+#define TILE_OP(id, text, arity, shape, vjp, cost, properties) TILE_##id,
 #include "compiler/tile/ops.def"
 #undef TILE_OP
   TILE_OP_COUNT
 } tile_op;
+
+/* What holds of an operation, whatever its operands are: see ops.def. */
+typedef enum tile_property {
+#define TILE_PROPERTY(word) TILE_POSITION_OF_##word,
+#include "compiler/tile/ops.def"
+#undef TILE_PROPERTY
+#define TILE_PROPERTY(word) TILE_##word = 1 << TILE_POSITION_OF_##word,
+#include "compiler/tile/ops.def"
+#undef TILE_PROPERTY
+} tile_property;
 
 typedef struct tile_value {
   tile_op op;
@@ -131,6 +141,8 @@ const char *tile_op_text(tile_op op);
 tile_op tile_op_find(const char *text);           /* TILE_OP_COUNT if there is none */
 bool tile_elementwise(tile_op op);
 double tile_op_cost(tile_op op);
+/* Whether one of these properties (bits) holds. */
+bool tile_op_is(tile_op op, unsigned properties);
 const char *tile_role_text(tile_role role);
 /* Whether a role is written by a program (a result) rather than read (an argument). */
 bool tile_role_is_result(tile_role role);

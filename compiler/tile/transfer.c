@@ -142,20 +142,11 @@ static share made_share(transfer *x, const tile_value *v, const share *const *ar
 
 // The operation is one on each entry by itself, or not linear.
 static bool keeps_points(tile_op op) {
-  return tile_elementwise(op) || op == TILE_MAX_OVER || op == TILE_MIN_OVER;
+  return tile_elementwise(op) || tile_op_is(op, TILE_PICKS);
 }
 
 static bool is_bent(tile_op op) {
-  switch (op) {
-    case TILE_NEG:
-    case TILE_ADD:
-    case TILE_SUB:
-    case TILE_MUL:
-    case TILE_DIV:
-    case TILE_SELECT:
-    case TILE_STOP: return false;
-    default: return keeps_points(op);
-  }
+  return keeps_points(op) && !tile_op_is(op, TILE_LINEAR | TILE_LINEAR_IN_ONE);
 }
 
 static share share_of(transfer *x, tile_id id) {

@@ -11,7 +11,7 @@ tile_section tile_value_section(const tile_program *program, tile_id id,
                                 const tile_section *sections) {
   const tile_value *v = &program->values.items[id];
   if (v->op == TILE_ACCUMULATE) return TILE_EPILOGUE;
-  if (v->op == TILE_VALID || v->op == TILE_AT_END || v->op == TILE_LENGTH) return TILE_BODY;
+  if (tile_op_is(v->op, TILE_PER_RUN)) return TILE_BODY;
   if (v->op == TILE_ARGUMENT) {
     return program->arguments.items[v->index].role == TILE_PARAM ? TILE_PROLOGUE : TILE_BODY;
   }
@@ -44,17 +44,9 @@ axis_set *tile_partial(arena *a, const tile_program *program) {
 
 axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_set *partial) {
   const tile_value *v = &program->values.items[id];
-  axis_set set = 0;
-  switch (v->op) {
-    case TILE_LESS:
-    case TILE_LESS_EQUAL:
-    case TILE_EQUAL:
-    case TILE_FIRST_EQUAL: return 0;  // questions about an instance's own part
-    case TILE_ARGUMENT: return program->arguments.items[v->index].partial;
-    case TILE_SUM:
-    case TILE_DOT: set = v->over & program->grid; break;
-    default: break;
-  }
+  if (tile_op_is(v->op, TILE_COMPARES)) return 0;  // questions about an instance's own part
+  if (v->op == TILE_ARGUMENT) return program->arguments.items[v->index].partial;
+  axis_set set = v->op == TILE_SUM || v->op == TILE_DOT ? v->over & program->grid : 0;
   for (int k = 0; k < tile_arity(v->op); k++) set |= partial[v->args[k]];
   return set;
 }
@@ -74,17 +66,7 @@ static double elements(const tile_program *program, axis_set axes, const int64_t
 double tile_value_cost(const tile_program *program, tile_id id, const int64_t *axis_sizes) {
   const tile_value *v = &program->values.items[id];
   axis_set product = v->axes;
-  switch (v->op) {
-    case TILE_SUM:
-    case TILE_MAX_OVER:
-    case TILE_MIN_OVER:
-    case TILE_SEGMENT_ADJOINT:
-    case TILE_SOLVE:
-    case TILE_DOT:
-      for (int k = 0; k < tile_arity(v->op); k++) product |= program->values.items[v->args[k]].axes;
-      break;
-    default: break;
-  }
+  for (int k = 0; k < tile_arity(v->op); k++) product |= program->values.items[v->args[k]].axes;
   return tile_op_cost(v->op) * elements(program, product, axis_sizes);
 }
 

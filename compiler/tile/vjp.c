@@ -304,11 +304,12 @@ static void vjp_NONE(gradient *g, tile_id y, tile_id dy) {
   ICE("autodiff", "%%%d (%s) has no derivative rule", y, tile_op_text(row(g, y)->op));
 }
 
-void gradient_apply_rule(gradient *g, tile_id id, tile_id dy) {
-  static void (*const rules[])(gradient *, tile_id, tile_id) = {
-#define TILE_OP(id, text, arity, shape, vjp, cost) vjp_##vjp,
+static void (*const rules[])(gradient *, tile_id, tile_id) = {
+#define TILE_OP(id, text, arity, shape, vjp, cost, properties) vjp_##vjp,
 #include "compiler/tile/ops.def"
 #undef TILE_OP
-  };
-  rules[row(g, id)->op](g, id, dy);
-}
+};
+
+bool gradient_has_rule(tile_op op) { return rules[op] != vjp_NONE; }
+
+void gradient_apply_rule(gradient *g, tile_id id, tile_id dy) { rules[row(g, id)->op](g, id, dy); }

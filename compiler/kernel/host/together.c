@@ -39,14 +39,14 @@ static bool has_products(const widening *w, tile_id id) {
   if (v->op == TILE_MUL)
     return w->sections[v->args[0]] == TILE_BODY && w->sections[v->args[1]] == TILE_BODY;
   bool has = false;
-  for (int k = 0; plan_is_linear_map(v->op) && k < tile_arity(v->op); k++) has |= has_products(w, v->args[k]);
+  for (int k = 0; tile_op_is(v->op, TILE_KEEPS_ENTRIES) && k < tile_arity(v->op); k++) has |= has_products(w, v->args[k]);
   return has;
 }
 
 /* The sum over the sequences: of each product by itself. */
 static tile_id summed(const widening *w, tile_id id) {
   tile_value v = *old_value(w, id);
-  if (!plan_is_linear_map(v.op) || !has_products(w, id)) {
+  if (!tile_op_is(v.op, TILE_KEEPS_ENTRIES) || !has_products(w, id)) {
     axis_set over = axis_bit(w->axis);
     if (v.op != TILE_SUM) return tile_reduce(w->to, TILE_SUM, w->image[id], over);
     return tile_reduce(w->to, TILE_SUM, w->image[v.args[0]], v.over | over);

@@ -526,12 +526,12 @@ static bool may_leave_out(lower *l, const mma *p) {
   for (int i = 0; i < p->nest->values.count; i++) {
     const plan_value *pv = &l->p->values[p->nest->values.items[i]];
     const tile_value *v = value(l, p->nest->values.items[i]);
-    if (!i || !plan_is_reduction(v->op)) {
+    if (!i || !tile_op_is(v->op, TILE_REDUCES)) {
       if (pv->held == HELD_BUFFER || pv->copy >= 0) return false;
       continue;
     }
     bool zero = l->p->values[v->args[0]].zero_above || (v->op == TILE_DOT && l->p->values[v->args[1]].zero_above);
-    if (!zero || v->op == TILE_MAX_OVER || v->op == TILE_MIN_OVER) return false;
+    if (!zero || tile_op_is(v->op, TILE_PICKS)) return false;
   }
   return true;
 }

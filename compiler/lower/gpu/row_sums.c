@@ -10,7 +10,7 @@
 enum { LANES_OF_ROW = 4, HALF_ROWS = GPU_TILE_ROWS / 2 };
 
 static bool is_sum(const lower *l, const mma *p, int position) {
-  return position && plan_is_reduction(value(l, p->nest->values.items[position])->op);
+  return position && tile_op_is(value(l, p->nest->values.items[position])->op, TILE_REDUCES);
 }
 
 void gpu_rows_open(lower *l, mma *p, int lanes) {
