@@ -156,11 +156,11 @@ static bool is_view(const tile_writer *w, tile_id id) {
   const tile_value *v = value(w, id);
   switch (v->op) {
     case TILE_EXPAND: return true;
-    case TILE_RENAME: return counts_steps(w, v->index) && counts_steps(w, v->index2);
+    case TILE_RENAME: return counts_steps(w, tile_renamed_from(v)) && counts_steps(w, tile_renamed_to(v));
     case TILE_SPLIT:
-    case TILE_JOIN:
-    case TILE_SLICE:
-    case TILE_SHIFT: return counts_steps(w, v->index);
+    case TILE_JOIN: return counts_steps(w, tile_whole_axis(v));
+    case TILE_SLICE: return counts_steps(w, tile_entry_axis(v));
+    case TILE_SHIFT: return counts_steps(w, tile_shift_axis(v));
     case TILE_SUM: return is_counted_once(w, v);
     case TILE_SELECT: return is_padded(w, v) || (w->derived[id] && is_guarded(w, v));
     default: return false;
@@ -205,20 +205,21 @@ static const formula *view_at(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
   places from = *at;
   switch (v->op) {
-    case TILE_RENAME: from.of[v->index] = place_of(w, at, v->index2); break;
+    case TILE_RENAME: from.of[tile_renamed_from(v)] = place_of(w, at, tile_renamed_to(v)); break;
     case TILE_SPLIT:
-      from.of[v->index] = split_place(w, place_of(w, at, v->index2), place_of(w, at, v->index3),
-                                      (long long)w->p->axes.items[v->index3].size);
+      from.of[tile_whole_axis(v)] =
+          split_place(w, place_of(w, at, tile_outer_axis(v)), place_of(w, at, tile_inner_axis(v)),
+                      (long long)w->p->axes.items[tile_inner_axis(v)].size);
       break;
-    case TILE_SLICE: from.of[v->index] = arena_printf(w->a, "%d", v->index2); break;
+    case TILE_SLICE: from.of[tile_entry_axis(v)] = arena_printf(w->a, "%d", tile_entry(v)); break;
     case TILE_JOIN: {
-      long long size = (long long)w->p->axes.items[v->index3].size;
-      from.of[v->index2] = part_of_place(w, place_of(w, at, v->index), '/', size);
-      from.of[v->index3] = part_of_place(w, place_of(w, at, v->index), '%', size);
+      long long size = (long long)w->p->axes.items[tile_inner_axis(v)].size;
+      from.of[tile_outer_axis(v)] = part_of_place(w, place_of(w, at, tile_whole_axis(v)), '/', size);
+      from.of[tile_inner_axis(v)] = part_of_place(w, place_of(w, at, tile_whole_axis(v)), '%', size);
       break;
     }
     case TILE_SHIFT:
-      from.of[v->index] = arena_printf(w->a, "%s%+d", place_of(w, at, v->index), -v->index2);
+      from.of[tile_shift_axis(v)] = arena_printf(w->a, "%s%+d", place_of(w, at, tile_shift_axis(v)), -tile_shift_distance(v));
       break;
     default: break;
   }
@@ -273,23 +274,23 @@ static const formula *reduction_at(tile_writer *w, tile_id id, const places *at)
 /* PREFIX, SEGMENT, SEGMENT_ADJOINT: sums along time with an index of their own. */
 static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
-  const char *j = new_index(w), *t = place_of(w, at, v->index2), *range;
+  const char *j = new_index(w), *t = place_of(w, at, tile_step_axis(v)), *range;
   int depth = w->depth;
   places inner = *at;
   w->depth++;
-  inner.of[v->index2] = j;
+  inner.of[tile_step_axis(v)] = j;
   if (v->op == TILE_PREFIX) {
-    const char *sign = v->index & 2 ? (v->index & 1 ? ">" : ">=") : v->index & 1 ? "<" : "<=";
+    const char *sign = tile_is_from_end(v) ? (tile_is_exclusive(v) ? ">" : ">=") : tile_is_exclusive(v) ? "<" : "<=";
     range = arena_printf(w->a, "%s %s %s", j, sign, t);
-    if ((v->index & 2) && v->index2 != w->p->time_axis) /* to the end of a block */
-      range = arena_printf(w->a, "%s %s %s < %lld", t, v->index & 1 ? "<" : "<=", j,
-                           (long long)w->p->axes.items[v->index2].size);
+    if (tile_is_from_end(v) && tile_step_axis(v) != w->p->time_axis) /* to the end of a block */
+      range = arena_printf(w->a, "%s %s %s < %lld", t, tile_is_exclusive(v) ? "<" : "<=", j,
+                           (long long)w->p->axes.items[tile_step_axis(v)].size);
   } else {
     bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
     const char *s =
-        adjoint ? bind_axes(w, axis_bit(v->index3), &inner) : place_of(w, at, v->index3);
-    range = adjoint ? arena_printf(w->a, "%s %s %s, %s < %s", j, v->index ? ">" : ">=", t, s, t)
-                    : arena_printf(w->a, "%s < %s %s %s", s, j, v->index ? "<" : "<=", t);
+        adjoint ? bind_axes(w, axis_bit(tile_other_step_axis(v)), &inner) : place_of(w, at, tile_other_step_axis(v));
+    range = adjoint ? arena_printf(w->a, "%s %s %s, %s < %s", j, tile_is_exclusive(v) ? ">" : ">=", t, s, t)
+                    : arena_printf(w->a, "%s < %s %s %s", s, j, tile_is_exclusive(v) ? "<" : "<=", t);
   }
   const formula *sum = formula_over(w->a, "sum", range, formula_at(w, v->args[0], &inner));
   w->depth = depth;
@@ -298,8 +299,8 @@ static const formula *along_at(tile_writer *w, tile_id id, const places *at) {
 
 static const formula *causal(const tile_writer *w, const tile_value *v, const places *at) {
   return formula_compare(
-      w->a, v->index ? "<" : "<=", formula_symbol(w->a, place_of(w, at, v->index3), NULL),
-      formula_symbol(w->a, place_of(w, at, v->index2), NULL));
+      w->a, tile_is_exclusive(v) ? "<" : "<=", formula_symbol(w->a, place_of(w, at, tile_other_step_axis(v)), NULL),
+      formula_symbol(w->a, place_of(w, at, tile_step_axis(v)), NULL));
 }
 
 static const char *over_index(const tile_writer *w, axis_set over) {
@@ -321,16 +322,16 @@ static const formula *select_at(tile_writer *w, const tile_value *v, const formu
 /* X[t] = R[t] + sum of A[t,s] X[s] over s < t, which its own equation says. */
 static const formula *solve_at(tile_writer *w, tile_id id, const places *at) {
   const tile_value *v = value(w, id);
-  const char *t = place_of(w, at, v->index), *s = place_of(w, at, v->index2);
+  const char *t = place_of(w, at, tile_row_axis(v)), *s = place_of(w, at, tile_column_axis(v));
   const formula *x = formula_symbol(w->a, w->names[id], s);
   places entry = *at;
-  if (v->index3) { /* of A[s,t] */
-    entry.of[v->index] = s;
-    entry.of[v->index2] = t;
+  if (tile_is_transposed(v)) { /* of A[s,t] */
+    entry.of[tile_row_axis(v)] = s;
+    entry.of[tile_column_axis(v)] = t;
   }
   const formula *a = formula_at(w, v->args[0], &entry);
   const formula *sum =
-      formula_over(w->a, "sum", arena_printf(w->a, "%s %s %s", s, v->index3 ? ">" : "<", t),
+      formula_over(w->a, "sum", arena_printf(w->a, "%s %s %s", s, tile_is_transposed(v) ? ">" : "<", t),
                    formula_binary(w->a, FORMULA_MULTIPLY, a, x));
   return formula_binary(w->a, FORMULA_ADD, formula_at(w, v->args[1], at), sum);
 }
@@ -339,17 +340,18 @@ static const formula *leaf_at(const tile_writer *w, tile_id id, const places *at
   const tile_value *v = value(w, id);
   switch (v->op) {
     case TILE_NUMBER: return formula_number(w->a, v->number);
-    case TILE_AXIS_SIZE: return formula_symbol(w->a, axis_name(w, v->index), NULL);
+    case TILE_AXIS_SIZE: return formula_symbol(w->a, axis_name(w, tile_index_axis(v)), NULL);
     case TILE_INDEX:
-      return counts_steps(w, v->index) ? formula_symbol(w->a, place_of(w, at, v->index), NULL)
-                                       : formula_symbol(w->a, "index", axis_name(w, v->index));
-    case TILE_ARGUMENT: return tensor(w, &w->p->arguments.items[v->index], at, false);
+      return counts_steps(w, tile_index_axis(v))
+                 ? formula_symbol(w->a, place_of(w, at, tile_index_axis(v)), NULL)
+                 : formula_symbol(w->a, "index", axis_name(w, tile_index_axis(v)));
+    case TILE_ARGUMENT: return tensor(w, tile_place_of(w->p, v), at, false);
     case TILE_CAUSAL: return causal(w, v, at);
     case TILE_VALID: return formula_number(w->a, 1);
     case TILE_AT_END: {
       const formula *end = formula_symbol(w->a, "c", NULL);
-      if (v->index2)
-        end = formula_binary(w->a, FORMULA_SUBTRACT, end, formula_number(w->a, v->index2));
+      if (tile_steps_before_end(v))
+        end = formula_binary(w->a, FORMULA_SUBTRACT, end, formula_number(w->a, tile_steps_before_end(v)));
       return formula_compare(w->a, "==", formula_symbol(w->a, time_index(w, id, at), NULL), end);
     }
     default: return formula_symbol(w->a, tile_op_text(v->op), NULL);
@@ -361,15 +363,15 @@ static const formula *changed_at(const tile_writer *w, const tile_value *v, cons
   const char *from = axis_name(w, v->index);
   switch (v->op) {
     case TILE_RENAME:
-      return formula_changed(w->a, arena_printf(w->a, "{%s -> %s}", from, axis_name(w, v->index2)),
+      return formula_changed(w->a, arena_printf(w->a, "{%s -> %s}", from, axis_name(w, tile_renamed_to(v))),
                              x);
     case TILE_SLICE:
-      return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, v->index2), x);
+      return formula_changed(w->a, arena_printf(w->a, "[%s = %d]", from, tile_entry(v)), x);
     case TILE_PLACE: {
-      const formula *index = counts_steps(w, v->index)
-                                 ? formula_symbol(w->a, place_of(w, at, v->index), NULL)
+      const formula *index = counts_steps(w, tile_entry_axis(v))
+                                 ? formula_symbol(w->a, place_of(w, at, tile_entry_axis(v)), NULL)
                                  : formula_symbol(w->a, "index", from);
-      const formula *here = formula_compare(w->a, "==", index, formula_number(w->a, v->index2));
+      const formula *here = formula_compare(w->a, "==", index, formula_number(w->a, tile_entry(v)));
       return formula_binary(w->a, FORMULA_MULTIPLY, here, x);
     }
     default: return formula_call(w->a, tile_op_text(v->op), &x, 1);
@@ -595,7 +597,7 @@ static bool same_value(const tile_writer *w, const tile_value *v, const tile_wri
   if (v->op != u->op || v->over != u->over || v->axes != u->axes || v->number != u->number)
     return false;
   if (v->op == TILE_ARGUMENT)
-    return same_place(&w->p->arguments.items[v->index], &f->p->arguments.items[u->index]);
+    return same_place(tile_place_of(w->p, v), tile_place_of(f->p, u));
   if (v->index != u->index || v->index2 != u->index2 || v->index3 != u->index3) return false;
   for (int k = 0; k < tile_arity(v->op); k++)
     if (image[v->args[k]] != u->args[k]) return false;

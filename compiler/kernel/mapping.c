@@ -109,10 +109,10 @@ static void rank_axes(mapping *m) {
     for (int i = 0; i < p->values.count; i++) {
       const tile_value *v = &p->values.items[i];
       if (v->op != TILE_SPLIT && v->op != TILE_JOIN) continue;
-      int *outer = &m->rank[v->index2], *inner = &m->rank[v->index3];
-      int whole = m->rank[v->index] / RANKS_PER_AXIS * RANKS_PER_AXIS;
-      if (is_local(p, v->index2) && *outer <= whole) *outer = whole + 1, changed = true;
-      if (is_local(p, v->index3) && *inner <= *outer) *inner = *outer + 1, changed = true;
+      int *outer = &m->rank[tile_outer_axis(v)], *inner = &m->rank[tile_inner_axis(v)];
+      int whole = m->rank[tile_whole_axis(v)] / RANKS_PER_AXIS * RANKS_PER_AXIS;
+      if (is_local(p, tile_outer_axis(v)) && *outer <= whole) *outer = whole + 1, changed = true;
+      if (is_local(p, tile_inner_axis(v)) && *inner <= *outer) *inner = *outer + 1, changed = true;
     }
   }
 }

@@ -182,8 +182,9 @@ static view row_of_operand(host *h, part *p, tile_id id, int pack, ir step) {
   const tile_value *v = &program->values.items[root];
   int buffer = pack >= 0 ? pack : p->p->values[root].buffer;
   if (buffer >= 0) return kept_row(h, &p->p->buffers.items[buffer], p->kept_at[buffer], step, &p->l);
-  const tile_place *place = &program->arguments.items[v->index];
-  if (place->role == TILE_STATE) return kept_row(h, &p->history[v->index], p->history_at[v->index], step, &p->l);
+  const tile_place *place = tile_place_of(program, v);
+  int argument = tile_argument_number(v);
+  if (place->role == TILE_STATE) return kept_row(h, &p->history[argument], p->history_at[argument], step, &p->l);
   return kept_row(h, &h->stashes[place->stash], h->stash_at[place->stash], step, &p->l);
 }
 

@@ -41,13 +41,13 @@ typedef struct prefix {
 static void prefix_row(lower *l, const prefix *n, ir i) {
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
-  int t = v->index2;
+  int t = tile_step_axis(v);
   place_in_loops row = n->at;
-  row.index[t] = row_of(l, i, v->index & 2, known_size(l, t));
+  row.index[t] = row_of(l, i, tile_is_from_end(v), known_size(l, t));
   ir before = load_real(e, n->sum, n->lanes);
   ir after = real_add(e, before, operand_at(l, &row, v->args[0]));
   store_real(e, after, n->sum);
-  lower_keep_value(l, &row, n->id, v->index & 1 ? before : after);
+  lower_keep_value(l, &row, n->id, tile_is_exclusive(v) ? before : after);
 }
 
 enum { ROWS_AT_ONCE = 16, LONG_PREFIX = 64 };
@@ -65,7 +65,7 @@ void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
   const along_time *along = data;
   emitter *e = l->e;
   int lanes = lanes_at(l, at, along->id);
-  int64_t size = known_size(l, value(l, along->id)->index2);
+  int64_t size = known_size(l, tile_step_axis(value(l, along->id)));
   prefix n = {along->id, *at, stack_slot(e, real_type(e, lanes), "prefix"), lanes};
   store_real(e, real_number(e, 0, lanes), n.sum);
   if (l->team && l->team->shares && size >= LONG_PREFIX && size % ROWS_AT_ONCE == 0) {
@@ -79,7 +79,7 @@ void lower_prefix_point(lower *l, const place_in_loops *at, void *data) {
 
 void lower_along_time(lower *l, const plan_nest *nest, axis_set axes, point_function *body) {
   along_time n = {.nest = nest, .id = nest->values.items[0]};
-  axis_set columns = axes & ~axis_bit(value(l, n.id)->index2);
+  axis_set columns = axes & ~axis_bit(tile_step_axis(value(l, n.id)));
   lower_forget(l);
   if (l->team) {
     loop_axes all = lower_by_rank(l, columns);
@@ -96,7 +96,7 @@ void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
   const along_time *n = data;
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
-  int t = v->index2, s = v->index3, lanes = lanes_at(l, at, n->id);
+  int t = tile_step_axis(v), s = tile_other_step_axis(v), lanes = lanes_at(l, at, n->id);
   place_in_loops row = *at;
   ir sum = stack_slot(e, real_type(e, lanes), "segment");
   ir late = stack_slot(e, real_type(e, lanes), "late");
@@ -110,7 +110,7 @@ void lower_segment_point(lower *l, const place_in_loops *at, void *data) {
   if (lanes) below = spread(e, below, lanes);
   ir before = load_real(e, sum, lanes);
   ir x = spread(e, operand_at(l, &row, v->args[0]), lanes);
-  if (v->index) {
+  if (tile_is_exclusive(v)) {
     /* sum over s < j < t: x[t] enters at the next row */
     lower_keep_value(l, &row, n->id, choose(e, below, before, zero));
     store_real(e, choose(e, below, real_add(e, before, x), zero), sum);
@@ -127,7 +127,7 @@ void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data)
   const along_time *n = data;
   emitter *e = l->e;
   const tile_value *v = value(l, n->id);
-  int t = v->index2, s = v->index3;
+  int t = tile_step_axis(v), s = tile_other_step_axis(v);
   int64_t size = known_size(l, t);
   tile_id g = v->args[0];
   /* column sums live in vectors of a whole row when s is in the lanes */
@@ -150,7 +150,7 @@ void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data)
     ir before = load_real(e, columns, lanes);
     ir after = real_add(e, before, spread(e, operand_at(l, &row, g), lanes));
     store_real(e, after, columns);
-    ir sum = sum_of_lanes(e, choose(e, below, v->index ? before : after, zero));
+    ir sum = sum_of_lanes(e, choose(e, below, tile_is_exclusive(v) ? before : after, zero));
     place_in_loops out = *at;
     out.index[t] = row.index[t];
     lower_keep_value(l, &out, n->id, sum);
@@ -170,7 +170,7 @@ void lower_segment_adjoint_point(lower *l, const place_in_loops *at, void *data)
   ir before = load_real(e, address, lanes);
   ir after = real_add(e, before, operand_at(l, &row, g));
   store_real(e, after, address);
-  store_real(e, real_add(e, load_real(e, total, lanes), v->index ? before : after), total);
+  store_real(e, real_add(e, load_real(e, total, lanes), tile_is_exclusive(v) ? before : after), total);
   loop_end(e, &pair);
   place_in_loops out = *at;
   out.index[t] = row.index[t];

@@ -292,7 +292,7 @@ void lower_nest(lower *l, const plan_nest *nest) {
         gpu_segment_adjoint(l, nest);
         break;
       }
-      lower_along_time(l, nest, nest->axes & ~axis_bit(value(l, nest->values.items[0])->index3),
+      lower_along_time(l, nest, nest->axes & ~axis_bit(tile_other_step_axis(value(l, nest->values.items[0]))),
                        lower_segment_adjoint_point);
       break;
     case NEST_FIRST_EQUAL: lower_first_equal(l, nest); break;

@@ -37,7 +37,7 @@ void lower_read_states(lower *l, const place_in_loops *at, const plan_nest *nest
     int argument = l->p->carried[l->p->buffers.items[buffer].carried].argument;
     for (tile_id id = 0; argument >= 0 && id < l->p->program->values.count; id++) {
       const tile_value *v = value(l, id);
-      if (v->op == TILE_ARGUMENT && v->index == argument && l->p->values[id].needed)
+      if (v->op == TILE_ARGUMENT && tile_argument_number(v) == argument && l->p->values[id].needed)
         lower_value_at(l, at, id);
     }
   }
@@ -83,7 +83,7 @@ ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum, known_a
   lower_forget(l);
   for (tile_id id = 0; known.argument >= 0 && id < l->p->program->values.count; id++) {
     const tile_value *other = value(l, id);
-    if (other->op == TILE_ARGUMENT && other->index == known.argument) l->memo[id] = known.x;
+    if (other->op == TILE_ARGUMENT && tile_argument_number(other) == known.argument) l->memo[id] = known.x;
   }
   ir start = lower_value_at(l, at, x);
   lower_forget(l);

@@ -226,7 +226,7 @@ static ir *entries_of(lower *l, const bool *varies) {
   for (tile_id id = 0; id < program->values.count; id++) {
     const tile_value *v = &program->values.items[id];
     if (!varies[id]) continue;
-    entries[id] = v->op == TILE_NUMBER ? real_number(e, v->number, 0) : integer(e, v->index2);
+    entries[id] = v->op == TILE_NUMBER ? real_number(e, v->number, 0) : integer(e, tile_entry(v));
   }
   return entries;
 }

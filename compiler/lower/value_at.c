@@ -32,10 +32,10 @@ ir lower_one_if(lower *l, ir condition) {
 static ir renamed_at(lower *l, const place_in_loops *at, const tile_value *v) {
   place_in_loops from = *at;
   from.moved = true;
-  from.index[v->index] = at->index[v->index2];
-  if (at->vector_axis == v->index2) {
-    from.vector_axis = v->index;
-  } else if (at->vector_axis == v->index) {
+  from.index[tile_renamed_from(v)] = at->index[tile_renamed_to(v)];
+  if (at->vector_axis == tile_renamed_to(v)) {
+    from.vector_axis = tile_renamed_from(v);
+  } else if (at->vector_axis == tile_renamed_from(v)) {
     from.vector_axis = -1;
     from.lanes = 0;
     from.mask = NULL;
@@ -47,15 +47,15 @@ static ir varying_entry(const lower *l, tile_id id) { return l->entries ? l->ent
 
 ir lower_entry(lower *l, tile_id id) {
   ir varying = varying_entry(l, id);
-  return varying ? varying : integer(l->e, value(l, id)->index2);
+  return varying ? varying : integer(l->e, tile_entry(value(l, id)));
 }
 
 static ir sliced_at(lower *l, const place_in_loops *at, tile_id id) {
   const tile_value *v = value(l, id);
   place_in_loops from = *at;
   from.moved = true;
-  from.index[v->index] = lower_entry(l, id);
-  if (at->vector_axis == v->index) {
+  from.index[tile_entry_axis(v)] = lower_entry(l, id);
+  if (at->vector_axis == tile_entry_axis(v)) {
     from.vector_axis = -1;
     from.lanes = 0;
     from.mask = NULL;
@@ -70,15 +70,15 @@ static ir placed_at(lower *l, const place_in_loops *at, tile_id id) {
   place_in_loops from = *at;
   from.moved = true;
   ir here;
-  if (at->lanes && at->vector_axis == v->index) {
+  if (at->lanes && at->vector_axis == tile_entry_axis(v)) {
     from.vector_axis = -1;
     from.lanes = 0;
     from.mask = NULL;
     ir varying = varying_entry(l, id);
-    ir entry = varying ? LLVMBuildSIToFP(e->b, varying, e->real, "") : real_number(e, v->index2, 0);
-    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, v->index), spread(e, entry, at->lanes));
+    ir entry = varying ? LLVMBuildSIToFP(e->b, varying, e->real, "") : real_number(e, tile_entry(v), 0);
+    here = real_compare(e, LLVMRealOEQ, lower_real_of_index(l, at, tile_entry_axis(v)), spread(e, entry, at->lanes));
   } else {
-    here = int_compare(e, LLVMIntEQ, at->index[v->index], lower_entry(l, id));
+    here = int_compare(e, LLVMIntEQ, at->index[tile_entry_axis(v)], lower_entry(l, id));
   }
   ir x = lower_value_at(l, &from, v->args[0]);
   if (ir_lanes(x)) here = spread(e, here, ir_lanes(x));
@@ -108,12 +108,12 @@ static bool in_lanes(const place_in_loops *at, int axis) {
 static ir split_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  if (in_lanes(at, v->index2)) return by_lanes(l, at, id);
+  if (in_lanes(at, tile_outer_axis(v))) return by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
-  ir first = int_mul(e, at->index[v->index2], integer(e, known_size(l, v->index3)));
-  from.index[v->index] = int_add(e, first, at->index[v->index3]);
-  if (in_lanes(at, v->index3)) from.vector_axis = v->index;
+  ir first = int_mul(e, at->index[tile_outer_axis(v)], integer(e, known_size(l, tile_inner_axis(v))));
+  from.index[tile_whole_axis(v)] = int_add(e, first, at->index[tile_inner_axis(v)]);
+  if (in_lanes(at, tile_inner_axis(v))) from.vector_axis = tile_whole_axis(v);
   return lower_value_at(l, &from, v->args[0]);
 }
 
@@ -127,15 +127,15 @@ static bool within_inner(ir index, int lanes, int64_t inner) {
 static ir joined_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  int64_t inner = known_size(l, v->index3);
-  ir index = at->index[v->index];
-  bool lanes = in_lanes(at, v->index);
+  int64_t inner = known_size(l, tile_inner_axis(v));
+  ir index = at->index[tile_whole_axis(v)];
+  bool lanes = in_lanes(at, tile_whole_axis(v));
   if (lanes && !within_inner(index, at->lanes, inner)) return by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
-  from.index[v->index2] = int_div(e, index, integer(e, inner));
-  from.index[v->index3] = int_rem(e, index, integer(e, inner));
-  if (lanes) from.vector_axis = v->index3;
+  from.index[tile_outer_axis(v)] = int_div(e, index, integer(e, inner));
+  from.index[tile_inner_axis(v)] = int_rem(e, index, integer(e, inner));
+  if (lanes) from.vector_axis = tile_inner_axis(v);
   return lower_value_at(l, &from, v->args[0]);
 }
 
@@ -143,13 +143,13 @@ static ir joined_at(lower *l, const place_in_loops *at, tile_id id) {
 static ir shifted_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  if (in_lanes(at, v->index)) return by_lanes(l, at, id);
+  if (in_lanes(at, tile_shift_axis(v))) return by_lanes(l, at, id);
   place_in_loops from = *at;
   from.moved = true;
-  ir index = int_sub(e, at->index[v->index], integer(e, v->index2));
+  ir index = int_sub(e, at->index[tile_shift_axis(v)], integer(e, tile_shift_distance(v)));
   ir inside =
-      int_compare(e, LLVMIntULT, index, integer(e, known_size(l, v->index)));
-  from.index[v->index] = int_choose(e, inside, index, integer(e, 0));
+      int_compare(e, LLVMIntULT, index, integer(e, known_size(l, tile_shift_axis(v))));
+  from.index[tile_shift_axis(v)] = int_choose(e, inside, index, integer(e, 0));
   ir x = lower_value_at(l, &from, v->args[0]);
   if (ir_lanes(x)) inside = spread(e, inside, ir_lanes(x));
   return choose(e, inside, x, real_number(e, 0, ir_lanes(x)));
@@ -176,8 +176,8 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
       ir varying = varying_entry(l, id);
       return varying ? varying : real_number(e, v->number, 0);
     }
-    case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[v->index], e->real, "");
-    case TILE_INDEX: return index_at(l, at, v->index);
+    case TILE_AXIS_SIZE: return LLVMBuildSIToFP(e->b, l->axis_size[tile_index_axis(v)], e->real, "");
+    case TILE_INDEX: return index_at(l, at, tile_index_axis(v));
     case TILE_VALID: {
       ir t = lower_real_of_index(l, at, program->time_axis);
       return lower_one_if(l, real_compare(e, LLVMRealOLT, t, real_of_rows(l, 0)));
@@ -185,13 +185,13 @@ static ir inline_at(lower *l, const place_in_loops *at, tile_id id) {
     case TILE_LENGTH: return real_of_rows(l, 0);
     case TILE_AT_END: {
       ir t = lower_real_of_index(l, at, program->time_axis);
-      return lower_one_if(l, real_compare(e, LLVMRealOEQ, t, real_of_rows(l, 1 + v->index2)));
+      return lower_one_if(l, real_compare(e, LLVMRealOEQ, t, real_of_rows(l, 1 + tile_steps_before_end(v))));
     }
     case TILE_CAUSAL: {
-      ir t = lower_real_of_index(l, at, v->index2), s = lower_real_of_index(l, at, v->index3);
-      return lower_one_if(l, real_compare(e, v->index ? LLVMRealOGT : LLVMRealOGE, t, s));
+      ir t = lower_real_of_index(l, at, tile_step_axis(v)), s = lower_real_of_index(l, at, tile_other_step_axis(v));
+      return lower_one_if(l, real_compare(e, tile_is_exclusive(v) ? LLVMRealOGT : LLVMRealOGE, t, s));
     }
-    case TILE_ARGUMENT: return view_load(l, &l->arguments[v->index], at, v->axes);
+    case TILE_ARGUMENT: return view_load(l, &l->arguments[tile_argument_number(v)], at, v->axes);
     case TILE_STOP:
     case TILE_EXPAND: return lower_value_at(l, at, v->args[0]);
     case TILE_RENAME: return renamed_at(l, at, v);
@@ -241,8 +241,8 @@ place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id,
   if (id == of) return *at;
   const tile_value *v = value(l, id);
   place_in_loops place = lower_place_under(l, at, v->args[0], of);
-  place.index[v->index2] = place.index[v->index];
-  if (place.vector_axis == v->index) place.vector_axis = v->index2;
+  place.index[tile_renamed_to(v)] = place.index[tile_renamed_from(v)];
+  if (place.vector_axis == tile_renamed_from(v)) place.vector_axis = tile_renamed_to(v);
   return place;
 }
 

@@ -231,17 +231,17 @@ static view sliced_view(lower *l, view x, int axis, ir entry) {
 }
 
 static view split_view(lower *l, view x, const tile_value *v) {
-  ir stride = x.stride[v->index];
-  x.stride[v->index] = NULL;
-  x.stride[v->index2] = int_mul(l->e, stride, integer(l->e, known_size(l, v->index3)));
-  x.stride[v->index3] = stride;
+  ir stride = x.stride[tile_whole_axis(v)];
+  x.stride[tile_whole_axis(v)] = NULL;
+  x.stride[tile_outer_axis(v)] = int_mul(l->e, stride, integer(l->e, known_size(l, tile_inner_axis(v))));
+  x.stride[tile_inner_axis(v)] = stride;
   return x;
 }
 
 static view joined_view(view x, const tile_value *v) {
-  ir stride = x.stride[v->index3];
-  x.stride[v->index2] = x.stride[v->index3] = NULL;
-  x.stride[v->index] = stride;
+  ir stride = x.stride[tile_inner_axis(v)];
+  x.stride[tile_outer_axis(v)] = x.stride[tile_inner_axis(v)] = NULL;
+  x.stride[tile_whole_axis(v)] = stride;
   return x;
 }
 
@@ -249,10 +249,10 @@ static view joined_view(view x, const tile_value *v) {
 view value_view(lower *l, tile_id id) {
   const tile_value *v = value(l, id);
   switch (v->op) {
-    case TILE_ARGUMENT: return l->arguments[v->index];
+    case TILE_ARGUMENT: return l->arguments[tile_argument_number(v)];
     case TILE_STOP: return value_view(l, v->args[0]);
-    case TILE_RENAME: return renamed_view(value_view(l, v->args[0]), v->index, v->index2);
-    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), v->index, lower_entry(l, id));
+    case TILE_RENAME: return renamed_view(value_view(l, v->args[0]), tile_renamed_from(v), tile_renamed_to(v));
+    case TILE_SLICE: return sliced_view(l, value_view(l, v->args[0]), tile_entry_axis(v), lower_entry(l, id));
     case TILE_SPLIT: return split_view(l, value_view(l, v->args[0]), v);
     case TILE_JOIN: return joined_view(value_view(l, v->args[0]), v);
     case TILE_EXPAND: {
@@ -272,9 +272,9 @@ view part_of_sum(lower *l, tile_id operand, view sum) {
     case TILE_DOT: return sum;
     case TILE_JOIN: return part_of_sum(l, v->args[0], split_view(l, sum, v));
     case TILE_PLACE:
-      return part_of_sum(l, v->args[0], sliced_view(l, sum, v->index, lower_entry(l, operand)));
+      return part_of_sum(l, v->args[0], sliced_view(l, sum, tile_entry_axis(v), lower_entry(l, operand)));
     case TILE_RENAME:
-      return part_of_sum(l, v->args[0], renamed_view(sum, v->index2, v->index));
+      return part_of_sum(l, v->args[0], renamed_view(sum, tile_renamed_to(v), tile_renamed_from(v)));
     default: ICE("lower", "%s is no place of a sum", tile_op_text(v->op));
   }
 }

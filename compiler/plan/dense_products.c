@@ -43,7 +43,7 @@ static bool is_of_step(const finder *f, tile_id id) { return f->sections[id] == 
 static bool is_complex(const finder *f, tile_id id) {
   const tile_value *v = old_value(f, plan_root(f->from, id));
   if (v->op != TILE_ARGUMENT) return false;
-  int tensor = f->from->arguments.items[v->index].tensor;
+  int tensor = tile_place_of(f->from, v)->tensor;
   return tensor >= 0 && f->m->kernel->recurrence->body.tensors.items[tensor].complex;
 }
 
@@ -174,7 +174,7 @@ plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack)
 static bool is_history(const planner *q, tile_id root) {
   const tile_value *v = value(q, root);
   if (v->op != TILE_ARGUMENT) return false;
-  tile_role role = q->program->arguments.items[v->index].role;
+  tile_role role = tile_place_of(q->program, v)->role;
   return role == TILE_STATE || role == TILE_STASH;
 }
 

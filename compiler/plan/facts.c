@@ -79,7 +79,7 @@ void plan_force_buffer(planner *q, tile_id id, int last_axis) {
   if (pv->buffer >= 0) return;
   pv->held = HELD_BUFFER;
   int levels = gpu_levels_of(q->m, q->program, id);
-  axis_set axes = levels ? pv->tile & ~axis_bit(value(q, id)->index3) : pv->tile;
+  axis_set axes = levels ? pv->tile & ~axis_bit(tile_other_step_axis(value(q, id))) : pv->tile;
   plan_buffer b = plan_buffer_for(q->m, q->program, axes, pv->lane, last_axis);
   if (levels) b.numbers.factor *= levels;
   if (pv->wide) {
@@ -169,7 +169,7 @@ static bool in_numbers(const mapping *m, const tile_program *program, const tile
 }
 
 static int64_t size_of_inner(const plan *p, const tile_value *v) {
-  return p->program->axes.items[v->index3].size;
+  return p->program->axes.items[tile_inner_axis(v)].size;
 }
 
 /* The strides of a value in a buffer, through index maps; false where memory outside lies below. */
@@ -182,12 +182,12 @@ static bool known_strides(const plan *p, tile_id id, extent *stride) {
   if (tile_arity(v->op) != 1 || !plan_is_inline(v->op)) return false;
   if (!known_strides(p, v->args[0], stride)) return false;
   switch (v->op) {
-    case TILE_RENAME: stride[v->index2] = stride[v->index]; break;
+    case TILE_RENAME: stride[tile_renamed_to(v)] = stride[tile_renamed_from(v)]; break;
     case TILE_SPLIT:
-      stride[v->index2] = stride[v->index3] = stride[v->index];
-      stride[v->index2].factor *= size_of_inner(p, v);
+      stride[tile_outer_axis(v)] = stride[tile_inner_axis(v)] = stride[tile_whole_axis(v)];
+      stride[tile_outer_axis(v)].factor *= size_of_inner(p, v);
       break;
-    case TILE_JOIN: stride[v->index] = stride[v->index3]; break;
+    case TILE_JOIN: stride[tile_whole_axis(v)] = stride[tile_inner_axis(v)]; break;
     default: break;
   }
   return true;
@@ -197,14 +197,14 @@ static bool known_strides(const plan *p, tile_id id, extent *stride) {
 static bool joins_in_memory(const plan *p, const tile_value *v) {
   extent stride[PLAN_MAX_AXES];
   if (!known_strides(p, v->args[0], stride)) return false;
-  extent outer = stride[v->index2], inner = stride[v->index3];
+  extent outer = stride[tile_outer_axis(v)], inner = stride[tile_inner_axis(v)];
   return outer.sizes == inner.sizes && outer.factor == inner.factor * size_of_inner(p, v);
 }
 
 bool plan_viewable(const mapping *m, const plan *p, tile_id id) {
   const tile_value *v = &p->program->values.items[id];
   switch (v->op) {
-    case TILE_ARGUMENT: return in_numbers(m, p->program, &p->program->arguments.items[v->index]);
+    case TILE_ARGUMENT: return in_numbers(m, p->program, tile_place_of(p->program, v));
     case TILE_JOIN: return plan_viewable(m, p, v->args[0]) && joins_in_memory(p, v);
     case TILE_RENAME:
     case TILE_SPLIT:
@@ -219,7 +219,7 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
   const tile_program *program = p->program;
   const tile_value *v = &program->values.items[id];
   if (v->op == TILE_ARGUMENT) {
-    const tile_place *place = &program->arguments.items[v->index];
+    const tile_place *place = tile_place_of(program, v);
     bool state =
         place->role == TILE_STATE || place->role == TILE_D_NEXT_STATE || place->role == TILE_STASH;
     if (state) {
@@ -234,19 +234,19 @@ int plan_contiguous_axis(const mapping *m, const plan *p, tile_id id) {
   }
   if (v->op == TILE_RENAME) {
     int axis = plan_contiguous_axis(m, p, v->args[0]);
-    return axis == v->index ? v->index2 : axis;
+    return axis == tile_renamed_from(v) ? tile_renamed_to(v) : axis;
   }
   if (v->op == TILE_SPLIT) {
     int axis = plan_contiguous_axis(m, p, v->args[0]);
-    return axis == v->index ? v->index3 : axis;
+    return axis == tile_whole_axis(v) ? tile_inner_axis(v) : axis;
   }
   if (v->op == TILE_JOIN) {
     int axis = plan_contiguous_axis(m, p, v->args[0]);
-    return axis == v->index3 ? v->index : axis == v->index2 ? -1 : axis;
+    return axis == tile_inner_axis(v) ? tile_whole_axis(v) : axis == tile_outer_axis(v) ? -1 : axis;
   }
   if (v->op == TILE_SLICE) {
     int axis = plan_contiguous_axis(m, p, v->args[0]);
-    return axis == v->index ? -1 : axis;
+    return axis == tile_entry_axis(v) ? -1 : axis;
   }
   if (v->op == TILE_EXPAND || v->op == TILE_STOP) return plan_contiguous_axis(m, p, v->args[0]);
   int buffer = p->values[id].buffer;

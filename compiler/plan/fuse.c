@@ -108,7 +108,7 @@ static tile_id under_renames(const planner *q, tile_id id) {
 
 static bool reads_argument(const planner *q, tile_id id, int argument) {
   const tile_value *v = value(q, id);
-  if (v->op == TILE_ARGUMENT) return v->index == argument;
+  if (v->op == TILE_ARGUMENT) return tile_argument_number(v) == argument;
   for (int k = 0; plan_at_hand(q->p, id) && k < tile_arity(v->op); k++) {
     if (reads_argument(q, v->args[k], argument)) return true;
   }

@@ -66,7 +66,7 @@ void plan_hold_values(planner *q) {
 static bool reads_argument(planner *q, tile_id id, int argument, bool moved, bool *at_other_point) {
   const tile_value *v = value(q, id);
   if (v->op == TILE_ARGUMENT) {
-    if (v->index != argument) return false;
+    if (tile_argument_number(v) != argument) return false;
     if (moved) *at_other_point = true;
     return true;
   }

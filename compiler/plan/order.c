@@ -74,7 +74,7 @@ static void note_value(ordering *o, tile_id id, int nest) {
   const plan_value *pv = &q->p->values[id];
   if (v->op == TILE_ARGUMENT) {
     for (int c = 0; c < q->p->carried_count; c++)
-      if (q->p->carried[c].argument == v->index)
+      if (q->p->carried[c].argument == tile_argument_number(v))
         note_read(o, nest, q->p->buffers.count + q->program->values.count + c);
   }
   if (plan_at_hand(q->p, id)) {

@@ -107,11 +107,13 @@ static void put_argument(printer *o, const tile_place *place) {
 static void put_leaf(printer *o, const tile_value *v) {
   switch (v->op) {
     case TILE_NUMBER: put_number(o, v->number); break;
-    case TILE_ARGUMENT: put_argument(o, &o->p->program->arguments.items[v->index]); break;
+    case TILE_ARGUMENT: put_argument(o, tile_place_of(o->p->program, v)); break;
     case TILE_AXIS_SIZE:
-    case TILE_INDEX: put(o, "%s(%s)", tile_op_text(v->op), axis_name(o, v->index)); break;
-    case TILE_CAUSAL: put(o, "%s %s %s", axis_name(o, v->index2), v->index & 1 ? ">" : ">=", axis_name(o, v->index3)); break;
-    case TILE_AT_END: put(o, "at_end(%d)", v->index2); break;
+    case TILE_INDEX: put(o, "%s(%s)", tile_op_text(v->op), axis_name(o, tile_index_axis(v))); break;
+    case TILE_CAUSAL:
+      put(o, "%s %s %s", axis_name(o, tile_step_axis(v)), tile_is_exclusive(v) ? ">" : ">=", axis_name(o, tile_other_step_axis(v)));
+      break;
+    case TILE_AT_END: put(o, "at_end(%d)", tile_steps_before_end(v)); break;
     default: put(o, "%s", tile_op_text(v->op)); break;
   }
 }
@@ -119,12 +121,12 @@ static void put_leaf(printer *o, const tile_value *v) {
 static void put_map(printer *o, const tile_value *v) {
   const char *index = axis_name(o, v->index);
   switch (v->op) {
-    case TILE_RENAME: put(o, "{%s->%s}", index, axis_name(o, v->index2)); break;
-    case TILE_SLICE: put(o, "{%s=%d}", index, v->index2); break;
-    case TILE_PLACE: put(o, "{at %s=%d}", index, v->index2); break;
-    case TILE_SPLIT: put(o, "{%s->%s,%s}", index, axis_name(o, v->index2), axis_name(o, v->index3)); break;
-    case TILE_JOIN: put(o, "{%s,%s->%s}", axis_name(o, v->index2), axis_name(o, v->index3), index); break;
-    case TILE_SHIFT: put(o, "{%s by %d}", index, v->index2); break;
+    case TILE_RENAME: put(o, "{%s->%s}", index, axis_name(o, tile_renamed_to(v))); break;
+    case TILE_SLICE: put(o, "{%s=%d}", index, tile_entry(v)); break;
+    case TILE_PLACE: put(o, "{at %s=%d}", index, tile_entry(v)); break;
+    case TILE_SPLIT: put(o, "{%s->%s,%s}", index, axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v))); break;
+    case TILE_JOIN: put(o, "{%s,%s->%s}", axis_name(o, tile_outer_axis(v)), axis_name(o, tile_inner_axis(v)), index); break;
+    case TILE_SHIFT: put(o, "{%s by %d}", index, tile_shift_distance(v)); break;
     default: break; /* broadcasts and stops are what lies below them */
   }
 }
@@ -161,7 +163,7 @@ static void put_alone(printer *o, tile_id id) {
 static bool has_words(const printer *o, const tile_value *v) {
   if (v->op == TILE_CAUSAL) return true;
   if (v->op != TILE_ARGUMENT) return false;
-  const tile_place *place = &o->p->program->arguments.items[v->index];
+  const tile_place *place = tile_place_of(o->p->program, v);
   return !is_plain(place);
 }
 
@@ -169,8 +171,8 @@ static void put_call(printer *o, const tile_value *v) {
   put(o, "%s", tile_op_text(v->op));
   if (v->over) put_over(o, v->over);
   if (v->op == TILE_PREFIX || v->op == TILE_SEGMENT || v->op == TILE_SEGMENT_ADJOINT) {
-    bool exclusive = v->index & 1, reverse = v->op == TILE_PREFIX && v->index & 2;
-    put(o, "[%s%s%s]", axis_name(o, v->index2), exclusive ? " exclusive" : "", reverse ? " reverse" : "");
+    bool exclusive = tile_is_exclusive(v), reverse = v->op == TILE_PREFIX && tile_is_from_end(v);
+    put(o, "[%s%s%s]", axis_name(o, tile_step_axis(v)), exclusive ? " exclusive" : "", reverse ? " reverse" : "");
   }
   put(o, "(");
   for (int k = 0; k < tile_arity(v->op); k++) {

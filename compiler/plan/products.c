@@ -194,7 +194,7 @@ static bool lies_in_lanes(const planner *q, tile_id id) {
   while (plan_is_inline(value(q, id)->op) && tile_arity(value(q, id)->op))
     id = value(q, id)->args[0];
   if (value(q, id)->op != TILE_ARGUMENT) return true;
-  const tile_place *place = &q->program->arguments.items[value(q, id)->index];
+  const tile_place *place = tile_place_of(q->program, value(q, id));
   return place->time || place->role == TILE_D_NEXT_STATE;
 }
 
@@ -293,9 +293,9 @@ int plan_axis_in_sum(const planner *q, tile_id operand, int axis) {
   const tile_value *v = value(q, operand);
   if (v->op == TILE_DOT) return axis;
   axis = plan_axis_in_sum(q, v->args[0], axis);
-  if (v->op == TILE_JOIN && axis == v->index2) return -1;
-  if (v->op == TILE_JOIN && axis == v->index3) return v->index;
-  return v->op == TILE_RENAME && axis == v->index ? v->index2 : axis;
+  if (v->op == TILE_JOIN && axis == tile_outer_axis(v)) return -1;
+  if (v->op == TILE_JOIN && axis == tile_inner_axis(v)) return tile_whole_axis(v);
+  return v->op == TILE_RENAME && axis == tile_renamed_from(v) ? tile_renamed_to(v) : axis;
 }
 
 axis_set plan_inner_axes(const plan_dot *dot) {

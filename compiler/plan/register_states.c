@@ -20,7 +20,7 @@ typedef struct reader {
 static bool reads_state(const reader *r, tile_id id, bool *moved) {
   const tile_value *v = value(r->q, id);
   if (id == r->sum) return true;
-  if (v->op == TILE_ARGUMENT) return v->index == r->argument;
+  if (v->op == TILE_ARGUMENT) return tile_argument_number(v) == r->argument;
   bool reads = false;
   for (int k = 0; plan_at_hand(r->q->p, id) && k < tile_arity(v->op); k++) {
     if (!reads_state(r, v->args[k], moved)) continue;

@@ -135,7 +135,7 @@ static value_list values_of(arena *a, const plan *p, int first, int count) {
 static bool differs(const tile_value *v, const tile_value *w) {
   switch (v->op) {
     case TILE_SLICE:
-    case TILE_PLACE: return v->index2 != w->index2;
+    case TILE_PLACE: return tile_entry(v) != tile_entry(w);
     case TILE_NUMBER: return v->number != w->number;
     default: return false;
   }

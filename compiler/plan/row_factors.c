@@ -46,7 +46,7 @@ static tile_id renamed(const moving *n, tile_id x, int from, int to) {
 static bool is_tokens(const moving *n, tile_id id) {
   const tile_value *v = new_value(n, id);
   if (v->op == TILE_RENAME) return is_tokens(n, v->args[0]);
-  return v->op == TILE_ARGUMENT && n->to->arguments.items[v->index].time;
+  return v->op == TILE_ARGUMENT && tile_place_of(n->to, v)->time;
 }
 
 /* Takes a factor that has none of the axes that are summed, or no others. */
@@ -64,11 +64,11 @@ static stripped strip(const moving *n, tile_id id, axis_set over) {
   const tile_value v = *new_value(n, id);
   stripped s = {.base = id, .of_rows = NO_TILE, .of_depth = NO_TILE};
   if (v.op == TILE_RENAME) {
-    axis_set inner = axis_in(over, v.index2) ? (over & ~axis_bit(v.index2)) | axis_bit(v.index) : over;
-    s = strip(n, v.args[0], inner);
-    s.base = renamed(n, s.base, v.index, v.index2);
-    s.of_rows = renamed(n, s.of_rows, v.index, v.index2);
-    s.of_depth = renamed(n, s.of_depth, v.index, v.index2);
+    int from = tile_renamed_from(&v), to = tile_renamed_to(&v);
+    s = strip(n, v.args[0], axis_in(over, to) ? (over & ~axis_bit(to)) | axis_bit(from) : over);
+    s.base = renamed(n, s.base, from, to);
+    s.of_rows = renamed(n, s.of_rows, from, to);
+    s.of_depth = renamed(n, s.of_depth, from, to);
   } else if (v.op == TILE_MUL || v.op == TILE_DIV) {
     for (int k = 0; k < (v.op == TILE_MUL ? 2 : 1); k++) {
       s = strip(n, v.args[k], over);

@@ -67,7 +67,7 @@ static void read_nest(narrowing *n, int number) {
 /* Is the argument what is read for `id`? */
 static bool is_of_argument(const plan *p, tile_id id, int argument) {
   const tile_value *v = &p->program->values.items[id];
-  if (v->op == TILE_ARGUMENT) return v->index == argument;
+  if (v->op == TILE_ARGUMENT) return tile_argument_number(v) == argument;
   for (int k = 0; plan_at_hand(p, id) && k < tile_arity(v->op); k++)
     if (is_of_argument(p, v->args[k], argument)) return true;
   return false;

@@ -12,7 +12,7 @@ static bool is_zero_beyond(const mapping *m, const tile_program *p, const tile_v
   if (m->kind != MAP_BLOCK || v->op != TILE_SELECT || p->form != TILE_CHUNK) return false;
   const tile_value *x = &p->values.items[v->args[1]];
   return p->values.items[v->args[0]].op == TILE_VALID && tile_is_number(p, v->args[2], 0) &&
-         x->op == TILE_ARGUMENT && p->arguments.items[x->index].time;
+         x->op == TILE_ARGUMENT && tile_place_of(p, x)->time;
 }
 
 /* A sum over an axis that is cut into instances or lanes adds up one entry: the value is partial, keeps the axis here, and
@@ -71,7 +71,7 @@ static bool zero_above(const planner *q, const tile_value *v) {
   if (t < 0 || !axis_in(v->axes, t) || !axis_in(v->axes, s)) return false;
   switch (v->op) {
     case TILE_CAUSAL:
-    case TILE_SEGMENT: return v->index2 == t && v->index3 == s;
+    case TILE_SEGMENT: return tile_step_axis(v) == t && tile_other_step_axis(v) == s;
     case TILE_MUL: return values[v->args[0]].zero_above || values[v->args[1]].zero_above;
     case TILE_ADD:
     case TILE_SUB: return values[v->args[0]].zero_above && values[v->args[1]].zero_above;
@@ -92,7 +92,7 @@ static bool zero_above(const planner *q, const tile_value *v) {
 static axis_set own_axes(const planner *q, tile_id id) {
   const tile_value *v = value(q, id);
   axis_set own = v->axes;
-  if (v->op == TILE_ARGUMENT) own |= plan_own_axes(&q->program->arguments.items[v->index]);
+  if (v->op == TILE_ARGUMENT) own |= plan_own_axes(tile_place_of(q->program, v));
   for (int k = 0; k < tile_arity(v->op); k++) own |= q->p->values[v->args[k]].own;
   return own & (plan_cut_axes(q->m) | q->m->parts);
 }

@@ -337,7 +337,7 @@ static bool shape_agrees(const checker *c, tile_id id, const plan_buffer *b) {
   axis_set axes = 0;
   for (int i = 0; i < b->axis_count; i++) axes |= axis_bit(b->axes[i]);
   axis_set tile = tile_of(c, id);
-  if (gpu_levels_of(c->m, c->p->program, id)) tile &= ~axis_bit(value_of(c, id)->index3);
+  if (gpu_levels_of(c->m, c->p->program, id)) tile &= ~axis_bit(tile_other_step_axis(value_of(c, id)));
   return axes == tile && b->lane == planned(c, id)->lane;
 }
 
@@ -390,7 +390,7 @@ static void check_old_state(checker *c, const plan_read *r) {
   if (value_of(c, r->id)->op != TILE_ARGUMENT) return;
   for (int s = 0; s < c->p->carried_count; s++) {
     const carried_pair *pair = &c->p->carried[s];
-    if (!pair->in_place || pair->argument != value_of(c, r->id)->index) continue;
+    if (!pair->in_place || pair->argument != tile_argument_number(value_of(c, r->id))) continue;
     int first = first_overwriting(c, s);
     if (r->nest > first || (r->nest == first && r->moved))
       refuse_nest(c, r->nest, arena_printf(c->a, "it reads the old state %%%d, which nest %d has overwritten", (int)r->id, first));

@@ -44,7 +44,7 @@ bool plan_stays_wide(const planner *q, tile_id operand) {
   tile_id root = root_of(q, operand);
   const tile_value *v = value(q, root);
   if (v->op == TILE_ARGUMENT)
-    return argument_stays_wide(q, &q->program->arguments.items[v->index]);
+    return argument_stays_wide(q, tile_place_of(q->program, v));
   bool written_once = v->op != TILE_SOLVE && v->op != TILE_ACCUMULATE && v->op != TILE_PREFIX &&
                       q->p->values[root].dot == NO_TILE && q->p->values[root].into == NO_TILE;
   return !written_once || !products_alone_read(q, root);
@@ -62,10 +62,10 @@ static void mark_below(const marking *k, tile_id id) {
   const tile_value *v = &k->p->program->values.items[id];
   int buffer = k->p->values[id].buffer;
   if (v->op == TILE_ARGUMENT) {
-    k->p->groups[v->index] = true;
+    k->p->groups[tile_argument_number(v)] = true;
     for (int c = 0; c < k->p->carried_count; c++) {
       carried_pair *pair = &k->p->carried[c];
-      if (pair->argument == v->index && pair->sums >= 0) pair->groups = true;
+      if (pair->argument == tile_argument_number(v) && pair->sums >= 0) pair->groups = true;
     }
   }
   if (plan_at_hand(k->p, id)) {

@@ -118,7 +118,7 @@ static bool is_free(arranger *r, tile_id id) {
   for (int i = r->free_of_charge.count; i < r->to->values.count; i++) {
     const tile_value *v = &r->to->values.items[i];
     bool once = !tile_op_is(v->op, TILE_PER_RUN) && v->op != TILE_ACCUMULATE &&
-                (v->op != TILE_ARGUMENT || r->to->arguments.items[v->index].role == TILE_PARAM);
+                (v->op != TILE_ARGUMENT || tile_place_of(r->to, v)->role == TILE_PARAM);
     for (int k = 0; k < tile_arity(v->op); k++) once &= r->free_of_charge.items[v->args[k]];
     vec_push(r->arena, &r->free_of_charge, once);
   }

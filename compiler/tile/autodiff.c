@@ -339,7 +339,7 @@ static tile_program *derive_once(arena *a, const tile_program *f, partial_states
   for (int i = 0; i < f->arguments.count; i++) leaf[i] = NO_TILE;
   for (tile_id id = count - 1; id >= 0; id--) {
     const tile_value *v = &f->values.items[id];
-    if (v->op == TILE_ARGUMENT) leaf[v->index] = id;
+    if (v->op == TILE_ARGUMENT) leaf[tile_argument_number(v)] = id;
     if (!g.wanted[id] || !gradient_has_rule(v->op)) continue;
     g.program->where = v->where;
     tile_id dy = cotangent(&g, id);

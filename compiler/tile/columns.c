@@ -30,7 +30,7 @@ static bool vanishes(const finder *x, tile_id id) {
 }
 
 static column_kind of_argument(const finder *x, const tile_value *v) {
-  const tile_place *place = &x->p->arguments.items[v->index];
+  const tile_place *place = tile_place_of(x->p, v);
   bool axis = axis_in(tile_place_axes(x->p, place), x->axis);
   if (place->role == x->read && place->lag < 0)
     return axis && place->tensor >= 0 && x->states[place->tensor] ? LINEAR : OTHER;
@@ -81,7 +81,7 @@ static column_kind of_any(const finder *x, const tile_value *v) {
     same = same && kind == SAME;
     zero = zero && vanishes(x, v->args[k]);
   }
-  if (v->op == TILE_INDEX && v->index == x->axis) return STAYS;
+  if (v->op == TILE_INDEX && tile_index_axis(v) == x->axis) return STAYS;
   return same ? SAME : zero ? VANISHES : STAYS;
 }
 
@@ -111,14 +111,14 @@ static column_kind kind_of(const finder *x, const tile_value *v) {
     case TILE_DIV: return of_quotient(x, v->args[0], v->args[1]);
     case TILE_SELECT: return of_choice(x, v);
     case TILE_SUM: return unless_along(x, v, v->over);
-    case TILE_RENAME:
+    case TILE_RENAME: return unless_along(x, v, axis_bit(tile_renamed_from(v)));
     case TILE_SLICE:
-    case TILE_PLACE:
-    case TILE_SHIFT:
-    case TILE_SPLIT: return unless_along(x, v, axis_bit(v->index));
+    case TILE_PLACE: return unless_along(x, v, axis_bit(tile_entry_axis(v)));
+    case TILE_SHIFT: return unless_along(x, v, axis_bit(tile_shift_axis(v)));
+    case TILE_SPLIT: return unless_along(x, v, axis_bit(tile_whole_axis(v)));
     case TILE_JOIN:
-      return unless_along(x, v, axis_bit(v->index) | axis_bit(v->index2) | axis_bit(v->index3));
-    case TILE_PREFIX: return unless_along(x, v, axis_bit(v->index2));
+      return unless_along(x, v, axis_bit(tile_whole_axis(v)) | axis_bit(tile_outer_axis(v)) | axis_bit(tile_inner_axis(v)));
+    case TILE_PREFIX: return unless_along(x, v, axis_bit(tile_step_axis(v)));
     case TILE_SOLVE: return of_solution(x, v->args[0], v->args[1]);
     default: return of_any(x, v);
   }

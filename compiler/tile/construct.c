@@ -178,18 +178,18 @@ void tile_find_grid(tile_program *program) {
       case SHAPE_REDUCE:
       case SHAPE_DOT:
       case SHAPE_first_equal: consumed |= v->over; break;
-      case SHAPE_rename: consumed |= axis_bit(v->index) | axis_bit(v->index2); break;
+      case SHAPE_rename: consumed |= axis_bit(tile_renamed_from(v)) | axis_bit(tile_renamed_to(v)); break;
       case SHAPE_slice:
-      case SHAPE_place:
+      case SHAPE_place: consumed |= axis_bit(tile_entry_axis(v)); break;
       case SHAPE_split:
-      case SHAPE_join:
-      case SHAPE_shift: consumed |= axis_bit(v->index); break;
-      case SHAPE_prefix: consumed |= axis_bit(v->index2); break;
+      case SHAPE_join: consumed |= axis_bit(tile_whole_axis(v)); break;
+      case SHAPE_shift: consumed |= axis_bit(tile_shift_axis(v)); break;
+      case SHAPE_prefix: consumed |= axis_bit(tile_step_axis(v)); break;
       case SHAPE_segment:
-      case SHAPE_segment_adjoint: consumed |= axis_bit(v->index2) | axis_bit(v->index3); break;
-      case SHAPE_solve: consumed |= axis_bit(v->index) | axis_bit(v->index2); break;
+      case SHAPE_segment_adjoint: consumed |= axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v)); break;
+      case SHAPE_solve: consumed |= axis_bit(tile_row_axis(v)) | axis_bit(tile_column_axis(v)); break;
       case SHAPE_LEAF:
-        if (v->op == TILE_CAUSAL) consumed |= axis_bit(v->index2) | axis_bit(v->index3);
+        if (v->op == TILE_CAUSAL) consumed |= axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v));
         break;
       default: break;
     }
@@ -213,11 +213,11 @@ static axis_set shape_of(const tile_program *program, const tile_value *v) {
   switch (rows[v->op].shape) {
     case SHAPE_LEAF:
       switch (v->op) {
-        case TILE_INDEX: return axis_bit(v->index);
+        case TILE_INDEX: return axis_bit(tile_index_axis(v));
         case TILE_VALID:
         case TILE_AT_END: return program->time_axis < 0 ? 0 : axis_bit(program->time_axis);
-        case TILE_ARGUMENT: return tile_place_axes(program, &program->arguments.items[v->index]);
-        case TILE_CAUSAL: return axis_bit(v->index2) | axis_bit(v->index3);
+        case TILE_ARGUMENT: return tile_place_axes(program, tile_place_of(program, v));
+        case TILE_CAUSAL: return axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v));
         default: return 0;
       }
     case SHAPE_ELEMENTWISE:
@@ -225,18 +225,18 @@ static axis_set shape_of(const tile_program *program, const tile_value *v) {
     case SHAPE_REDUCE:
     case SHAPE_DOT: return all & ~v->over;
     case SHAPE_expand: return all | v->over;
-    case SHAPE_rename: return (all & ~axis_bit(v->index)) | axis_bit(v->index2);
-    case SHAPE_slice: return all & ~axis_bit(v->index);
-    case SHAPE_place: return all | axis_bit(v->index);
+    case SHAPE_rename: return (all & ~axis_bit(tile_renamed_from(v))) | axis_bit(tile_renamed_to(v));
+    case SHAPE_slice: return all & ~axis_bit(tile_entry_axis(v));
+    case SHAPE_place: return all | axis_bit(tile_entry_axis(v));
     case SHAPE_split:
-      return (all & ~axis_bit(v->index)) | axis_bit(v->index2) | axis_bit(v->index3);
+      return (all & ~axis_bit(tile_whole_axis(v))) | axis_bit(tile_outer_axis(v)) | axis_bit(tile_inner_axis(v));
     case SHAPE_join:
-      return (all & ~axis_bit(v->index2) & ~axis_bit(v->index3)) | axis_bit(v->index);
+      return (all & ~axis_bit(tile_outer_axis(v)) & ~axis_bit(tile_inner_axis(v))) | axis_bit(tile_whole_axis(v));
     case SHAPE_shift:
     case SHAPE_prefix: return all;
-    case SHAPE_segment: return all | axis_bit(v->index3);
-    case SHAPE_segment_adjoint: return all & ~axis_bit(v->index3);
-    case SHAPE_solve: return (of[0] & ~axis_bit(v->index2)) | of[1];
+    case SHAPE_segment: return all | axis_bit(tile_other_step_axis(v));
+    case SHAPE_segment_adjoint: return all & ~axis_bit(tile_other_step_axis(v));
+    case SHAPE_solve: return (of[0] & ~axis_bit(tile_column_axis(v))) | of[1];
   }
   ICE("tile", "operation %d has no shape rule", (int)v->op);
 }

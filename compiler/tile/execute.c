@@ -126,7 +126,7 @@ static void load_arguments(const execution *e, tile_machine *m, const states *no
   const tile_program *p = m->program;
   for (int i = 0; i < p->values.count; i++) {
     if (p->values.items[i].op != TILE_ARGUMENT) continue;
-    const tile_place *place = &p->arguments.items[p->values.items[i].index];
+    const tile_place *place = tile_place_of(p, &p->values.items[i]);
     if (place->role == TILE_STASH || (place->role == TILE_PARAM) != params) continue;
     const states *from = place->role == TILE_D_NEXT_STATE ? d_next : now;
     move(e, m, i, place, view_of(e, place, from), e->sequence.first + first, true, false);
@@ -149,7 +149,7 @@ static void hand_over_stash(const tile_machine *from, tile_machine *to) {
   for (int i = 0; i < to->program->values.count; i++) {
     const tile_value *v = &to->program->values.items[i];
     if (v->op != TILE_ARGUMENT) continue;
-    const tile_place *place = &to->program->arguments.items[v->index];
+    const tile_place *place = tile_place_of(to->program, v);
     if (place->role != TILE_STASH) continue;
     for (int k = 0; k < from->program->results.count; k++) {
       const tile_result *r = &from->program->results.items[k];

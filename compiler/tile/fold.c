@@ -105,17 +105,25 @@ static tile_id fold_unary(tile_program *p, tile_value v) {
   }
 }
 
+static bool same_entry(const tile_value *v, const tile_value *w) {
+  return tile_entry_axis(v) == tile_entry_axis(w) && tile_entry(v) == tile_entry(w);
+}
+
+static bool same_regrouping(const tile_value *v, const tile_value *w) {
+  return tile_whole_axis(v) == tile_whole_axis(w) && tile_outer_axis(v) == tile_outer_axis(w) &&
+         tile_inner_axis(v) == tile_inner_axis(w);
+}
+
 // Sums of masked or placed values keep one mask or place.
 static tile_id fold_add_structured(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]), y = value_of(p, v.args[1]);
-  if (x.op == TILE_PLACE && y.op == TILE_PLACE && x.index == y.index && x.index2 == y.index2) {
+  if (x.op == TILE_PLACE && y.op == TILE_PLACE && same_entry(&x, &y)) {
     tile_id sum = binary(p, TILE_ADD, x.args[0], y.args[0]);
-    return tile_indexed(p, TILE_PLACE, sum, x.index, x.index2);
+    return tile_indexed(p, TILE_PLACE, sum, tile_entry_axis(&x), tile_entry(&x));
   }
-  if (x.op == TILE_JOIN && y.op == TILE_JOIN && x.index == y.index && x.index2 == y.index2 &&
-      x.index3 == y.index3) {
+  if (x.op == TILE_JOIN && y.op == TILE_JOIN && same_regrouping(&x, &y)) {
     tile_id sum = binary(p, TILE_ADD, x.args[0], y.args[0]);
-    return tile_regroup(p, TILE_JOIN, sum, x.index, x.index2, x.index3);
+    return tile_regroup(p, TILE_JOIN, sum, tile_whole_axis(&x), tile_outer_axis(&x), tile_inner_axis(&x));
   }
   if (x.op == TILE_SELECT && y.op == TILE_SELECT && x.args[0] == y.args[0]) {
     bool meet = (is(p, x.args[1], 0) || is(p, y.args[1], 0) ||
@@ -269,7 +277,7 @@ static int only_entry(tile_program *p, tile_id condition, axis_set axes, int *ax
   tile_value v = value_of(p, condition);
   if (v.op != TILE_EQUAL || !is_number(p, v.args[0]) || op_of(p, v.args[1]) != TILE_INDEX) return -1;
   double entry = number_of(p, v.args[0]);
-  *axis = value_of(p, v.args[1]).index;
+  *axis = tile_index_axis(&p->values.items[v.args[1]]);
   int64_t size = p->axes.items[*axis].size;
   bool apart = !axis_in(axes, *axis) || axis_in(p->grid, *axis) || size == TILE_RUNTIME_SIZE;
   if (apart || entry != floor(entry) || entry < 0 || entry >= (double)size) return -1;
@@ -292,18 +300,18 @@ static tile_id fold_sum(tile_program *p, tile_value v) {
     case TILE_SUM: return reduce(p, TILE_SUM, inner.args[0], v.over | inner.over);
     case TILE_EXPAND: return reduce(p, TILE_SUM, inner.args[0], v.over);
     case TILE_JOIN: {
-      axis_set parts = axis_bit(inner.index2) | axis_bit(inner.index3);
-      if (!axis_in(v.over, inner.index) || (v.over & parts)) break;
-      return reduce(p, TILE_SUM, inner.args[0], (v.over & ~axis_bit(inner.index)) | parts);
+      axis_set parts = axis_bit(tile_outer_axis(&inner)) | axis_bit(tile_inner_axis(&inner));
+      if (!axis_in(v.over, tile_whole_axis(&inner)) || (v.over & parts)) break;
+      return reduce(p, TILE_SUM, inner.args[0], (v.over & ~axis_bit(tile_whole_axis(&inner))) | parts);
     }
     case TILE_SPLIT: {
-      axis_set parts = axis_bit(inner.index2) | axis_bit(inner.index3);
-      if ((v.over & parts) != parts || axis_in(v.over, inner.index)) break;
-      return reduce(p, TILE_SUM, inner.args[0], (v.over & ~parts) | axis_bit(inner.index));
+      axis_set parts = axis_bit(tile_outer_axis(&inner)) | axis_bit(tile_inner_axis(&inner));
+      if ((v.over & parts) != parts || axis_in(v.over, tile_whole_axis(&inner))) break;
+      return reduce(p, TILE_SUM, inner.args[0], (v.over & ~parts) | axis_bit(tile_whole_axis(&inner)));
     }
     case TILE_PLACE:
-      if (!axis_in(v.over, inner.index)) break;
-      return reduce(p, TILE_SUM, inner.args[0], v.over & ~axis_bit(inner.index));
+      if (!axis_in(v.over, tile_entry_axis(&inner))) break;
+      return reduce(p, TILE_SUM, inner.args[0], v.over & ~axis_bit(tile_entry_axis(&inner)));
     case TILE_SELECT: {
       int axis = -1, entry = is(p, inner.args[2], 0) ? only_entry(p, inner.args[0], v.over, &axis) : -1;
       if (entry < 0) break;
@@ -382,31 +390,31 @@ static tile_id fold_expand(tile_program *p, tile_value v) {
 
 static tile_id fold_rename(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]);
-  if (v.index == v.index2 || !axis_in(x.axes, v.index)) return v.args[0];
-  if (axis_in(x.axes, v.index2)) ICE("tile", "rename onto an axis that the value has");
+  if (tile_renamed_from(&v) == tile_renamed_to(&v) || !axis_in(x.axes, tile_renamed_from(&v))) return v.args[0];
+  if (axis_in(x.axes, tile_renamed_to(&v))) ICE("tile", "rename onto an axis that the value has");
   switch (x.op) {
     case TILE_RENAME:
-      if (x.index2 != v.index) break;
-      return tile_indexed(p, TILE_RENAME, x.args[0], x.index, v.index2);
+      if (tile_renamed_to(&x) != tile_renamed_from(&v)) break;
+      return tile_indexed(p, TILE_RENAME, x.args[0], tile_renamed_from(&x), tile_renamed_to(&v));
     case TILE_SPLIT:
-      if (v.index != x.index2 && v.index != x.index3) break;
-      if (v.index2 == x.index) break;
-      if (v.index == x.index2)
-        x.index2 = v.index2;
+      if (tile_renamed_from(&v) != tile_outer_axis(&x) && tile_renamed_from(&v) != tile_inner_axis(&x)) break;
+      if (tile_renamed_to(&v) == tile_whole_axis(&x)) break;
+      if (tile_renamed_from(&v) == tile_outer_axis(&x))
+        x.index2 = tile_renamed_to(&v);
       else
-        x.index3 = v.index2;
+        x.index3 = tile_renamed_to(&v);
       return tile_append(p, x);
     case TILE_JOIN:
-      if (v.index != x.index || axis_in(axes_of(p, x.args[0]), v.index2)) break;
-      x.index = v.index2;
+      if (tile_renamed_from(&v) != tile_whole_axis(&x) || axis_in(axes_of(p, x.args[0]), tile_renamed_to(&v))) break;
+      x.index = tile_renamed_to(&v);
       return tile_append(p, x);
-    case TILE_INDEX: return tile_leaf(p, TILE_INDEX, v.index2);
+    case TILE_INDEX: return tile_leaf(p, TILE_INDEX, tile_renamed_to(&v));
     case TILE_EXPAND: {
-      axis_set axes = (x.axes & ~axis_bit(v.index)) | axis_bit(v.index2);
-      tile_id renamed = tile_indexed(p, TILE_RENAME, x.args[0], v.index, v.index2);
+      axis_set axes = (x.axes & ~axis_bit(tile_renamed_from(&v))) | axis_bit(tile_renamed_to(&v));
+      tile_id renamed = tile_indexed(p, TILE_RENAME, x.args[0], tile_renamed_from(&v), tile_renamed_to(&v));
       return expand(p, renamed, axes);
     }
-    case TILE_NEG: return neg(p, tile_indexed(p, TILE_RENAME, x.args[0], v.index, v.index2));
+    case TILE_NEG: return neg(p, tile_indexed(p, TILE_RENAME, x.args[0], tile_renamed_from(&v), tile_renamed_to(&v)));
     default: break;
   }
   return exact(p, v);
@@ -414,15 +422,15 @@ static tile_id fold_rename(tile_program *p, tile_value v) {
 
 static tile_id fold_slice(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]);
-  if (!axis_in(x.axes, v.index)) return v.args[0];
+  if (!axis_in(x.axes, tile_entry_axis(&v))) return v.args[0];
   switch (x.op) {
-    case TILE_INDEX: return number(p, v.index2);
+    case TILE_INDEX: return number(p, tile_entry(&v));
     case TILE_PLACE:
-      if (x.index != v.index) break;
-      return x.index2 == v.index2 ? x.args[0] : number(p, 0);
+      if (tile_entry_axis(&x) != tile_entry_axis(&v)) break;
+      return tile_entry(&x) == tile_entry(&v) ? x.args[0] : number(p, 0);
     case TILE_EXPAND: {
-      tile_id sliced = tile_indexed(p, TILE_SLICE, x.args[0], v.index, v.index2);
-      return expand(p, sliced, x.axes & ~axis_bit(v.index));
+      tile_id sliced = tile_indexed(p, TILE_SLICE, x.args[0], tile_entry_axis(&v), tile_entry(&v));
+      return expand(p, sliced, x.axes & ~axis_bit(tile_entry_axis(&v)));
     }
     default: break;
   }
@@ -432,9 +440,9 @@ static tile_id fold_slice(tile_program *p, tile_value v) {
 static tile_id fold_place(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]);
   if (is(p, v.args[0], 0)) return v.args[0];
-  if (axis_in(x.axes, v.index)) ICE("tile", "place on an axis that the value has");
+  if (axis_in(x.axes, tile_entry_axis(&v))) ICE("tile", "place on an axis that the value has");
   if (x.op == TILE_NEG) {
-    return neg(p, tile_indexed(p, TILE_PLACE, x.args[0], v.index, v.index2));
+    return neg(p, tile_indexed(p, TILE_PLACE, x.args[0], tile_entry_axis(&v), tile_entry(&v)));
   }
   return exact(p, v);
 }
@@ -461,46 +469,43 @@ static tile_id fold_along_time(tile_program *p, tile_value v) {
   if (scaled(p, x, &scale, &rest)) {
     return binary(p, TILE_MUL, number(p, scale), applied_to(p, v, rest));
   }
-  axis_set needed = axis_bit(v.op == TILE_SHIFT ? v.index : v.index2);
-  if (v.op == TILE_SEGMENT_ADJOINT) needed |= axis_bit(v.index3);
+  axis_set needed = axis_bit(v.op == TILE_SHIFT ? tile_shift_axis(&v) : tile_step_axis(&v));
+  if (v.op == TILE_SEGMENT_ADJOINT) needed |= axis_bit(tile_other_step_axis(&v));
   v.args[0] = with_axes(p, x, needed);
   return exact(p, v);
 }
 
 static tile_id fold_shift(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]);
-  int64_t size = p->axes.items[v.index].size;
-  if (v.index2 == 0) return v.args[0];
-  if (size != TILE_RUNTIME_SIZE && llabs((long long)v.index2) >= size) return number(p, 0);
-  bool again = x.op == TILE_SHIFT && x.index == v.index && (x.index2 > 0) == (v.index2 > 0);
-  if (again) return tile_indexed(p, TILE_SHIFT, x.args[0], v.index, v.index2 + x.index2);
+  int64_t size = p->axes.items[tile_shift_axis(&v)].size;
+  int distance = tile_shift_distance(&v);
+  if (distance == 0) return v.args[0];
+  if (size != TILE_RUNTIME_SIZE && llabs((long long)distance) >= size) return number(p, 0);
+  if (x.op == TILE_SHIFT && tile_shift_axis(&x) == tile_shift_axis(&v) && (tile_shift_distance(&x) > 0) == (distance > 0))
+    return tile_indexed(p, TILE_SHIFT, x.args[0], tile_shift_axis(&v), distance + tile_shift_distance(&x));
   return fold_along_time(p, v);
 }
 
 // ---- one axis as two ------------------------------------------------------------------------------------------------
 
-static bool same_regrouping(tile_value v, tile_value w) {
-  return v.index == w.index && v.index2 == w.index2 && v.index3 == w.index3;
-}
-
 static tile_id fold_split(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]);
-  axis_set whole = axis_bit(v.index), parts = axis_bit(v.index2) | axis_bit(v.index3);
+  axis_set whole = axis_bit(tile_whole_axis(&v)), parts = axis_bit(tile_outer_axis(&v)) | axis_bit(tile_inner_axis(&v));
   if (!(x.axes & whole)) return v.args[0];
   if (x.axes & parts) ICE("tile", "split into an axis that the value has");
   switch (x.op) {
     case TILE_JOIN:
-      if (same_regrouping(x, v)) return x.args[0];
+      if (same_regrouping(&x, &v)) return x.args[0];
       break;
     case TILE_RENAME:
-      if (x.index2 != v.index || (axes_of(p, x.args[0]) & parts)) break;
-      v.index = x.index;
+      if (tile_renamed_to(&x) != tile_whole_axis(&v) || (axes_of(p, x.args[0]) & parts)) break;
+      v.index = tile_renamed_from(&x);
       return applied_to(p, v, x.args[0]);
     case TILE_INDEX: {
-      int64_t inner = p->axes.items[v.index3].size;
+      int64_t inner = p->axes.items[tile_inner_axis(&v)].size;
       tile_id first =
-          binary(p, TILE_MUL, number(p, (double)inner), tile_leaf(p, TILE_INDEX, v.index2));
-      return binary(p, TILE_ADD, first, tile_leaf(p, TILE_INDEX, v.index3));
+          binary(p, TILE_MUL, number(p, (double)inner), tile_leaf(p, TILE_INDEX, tile_outer_axis(&v)));
+      return binary(p, TILE_ADD, first, tile_leaf(p, TILE_INDEX, tile_inner_axis(&v)));
     }
     case TILE_EXPAND: return expand(p, applied_to(p, v, x.args[0]), (x.axes & ~whole) | parts);
     case TILE_NEG: return neg(p, applied_to(p, v, x.args[0]));
@@ -511,21 +516,21 @@ static tile_id fold_split(tile_program *p, tile_value v) {
 
 static tile_id fold_join(tile_program *p, tile_value v) {
   tile_value x = value_of(p, v.args[0]);
-  axis_set whole = axis_bit(v.index), parts = axis_bit(v.index2) | axis_bit(v.index3);
+  axis_set whole = axis_bit(tile_whole_axis(&v)), parts = axis_bit(tile_outer_axis(&v)) | axis_bit(tile_inner_axis(&v));
   if (!(x.axes & parts)) return v.args[0];
   if (x.axes & whole) ICE("tile", "join into an axis that the value has");
   switch (x.op) {
     case TILE_SPLIT:
-      if (same_regrouping(x, v)) return x.args[0];
+      if (same_regrouping(&x, &v)) return x.args[0];
       break;
     case TILE_RENAME:
-      if (axis_in(axes_of(p, x.args[0]), v.index)) break;
-      if (x.index2 != v.index2 && x.index2 != v.index3) break;
-      if (p->axes.items[x.index].size != p->axes.items[x.index2].size) break;
-      if (x.index2 == v.index2)
-        v.index2 = x.index;
+      if (axis_in(axes_of(p, x.args[0]), tile_whole_axis(&v))) break;
+      if (tile_renamed_to(&x) != tile_outer_axis(&v) && tile_renamed_to(&x) != tile_inner_axis(&v)) break;
+      if (p->axes.items[tile_renamed_from(&x)].size != p->axes.items[tile_renamed_to(&x)].size) break;
+      if (tile_renamed_to(&x) == tile_outer_axis(&v))
+        v.index2 = tile_renamed_from(&x);
       else
-        v.index3 = x.index;
+        v.index3 = tile_renamed_from(&x);
       return applied_to(p, v, x.args[0]);
     case TILE_EXPAND: {
       axis_set to = (x.axes & ~parts) | whole;
@@ -547,8 +552,8 @@ static tile_id fold_solve(tile_program *p, tile_value v) {
     v.args[1] = arg_of(p, r, 0);
     return neg(p, tile_append(p, v));
   }
-  v.args[0] = with_axes(p, matrix, axis_bit(v.index) | axis_bit(v.index2));
-  v.args[1] = with_axes(p, r, axis_bit(v.index));
+  v.args[0] = with_axes(p, matrix, axis_bit(tile_row_axis(&v)) | axis_bit(tile_column_axis(&v)));
+  v.args[1] = with_axes(p, r, axis_bit(tile_row_axis(&v)));
   return exact(p, v);
 }
 
@@ -563,7 +568,7 @@ tile_id tile_append(tile_program *program, tile_value v) {
   } else {
     switch (v.op) {
       case TILE_AXIS_SIZE: {
-        int64_t size = program->axes.items[v.index].size;
+        int64_t size = program->axes.items[tile_index_axis(&v)].size;
         id = size == TILE_RUNTIME_SIZE ? exact(program, v) : number(program, (double)size);
         break;
       }

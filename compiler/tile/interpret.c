@@ -85,7 +85,7 @@ static void run_leaf(tile_machine *m, tile_id id) {
   double *out = m->data[id];
   switch (v->op) {
     case TILE_NUMBER: out[0] = v->number; break;
-    case TILE_AXIS_SIZE: out[0] = (double)m->sizes[v->index]; break;
+    case TILE_AXIS_SIZE: out[0] = (double)m->sizes[tile_index_axis(v)]; break;
     case TILE_INDEX:
       for (int64_t i = 0; i < m->count[id]; i++) out[i] = (double)i;
       break;
@@ -93,15 +93,15 @@ static void run_leaf(tile_machine *m, tile_id id) {
       for (int64_t i = 0; i < m->count[id]; i++) out[i] = i < m->valid;
       break;
     case TILE_AT_END:
-      for (int64_t i = 0; i < m->count[id]; i++) out[i] = i == m->valid - 1 - v->index2;
+      for (int64_t i = 0; i < m->count[id]; i++) out[i] = i == m->valid - 1 - tile_steps_before_end(v);
       break;
     case TILE_LENGTH: out[0] = (double)m->valid; break;
     case TILE_CAUSAL: {
       walk w = walk_over(m, v->axes);
       walk_follow(&w, m, 0, id);
       for (; !w.done; walk_next(&w)) {
-        int64_t t = index_of(&w, v->index2), s = index_of(&w, v->index3);
-        out[w.at[0]] = v->index ? t > s : t >= s;
+        int64_t t = index_of(&w, tile_step_axis(v)), s = index_of(&w, tile_other_step_axis(v));
+        out[w.at[0]] = tile_is_exclusive(v) ? t > s : t >= s;
       }
       break;
     }
@@ -167,29 +167,29 @@ static void run_axis_op(tile_machine *m, tile_id id) {
   walk_follow(&w, m, 0, v->args[0]);
   walk_follow(&w, m, 3, id);
   int64_t from = 0, to = 0;
-  if (v->op == TILE_SLICE) from = v->index2 * tile_machine_stride(m, v->args[0], v->index);
-  if (v->op == TILE_PLACE) to = v->index2 * tile_machine_stride(m, id, v->index);
+  if (v->op == TILE_SLICE) from = tile_entry(v) * tile_machine_stride(m, v->args[0], tile_entry_axis(v));
+  if (v->op == TILE_PLACE) to = tile_entry(v) * tile_machine_stride(m, id, tile_entry_axis(v));
   if (v->op == TILE_RENAME) {
-    walk_set_stride(&w, 0, v->index2, tile_machine_stride(m, v->args[0], v->index));
+    walk_set_stride(&w, 0, tile_renamed_to(v), tile_machine_stride(m, v->args[0], tile_renamed_from(v)));
   }
   if (v->op == TILE_SPLIT || v->op == TILE_JOIN) {
     bool split = v->op == TILE_SPLIT;
-    int64_t stride = tile_machine_stride(m, split ? v->args[0] : id, v->index);
-    walk_set_stride(&w, split ? 0 : 3, v->index2, stride * m->sizes[v->index3]);
-    walk_set_stride(&w, split ? 0 : 3, v->index3, stride);
+    int64_t stride = tile_machine_stride(m, split ? v->args[0] : id, tile_whole_axis(v));
+    walk_set_stride(&w, split ? 0 : 3, tile_outer_axis(v), stride * m->sizes[tile_inner_axis(v)]);
+    walk_set_stride(&w, split ? 0 : 3, tile_inner_axis(v), stride);
   }
   for (; !w.done; walk_next(&w)) m->data[id][w.at[3] + to] = m->data[v->args[0]][w.at[0] + from];
 }
 
 static void run_shift(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
-  int64_t size = m->sizes[v->index], stride = tile_machine_stride(m, id, v->index);
-  walk w = walk_over(m, v->axes & ~axis_bit(v->index));
+  int64_t size = m->sizes[tile_shift_axis(v)], stride = tile_machine_stride(m, id, tile_shift_axis(v));
+  walk w = walk_over(m, v->axes & ~axis_bit(tile_shift_axis(v)));
   walk_follow(&w, m, 0, id);
   walk_follow(&w, m, 1, v->args[0]);
   for (; !w.done; walk_next(&w)) {
     for (int64_t i = 0; i < size; i++) {
-      int64_t from = i - v->index2;
+      int64_t from = i - tile_shift_distance(v);
       bool inside = from >= 0 && from < size;
       m->data[id][w.at[0] + i * stride] = inside ? m->data[v->args[0]][w.at[1] + from * stride] : 0;
     }
@@ -200,11 +200,11 @@ static void run_shift(tile_machine *m, tile_id id) {
 static void run_solve(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
   tile_id matrix = v->args[0], r = v->args[1];
-  int64_t size = m->sizes[v->index], stride = tile_machine_stride(m, id, v->index);
-  int64_t r_stride = tile_machine_stride(m, r, v->index);
-  int64_t first = tile_machine_stride(m, matrix, v->index);
-  int64_t second = tile_machine_stride(m, matrix, v->index2);
-  walk w = walk_over(m, v->axes & ~axis_bit(v->index));
+  int64_t size = m->sizes[tile_row_axis(v)], stride = tile_machine_stride(m, id, tile_row_axis(v));
+  int64_t r_stride = tile_machine_stride(m, r, tile_row_axis(v));
+  int64_t first = tile_machine_stride(m, matrix, tile_row_axis(v));
+  int64_t second = tile_machine_stride(m, matrix, tile_column_axis(v));
+  walk w = walk_over(m, v->axes & ~axis_bit(tile_row_axis(v)));
   walk_follow(&w, m, 0, matrix);
   walk_follow(&w, m, 1, r);
   walk_follow(&w, m, 3, id);
@@ -212,12 +212,12 @@ static void run_solve(tile_machine *m, tile_id id) {
     const double *a = m->data[matrix] + w.at[0];
     double *x = m->data[id] + w.at[3];
     for (int64_t i = 0; i < size; i++) {
-      int64_t row = v->index3 ? size - 1 - i : i;
+      int64_t row = tile_is_transposed(v) ? size - 1 - i : i;
       double sum = m->data[r][w.at[1] + row * r_stride];
       for (int64_t k = 0; k < i; k++) {
-        int64_t other = v->index3 ? size - 1 - k : k;
+        int64_t other = tile_is_transposed(v) ? size - 1 - k : k;
         double factor =
-            v->index3 ? a[other * first + row * second] : a[row * first + other * second];
+            tile_is_transposed(v) ? a[other * first + row * second] : a[row * first + other * second];
         sum += factor * x[other * stride];
       }
       x[row * stride] = sum;
@@ -227,8 +227,8 @@ static void run_solve(tile_machine *m, tile_id id) {
 
 static void run_prefix(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
-  int t = v->index2;
-  bool exclusive = v->index & 1, reverse = v->index & 2;
+  int t = tile_step_axis(v);
+  bool exclusive = tile_is_exclusive(v), reverse = tile_is_from_end(v);
   int64_t steps = m->sizes[t], stride = tile_machine_stride(m, id, t);
   walk w = walk_over(m, v->axes & ~axis_bit(t));
   walk_follow(&w, m, 0, id);
@@ -246,7 +246,7 @@ static void run_prefix(tile_machine *m, tile_id id) {
 // The steps j of a pair: s < j <= t, or s < j < t.
 static void run_segment(tile_machine *m, tile_id id) {
   const tile_value *v = &m->program->values.items[id];
-  int t_axis = v->index2, s_axis = v->index3;
+  int t_axis = tile_step_axis(v), s_axis = tile_other_step_axis(v);
   bool adjoint = v->op == TILE_SEGMENT_ADJOINT;
   tile_id pairs = adjoint ? v->args[0] : id, steps = adjoint ? id : v->args[0];
   int64_t size = m->sizes[t_axis];
@@ -261,7 +261,7 @@ static void run_segment(tile_machine *m, tile_id id) {
   for (; !w.done; walk_next(&w)) {
     for (int64_t s = 0; s < size; s++) {
       for (int64_t t = s + 1; t < size; t++) {
-        int64_t last = v->index ? t - 1 : t;
+        int64_t last = tile_is_exclusive(v) ? t - 1 : t;
         double *pair = &m->data[pairs][w.at[0] + t * pair_t + s * pair_s];
         for (int64_t j = s + 1; j <= last; j++) {
           double *step = &m->data[steps][w.at[1] + j * step_t];

@@ -81,8 +81,8 @@ static void put_detail(text *out, const tile_program *p, const tile_value *v) {
       put_number(out, v->number);
       break;
     case TILE_AXIS_SIZE:
-    case TILE_INDEX: put(out, " %s", axis_name(p, v->index)); break;
-    case TILE_ARGUMENT: put(out, " %d", v->index); break;
+    case TILE_INDEX: put(out, " %s", axis_name(p, tile_index_axis(v))); break;
+    case TILE_ARGUMENT: put(out, " %d", tile_argument_number(v)); break;
     case TILE_SUM:
     case TILE_MAX_OVER:
     case TILE_MIN_OVER:
@@ -92,34 +92,34 @@ static void put_detail(text *out, const tile_program *p, const tile_value *v) {
       put(out, " over ");
       put_axis_list(out, p, v->over);
       break;
-    case TILE_RENAME: put(out, " %s -> %s", axis_name(p, v->index), axis_name(p, v->index2)); break;
+    case TILE_RENAME: put(out, " %s -> %s", axis_name(p, tile_renamed_from(v)), axis_name(p, tile_renamed_to(v))); break;
     case TILE_SLICE:
-    case TILE_PLACE: put(out, " %s = %d", axis_name(p, v->index), v->index2); break;
+    case TILE_PLACE: put(out, " %s = %d", axis_name(p, tile_entry_axis(v)), tile_entry(v)); break;
     case TILE_SPLIT:
-      put(out, " %s -> %s,%s", axis_name(p, v->index), axis_name(p, v->index2),
-          axis_name(p, v->index3));
+      put(out, " %s -> %s,%s", axis_name(p, tile_whole_axis(v)), axis_name(p, tile_outer_axis(v)),
+          axis_name(p, tile_inner_axis(v)));
       break;
     case TILE_JOIN:
-      put(out, " %s,%s -> %s", axis_name(p, v->index2), axis_name(p, v->index3),
-          axis_name(p, v->index));
+      put(out, " %s,%s -> %s", axis_name(p, tile_outer_axis(v)), axis_name(p, tile_inner_axis(v)),
+          axis_name(p, tile_whole_axis(v)));
       break;
-    case TILE_SHIFT: put(out, " %s by %d", axis_name(p, v->index), v->index2); break;
+    case TILE_SHIFT: put(out, " %s by %d", axis_name(p, tile_shift_axis(v)), tile_shift_distance(v)); break;
     case TILE_SOLVE:
-      put(out, " along %s,%s%s", axis_name(p, v->index), axis_name(p, v->index2),
-          v->index3 ? " transposed" : "");
+      put(out, " along %s,%s%s", axis_name(p, tile_row_axis(v)), axis_name(p, tile_column_axis(v)),
+          tile_is_transposed(v) ? " transposed" : "");
       break;
-    case TILE_AT_END: put(out, " %d", v->index2); break;
+    case TILE_AT_END: put(out, " %d", tile_steps_before_end(v)); break;
     case TILE_PREFIX:
-      if (v->index2 != p->time_axis) put(out, " along %s", axis_name(p, v->index2));
-      put(out, "%s%s", v->index & 1 ? " exclusive" : "", v->index & 2 ? " reverse" : "");
+      if (tile_step_axis(v) != p->time_axis) put(out, " along %s", axis_name(p, tile_step_axis(v)));
+      put(out, "%s%s", tile_is_exclusive(v) ? " exclusive" : "", tile_is_from_end(v) ? " reverse" : "");
       break;
     case TILE_SEGMENT:
     case TILE_SEGMENT_ADJOINT:
     case TILE_CAUSAL:
-      if (v->index2 != p->time_axis || v->index3 != p->pair_axis) {
-        put(out, " along %s,%s", axis_name(p, v->index2), axis_name(p, v->index3));
+      if (tile_step_axis(v) != p->time_axis || tile_other_step_axis(v) != p->pair_axis) {
+        put(out, " along %s,%s", axis_name(p, tile_step_axis(v)), axis_name(p, tile_other_step_axis(v)));
       }
-      put(out, "%s", v->index & 1 ? " exclusive" : "");
+      put(out, "%s", tile_is_exclusive(v) ? " exclusive" : "");
       break;
     default: break;
   }

@@ -19,7 +19,7 @@ static void copy_needed(tile_program *kept, const tile_program *program, const b
     if (!needed[i]) continue;
     tile_value v = program->values.items[i];
     for (int k = 0; k < tile_arity(v.op); k++) v.args[k] = image[v.args[k]];
-    if (v.op == TILE_ARGUMENT) v.index = argument[v.index];
+    if (v.op == TILE_ARGUMENT) v.index = argument[tile_argument_number(&v)];
     image[i] = tile_append_exact(kept, v);
   }
   for (int i = 0; i < program->results.count; i++) {
@@ -40,7 +40,7 @@ static tile_program *keep(arena *a, const tile_program *program, unsigned roles,
   bool *read = ARENA_ARRAY(a, bool, program->arguments.count);
   for (int i = 0; i < program->values.count; i++) {
     const tile_value *v = &program->values.items[i];
-    if (needed[i] && v->op == TILE_ARGUMENT) read[v->index] = true;
+    if (needed[i] && v->op == TILE_ARGUMENT) read[tile_argument_number(v)] = true;
   }
   tile_program *kept = tile_program_like(a, program->name, program);
   kept->arguments.count = 0;

@@ -107,7 +107,7 @@ static bool is_causal_mask(const tile_program *p, tile_id id) {
 static bool is_mask_of(const tile_program *p, tile_id id, const tile_value *sums) {
   if (!is_causal_mask(p, id)) return false;
   const tile_value *mask = &p->values.items[p->values.items[id].args[0]];
-  return mask->index2 == sums->index2 && mask->index3 == sums->index3;
+  return tile_step_axis(mask) == tile_step_axis(sums) && tile_other_step_axis(mask) == tile_other_step_axis(sums);
 }
 
 // Above the diagonal both sides are 0: decays of pairs and products are finite there.

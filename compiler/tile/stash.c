@@ -148,8 +148,8 @@ tile_id *tile_find_equal(arena *a, const tile_program *in, const tile_program *p
       v.args[k] = image[v.args[k]];
       found = found && v.args[k] != NO_TILE;
     }
-    if (v.op == TILE_ARGUMENT) v.index = find_argument(in, &program->arguments.items[v.index]);
-    image[i] = found && (v.op != TILE_ARGUMENT || v.index >= 0) ? tile_find(in, v) : NO_TILE;
+    if (v.op == TILE_ARGUMENT) v.index = find_argument(in, tile_place_of(program, &v));
+    image[i] = found && (v.op != TILE_ARGUMENT || tile_argument_number(&v) >= 0) ? tile_find(in, v) : NO_TILE;
     if (image[i] != NO_TILE || !found || !tile_op_is(v.op, TILE_COMMUTES)) continue;
     tile_id first = v.args[0];
     v.args[0] = v.args[1];

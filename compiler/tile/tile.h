@@ -107,10 +107,40 @@ typedef struct tile_value {
   axis_set axes;          /* bits over tile_program.axes */
   axis_set over;          /* reductions, dot: the axes removed */
   double number;
-  int index, index2, index3; /* argument, axes, slice entry, distance: see ops.def */
+  int index, index2, index3; /* argument, axes, slice entry, distance: see ops.def, and the names by operation below */
   const char *name;       /* for people: the source's name, or NULL */
   span where;             /* what the source wrote it for; of derivatives the value that they belong to */
 } tile_value;
+
+/* ---- index, index2 and index3 by operation ---------------------------------------------------------------- */
+/* ARGUMENT */
+static inline int tile_argument_number(const tile_value *v) { return v->index; }
+/* AXIS_SIZE, INDEX */
+static inline int tile_index_axis(const tile_value *v) { return v->index; }
+/* RENAME */
+static inline int tile_renamed_from(const tile_value *v) { return v->index; }
+static inline int tile_renamed_to(const tile_value *v) { return v->index2; }
+/* SLICE, PLACE */
+static inline int tile_entry_axis(const tile_value *v) { return v->index; }
+static inline int tile_entry(const tile_value *v) { return v->index2; }
+/* SHIFT */
+static inline int tile_shift_axis(const tile_value *v) { return v->index; }
+static inline int tile_shift_distance(const tile_value *v) { return v->index2; }
+/* SPLIT, JOIN */
+static inline int tile_whole_axis(const tile_value *v) { return v->index; }
+static inline int tile_outer_axis(const tile_value *v) { return v->index2; }
+static inline int tile_inner_axis(const tile_value *v) { return v->index3; }
+/* PREFIX; SEGMENT, SEGMENT_ADJOINT and CAUSAL, whose other steps are those of the pairs */
+static inline int tile_step_axis(const tile_value *v) { return v->index2; }
+static inline int tile_other_step_axis(const tile_value *v) { return v->index3; }
+static inline bool tile_is_exclusive(const tile_value *v) { return v->index & 1; }
+static inline bool tile_is_from_end(const tile_value *v) { return v->index & 2; }
+/* SOLVE: axes of the matrix; the right side and the result have the row axis */
+static inline int tile_row_axis(const tile_value *v) { return v->index; }
+static inline int tile_column_axis(const tile_value *v) { return v->index2; }
+static inline bool tile_is_transposed(const tile_value *v) { return v->index3; }
+/* AT_END */
+static inline int tile_steps_before_end(const tile_value *v) { return v->index2; }
 
 typedef struct tile_result {
   tile_place place;
@@ -132,6 +162,11 @@ typedef struct tile_program {
   int32_t *table;                    /* hash table over values: position + 1, 0 for a free slot */
   int table_size;                    /* a power of two, or 0 */
 } tile_program;
+
+/* What an ARGUMENT reads. */
+static inline const tile_place *tile_place_of(const tile_program *program, const tile_value *v) {
+  return &program->arguments.items[v->index];
+}
 
 typedef enum tile_section { TILE_PROLOGUE, TILE_BODY, TILE_EPILOGUE } tile_section;
 

@@ -132,10 +132,10 @@ static share made_share(transfer *x, const tile_value *v, const share *const *ar
     case TILE_SUM: return moved(x, *v, args[0], v->over);
     case TILE_SPLIT:
     case TILE_JOIN:
-      return moved(x, *v, args[0], axis_bit(v->index) | axis_bit(v->index2) | axis_bit(v->index3));
+      return moved(x, *v, args[0], axis_bit(tile_whole_axis(v)) | axis_bit(tile_outer_axis(v)) | axis_bit(tile_inner_axis(v)));
     case TILE_SLICE:
-    case TILE_PLACE:
-    case TILE_SHIFT: return moved(x, *v, args[0], axis_bit(v->index));
+    case TILE_PLACE: return moved(x, *v, args[0], axis_bit(tile_entry_axis(v)));
+    case TILE_SHIFT: return moved(x, *v, args[0], axis_bit(tile_shift_axis(v)));
     default: return mixture;
   }
 }
@@ -176,8 +176,8 @@ static void find_states(transfer *x, tile_role read) {
   x->states = ARENA_ARRAY(x->arena, uint64_t, p->values.count);
   for (int i = 0; i < p->values.count; i++) {
     const tile_value *v = &p->values.items[i];
-    if (v->op == TILE_ARGUMENT && p->arguments.items[v->index].role == read)
-      x->states[i] = bit_of(v->index);
+    if (v->op == TILE_ARGUMENT && tile_place_of(p, v)->role == read)
+      x->states[i] = bit_of(tile_argument_number(v));
     for (int k = 0; k < tile_arity(v->op); k++) x->states[i] |= x->states[v->args[k]];
   }
 }
@@ -210,7 +210,7 @@ static void find_shares(transfer *x, const pair *state, int values) {
     const tile_value *v = &p->values.items[i];
     share own = nothing;
     for (int k = 0; k < MOST_PARTS && v->op == TILE_ARGUMENT; k++) {
-      if (v->index == state->argument[k]) own.of[k] = tile_number(p, 1);
+      if (tile_argument_number(v) == state->argument[k]) own.of[k] = tile_number(p, 1);
     }
     x->shares[i] = has_share(&own) ? own : share_of(x, i);
   }

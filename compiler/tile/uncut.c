@@ -12,7 +12,7 @@ static int first_of(const tile_program *p, tile_id condition) {
   const tile_value *v = &p->values.items[condition];
   for (int k = 0; v->op == TILE_EQUAL && k < 2; k++) {
     const tile_value *index = &p->values.items[v->args[k]];
-    if (index->op == TILE_INDEX && tile_is_number(p, v->args[1 - k], 0)) return index->index;
+    if (index->op == TILE_INDEX && tile_is_number(p, v->args[1 - k], 0)) return tile_index_axis(index);
   }
   return -1;
 }

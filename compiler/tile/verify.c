@@ -13,7 +13,7 @@ tile_section tile_value_section(const tile_program *program, tile_id id,
   if (v->op == TILE_ACCUMULATE) return TILE_EPILOGUE;
   if (tile_op_is(v->op, TILE_PER_RUN)) return TILE_BODY;
   if (v->op == TILE_ARGUMENT) {
-    return program->arguments.items[v->index].role == TILE_PARAM ? TILE_PROLOGUE : TILE_BODY;
+    return tile_place_of(program, v)->role == TILE_PARAM ? TILE_PROLOGUE : TILE_BODY;
   }
   tile_section section = TILE_PROLOGUE;
   for (int k = 0; k < tile_arity(v->op); k++) {
@@ -45,7 +45,7 @@ axis_set *tile_partial(arena *a, const tile_program *program) {
 axis_set tile_partial_value(const tile_program *program, tile_id id, const axis_set *partial) {
   const tile_value *v = &program->values.items[id];
   if (tile_op_is(v->op, TILE_COMPARES)) return 0;  // questions about an instance's own part
-  if (v->op == TILE_ARGUMENT) return program->arguments.items[v->index].partial;
+  if (v->op == TILE_ARGUMENT) return tile_place_of(program, v)->partial;
   axis_set set = v->op == TILE_SUM || v->op == TILE_DOT ? v->over & program->grid : 0;
   for (int k = 0; k < tile_arity(v->op); k++) set |= partial[v->args[k]];
   return set;
@@ -116,13 +116,12 @@ static bool is_pair(const checker *c, int axis, int other) {
 
 // An axis as the product of an outer and an inner one, all of sizes known now.
 static bool is_product_of_axes(const checker *c, const tile_value *v) {
-  if (!axis_exists(c, v->index) || !axis_exists(c, v->index2) || !axis_exists(c, v->index3) ||
-      v->index == v->index2 || v->index == v->index3 || v->index2 == v->index3) {
-    return false;
-  }
+  int whole = tile_whole_axis(v), outer = tile_outer_axis(v), inner = tile_inner_axis(v);
+  if (!axis_exists(c, whole) || !axis_exists(c, outer) || !axis_exists(c, inner)) return false;
+  if (whole == outer || whole == inner || outer == inner) return false;
   const tile_axis *axes = c->program->axes.items;
-  int64_t whole = axes[v->index].size, outer = axes[v->index2].size, inner = axes[v->index3].size;
-  return whole > 0 && outer > 0 && inner > 0 && whole / outer == inner && whole % outer == 0;
+  int64_t size = axes[whole].size, of_outer = axes[outer].size, of_inner = axes[inner].size;
+  return size > 0 && of_outer > 0 && of_inner > 0 && size / of_outer == of_inner && size % of_outer == 0;
 }
 
 static const char *check_leaf(const checker *c, const tile_value *v) {
@@ -130,14 +129,14 @@ static const char *check_leaf(const checker *c, const tile_value *v) {
   switch (v->op) {
     case TILE_NUMBER: return v->axes ? "a number has no axes" : NULL;
     case TILE_AXIS_SIZE:
-      if (!axis_exists(c, v->index)) return "no such axis";
+      if (!axis_exists(c, tile_index_axis(v))) return "no such axis";
       return v->axes ? "a size has no axes" : NULL;
     case TILE_INDEX:
-      if (!axis_exists(c, v->index)) return "no such axis";
-      return v->axes == axis_bit(v->index) ? NULL : "an index has its axis alone";
+      if (!axis_exists(c, tile_index_axis(v))) return "no such axis";
+      return v->axes == axis_bit(tile_index_axis(v)) ? NULL : "an index has its axis alone";
     case TILE_ARGUMENT:
-      if (v->index < 0 || v->index >= p->arguments.count) return "no such argument";
-      if (v->axes != tile_place_axes(p, &p->arguments.items[v->index])) {
+      if (tile_argument_number(v) < 0 || tile_argument_number(v) >= p->arguments.count) return "no such argument";
+      if (v->axes != tile_place_axes(p, tile_place_of(p, v))) {
         return "an argument has the axes of its place";
       }
       return NULL;
@@ -149,8 +148,8 @@ static const char *check_leaf(const checker *c, const tile_value *v) {
       if (p->form != TILE_CHUNK) return "a question about the chunk in a step program";
       return v->axes ? "a length has no axes" : NULL;
     case TILE_CAUSAL:
-      if (!is_pair(c, v->index2, v->index3)) return "its axes are no pair of one size";
-      return v->axes == (axis_bit(v->index2) | axis_bit(v->index3))
+      if (!is_pair(c, tile_step_axis(v), tile_other_step_axis(v))) return "its axes are no pair of one size";
+      return v->axes == (axis_bit(tile_step_axis(v)) | axis_bit(tile_other_step_axis(v)))
                  ? NULL
                  : "causal has the two axes of a pair";
     default: return "not a leaf";
@@ -186,31 +185,31 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
       if (!v->over || (v->over & x)) return "expand names axes that the operand has, or none";
       return v->axes == (x | v->over) ? NULL : "the axes do not follow from the operand";
     case TILE_RENAME:
-      if (!axis_exists(c, v->index) || !axis_exists(c, v->index2)) return "no such axis";
-      if (!axis_in(x, v->index)) return "the operand lacks the axis that is renamed";
-      if (axis_in(x, v->index2)) return "the operand has the new axis already";
-      if (!sizes_agree(c, v->index, v->index2)) return "the axes differ in size";
-      if (v->axes != ((x & ~axis_bit(v->index)) | axis_bit(v->index2))) {
+      if (!axis_exists(c, tile_renamed_from(v)) || !axis_exists(c, tile_renamed_to(v))) return "no such axis";
+      if (!axis_in(x, tile_renamed_from(v))) return "the operand lacks the axis that is renamed";
+      if (axis_in(x, tile_renamed_to(v))) return "the operand has the new axis already";
+      if (!sizes_agree(c, tile_renamed_from(v), tile_renamed_to(v))) return "the axes differ in size";
+      if (v->axes != ((x & ~axis_bit(tile_renamed_from(v))) | axis_bit(tile_renamed_to(v)))) {
         return "the axes do not follow from the operand";
       }
       return NULL;
     case TILE_SLICE:
-      if (!axis_exists(c, v->index) || !axis_in(x, v->index)) {
+      if (!axis_exists(c, tile_entry_axis(v)) || !axis_in(x, tile_entry_axis(v))) {
         return "the operand lacks the axis that is sliced";
       }
-      if (!entry_exists(c, v->index, v->index2)) return "the entry lies outside the axis";
-      return v->axes == (x & ~axis_bit(v->index)) ? NULL
+      if (!entry_exists(c, tile_entry_axis(v), tile_entry(v))) return "the entry lies outside the axis";
+      return v->axes == (x & ~axis_bit(tile_entry_axis(v))) ? NULL
                                                   : "the axes do not follow from the operand";
     case TILE_PLACE:
-      if (!axis_exists(c, v->index)) return "no such axis";
-      if (axis_in(x, v->index)) return "the operand has the new axis already";
-      if (!entry_exists(c, v->index, v->index2)) return "the entry lies outside the axis";
-      return v->axes == (x | axis_bit(v->index)) ? NULL : "the axes do not follow from the operand";
+      if (!axis_exists(c, tile_entry_axis(v))) return "no such axis";
+      if (axis_in(x, tile_entry_axis(v))) return "the operand has the new axis already";
+      if (!entry_exists(c, tile_entry_axis(v), tile_entry(v))) return "the entry lies outside the axis";
+      return v->axes == (x | axis_bit(tile_entry_axis(v))) ? NULL : "the axes do not follow from the operand";
     case TILE_SHIFT:
-      if (!axis_exists(c, v->index) || !axis_in(x, v->index)) {
+      if (!axis_exists(c, tile_shift_axis(v)) || !axis_in(x, tile_shift_axis(v))) {
         return "the operand lacks the axis that is shifted";
       }
-      if (c->program->axes.items[v->index].size == TILE_RUNTIME_SIZE) {
+      if (c->program->axes.items[tile_shift_axis(v)].size == TILE_RUNTIME_SIZE) {
         return "an axis of run-time size is shifted";
       }
       return v->axes == x ? NULL : "the axes do not follow from the operand";
@@ -220,8 +219,8 @@ static const char *check_axis_op(const checker *c, const tile_value *v) {
 
 static const char *check_regroup(const checker *c, const tile_value *v) {
   if (!is_product_of_axes(c, v)) return "the axis is not the product of the other two";
-  axis_set x = arg_axes(c, v, 0), whole = axis_bit(v->index);
-  axis_set parts = axis_bit(v->index2) | axis_bit(v->index3);
+  axis_set x = arg_axes(c, v, 0), whole = axis_bit(tile_whole_axis(v));
+  axis_set parts = axis_bit(tile_outer_axis(v)) | axis_bit(tile_inner_axis(v));
   axis_set from = v->op == TILE_SPLIT ? whole : parts, to = v->op == TILE_SPLIT ? parts : whole;
   if (!within(from, x)) return "the operand lacks what is split or joined";
   if (x & to) return "the operand has the new axis already";
@@ -230,12 +229,12 @@ static const char *check_regroup(const checker *c, const tile_value *v) {
 
 static const char *check_solve(const checker *c, const tile_value *v) {
   axis_set matrix = arg_axes(c, v, 0), r = arg_axes(c, v, 1);
-  if (!is_pair(c, v->index, v->index2)) return "its axes are no pair of one size";
-  axis_set row = axis_bit(v->index), pair = axis_bit(v->index2);
+  if (!is_pair(c, tile_row_axis(v), tile_column_axis(v))) return "its axes are no pair of one size";
+  axis_set row = axis_bit(tile_row_axis(v)), pair = axis_bit(tile_column_axis(v));
   if (!within(row | pair, matrix)) return "the matrix lacks an axis of the pair";
   if (!within(row, r)) return "the right side lacks the row axis";
   if (r & pair) return "the right side has the pair axis";
-  if (c->program->axes.items[v->index].size == TILE_RUNTIME_SIZE) {
+  if (c->program->axes.items[tile_row_axis(v)].size == TILE_RUNTIME_SIZE) {
     return "a system of run-time size";
   }
   return v->axes == ((matrix & ~pair) | r) ? NULL : "the axes do not follow from the operands";
@@ -243,9 +242,9 @@ static const char *check_solve(const checker *c, const tile_value *v) {
 
 static const char *check_along_time(const checker *c, const tile_value *v) {
   bool pairs = v->op != TILE_PREFIX;
-  if (!axis_exists(c, v->index2)) return "no such axis";
-  if (pairs && !is_pair(c, v->index2, v->index3)) return "its axes are no pair of one size";
-  axis_set x = arg_axes(c, v, 0), t = axis_bit(v->index2), s = pairs ? axis_bit(v->index3) : 0;
+  if (!axis_exists(c, tile_step_axis(v))) return "no such axis";
+  if (pairs && !is_pair(c, tile_step_axis(v), tile_other_step_axis(v))) return "its axes are no pair of one size";
+  axis_set x = arg_axes(c, v, 0), t = axis_bit(tile_step_axis(v)), s = pairs ? axis_bit(tile_other_step_axis(v)) : 0;
   if (!within(t, x)) return "the operand lacks the axis of the sums";
   axis_set wanted = x;
   if (v->op == TILE_SEGMENT) {
@@ -378,7 +377,7 @@ const char *tile_verify(arena *a, const tile_program *program) {
                             tile_op_text(v->op));
       }
     }
-    if (v->op == TILE_ARGUMENT && (v->index < 0 || v->index >= program->arguments.count)) {
+    if (v->op == TILE_ARGUMENT && (tile_argument_number(v) < 0 || tile_argument_number(v) >= program->arguments.count)) {
       return arena_printf(a, "%%%d (argument): no such argument", i);
     }
   }

@@ -240,20 +240,20 @@ static void give_indexed(gradient *g, tile_id y, tile_id dy, tile_op op, int ind
 }
 
 static void vjp_rename(gradient *g, tile_id y, tile_id dy) {
-  give_indexed(g, y, dy, TILE_RENAME, row(g, y)->index2, row(g, y)->index);
+  give_indexed(g, y, dy, TILE_RENAME, tile_renamed_to(row(g, y)), tile_renamed_from(row(g, y)));
 }
 
 static void vjp_slice(gradient *g, tile_id y, tile_id dy) {
-  give_indexed(g, y, dy, TILE_PLACE, row(g, y)->index, row(g, y)->index2);
+  give_indexed(g, y, dy, TILE_PLACE, tile_entry_axis(row(g, y)), tile_entry(row(g, y)));
 }
 
 static void vjp_place(gradient *g, tile_id y, tile_id dy) {
-  give_indexed(g, y, dy, TILE_SLICE, row(g, y)->index, row(g, y)->index2);
+  give_indexed(g, y, dy, TILE_SLICE, tile_entry_axis(row(g, y)), tile_entry(row(g, y)));
 }
 
 static void give_regrouped(gradient *g, tile_id y, tile_id dy, tile_op op) {
   tile_value v = *row(g, y);
-  tile_id dx = tile_regroup(g->program, op, dy, v.index, v.index2, v.index3);
+  tile_id dx = tile_regroup(g->program, op, dy, tile_whole_axis(&v), tile_outer_axis(&v), tile_inner_axis(&v));
   gradient_give(g, y, 0, dx, dy);
 }
 
@@ -262,12 +262,12 @@ static void vjp_split(gradient *g, tile_id y, tile_id dy) { give_regrouped(g, y,
 static void vjp_join(gradient *g, tile_id y, tile_id dy) { give_regrouped(g, y, dy, TILE_SPLIT); }
 
 static void vjp_shift(gradient *g, tile_id y, tile_id dy) {
-  give_indexed(g, y, dy, TILE_SHIFT, row(g, y)->index, -row(g, y)->index2);
+  give_indexed(g, y, dy, TILE_SHIFT, tile_shift_axis(row(g, y)), -tile_shift_distance(row(g, y)));
 }
 
 static void give_along(gradient *g, tile_id y, tile_id dy, tile_op op, int kind) {
   tile_value v = *row(g, y);
-  gradient_give(g, y, 0, tile_along(g->program, op, dy, kind, v.index2, v.index3), dy);
+  gradient_give(g, y, 0, tile_along(g->program, op, dy, kind, tile_step_axis(&v), tile_other_step_axis(&v)), dy);
 }
 
 // The sums of the other direction, bit 1 of the index.
@@ -276,11 +276,11 @@ static void vjp_prefix(gradient *g, tile_id y, tile_id dy) {
 }
 
 static void vjp_segment(gradient *g, tile_id y, tile_id dy) {
-  give_along(g, y, dy, TILE_SEGMENT_ADJOINT, row(g, y)->index);
+  give_along(g, y, dy, TILE_SEGMENT_ADJOINT, tile_is_exclusive(row(g, y)));
 }
 
 static void vjp_segment_adjoint(gradient *g, tile_id y, tile_id dy) {
-  give_along(g, y, dy, TILE_SEGMENT, row(g, y)->index);
+  give_along(g, y, dy, TILE_SEGMENT, tile_is_exclusive(row(g, y)));
 }
 
 // The cotangent of the right side solves the transposed system. A pair's factor of the matrix gets the product of that
@@ -288,14 +288,14 @@ static void vjp_segment_adjoint(gradient *g, tile_id y, tile_id dy) {
 static void vjp_solve(gradient *g, tile_id y, tile_id dy) {
   tile_program *p = g->program;
   tile_value v = *row(g, y);
-  tile_id matrix = v.args[0], dr = tile_solve(p, matrix, dy, v.index, v.index2, !v.index3);
+  tile_id matrix = v.args[0], dr = tile_solve(p, matrix, dy, tile_row_axis(&v), tile_column_axis(&v), !tile_is_transposed(&v));
   gradient_give(g, y, 1, dr, dy);
   if (!g->wanted[matrix]) return;
-  tile_id at_t = v.index3 ? y : dr, at_s = v.index3 ? dr : y;
-  at_s = tile_indexed(p, TILE_RENAME, at_s, v.index, v.index2);
+  tile_id at_t = tile_is_transposed(&v) ? y : dr, at_s = tile_is_transposed(&v) ? dr : y;
+  at_s = tile_indexed(p, TILE_RENAME, at_s, tile_row_axis(&v), tile_column_axis(&v));
   axis_set all = p->values.items[at_t].axes | p->values.items[at_s].axes;
   tile_id product = tile_dot(p, at_t, at_s, all & ~p->values.items[matrix].axes);
-  tile_id below = tile_along(p, TILE_CAUSAL, NO_TILE, 1, v.index, v.index2);
+  tile_id below = tile_along(p, TILE_CAUSAL, NO_TILE, 1, tile_row_axis(&v), tile_column_axis(&v));
   gradient_give(g, y, 0, mask(g, below, product), dy);
 }
 

@@ -159,7 +159,7 @@ static int64_t numbers_before(const host *h, const part *p, int nest) {
   for (tile_id id = 0; id < program->values.count; id++) {
     const tile_value *v = &program->values.items[id];
     const plan_value *pv = &p->p->values[id];
-    if (v->op != TILE_ARGUMENT || is_carried(p->p, v->index)) continue;
+    if (v->op != TILE_ARGUMENT || is_carried(p->p, tile_argument_number(v))) continue;
     if (lives_into(nest, pv->first_read, pv->last_read))
       numbers += numbers_over(h, program, plan_tile_axes(&h->m, v->axes));
   }
@@ -249,7 +249,7 @@ static int copied_parameter(const part *p, int buffer) {
     const plan_nest *nest = &p->p->nests.items[n];
     if (nest->kind != NEST_PACK || nest->region != REGION_PROLOGUE || nest->pack != buffer) continue;
     const tile_value *v = &p->p->program->values.items[nest->packed];
-    return v->op == TILE_ARGUMENT ? p->program->arguments.items[v->index].tensor : -1;
+    return v->op == TILE_ARGUMENT ? tile_place_of(p->program, v)->tensor : -1;
   }
   return -1;
 }

@@ -20,7 +20,7 @@ static void note_reads(const lower *l, tile_id id, bool *reads) {
   const tile_value *v = value(l, id);
   if (v->op == TILE_ARGUMENT) {
     for (int c = 0; c < l->p->carried_count; c++) {
-      if (l->p->carried[c].argument == v->index) reads[l->p->buffers.count + c] = true;
+      if (l->p->carried[c].argument == tile_argument_number(v)) reads[l->p->buffers.count + c] = true;
     }
   }
   if (plan_at_hand(l->p, id)) {

@@ -164,10 +164,10 @@ void gpu_solve(lower *l, const plan_nest *nest) {
   int pack = nest->dot.pack_a;
   s.a = pack < 0 ? value_view(l, nest->dot.a) : lower_buffer(l, pack);
   s.x = lower_buffer(l, l->p->values[s.id].buffer);
-  s.row = v->index, s.pair = v->index2, s.transposed = v->index3;
+  s.row = tile_row_axis(v), s.pair = tile_column_axis(v), s.transposed = tile_is_transposed(v);
   while (known_size(l, s.row) % s.rows) s.rows /= 2;
   if (s.steps > s.rows) s.steps = s.rows;
-  loop_axes columns = lower_by_rank(l, plan_tile_axes(l->m, v->axes) & ~axis_bit(v->index));
+  loop_axes columns = lower_by_rank(l, plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v)));
   place_in_loops at = lower_start_place(l, false);
   if (columns.count || !l->team->shares) {
     lower_shared_loops(l, &columns, &at, one_column, &s);

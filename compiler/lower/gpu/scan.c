@@ -63,9 +63,9 @@ enum { MOST_KEPT = 4 };
 /* Row i of a column, from the start or from the end. */
 static void place_row(lower *l, tile_id id, place_in_loops *at, ir i) {
   const tile_value *v = value(l, id);
-  bool from_end = v->op == TILE_PREFIX && v->index & 2;
-  int64_t last = known_size(l, v->index2) - 1;
-  at->index[v->index2] = from_end ? int_from_end(l->e, last, 1, i) : i;
+  bool from_end = v->op == TILE_PREFIX && tile_is_from_end(v);
+  int64_t last = known_size(l, tile_step_axis(v)) - 1;
+  at->index[tile_step_axis(v)] = from_end ? int_from_end(l->e, last, 1, i) : i;
 }
 
 /* The number there, 0 where it does not count. */
@@ -77,7 +77,7 @@ static ir row_at(lower *l, tile_id id, place_in_loops *at, ir i) {
   elsewhere.moved = true;
   ir x = lower_value_at(l, &elsewhere, v->args[0]);
   if (v->op == TILE_PREFIX) return x;
-  ir counts = int_compare(e, LLVMIntSGT, at->index[v->index2], at->index[v->index3]);
+  ir counts = int_compare(e, LLVMIntSGT, at->index[tile_step_axis(v)], at->index[tile_other_step_axis(v)]);
   return choose(e, counts, x, real_number(e, 0, 0));
 }
 
@@ -117,7 +117,7 @@ static void store_row(lower *l, const lane_rows *r, place_in_loops *at, ir i, ir
   ir before = load_real(l->e, sum, 0), after = real_add(l->e, before, x);
   store_real(l->e, after, sum);
   place_row(l, r->id, at, i);
-  lower_keep_value(l, at, r->id, value(l, r->id)->index & 1 ? before : after);
+  lower_keep_value(l, at, r->id, tile_is_exclusive(value(l, r->id)) ? before : after);
 }
 
 /* Calls for each row in turn. Returns the sum of all, which begins with `start`. */
@@ -140,7 +140,7 @@ static ir each_row(lower *l, const lane_rows *r, ir start, row_function *body) {
 
 bool gpu_scan(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
-  int t = value(l, id)->index2;
+  int t = tile_step_axis(value(l, id));
   loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(t));
   int lanes = lanes_of(l, &columns, known_size(l, t));
   if (lanes == 1) return false;
@@ -167,10 +167,10 @@ bool gpu_scan(lower *l, const plan_nest *nest) {
 static ir adjoint_sum(lower *l, tile_id id, const place_in_loops *at, ir part, int lanes) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  int t = v->index2, s = v->index3;
+  int t = tile_step_axis(v), s = tile_other_step_axis(v);
   ir j = at->index[t], sum = stack_slot(e, e->real, "sum");
   store_real(e, real_number(e, 0, 0), sum);
-  ir begin = int_add(e, int_add(e, j, integer(e, v->index ? 1 : 0)), part);
+  ir begin = int_add(e, int_add(e, j, integer(e, tile_is_exclusive(v) ? 1 : 0)), part);
   emit_loop rows = loop_begin(e, begin, integer(e, known_size(l, t)), lanes, "t");
   emit_loop pairs = loop_begin(e, integer(e, 0), j, 1, "s");
   place_in_loops where = *at;
@@ -206,8 +206,8 @@ void gpu_segment_adjoint(lower *l, const plan_nest *nest) {
   tile_id id = nest->values.items[0];
   const tile_value *v = value(l, id);
   if (gpu_adjoint_by_levels(l, nest)) return;
-  loop_axes points = lower_by_rank(l, nest->axes & ~axis_bit(v->index3));
-  int lanes = lanes_of(l, &points, known_size(l, v->index2));
+  loop_axes points = lower_by_rank(l, nest->axes & ~axis_bit(tile_other_step_axis(v)));
+  int lanes = lanes_of(l, &points, known_size(l, tile_step_axis(v)));
   lower_forget(l);
   if (lanes > 1) {
     shared_column c = column_of(l, &points, lanes);

@@ -61,8 +61,8 @@ static void join_lanes(emitter *e, lane_blocks *b, int level, ir lane) {
 
 static void store_levels(lower *l, tile_id id, const lane_blocks *b, int levels, place_in_loops at) {
   emitter *e = l->e;
-  axis_set axes = value(l, id)->axes & ~axis_bit(value(l, id)->index3);
-  at.vector_axis = b->count > 1 ? value(l, id)->index2 : -1;
+  axis_set axes = value(l, id)->axes & ~axis_bit(tile_other_step_axis(value(l, id)));
+  at.vector_axis = b->count > 1 ? tile_step_axis(value(l, id)) : -1;
   at.lanes = b->count > 1 ? b->count : 0;
   for (int level = 0; level < levels; level++) {
     ir x = b->levels[level][0];
@@ -77,13 +77,13 @@ static void store_levels(lower *l, tile_id id, const lane_blocks *b, int levels,
 static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  int64_t steps = known_size(l, v->index2);
+  int64_t steps = known_size(l, tile_step_axis(v));
   int levels = gpu_levels_of(l->m, l->p->program, id);
   lane_blocks b = {.count = (int)(steps / GPU_WARP_LANES)};
   ir first = int_mul(e, lane, integer(e, b.count));
   at.moved = true;
   for (int i = 0; i < b.count; i++) {
-    at.index[v->index2] = int_add(e, first, integer(e, i));
+    at.index[tile_step_axis(v)] = int_add(e, first, integer(e, i));
     b.up_to[i] = b.all[i] = lower_value_at(l, &at, v->args[0]);
     b.behind[i] = real_number(e, 0, 0);
   }
@@ -91,7 +91,7 @@ static void levels_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
     if (1 << level < b.count) join_in_lane(e, &b, level);
     if (1 << level >= b.count) join_lanes(e, &b, level, lane);
   }
-  at.index[v->index2] = first;
+  at.index[tile_step_axis(v)] = first;
   store_levels(l, id, &b, levels, at);
 }
 
@@ -102,7 +102,7 @@ static void each_column(lower *l, const plan_nest *nest, column_function *body) 
   emitter *e = l->e;
   tile_id id = nest->values.items[0];
   const tile_value *v = value(l, id);
-  loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(v->index2) & ~axis_bit(v->index3));
+  loop_axes columns = lower_by_rank(l, nest->axes & ~axis_bit(tile_step_axis(v)) & ~axis_bit(tile_other_step_axis(v)));
   int64_t count = 1;
   for (int i = 0; i < columns.count; i++) count *= known_size(l, columns.axes[i]);
   ir lane = gpu_lane(l);
@@ -152,18 +152,18 @@ static ir later_than(emitter *e, ir t, ir s, int lanes) {
 static ir sum_between(lower *l, tile_id id, const place_in_loops *at, ir s, int lanes) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  axis_set axes = v->axes & ~axis_bit(v->index3);
-  ir t = at->index[v->index2];
-  if (v->index) t = int_sub(e, t, integer(e, 1)); /* without the last step */
-  ir row = v->index ? int_max(e, t, integer(e, 0)) : t;
+  axis_set axes = v->axes & ~axis_bit(tile_other_step_axis(v));
+  ir t = at->index[tile_step_axis(v)];
+  if (tile_is_exclusive(v)) t = int_sub(e, t, integer(e, 1)); /* without the last step */
+  ir row = tile_is_exclusive(v) ? int_max(e, t, integer(e, 0)) : t;
   view levels = level_at(l, id, level_of(e, row, s));
   place_in_loops where = *at;
   where.vector_axis = -1;
   where.lanes = 0;
-  where.index[v->index2] = row;
+  where.index[tile_step_axis(v)] = row;
   ir to_row = view_load(l, &levels, &where, axes);
-  where.index[v->index2] = s;
-  if (lanes) where.vector_axis = v->index2, where.lanes = lanes;
+  where.index[tile_step_axis(v)] = s;
+  if (lanes) where.vector_axis = tile_step_axis(v), where.lanes = lanes;
   ir sum = real_add(e, spread(e, to_row, lanes), view_load(l, &levels, &where, axes));
   return choose(e, later_than(e, t, s, lanes), sum, real_number(e, 0, lanes));
 }
@@ -172,14 +172,14 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
   if (!at->lanes || !axis_in(v->axes, at->vector_axis))
-    return sum_between(l, id, at, at->index[v->index3], 0);
-  bool pairs = at->vector_axis == v->index3 && at->lanes % 2 == 0;
+    return sum_between(l, id, at, at->index[tile_other_step_axis(v)], 0);
+  bool pairs = at->vector_axis == tile_other_step_axis(v) && at->lanes % 2 == 0;
   int step = pairs ? 2 : 1;
   ir all = LLVMGetPoison(real_type(e, at->lanes));
   for (int i = 0; i < at->lanes; i += step) {
     place_in_loops one = *at;
     one.index[at->vector_axis] = int_add(e, at->index[at->vector_axis], integer(e, i));
-    ir x = sum_between(l, id, &one, one.index[v->index3], pairs ? 2 : 0);
+    ir x = sum_between(l, id, &one, one.index[tile_other_step_axis(v)], pairs ? 2 : 0);
     for (int k = 0; k < step; k++) {
       ir number = pairs ? LLVMBuildExtractElement(e->b, x, integer(e, k), "") : x;
       all = LLVMBuildInsertElement(e->b, all, number, integer(e, i + k), "");
@@ -212,7 +212,7 @@ enum { PAIRS_AT_ONCE = 4 };
 static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, int level) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  int64_t size = (int64_t)1 << level, last = known_size(l, v->index2) - 1;
+  int64_t size = (int64_t)1 << level, last = known_size(l, tile_step_axis(v)) - 1;
   ir later = has_bit(e, step, level), sum = stack_slot(e, e->real, "sum");
   ir block = int_sub(e, step, int_rem(e, step, integer(e, size)));
   ir beside = int_choose(e, later, int_sub(e, block, integer(e, size)), int_add(e, block, integer(e, size)));
@@ -222,12 +222,12 @@ static ir gradient_of_level(lower *l, tile_id id, place_in_loops at, ir step, in
   ir other = int_add(e, beside, int_rem(e, int_add(e, pairs.index, step), integer(e, size)));
   ir t = int_choose(e, later, step, other), s = int_choose(e, later, other, step), there = NULL;
   at.moved = true;
-  if (v->index) { /* row t + 1 is the sum up to t */
+  if (tile_is_exclusive(v)) { /* row t + 1 is the sum up to t */
     there = int_compare(e, LLVMIntSLT, t, integer(e, last));
     t = int_min(e, int_add(e, t, integer(e, 1)), integer(e, last));
   }
-  at.index[v->index2] = t;
-  at.index[v->index3] = s;
+  at.index[tile_step_axis(v)] = t;
+  at.index[tile_other_step_axis(v)] = s;
   ir x = lower_value_at(l, &at, v->args[0]);
   if (there) x = choose(e, there, x, real_number(e, 0, 0));
   store_real(e, real_add(e, load_real(e, sum, 0), x), sum);
@@ -267,7 +267,7 @@ static void add_level(lower *l, lane_steps *steps, ir *own, int level) {
 static void adjoint_of_column(lower *l, tile_id id, place_in_loops at, ir lane) {
   emitter *e = l->e;
   const tile_value *v = value(l, id);
-  int64_t size = known_size(l, v->index2);
+  int64_t size = known_size(l, tile_step_axis(v));
   lane_steps steps = {.count = (int)(size / GPU_WARP_LANES), .lane = lane};
   for (int i = 0; i < steps.count; i++) steps.sums[i] = real_number(e, 0, 0);
   for (int level = 0; (int64_t)1 << level < size; level++) {
@@ -277,7 +277,7 @@ static void adjoint_of_column(lower *l, tile_id id, place_in_loops at, ir lane) 
     add_level(l, &steps, own, level);
   }
   for (int i = 0; i < steps.count; i++) {
-    at.index[v->index2] = step_of(e, &steps, i);
+    at.index[tile_step_axis(v)] = step_of(e, &steps, i);
     lower_keep_value(l, &at, id, steps.sums[i]);
   }
 }

@@ -151,13 +151,13 @@ static void call_system(lower *l, const place_in_loops *at, void *data) {
   const solve_data *d = data;
   emitter *e = l->e;
   const tile_value *v = value(l, d->id);
-  int64_t rows = known_size(l, v->index), columns = d->j < 0 ? 1 : known_size(l, d->j);
-  axis_set pair = axis_bit(v->index) | axis_bit(v->index2);
+  int64_t rows = known_size(l, tile_row_axis(v)), columns = d->j < 0 ? 1 : known_size(l, d->j);
+  axis_set pair = axis_bit(tile_row_axis(v)) | axis_bit(tile_column_axis(v));
   axis_set lanes = d->j < 0 ? 0 : axis_bit(d->j);
   ir a = view_address(l, &d->a, at, value(l, v->args[0])->axes & ~pair);
   ir x = view_address(l, &d->x, at, v->axes & ~pair & ~lanes);
-  ir a_t = d->a.stride[v->index], a_s = d->a.stride[v->index2], x_t = d->x.stride[v->index];
-  if (v->index3) {
+  ir a_t = d->a.stride[tile_row_axis(v)], a_s = d->a.stride[tile_column_axis(v)], x_t = d->x.stride[tile_row_axis(v)];
+  if (tile_is_transposed(v)) {
     a = far_end(l, far_end(l, a, a_t, rows), a_s, rows);
     x = far_end(l, x, x_t, rows);
     ir minus_t = int_sub(e, integer(e, 0), a_t);
@@ -180,7 +180,7 @@ void lower_solve(lower *l, const plan_nest *nest) {
                  : buffer_view(l, &l->p->buffers.items[pack], l->buffers[pack]);
   d.x = b->carried >= 0 ? l->carried[b->carried] : buffer_view(l, b, l->buffers[buffer]);
   lower_points(l, plan_tile_axes(l->m, v->axes), false, copy_right_side, &d);
-  axis_set around = plan_tile_axes(l->m, v->axes) & ~axis_bit(v->index);
+  axis_set around = plan_tile_axes(l->m, v->axes) & ~axis_bit(tile_row_axis(v));
   if (d.j >= 0) around &= ~axis_bit(d.j);
   loop_axes outer = lower_by_rank(l, around);
   place_in_loops at = lower_start_place(l, false);
