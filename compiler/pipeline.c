@@ -32,9 +32,7 @@ typedef struct compilation {
   VEC(recurrence *) recurrences;
   VEC(recurrence_delays *) delays; /* by recurrence; NULL: it has no long lags */
   VEC(recurrence_kernels *) kernels;
-  VEC(recurrence_kernels *) gpu_kernels; /* by recurrence; none without a GPU target */
-  VEC(recurrence_kernels *) gpu_large;   /* none without a target whose devices have more shared memory */
-  VEC(recurrence_kernels *) gpu_groups;  /* beside those, for targets whose warpgroups multiply */
+  VEC(gpu_forms) gpu; /* by recurrence */
   tile_program *tile; /* --from=tile */
   artifact library;
   codegen_input contents;
@@ -172,28 +170,6 @@ static codegen_gpu_options gpu_options(const compilation *c) {
                                .targets = gpu_targets(c)};
 }
 
-/* Whether some devices have more than others; --shared-memory is for all. The executor has all that the others have. */
-static bool has_targets(const compilation *c, kernel_room room) {
-  unsigned targets = gpu_targets(c);
-  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-    if (targets >> target & 1 && codegen_gpu_room(target) == room) return !c->options->shared_kib;
-  return false;
-}
-
-/* Kernels for devices with more shared memory, and for those whose warpgroups multiply. */
-static void schedule_for_rooms(compilation *c, recurrence_kernels *small, schedule_options options) {
-  arena *a = c->memory;
-  codegen_gpu_options gpu = gpu_options(c);
-  bool groups = has_targets(c, ROOM_GROUPS);
-  bool large = has_targets(c, ROOM_LARGE) || has_targets(c, ROOM_ANY);
-  if (!groups && !large) return;
-  gpu_forms forms = {.small = small};
-  forms.large = codegen_gpu_schedule_large(a, small, options, gpu);
-  if (groups) codegen_gpu_schedule_groups(a, &forms, large, options, gpu);
-  vec_push(a, &c->gpu_large, forms.large);
-  vec_push(a, &c->gpu_groups, forms.groups);
-}
-
 /* chunk_build_linear_scan halves a chunk until its triangular systems are short enough. */
 static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *kernels) {
   const typed_body *body = &kernels->recurrence->body;
@@ -213,6 +189,17 @@ static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
     diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
 }
 
+/* Every form that the targets have. */
+static gpu_forms schedule_gpu(compilation *c, const recurrence *r, schedule_options options) {
+  codegen_gpu_options gpu = gpu_options(c);
+  gpu_forms forms = {0};
+  if (!gpu.targets) return forms;
+  forms.small = codegen_gpu_schedule(c->memory, r, options, gpu);
+  codegen_gpu_schedule_large(c->memory, &forms, options, gpu);
+  codegen_gpu_schedule_groups(c->memory, &forms, options, gpu);
+  return forms;
+}
+
 static bool schedule(compilation *c) {
   schedule_options options = {.chunk = c->options->chunk,
                               .form = c->options->form,
@@ -224,14 +211,7 @@ static bool schedule(compilation *c) {
     warn_of_shorter_chunks(c, c->kernels.items[i]);
     warn_of_steps(c, c->kernels.items[i]);
   }
-  if (!gpu_targets(c)) return true;
-  codegen_gpu_options gpu = gpu_options(c);
-  for (int i = 0; i < c->recurrences.count; i++) {
-    recurrence_kernels *small =
-        codegen_gpu_schedule(c->memory, made_of(c, i), options, gpu);
-    vec_push(c->memory, &c->gpu_kernels, small);
-    schedule_for_rooms(c, small, options);
-  }
+  for (int i = 0; i < c->recurrences.count; i++) vec_push(c->memory, &c->gpu, schedule_gpu(c, made_of(c, i), options));
   return true;
 }
 
@@ -259,15 +239,13 @@ static const char *gpu_report_of(compilation *c, const recurrence_kernels *kerne
   return schedule_report_gpu(c->memory, kernels, c->options->dtype, resources, kib);
 }
 
-/* Both, where more shared memory changes something. */
-static const char *gpu_report_text(compilation *c, int index) {
-  if (!c->gpu_kernels.count) return "";
-  const char *text = gpu_report_of(c, c->gpu_kernels.items[index], 0);
-  const recurrence_kernels *more[] = {c->gpu_large.count ? c->gpu_large.items[index] : NULL,
-                                      c->gpu_groups.count ? c->gpu_groups.items[index] : NULL};
+/* Of every form, where more shared memory changes something. */
+static const char *gpu_report_text(compilation *c, const gpu_forms *forms) {
+  if (!forms->small) return "";
+  const char *text = gpu_report_of(c, forms->small, 0);
+  const recurrence_kernels *more[] = {forms->large, forms->groups};
   for (int i = 0; i < 2; i++)
-    if (more[i])
-      text = arena_printf(c->memory, "%s%s", text, gpu_report_of(c, more[i], GPU_LARGE_KIB));
+    if (more[i]) text = arena_printf(c->memory, "%s%s", text, gpu_report_of(c, more[i], GPU_LARGE_KIB));
   return text;
 }
 
@@ -278,7 +256,7 @@ static const char *report_text(compilation *c, int index) {
                       recurrence_report(c->memory, c->files, c->recurrences.items[index]),
                       delays ? recurrence_delay_report(c->memory, delays) : "",
                       schedule_report(c->memory, kernels, c->options->dtype),
-                      gpu_report_text(c, index));
+                      gpu_report_text(c, &c->gpu.items[index]));
 }
 
 /* mamba2 for any/path/mamba2.rec */
@@ -328,9 +306,7 @@ static bool lay_out(compilation *c) {
                  .delays = delays,
                  .inner = delays ? abi_layout_as(c->memory, &delays->made->body, abi->symbol) : NULL,
                  .kernels = c->kernels.items[i], .report = report_text(c, i),
-                 .gpu_kernels = c->gpu_kernels.count ? c->gpu_kernels.items[i] : NULL,
-                 .gpu_large = c->gpu_large.count ? c->gpu_large.items[i] : NULL,
-                 .gpu_groups = c->gpu_groups.count ? c->gpu_groups.items[i] : NULL,
+                 .gpu = c->gpu.items[i],
                  .check = c->options->check});
   }
   if (c->graph) library->program = graph_to_json(c->memory, c->graph);
@@ -359,24 +335,9 @@ static artifact_assembly *begin_assembly(const compilation *c) {
   return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines);
 }
 
-typedef VEC(const kernel *) kernel_list;
-
-/* Kernels of one form for all devices come once. */
 static const kernel_list *kernels_of_all(compilation *c) {
   kernel_list *all = ARENA_NEW(c->memory, kernel_list);
-  for (int i = 0; i < c->gpu_kernels.count; i++) {
-    recurrence_kernels *small = c->gpu_kernels.items[i];
-    recurrence_kernels *large = c->gpu_large.count ? c->gpu_large.items[i] : NULL;
-    recurrence_kernels *groups = c->gpu_groups.count ? c->gpu_groups.items[i] : NULL;
-    for (int n = 0; n < small->kernels.count; n++)
-      vec_push(c->memory, all, &small->kernels.items[n]);
-    for (int n = 0; large && n < large->kernels.count; n++)
-      if ((large->kernels.items[n].room & (ROOM_SMALL | ROOM_LARGE)) == ROOM_LARGE)
-        vec_push(c->memory, all, &large->kernels.items[n]);
-    for (int n = 0; groups && n < groups->kernels.count; n++)
-      if (groups->kernels.items[n].room == ROOM_GROUPS)
-        vec_push(c->memory, all, &groups->kernels.items[n]);
-  }
+  for (int i = 0; i < c->gpu.count; i++) codegen_gpu_add_kernels(c->memory, &c->gpu.items[i], all);
   return all;
 }
 
@@ -506,21 +467,13 @@ static const kernel_list *kernels_of_host(compilation *c) {
   return all;
 }
 
-static bool is_for(const kernel *k, unsigned targets, codegen_gpu_target target) {
-  return targets >> target & 1 && codegen_gpu_has_room(target, k->room);
-}
-
 /* Those that a target has. */
 static const kernel_list *kernels_of_gpus(compilation *c) {
-  if (c->tile) return kernels_of_tile(c, has_targets(c, ROOM_GROUPS));
+  if (c->tile) return kernels_of_tile(c, codegen_gpu_has_target(gpu_options(c), ROOM_GROUPS));
   const kernel_list *all = kernels_of_all(c);
   kernel_list *some = ARENA_NEW(c->memory, kernel_list);
-  for (int i = 0; i < all->count; i++) {
-    bool has = false;
-    for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
-      has |= is_for(all->items[i], gpu_targets(c), target);
-    if (has) vec_push(c->memory, some, all->items[i]);
-  }
+  for (int i = 0; i < all->count; i++)
+    if (codegen_gpu_is_for(all->items[i], gpu_targets(c))) vec_push(c->memory, some, all->items[i]);
   return some;
 }
 

@@ -140,9 +140,7 @@ typedef struct artifact_recurrence {
   const recurrence_delays *delays;        /* long lags: the kernels are those of the recurrence without them; NULL: there are none */
   const abi_recurrence *inner;            /* what is laid out for that one */
   const recurrence_kernels *kernels;
-  const recurrence_kernels *gpu_kernels;  /* NULL: none */
-  const recurrence_kernels *gpu_large;    /* for devices with more shared memory; NULL: the same */
-  const recurrence_kernels *gpu_groups;   /* for those whose warpgroups multiply; NULL: as gpu_large */
+  gpu_forms gpu;
   const char *report;            /* text of --emit=report */
   bool check;                    /* --check: promised ranges are verified */
 } artifact_recurrence;

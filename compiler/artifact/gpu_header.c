@@ -245,8 +245,8 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
       upper(a, library->recurrences.count ? library->recurrences.items[0].abi->symbol : "NONE");
   bool large = false, groups = false;
   for (int i = 0; i < library->recurrences.count; i++) {
-    large = large || library->recurrences.items[i].gpu_large;
-    groups = groups || library->recurrences.items[i].gpu_groups;
+    large = large || library->recurrences.items[i].gpu.large;
+    groups = groups || library->recurrences.items[i].gpu.groups;
   }
   put(&p, introduction, REC_VERSION, slash ? slash + 1 : path);
   if (large) put(&p, about_large, GPU_LARGE_KIB);
@@ -257,9 +257,9 @@ char *artifact_gpu_header(arena *a, const artifact *library) {
   for (int i = 0; i < library->recurrences.count; i++) {
     const artifact_recurrence *r = &library->recurrences.items[i];
     p.abi = r->inner ? r->inner : r->abi;
-    put_kernels(&p, r->gpu_kernels, ROOM_SMALL, library);
-    put_kernels(&p, r->gpu_large, ROOM_LARGE, library);
-    put_kernels(&p, r->gpu_groups, ROOM_GROUPS, library);
+    put_kernels(&p, r->gpu.small, ROOM_SMALL, library);
+    put_kernels(&p, r->gpu.large, ROOM_LARGE, library);
+    put_kernels(&p, r->gpu.groups, ROOM_GROUPS, library);
   }
   put(&p, "\n#endif\n");
   vec_push(a, &p.text, 0);

@@ -45,9 +45,8 @@ codegen_input artifact_contents(arena *a, const artifact *library, codegen_optio
       vec_push(a, &kernels, &r->kernels->kernels.items[k]);
       vec_push(a, &described.host, codegen_describe(a, &r->kernels->kernels.items[k], options));
     }
-    const recurrence_kernels *large = r->gpu_large ? r->gpu_large : r->gpu_kernels;
-    const recurrence_kernels *rooms[REC_GPU_ROOMS] = {r->gpu_kernels, large,
-                                                      r->gpu_groups ? r->gpu_groups : large};
+    const recurrence_kernels *large = r->gpu.large ? r->gpu.large : r->gpu.small;
+    const recurrence_kernels *rooms[REC_GPU_ROOMS] = {r->gpu.small, large, r->gpu.groups ? r->gpu.groups : large};
     for (int room = 0; room < REC_GPU_ROOMS; room++)
       for (int k = 0; rooms[room] && k < rooms[room]->kernels.count; k++)
         vec_push(a, &described.gpu[room],

@@ -85,10 +85,10 @@ static void put_pass(arena *a, FILE *out, const recurrence_kernels *kernels, num
 
 static void put_recurrence(arena *a, FILE *out, const artifact *library, const artifact_recurrence *r,
                            const codegen_gpu_object *object) {
-  const recurrence *made = r->gpu_kernels->recurrence;
+  const recurrence *made = r->gpu.small->recurrence;
   fprintf(out, "%s(%s), %s\n", made->body.name, sizes_text(a, &made->body), number_type_text(library->dtype));
-  put_pass(a, out, r->gpu_kernels, library->dtype, KERNEL_FORWARD, launches_of(object, made, KERNEL_FORWARD));
-  put_pass(a, out, r->gpu_kernels, library->dtype, KERNEL_BACKWARD, launches_of(object, made, KERNEL_BACKWARD));
+  put_pass(a, out, r->gpu.small, library->dtype, KERNEL_FORWARD, launches_of(object, made, KERNEL_FORWARD));
+  put_pass(a, out, r->gpu.small, library->dtype, KERNEL_BACKWARD, launches_of(object, made, KERNEL_BACKWARD));
   fprintf(out, "  %-60s %-14s %7s %8s %8s %9s %9s %13s\n", "kernel", "for", "threads", "shared", "outside", "products",
           "barriers", "instructions");
   for (int i = 0; i < object->kernels.count; i++)

@@ -110,6 +110,15 @@ typedef struct recurrence_kernels {
   double gpu_cost, gpu_forward;  /* GPU: of a step forward and back (codegen_gpu_schedule); of that, forward */
 } recurrence_kernels;
 
+typedef VEC(const kernel *) kernel_list;
+
+/* GPU: the kernels of a recurrence by room (kernel/gpu/rooms.c). `small` NULL: no target is a GPU. */
+typedef struct gpu_forms {
+  recurrence_kernels *small;
+  recurrence_kernels *large;   /* for devices with more shared memory; NULL: as small */
+  recurrence_kernels *groups;  /* for those whose warpgroups multiply; NULL: as large */
+} gpu_forms;
+
 typedef enum schedule_form { FORM_CHOSEN, FORM_STEP, FORM_CHUNK, FORM_COUNT } schedule_form;
 /* "chosen", "step", "chunk"; FORM_COUNT if there is none. */
 const char *schedule_form_text(schedule_form form);

@@ -9,6 +9,9 @@
 /* Of the function of a kernel that is not for all devices: its room, as a digit. */
 extern const char gpu_room_attribute[];
 
+/* Kernels must cost less than so much of others to be taken in their place: what the model tells less apart is noise. */
+static const double gpu_worth = 0.95;
+
 /* kernel/gpu/kernel.c: opens a kernel of that name with a parameter of so many bytes. */
 ir gpu_kernel_function(emitter *e, const char *symbol, int64_t bytes, int threads);
 /* kernel/gpu/cache.c: blocks that a multiprocessor runs at a time; whether their scratch stays in the second level cache. */

@@ -416,8 +416,6 @@ static void keep_three_launches(arena *a, recurrence_kernels *kernels, codegen_g
 
 /* ---- lengths of chunks ---- */
 
-static const double worth = 0.95; /* what the model tells less apart is noise */
-
 static bool keeps_values(const recurrence_kernels *kernels) {
   return tile_takes(schedule_kernel(kernels, KERNEL_BACKWARD)->program, 1u << TILE_STASH);
 }
@@ -437,7 +435,7 @@ static bool may_go_together(const recurrence_kernels *forward, const recurrence_
 static const recurrence_kernels *forward_for(const recurrence_kernels *back, recurrence_kernels *const *all, int count) {
   const recurrence_kernels *best = back;
   for (int i = 0; i < count; i++) {
-    bool cheaper = all[i]->gpu_forward < best->gpu_forward && all[i]->gpu_forward < worth * back->gpu_forward;
+    bool cheaper = all[i]->gpu_forward < best->gpu_forward && all[i]->gpu_forward < gpu_worth * back->gpu_forward;
     if (cheaper && may_go_together(all[i], back)) best = all[i];
   }
   return best;
@@ -504,101 +502,4 @@ recurrence_kernels *codegen_gpu_schedule(arena *a, const recurrence *r, schedule
   pair_parts(a, with_threads(a, best, options), options);
   keep_three_launches(a, best, options);
   return best;
-}
-
-/* ---- devices with more shared memory ---- */
-
-static bool is_same_work(const kernel *x, const kernel *y) {
-  return x->chunk == y->chunk && x->program->chunk == y->program->chunk &&
-         x->grid_count == y->grid_count && x->lanes == y->lanes && x->lane_axis == y->lane_axis &&
-         x->lane_block == y->lane_block && x->part_axis == y->part_axis &&
-         x->part_entries == y->part_entries;
-}
-
-/* More room that is not taken changes nothing. */
-static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
-  if (x->kind != y->kind || !is_same_work(x, y)) return false;
-  codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
-  if (p.group_products != q.group_products) return false;
-  return x->threads == y->threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
-         p.base.scratch.constant == q.base.scratch.constant;
-}
-
-/* The same of all that a function has. */
-static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
-  if (!x->states != !y->states || !x->beside != !y->beside || x->sums != y->sums) return false;
-  kernel one = *x, other = *y;
-  one.beside = other.beside = NULL;
-  if (!is_same_alone(a, &one, &other, options)) return false;
-  return !x->beside || is_same_alone(a, x->beside, y->beside, options);
-}
-
-/* Kernels that come out as those of another room are theirs. */
-static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, kernel_room room,
-                        codegen_gpu_options options) {
-  for (int i = 0; i < own->kernels.count; i++) {
-    kernel *k = &own->kernels.items[i];
-    kernel *other = i < others->kernels.count ? &others->kernels.items[i] : NULL;
-    if (other && is_same_form(a, other, k, options)) {
-      if (other->room) other->room |= room;
-      *k = *other;
-      continue;
-    }
-    k->room = room;
-    k->symbol = arena_printf(a, "%s_%s", k->symbol, room == ROOM_LARGE ? "large" : "groups");
-  }
-}
-
-/* Kernels for all rooms that have another form in this one are for the others. */
-static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *own, kernel_room others) {
-  for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
-    kernel *k = &kernels->kernels.items[i];
-    if (k->room == ROOM_ANY && own->kernels.items[i].room) k->room = others;
-  }
-}
-
-/* One function for two rooms is for both of them. */
-static void unite_rooms(recurrence_kernels *some, recurrence_kernels *others) {
-  for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
-    kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
-    if (!k->room || !other->room || strcmp(k->symbol, other->symbol) != 0) continue;
-    k->room |= other->room;
-    other->room = k->room;
-  }
-}
-
-recurrence_kernels *codegen_gpu_schedule_large(arena *a, recurrence_kernels *small,
-                                               schedule_options schedule,
-                                               codegen_gpu_options options) {
-  options.shared_kib = GPU_LARGE_KIB;
-  recurrence_kernels *large = codegen_gpu_schedule(a, small->recurrence, schedule, options);
-  if (large->gpu_cost > worth * small->gpu_cost) return NULL;
-  share_forms(a, large, small, ROOM_LARGE, options);
-  leave_room(small, large, ROOM_SMALL);
-  return large;
-}
-
-static double cost_of_others(const gpu_forms *forms) {
-  return forms->large ? forms->large->gpu_cost : forms->small->gpu_cost;
-}
-
-void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, bool has_large,
-                                 schedule_options schedule, codegen_gpu_options options) {
-  options.shared_kib = GPU_LARGE_KIB;
-  options.groups = true;
-  recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
-  if (groups->gpu_cost > worth * cost_of_others(forms)) {
-    for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
-      if (forms->large->kernels.items[i].room == ROOM_LARGE)
-        forms->large->kernels.items[i].room |= ROOM_GROUPS;
-    return;
-  }
-  if (!has_large) forms->large = NULL;
-  share_forms(a, groups, forms->large ? forms->large : forms->small, ROOM_GROUPS, options);
-  leave_room(forms->small, groups, forms->large ? ROOM_SMALL : ROOM_SMALL | ROOM_LARGE);
-  if (forms->large) {
-    leave_room(forms->large, groups, ROOM_LARGE);
-    unite_rooms(forms->small, forms->large);
-  }
-  forms->groups = groups;
 }

@@ -1,0 +1,144 @@
+/* Forms of GPU kernels: for the shared memory that every device has, for devices with more of it, and for those whose
+ * warpgroups multiply. Which of them are scheduled, the targets decide.
+ *
+ *   sm_80, sm_90a, sm_100a:   small: for sm_80   large: for sm_100a   groups: for sm_90a
+ *
+ * Where another form is hardly cheaper there is none; a kernel that is the same in two forms is one function for both.
+ */
+#include "compiler/kernel/gpu/schedule.h"
+
+#include <string.h>
+
+#include "compiler/kernel/gpu/gpu.h"
+
+/* ---- kernels that are the same in two forms ---- */
+
+static bool is_same_work(const kernel *x, const kernel *y) {
+  return x->chunk == y->chunk && x->program->chunk == y->program->chunk &&
+         x->grid_count == y->grid_count && x->lanes == y->lanes && x->lane_axis == y->lane_axis &&
+         x->lane_block == y->lane_block && x->part_axis == y->part_axis &&
+         x->part_entries == y->part_entries;
+}
+
+/* More room that is not taken changes nothing. */
+static bool is_same_alone(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
+  if (x->kind != y->kind || !is_same_work(x, y)) return false;
+  codegen_gpu_kernel p = codegen_gpu_describe(a, x, options), q = codegen_gpu_describe(a, y, options);
+  if (p.group_products != q.group_products) return false;
+  return x->threads == y->threads && p.shared_bytes == q.shared_bytes && p.nests == q.nests && p.threads == q.threads &&
+         p.base.scratch.constant == q.base.scratch.constant;
+}
+
+/* The same of all that a function has. */
+static bool is_same_form(arena *a, const kernel *x, const kernel *y, codegen_gpu_options options) {
+  if (!x->states != !y->states || !x->beside != !y->beside || x->sums != y->sums) return false;
+  kernel one = *x, other = *y;
+  one.beside = other.beside = NULL;
+  if (!is_same_alone(a, &one, &other, options)) return false;
+  return !x->beside || is_same_alone(a, x->beside, y->beside, options);
+}
+
+/* Kernels that come out as those of another room are theirs. */
+static void share_forms(arena *a, recurrence_kernels *own, recurrence_kernels *others, kernel_room room,
+                        codegen_gpu_options options) {
+  for (int i = 0; i < own->kernels.count; i++) {
+    kernel *k = &own->kernels.items[i];
+    kernel *other = i < others->kernels.count ? &others->kernels.items[i] : NULL;
+    if (other && is_same_form(a, other, k, options)) {
+      if (other->room) other->room |= room;
+      *k = *other;
+      continue;
+    }
+    k->room = room;
+    k->symbol = arena_printf(a, "%s_%s", k->symbol, room == ROOM_LARGE ? "large" : "groups");
+  }
+}
+
+/* Kernels for all rooms that have another form in this one are for the others. */
+static void leave_room(recurrence_kernels *kernels, const recurrence_kernels *own, kernel_room others) {
+  for (int i = 0; i < kernels->kernels.count && i < own->kernels.count; i++) {
+    kernel *k = &kernels->kernels.items[i];
+    if (k->room == ROOM_ANY && own->kernels.items[i].room) k->room = others;
+  }
+}
+
+/* One function for two rooms is for both of them. */
+static void unite_rooms(recurrence_kernels *some, recurrence_kernels *others) {
+  for (int i = 0; i < some->kernels.count && i < others->kernels.count; i++) {
+    kernel *k = &some->kernels.items[i], *other = &others->kernels.items[i];
+    if (!k->room || !other->room || strcmp(k->symbol, other->symbol) != 0) continue;
+    k->room |= other->room;
+    other->room = k->room;
+  }
+}
+
+/* ---- the forms of a recurrence ---- */
+
+bool codegen_gpu_has_target(codegen_gpu_options options, kernel_room room) {
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
+    if (options.targets >> target & 1 && codegen_gpu_room(target) == room) return !options.shared_kib;
+  return false;
+}
+
+/* The executor has the kernels of all rooms. */
+static bool wants_large(codegen_gpu_options options) {
+  return codegen_gpu_has_target(options, ROOM_LARGE) || codegen_gpu_has_target(options, ROOM_ANY);
+}
+
+static bool wants_groups(codegen_gpu_options options) { return codegen_gpu_has_target(options, ROOM_GROUPS); }
+
+void codegen_gpu_schedule_large(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
+  if (!wants_large(options) && !wants_groups(options)) return;
+  options.shared_kib = GPU_LARGE_KIB;
+  recurrence_kernels *large = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
+  if (large->gpu_cost > gpu_worth * forms->small->gpu_cost) return;
+  share_forms(a, large, forms->small, ROOM_LARGE, options);
+  leave_room(forms->small, large, ROOM_SMALL);
+  forms->large = large;
+}
+
+/* Devices whose warpgroups multiply run the kernels with large memory. */
+static void give_large_to_groups(gpu_forms *forms) {
+  for (int i = 0; forms->large && i < forms->large->kernels.count; i++)
+    if (forms->large->kernels.items[i].room == ROOM_LARGE) forms->large->kernels.items[i].room |= ROOM_GROUPS;
+}
+
+void codegen_gpu_schedule_groups(arena *a, gpu_forms *forms, schedule_options schedule, codegen_gpu_options options) {
+  if (!wants_groups(options)) return;
+  bool has_large = wants_large(options);
+  options.shared_kib = GPU_LARGE_KIB;
+  options.groups = true;
+  recurrence_kernels *groups = codegen_gpu_schedule(a, forms->small->recurrence, schedule, options);
+  double cost_of_others = forms->large ? forms->large->gpu_cost : forms->small->gpu_cost;
+  if (groups->gpu_cost > gpu_worth * cost_of_others) {
+    give_large_to_groups(forms);
+    return;
+  }
+  if (!has_large) forms->large = NULL;
+  share_forms(a, groups, forms->large ? forms->large : forms->small, ROOM_GROUPS, options);
+  leave_room(forms->small, groups, forms->large ? ROOM_SMALL : ROOM_SMALL | ROOM_LARGE);
+  if (forms->large) {
+    leave_room(forms->large, groups, ROOM_LARGE);
+    unite_rooms(forms->small, forms->large);
+  }
+  forms->groups = groups;
+}
+
+/* ---- the kernels of all forms ---- */
+
+void codegen_gpu_add_kernels(arena *a, const gpu_forms *forms, kernel_list *all) {
+  for (int n = 0; forms->small && n < forms->small->kernels.count; n++)
+    vec_push(a, all, &forms->small->kernels.items[n]);
+  for (int n = 0; forms->large && n < forms->large->kernels.count; n++)
+    if ((forms->large->kernels.items[n].room & (ROOM_SMALL | ROOM_LARGE)) == ROOM_LARGE)
+      vec_push(a, all, &forms->large->kernels.items[n]);
+  for (int n = 0; forms->groups && n < forms->groups->kernels.count; n++)
+    if (forms->groups->kernels.items[n].room == ROOM_GROUPS)
+      vec_push(a, all, &forms->groups->kernels.items[n]);
+}
+
+bool codegen_gpu_is_for(const kernel *k, unsigned targets) {
+  for (codegen_gpu_target target = 0; target < GPU_TARGET_COUNT; target++)
+    if (targets >> target & 1 && codegen_gpu_has_room(target, k->room)) return true;
+  return false;
+}
