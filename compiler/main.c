@@ -175,7 +175,7 @@ static int read_option(arena *a, interner *names, compile_options *options, char
   } else if ((value = value_of(args, count, i, "--emit"))) {
     options->emit = value;
     if (!compile_can_emit(value)) {
-      fprintf(stderr, "error: expected --emit= one of %s, found '%s'\n", compile_emit_list, value);
+      fprintf(stderr, "error: expected --emit= one of %s, found '%s'\n", compile_emit_list(a), value);
       return 2;
     }
   } else if ((value = value_of(args, count, i, "--from"))) {

@@ -53,6 +53,6 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
 /* Whether --emit=`what`, --from=`what` exist; the list of all that can be emitted, for messages. */
 bool compile_can_emit(const char *what);
 bool compile_can_read(const char *what);
-extern const char compile_emit_list[];
+const char *compile_emit_list(arena *a);
 
 #endif

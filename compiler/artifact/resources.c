@@ -109,3 +109,27 @@ char *artifact_resources(arena *a, const artifact *library, const codegen_gpu_ob
   free(text);
   return copy;
 }
+
+/* Lines of the report for one form; `kib` as schedule_report_gpu. */
+static const char *report_of(arena *a, const recurrence_kernels *kernels, codegen_gpu_options options, int kib) {
+  report_resources resources[2] = {0};
+  for (int i = 0; i < kernels->kernels.count; i++) {
+    kernel_kind kind = kernels->kernels.items[i].kind;
+    if (kind != KERNEL_FORWARD && kind != KERNEL_BACKWARD) continue;
+    codegen_gpu_kernel k = codegen_gpu_describe(a, &kernels->kernels.items[i], options);
+    resources[kind == KERNEL_BACKWARD] =
+        (report_resources){k.threads, k.shared_bytes, k.base.scratch.constant, artifact_gpu_launches(&k),
+                           k.products, k.group_products, k.left, k.rows, k.bulk_rows};
+  }
+  return schedule_report_gpu(a, kernels, options.dtype, resources, kib);
+}
+
+/* Of every form, where more shared memory changes something. */
+const char *artifact_gpu_report(arena *a, const gpu_forms *forms, codegen_gpu_options options) {
+  if (!forms->small) return "";
+  const char *text = report_of(a, forms->small, options, 0);
+  const recurrence_kernels *more[] = {forms->large, forms->groups};
+  for (int i = 0; i < 2; i++)
+    if (more[i]) text = arena_printf(a, "%s%s", text, report_of(a, more[i], options, GPU_LARGE_KIB));
+  return text;
+}

@@ -1,0 +1,392 @@
+/* What the passes do: each calls the layer that it is named after, for all recurrences of the file. */
+#include "compiler/passes.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compiler/base/embedded.h"
+#include "compiler/kernel/gpu/schedule.h"
+#include "compiler/schedule/report.h"
+#include "compiler/syntax/syntax.h"
+
+/* What a library carries: imports are found among them. */
+static bool load_carried(compilation *c) {
+  for (int i = 0; i < c->options->carried.sources.count && !c->failure; i++) {
+    const artifact_text *t = &c->options->carried.sources.items[i];
+    const source *file = sources_add(c->files, t->path, t->text, strlen(t->text), &c->failure);
+    if (i == 0) c->source = file;
+  }
+  return c->failure == NULL;
+}
+
+bool pass_load(compilation *c) {
+  if (c->options->carried.sources.count) return load_carried(c);
+  c->source = sources_load(c->files, c->options->path, &c->failure);
+  return c->source != NULL;
+}
+
+bool pass_parse(compilation *c) {
+  c->syntax = parse_source(c->memory, c->names, c->messages, c->source);
+  return true;
+}
+
+bool pass_check(compilation *c) {
+  sema_options options = {c->options->overrides.items, c->options->overrides.count,
+                          embedded_stdlib};
+  c->typed = sema_check(c->memory, c->names, c->messages, c->files, c->syntax, &options);
+  return true;
+}
+
+bool pass_graph(compilation *c) {
+  c->graph = graph_build(c->memory, c->names, c->messages, c->typed);
+  return true;
+}
+
+static bool is_own(const compilation *c, const typed_body *body) {
+  return body->span.source == c->source->id;
+}
+
+/* Whether the file declares a recurrence, layer or model; then its imports are not exported again.
+ * */
+static bool declares_something(const compilation *c) {
+  for (int i = 0; i < c->syntax->items.count; i++) {
+    ast_item_kind kind = c->syntax->items.items[i]->kind;
+    if (kind == AST_RECURRENCE || kind == AST_LAYER || kind == AST_MODEL) return true;
+  }
+  return false;
+}
+
+static bool is_asked_for(const compilation *c, const typed_body *body) {
+  for (int i = 0; i < c->options->exported.count; i++)
+    if (strcmp(c->options->exported.items[i], body->name) == 0) return true;
+  return false;
+}
+
+bool pass_analyse(compilation *c) {
+  bool own_only = declares_something(c);
+  for (int i = 0; i < c->typed->recurrences.count; i++) {
+    const typed_body *body = c->typed->recurrences.items[i];
+    if (!own_only || is_own(c, body) || is_asked_for(c, body)) vec_push(c->memory, &c->bodies, body);
+  }
+  for (int i = 0; c->graph && i < c->graph->kernels.count; i++)
+    vec_push(c->memory, &c->bodies, c->graph->kernels.items[i].body);
+  for (int i = 0; i < c->bodies.count; i++)
+    vec_push(c->memory, &c->recurrences,
+             recurrence_analyse(c->memory, c->messages, c->bodies.items[i]));
+  return true;
+}
+
+bool pass_read_recurrence(compilation *c) {
+  recurrence *r = recurrence_from_text(c->memory, c->names, c->messages, c->source);
+  if (!r) return true;
+  typed_body *body = ARENA_NEW(c->memory, typed_body);
+  *body = r->body; /* later passes append to the recurrence's own */
+  vec_push(c->memory, &c->bodies, body);
+  vec_push(c->memory, &c->recurrences, r);
+  return true;
+}
+
+bool pass_read_tile(compilation *c) {
+  c->tile = tile_parse(c->memory, c->names, c->messages, c->source);
+  return true;
+}
+
+bool pass_simplify(compilation *c) {
+  c->tile = tile_simplify(c->memory, c->tile);
+  return true;
+}
+
+bool pass_delay(compilation *c) {
+  for (int i = 0; i < c->recurrences.count; i++)
+    vec_push(c->memory, &c->delays, recurrence_delay_lags(c->memory, c->messages, c->recurrences.items[i]));
+  return true;
+}
+
+/* What kernels are made of: the recurrence without its long lags. */
+static const recurrence *made_of(const compilation *c, int index) {
+  const recurrence_delays *delays = c->delays.items[index];
+  return delays ? delays->made : c->recurrences.items[index];
+}
+
+/* What --target and --emit ask for. A library of recurrences has PTX without being asked; models are trained on the host.
+ * GPU kernels compute in f32. */
+unsigned compilation_gpu_targets(const compilation *c) {
+  bool emits = c->options->emit;
+  unsigned targets = c->options->gpu_targets;
+  bool models = c->graph && c->graph->models.count;
+  if (!c->options->targets_given && !emits && !models) targets = 1u << GPU_SM_80;
+  if (c->needs & EMISSION_GPU && !targets) targets = 1u << GPU_SM_80;
+  /* for devices that are none of the targets, and where a driver grants less memory than they have */
+  if (!emits && targets & ~(1u << GPU_SIMT)) targets |= 1u << GPU_SM_80;
+  if (c->needs & EMISSION_EXECUTOR) targets = 1u << GPU_SIMT;
+  return c->options->dtype == NUMBER_F64 ? 0 : targets;
+}
+
+codegen_gpu_options compilation_gpu_options(const compilation *c) {
+  return (codegen_gpu_options){.dtype = c->options->dtype,
+                               .tf32 = c->options->tf32,
+                               .shared_kib = c->options->shared_kib,
+                               .targets = compilation_gpu_targets(c)};
+}
+
+/* chunk_build_linear_scan halves a chunk until its triangular systems are short enough. */
+static void warn_of_shorter_chunks(compilation *c, const recurrence_kernels *kernels) {
+  const typed_body *body = &kernels->recurrence->body;
+  int asked = c->options->chunk, taken = kernels->chunk;
+  if (taken >= asked || strcmp(kernels->form, "chunk") != 0) return;
+  diag_warning(c->messages, body->span,
+               "expected --chunk %d at most for %s, found %d; it is compiled in chunks of %d, for "
+               "triangular systems of more than 128 rows lose digits",
+               taken, body->name, asked, taken);
+}
+
+/* Steps that another way of writing would spare; not where --form asks for them. */
+static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
+  if (c->options->form == FORM_STEP || strcmp(kernels->form, "step") != 0) return;
+  recurrence_advices advices = recurrence_advise(c->memory, kernels->recurrence);
+  for (int i = 0; i < advices.count; i++)
+    diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
+}
+
+/* Every form that the targets have. */
+static gpu_forms schedule_gpu(compilation *c, const recurrence *r, schedule_options options) {
+  codegen_gpu_options gpu = compilation_gpu_options(c);
+  gpu_forms forms = {0};
+  if (!gpu.targets) return forms;
+  forms.small = codegen_gpu_schedule(c->memory, r, options, gpu);
+  codegen_gpu_schedule_large(c->memory, &forms, options, gpu);
+  codegen_gpu_schedule_groups(c->memory, &forms, options, gpu);
+  return forms;
+}
+
+bool pass_schedule(compilation *c) {
+  schedule_options options = {.chunk = c->options->chunk,
+                              .form = c->options->form,
+                              .f64 = c->options->dtype == NUMBER_F64};
+  for (int i = 0; i < c->recurrences.count; i++)
+    vec_push(c->memory, &c->kernels,
+             schedule_recurrence(c->memory, made_of(c, i), options));
+  for (int i = 0; i < c->kernels.count; i++) {
+    warn_of_shorter_chunks(c, c->kernels.items[i]);
+    warn_of_steps(c, c->kernels.items[i]);
+  }
+  for (int i = 0; i < c->recurrences.count; i++) vec_push(c->memory, &c->gpu, schedule_gpu(c, made_of(c, i), options));
+  return true;
+}
+
+static codegen_options code_options(const compilation *c) {
+  return (codegen_options){.level = c->options->level,
+                           .dtype = c->options->dtype,
+                           .clones = c->options->clones,
+                           .lines = c->options->lines ? c->files : NULL,
+                           .text = c->needs & EMISSION_TEXT};
+}
+
+const char *compilation_report(compilation *c, int index) {
+  const recurrence_kernels *kernels = c->kernels.items[index];
+  const recurrence_delays *delays = c->delays.items[index];
+  return arena_printf(c->memory, "%s%s%s%s",
+                      recurrence_report(c->memory, c->files, c->recurrences.items[index]),
+                      delays ? recurrence_delay_report(c->memory, delays) : "",
+                      schedule_report(c->memory, kernels, c->options->dtype),
+                      artifact_gpu_report(c->memory, &c->gpu.items[index], compilation_gpu_options(c)));
+}
+
+/* mamba2 for any/path/mamba2.rec */
+static const char *base_name(arena *a, const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *name = arena_strdup(a, slash ? slash + 1 : path);
+  char *dot = strrchr(name, '.');
+  if (dot && dot != name) *dot = 0;
+  return name;
+}
+
+static const char *library_path(const compilation *c) {
+  if (c->options->output) return c->options->output;
+  const char *path = c->options->path, *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+  size_t length = dot && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
+  return arena_printf(c->memory, "%.*s.so", (int)length, path);
+}
+
+bool pass_lay_out(compilation *c) {
+  artifact *library = &c->library;
+  library->name = base_name(c->memory, library_path(c));
+  library->dtype = c->options->dtype;
+  library->level = c->options->level;
+  library->chunk = c->options->chunk;
+  library->form = c->options->form;
+  library->gpu_targets = compilation_gpu_targets(c);
+  library->clones = c->options->clones;
+  library->tf32 = c->options->tf32;
+  library->shared_kib = c->options->shared_kib;
+  library->check = c->options->check;
+  library->from = c->options->carried.sources.count ? c->options->carried.from : c->options->from;
+  for (int i = 0; i < c->options->defines.count; i++)
+    vec_push(c->memory, &library->defines, c->options->defines.items[i]);
+  if (c->typed) {
+    for (int i = 0; i < c->typed->files.count; i++)
+      vec_push(c->memory, &library->sources, c->typed->files.items[i]->file->source);
+  } else {
+    vec_push(c->memory, &library->sources, c->source);
+  }
+  for (int i = 0; i < c->recurrences.count; i++) {
+    const abi_recurrence *abi = abi_layout(c->memory, &c->recurrences.items[i]->body, library);
+    const recurrence_delays *delays = c->delays.items[i];
+    vec_push(c->memory, &library->recurrences,
+             (artifact_recurrence){
+                 .abi = abi,
+                 .formulas = c->bodies.items[i],
+                 .delays = delays,
+                 .inner = delays ? abi_layout_as(c->memory, &delays->made->body, abi->symbol) : NULL,
+                 .kernels = c->kernels.items[i], .report = compilation_report(c, i),
+                 .gpu = c->gpu.items[i],
+                 .check = c->options->check});
+  }
+  if (c->graph) library->program = graph_to_json(c->memory, c->graph);
+  c->contents = artifact_contents(c->memory, library, code_options(c));
+  return true;
+}
+
+static bool in_path(const char *program) {
+  const char *path = getenv("PATH");
+  char file[4096];
+  while (path && *path) {
+    int length = (int)strcspn(path, ":");
+    snprintf(file, sizeof file, "%.*s/%s", length, path, program);
+    if (length && access(file, X_OK) == 0) return true;
+    path += length + (path[length] == ':');
+  }
+  return false;
+}
+
+/* Runs of the ptxas that was asked for, or with --target of the one in the path; NULL: none. */
+static artifact_assembly *begin_assembly(const compilation *c) {
+  const char *asked = c->options->ptxas;
+  if (c->options->emit || (asked && strcmp(asked, "none") == 0)) return NULL;
+  if (!asked && !(c->options->targets_given && in_path("ptxas"))) return NULL;
+  unsigned targets = c->options->gpu_targets ? c->options->gpu_targets : compilation_gpu_targets(c);
+  return artifact_assemble_begin(c->memory, asked ? asked : "ptxas", targets, c->options->lines);
+}
+
+const kernel_list *compilation_gpu_kernels(compilation *c) {
+  kernel_list *all = ARENA_NEW(c->memory, kernel_list);
+  for (int i = 0; i < c->gpu.count; i++) codegen_gpu_add_kernels(c->memory, &c->gpu.items[i], all);
+  return all;
+}
+
+/* What ptxas makes of the images is waited for by finish_gpu, so that it runs while the host's code is made. */
+static artifact_assembly *generate_gpu(compilation *c) {
+  const kernel_list *kernels = compilation_gpu_kernels(c);
+  codegen_gpu_options options = compilation_gpu_options(c);
+  if (c->needs & EMISSION_MODULE) options.targets = 0;
+  options.text = c->needs & EMISSION_GPU;
+  options.lines = c->options->lines ? c->files : NULL;
+  artifact_assembly *cubins = begin_assembly(c);
+  if (cubins) options.made = artifact_assemble_image;
+  options.context = cubins;
+  c->gpu_object = codegen_gpu_compile(c->memory, kernels->items, kernels->count, options);
+  return cubins;
+}
+
+static void finish_gpu(compilation *c, artifact_assembly *cubins) {
+  /* a ptxas that nobody asked for costs no more than the cubins when it fails */
+  bool no_files = false;
+  const char *wrong = cubins ? artifact_assemble_end(cubins, c->gpu_object, &no_files) : NULL;
+  if (c->options->ptxas) c->failure = wrong;
+  if (!c->options->ptxas && no_files)
+    diag_warning(c->messages, (span){0}, "%s; the library has PTX, but no machine code for GPUs", wrong);
+  artifact_add_images(c->memory, c->object, c->gpu_object);
+}
+
+bool pass_generate(compilation *c) {
+  if (c->needs & EMISSION_GPU) return generate_gpu(c), true;
+  if (!compilation_gpu_targets(c)) {
+    c->object = codegen_compile(c->memory, c->contents, code_options(c));
+    return c->failure == NULL;
+  }
+  codegen_job *host = codegen_begin(c->memory, c->contents, code_options(c));
+  artifact_assembly *cubins = generate_gpu(c);
+  c->object = codegen_end(host);
+  finish_gpu(c, cubins);
+  return c->failure == NULL;
+}
+
+bool pass_link(compilation *c) {
+  const char *path = library_path(c);
+  const char *dot = strrchr(path, '.');
+  bool shared = dot && strcmp(dot, ".so") == 0;
+  const char *header =
+      arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
+  c->failure = artifact_write(c->memory, &c->library, c->object, c->gpu_object, path, header);
+  return c->failure == NULL;
+}
+
+/* ---- what is written -------------------------------------------------------------------------- */
+
+/* An import from the standard library inside recc: no file. */
+static bool is_embedded(arena *a, const source *file) {
+  const embedded_file *found = embedded_find(embedded_stdlib, base_name(a, file->path));
+  return found && file->size == found->size && memcmp(file->text, found->data, found->size) == 0;
+}
+
+/* A path as make reads it. */
+static const char *make_path(arena *a, const char *path) {
+  const char *escaped = "";
+  for (const char *p = path; *p; p++) {
+    const char *escape = *p == ' ' || *p == '#' ? "\\" : *p == '$' ? "$" : "";
+    escaped = arena_printf(a, "%s%s%c", escaped, escape, *p);
+  }
+  return escaped;
+}
+
+/* OUT.d: what the library was made from, as a rule for make. */
+bool compilation_write_dependencies(compilation *c) {
+  const char *rule = arena_printf(c->memory, "%s:", make_path(c->memory, library_path(c)));
+  for (int i = 0; i < c->library.sources.count; i++) {
+    const source *file = c->library.sources.items[i];
+    if (file != c->source && is_embedded(c->memory, file)) continue;
+    rule = arena_printf(c->memory, "%s %s", rule, make_path(c->memory, file->path));
+  }
+  rule = arena_printf(c->memory, "%s\n", rule);
+  const char *path = arena_printf(c->memory, "%s.d", library_path(c));
+  c->failure = write_file(c->memory, path, rule, strlen(rule), false);
+  return c->failure == NULL;
+}
+
+/* ---- verifiers: NULL, or what is wrong ------------------------------------------------------- */
+
+const char *verify_recurrences(compilation *c) {
+  for (int i = 0; i < c->recurrences.count; i++) {
+    const char *wrong = recurrence_verify(c->memory, c->recurrences.items[i]);
+    if (wrong) return arena_printf(c->memory, "%s: %s", c->recurrences.items[i]->body.name, wrong);
+  }
+  return NULL;
+}
+
+const char *verify_delays(compilation *c) {
+  for (int i = 0; i < c->recurrences.count; i++) {
+    const char *wrong = recurrence_verify(c->memory, made_of(c, i));
+    if (wrong) return arena_printf(c->memory, "%s without long lags: %s", c->recurrences.items[i]->body.name, wrong);
+  }
+  return NULL;
+}
+
+static const char *verify_program(compilation *c, const tile_program *program) {
+  const char *wrong = program ? tile_verify(c->memory, program) : NULL;
+  return wrong ? arena_printf(c->memory, "%s: %s", program->name, wrong) : NULL;
+}
+
+const char *verify_tile(compilation *c) { return verify_program(c, c->tile); }
+
+const char *verify_kernels(compilation *c) {
+  for (int i = 0; i < c->kernels.count; i++) {
+    for (int n = 0; n < c->kernels.items[i]->kernels.count; n++) {
+      const kernel *k = &c->kernels.items[i]->kernels.items[n];
+      const char *wrong = verify_program(c, k->program);
+      if (!wrong) wrong = verify_program(c, k->recompute);
+      if (wrong) return wrong;
+    }
+  }
+  return NULL;
+}
