@@ -149,29 +149,42 @@ static void warn_of_steps(compilation *c, const recurrence_kernels *kernels) {
     diag_warning(c->messages, advices.items[i].where, "%s", advices.items[i].text);
 }
 
-/* Every form that the targets have. */
-static gpu_forms schedule_gpu(compilation *c, const recurrence *r, schedule_options options) {
-  codegen_gpu_options gpu = compilation_gpu_options(c);
-  gpu_forms forms = {0};
-  if (!gpu.targets) return forms;
-  forms.small = codegen_gpu_schedule(c->memory, r, options, gpu);
-  codegen_gpu_schedule_large(c->memory, &forms, options, gpu);
-  codegen_gpu_schedule_groups(c->memory, &forms, options, gpu);
-  return forms;
+static schedule_options schedule_options_of(const compilation *c) {
+  return (schedule_options){.chunk = c->options->chunk,
+                            .form = c->options->form,
+                            .f64 = c->options->dtype == NUMBER_F64};
 }
 
 bool pass_schedule(compilation *c) {
-  schedule_options options = {.chunk = c->options->chunk,
-                              .form = c->options->form,
-                              .f64 = c->options->dtype == NUMBER_F64};
   for (int i = 0; i < c->recurrences.count; i++)
     vec_push(c->memory, &c->kernels,
-             schedule_recurrence(c->memory, made_of(c, i), options));
+             schedule_recurrence(c->memory, made_of(c, i), schedule_options_of(c)));
   for (int i = 0; i < c->kernels.count; i++) {
     warn_of_shorter_chunks(c, c->kernels.items[i]);
     warn_of_steps(c, c->kernels.items[i]);
   }
-  for (int i = 0; i < c->recurrences.count; i++) vec_push(c->memory, &c->gpu, schedule_gpu(c, made_of(c, i), options));
+  return true;
+}
+
+bool pass_schedule_gpu(compilation *c) {
+  codegen_gpu_options gpu = compilation_gpu_options(c);
+  for (int i = 0; i < c->recurrences.count; i++) {
+    gpu_forms forms = {0};
+    if (gpu.targets) forms.small = codegen_gpu_schedule(c->memory, made_of(c, i), schedule_options_of(c), gpu);
+    vec_push(c->memory, &c->gpu, forms);
+  }
+  return true;
+}
+
+bool pass_schedule_large(compilation *c) {
+  for (int i = 0; i < c->gpu.count; i++)
+    codegen_gpu_schedule_large(c->memory, &c->gpu.items[i], schedule_options_of(c), compilation_gpu_options(c));
+  return true;
+}
+
+bool pass_schedule_groups(compilation *c) {
+  for (int i = 0; i < c->gpu.count; i++)
+    codegen_gpu_schedule_groups(c->memory, &c->gpu.items[i], schedule_options_of(c), compilation_gpu_options(c));
   return true;
 }
 
@@ -275,54 +288,64 @@ const kernel_list *compilation_gpu_kernels(compilation *c) {
   return all;
 }
 
-/* What ptxas makes of the images is waited for by finish_gpu, so that it runs while the host's code is made. */
-static artifact_assembly *generate_gpu(compilation *c) {
+/* Whether the host's code is made, and while that for GPUs is. */
+static bool has_host_job(const compilation *c) {
+  return !(c->needs & EMISSION_GPU) && compilation_gpu_targets(c);
+}
+
+bool pass_begin_host(compilation *c) {
+  if (has_host_job(c)) c->host_job = codegen_begin(c->memory, c->contents, code_options(c));
+  return true;
+}
+
+bool pass_gpu_code(compilation *c) {
+  if (!has_host_job(c) && !(c->needs & EMISSION_GPU)) return true;
   const kernel_list *kernels = compilation_gpu_kernels(c);
   codegen_gpu_options options = compilation_gpu_options(c);
   if (c->needs & EMISSION_MODULE) options.targets = 0;
   options.text = c->needs & EMISSION_GPU;
   options.lines = c->options->lines ? c->files : NULL;
-  artifact_assembly *cubins = begin_assembly(c);
-  if (cubins) options.made = artifact_assemble_image;
-  options.context = cubins;
+  c->assembly = begin_assembly(c);
+  if (c->assembly) options.made = artifact_assemble_image;
+  options.context = c->assembly;
   c->gpu_object = codegen_gpu_compile(c->memory, kernels->items, kernels->count, options);
-  return cubins;
+  return true;
 }
 
-static void finish_gpu(compilation *c, artifact_assembly *cubins) {
+bool pass_host_code(compilation *c) {
+  if (c->needs & EMISSION_GPU) return true;
+  c->object = c->host_job ? codegen_end(c->host_job) : codegen_compile(c->memory, c->contents, code_options(c));
+  return true;
+}
+
+bool pass_assemble(compilation *c) {
+  if (!c->object || !c->gpu_object) return true;
   /* a ptxas that nobody asked for costs no more than the cubins when it fails */
   bool no_files = false;
-  const char *wrong = cubins ? artifact_assemble_end(cubins, c->gpu_object, &no_files) : NULL;
+  const char *wrong = c->assembly ? artifact_assemble_end(c->assembly, c->gpu_object, &no_files) : NULL;
   if (c->options->ptxas) c->failure = wrong;
   if (!c->options->ptxas && no_files)
     diag_warning(c->messages, (span){0}, "%s; the library has PTX, but no machine code for GPUs", wrong);
   artifact_add_images(c->memory, c->object, c->gpu_object);
-}
-
-bool pass_generate(compilation *c) {
-  if (c->needs & EMISSION_GPU) return generate_gpu(c), true;
-  if (!compilation_gpu_targets(c)) {
-    c->object = codegen_compile(c->memory, c->contents, code_options(c));
-    return c->failure == NULL;
-  }
-  codegen_job *host = codegen_begin(c->memory, c->contents, code_options(c));
-  artifact_assembly *cubins = generate_gpu(c);
-  c->object = codegen_end(host);
-  finish_gpu(c, cubins);
   return c->failure == NULL;
 }
 
 bool pass_link(compilation *c) {
+  c->failure = artifact_link(c->memory, c->object, c->gpu_object, library_path(c), &c->linked);
+  return c->failure == NULL;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+bool pass_write(compilation *c) {
   const char *path = library_path(c);
   const char *dot = strrchr(path, '.');
   bool shared = dot && strcmp(dot, ".so") == 0;
   const char *header =
       arena_printf(c->memory, "%.*s.h", (int)(shared ? (size_t)(dot - path) : strlen(path)), path);
-  c->failure = artifact_write(c->memory, &c->library, c->object, c->gpu_object, path, header);
+  c->failure = artifact_write(c->memory, &c->library, c->linked, path, header);
   return c->failure == NULL;
 }
-
-/* ---- what is written -------------------------------------------------------------------------- */
 
 /* An import from the standard library inside recc: no file. */
 static bool is_embedded(arena *a, const source *file) {
@@ -341,7 +364,8 @@ static const char *make_path(arena *a, const char *path) {
 }
 
 /* OUT.d: what the library was made from, as a rule for make. */
-bool compilation_write_dependencies(compilation *c) {
+bool pass_write_dependencies(compilation *c) {
+  if (!c->options->write_dependencies) return true;
   const char *rule = arena_printf(c->memory, "%s:", make_path(c->memory, library_path(c)));
   for (int i = 0; i < c->library.sources.count; i++) {
     const source *file = c->library.sources.items[i];
@@ -379,14 +403,31 @@ static const char *verify_program(compilation *c, const tile_program *program) {
 
 const char *verify_tile(compilation *c) { return verify_program(c, c->tile); }
 
+static const char *verify_kernels_of(compilation *c, const recurrence_kernels *kernels) {
+  for (int n = 0; kernels && n < kernels->kernels.count; n++) {
+    const kernel *k = &kernels->kernels.items[n];
+    const char *wrong = verify_program(c, k->program);
+    if (!wrong) wrong = verify_program(c, k->recompute);
+    if (wrong) return wrong;
+  }
+  return NULL;
+}
+
 const char *verify_kernels(compilation *c) {
   for (int i = 0; i < c->kernels.count; i++) {
-    for (int n = 0; n < c->kernels.items[i]->kernels.count; n++) {
-      const kernel *k = &c->kernels.items[i]->kernels.items[n];
-      const char *wrong = verify_program(c, k->program);
-      if (!wrong) wrong = verify_program(c, k->recompute);
-      if (wrong) return wrong;
-    }
+    const char *wrong = verify_kernels_of(c, c->kernels.items[i]);
+    if (wrong) return wrong;
+  }
+  return NULL;
+}
+
+const char *verify_gpu_kernels(compilation *c) {
+  for (int i = 0; i < c->gpu.count; i++) {
+    const gpu_forms *forms = &c->gpu.items[i];
+    const char *wrong = verify_kernels_of(c, forms->small);
+    if (!wrong) wrong = verify_kernels_of(c, forms->large);
+    if (!wrong) wrong = verify_kernels_of(c, forms->groups);
+    if (wrong) return arena_printf(c->memory, "GPU: %s", wrong);
   }
   return NULL;
 }

@@ -26,8 +26,11 @@ struct compilation {
   tile_program *tile; /* --from=tile */
   artifact library;
   codegen_input contents;
+  codegen_job *host_job; /* which makes `object` meanwhile; NULL: there is none */
+  artifact_assembly *assembly; /* of gpu_object, which goes on meanwhile; NULL: there is none */
   codegen_object *object;
   codegen_gpu_object *gpu_object;
+  artifact_linked linked;
 };
 
 /* A pass. False: it cannot go on; messages or `failure` say why. */
@@ -41,18 +44,24 @@ bool pass_read_tile(compilation *c);
 bool pass_simplify(compilation *c);
 bool pass_delay(compilation *c);
 bool pass_schedule(compilation *c);
+bool pass_schedule_gpu(compilation *c);
+bool pass_schedule_large(compilation *c);
+bool pass_schedule_groups(compilation *c);
 bool pass_lay_out(compilation *c);
-bool pass_generate(compilation *c);
+bool pass_begin_host(compilation *c);
+bool pass_gpu_code(compilation *c);
+bool pass_host_code(compilation *c);
+bool pass_assemble(compilation *c);
 bool pass_link(compilation *c);
+bool pass_write(compilation *c);
+bool pass_write_dependencies(compilation *c);
 
 /* Verifiers: NULL, or what is wrong. */
 const char *verify_recurrences(compilation *c);
 const char *verify_delays(compilation *c);
 const char *verify_kernels(compilation *c);
+const char *verify_gpu_kernels(compilation *c);
 const char *verify_tile(compilation *c);
-
-/* OUT.d (-MD). */
-bool compilation_write_dependencies(compilation *c);
 
 /* The GPUs that --target and --emit ask for (bits 1 << GPU_..), and how kernels are made for them. */
 unsigned compilation_gpu_targets(const compilation *c);

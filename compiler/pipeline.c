@@ -1,5 +1,5 @@
-/* The order of the passes. Verifying, dumping and timing hang on the loop over the table, not in
- * the passes. */
+/* The order of the passes. Verifying, printing and timing hang on the loop over the table, not in
+ * the passes (passes.c). */
 #include "compiler/pipeline.h"
 
 #include <string.h>
@@ -11,80 +11,79 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* What a file is (--from): the passes that it goes through. */
+enum { PROGRAM = 1, RECURRENCE = 2, TILE = 4, COMPILED = PROGRAM | RECURRENCE };
+
 typedef struct pass {
   const char *name;
+  unsigned of; /* PROGRAM, .. */
   bool (*run)(compilation *);
   pipeline_layer from, to;
   const char *(*verify)(compilation *);
 } pass;
 
-static const pass program_passes[] = {
-    {"load", pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
-    {"parse", pass_parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
+static const pass passes[] = {
+    {"load", PROGRAM | RECURRENCE | TILE, pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
+    {"parse", PROGRAM, pass_parse, LAYER_SOURCE, LAYER_SYNTAX, NULL},
     /* Names and axes are checked only in a file without syntax errors: a partial tree would give
      * false messages. */
-    {"check", pass_check, LAYER_SYNTAX, LAYER_TYPED, NULL},
+    {"check", PROGRAM, pass_check, LAYER_SYNTAX, LAYER_TYPED, NULL},
     /* After check: layers call recurrences with sizes. Before analyse: what layers compute between
      * their calls becomes recurrences like those of the user. */
-    {"graph", pass_graph, LAYER_TYPED, LAYER_TYPED, NULL},
+    {"graph", PROGRAM, pass_graph, LAYER_TYPED, LAYER_TYPED, NULL},
     /* Normalises before it looks for structure, so that a decay is found as a logarithm however it
      * was written. */
-    {"analyse", pass_analyse, LAYER_TYPED, LAYER_RECURRENCE, verify_recurrences},
+    {"analyse", PROGRAM, pass_analyse, LAYER_TYPED, LAYER_RECURRENCE, verify_recurrences},
+    {"read", RECURRENCE, pass_read_recurrence, LAYER_SOURCE, LAYER_RECURRENCE, verify_recurrences},
+    {"read", TILE, pass_read_tile, LAYER_SOURCE, LAYER_KERNEL, verify_tile},
+    {"simplify", TILE, pass_simplify, LAYER_KERNEL, LAYER_KERNEL, verify_tile},
     /* After analyse: the interpreter and --emit=recurrence have the lags as they were written. */
-    {"delay", pass_delay, LAYER_RECURRENCE, LAYER_RECURRENCE, verify_delays},
+    {"delay", COMPILED, pass_delay, LAYER_RECURRENCE, LAYER_RECURRENCE, verify_delays},
     /* Builds step and chunk programs and derives the backward from them: a new structure needs no
      * backward of its own. */
-    {"schedule", pass_schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
-    /* Before generate: tables name the kernels' symbols, and all become one object. */
-    {"lay out", pass_lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
-    {"generate", pass_generate, LAYER_CONTENTS, LAYER_OBJECT, NULL},
-    {"link", pass_link, LAYER_OBJECT, LAYER_LIBRARY, NULL},
+    {"schedule", COMPILED, pass_schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
+    /* The same for GPUs, if one is a target, by the shared memory that every device has. */
+    {"gpu schedule", COMPILED, pass_schedule_gpu, LAYER_RECURRENCE, LAYER_KERNEL, verify_gpu_kernels},
+    /* After gpu schedule: kernels for more shared memory are taken where they are cheaper than those. */
+    {"gpu large", COMPILED, pass_schedule_large, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
+    /* After gpu large: kernels whose products warpgroups make are compared with both. */
+    {"gpu groups", COMPILED, pass_schedule_groups, LAYER_KERNEL, LAYER_KERNEL, verify_gpu_kernels},
+    /* Before the code: tables name the kernels' symbols, and all become one object. */
+    {"lay out", COMPILED, pass_lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
+    /* Threads of their own make the host's code while gpu code runs; host code waits for them. */
+    {"begin host", COMPILED, pass_begin_host, LAYER_CONTENTS, LAYER_OBJECT, NULL},
+    {"gpu code", COMPILED, pass_gpu_code, LAYER_CONTENTS, LAYER_OBJECT, NULL},
+    {"host code", COMPILED, pass_host_code, LAYER_CONTENTS, LAYER_OBJECT, NULL},
+    /* gpu code starts a ptxas for each image; this waits for them. */
+    {"assemble", COMPILED, pass_assemble, LAYER_OBJECT, LAYER_OBJECT, NULL},
+    {"link", COMPILED, pass_link, LAYER_OBJECT, LAYER_LINKED, NULL},
+    {"write", COMPILED, pass_write, LAYER_LINKED, LAYER_LIBRARY, NULL},
+    {"dependencies", COMPILED, pass_write_dependencies, LAYER_LIBRARY, LAYER_LIBRARY, NULL},
 };
 
-static const pass recurrence_passes[] = {
-    {"load", pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
-    {"read", pass_read_recurrence, LAYER_SOURCE, LAYER_RECURRENCE, verify_recurrences},
-    {"delay", pass_delay, LAYER_RECURRENCE, LAYER_RECURRENCE, verify_delays},
-    {"schedule", pass_schedule, LAYER_RECURRENCE, LAYER_KERNEL, verify_kernels},
-    {"lay out", pass_lay_out, LAYER_KERNEL, LAYER_CONTENTS, NULL},
-    {"generate", pass_generate, LAYER_CONTENTS, LAYER_OBJECT, NULL},
-    {"link", pass_link, LAYER_OBJECT, LAYER_LIBRARY, NULL},
-};
+enum { PASSES = sizeof passes / sizeof *passes };
 
-static const pass tile_passes[] = {
-    {"load", pass_load, LAYER_FILE, LAYER_SOURCE, NULL},
-    {"read", pass_read_tile, LAYER_SOURCE, LAYER_KERNEL, verify_tile},
-    {"simplify", pass_simplify, LAYER_KERNEL, LAYER_KERNEL, verify_tile},
-};
+static const struct {
+  const char *name;
+  unsigned of;
+} inputs[] = {{"manifest", PROGRAM}, {"recurrence", RECURRENCE}, {"tile", TILE}};
 
-typedef struct pass_list {
-  const char *from; /* --from */
-  const pass *passes;
-  int count;
-} pass_list;
-
-#define LIST(from, passes) \
-  { from, passes, (int)(sizeof passes / sizeof *passes) }
-static const pass_list pass_lists[] = {
-    LIST(NULL, program_passes), LIST("manifest", program_passes),
-    LIST("recurrence", recurrence_passes), LIST("tile", tile_passes)};
-
-static const pass_list *find_list(const char *from) {
-  for (size_t i = 0; i < sizeof pass_lists / sizeof *pass_lists; i++) {
-    const char *name = pass_lists[i].from;
-    if (from == name || (from && name && strcmp(from, name) == 0)) return &pass_lists[i];
-  }
-  return NULL;
+/* The bit of a word behind --from, NULL: none; 0: it is none of them. */
+static unsigned input_of(const char *from) {
+  if (!from) return PROGRAM;
+  for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
+    if (strcmp(from, inputs[i].name) == 0) return inputs[i].of;
+  return 0;
 }
 
-bool compile_can_read(const char *what) { return find_list(what) != NULL; }
+bool compile_can_read(const char *what) { return input_of(what) != 0; }
 bool compile_can_emit(const char *what) { return emission_find(what) != NULL; }
 const char *compile_emit_list(arena *a) { return emission_names(a); }
 
-/* Position of the last pass of a list that writes a layer, -1 if there is none. */
-static int last_pass(const pass_list *list, pipeline_layer layer) {
-  for (int i = list->count - 1; i >= 0; i--)
-    if (list->passes[i].to == layer) return i;
+/* Position of the last pass of an input that writes a layer, -1 if there is none. */
+static int last_pass(unsigned input, pipeline_layer layer) {
+  for (int i = PASSES - 1; i >= 0; i--)
+    if (passes[i].of & input && passes[i].to == layer) return i;
   return -1;
 }
 
@@ -97,46 +96,57 @@ static double seconds(clockid_t clock) {
 }
 
 typedef struct timing {
-  struct {
-    double wall, processor;
-  } passes[16];
-  int count;
+  bool ran;
+  double wall, processor;
 } timing;
 
-static void report_times(const compilation *c, const pass_list *list, const timing *times,
-                         FILE *out) {
-  double wall = 0, processor = 0;
-  fprintf(out, "pass             time  processor time\n");
-  for (int i = 0; i < times->count; i++) {
-    fprintf(out, "%-10s %7.1f ms %7.1f ms\n", list->passes[i].name, 1e3 * times->passes[i].wall,
-            1e3 * times->passes[i].processor);
-    wall += times->passes[i].wall;
-    processor += times->passes[i].processor;
-    if (strcmp(list->passes[i].name, "generate") != 0 || !c->object) continue;
-    fprintf(out, "  build    %7.1f ms\n  optimise %7.1f ms\n  emit     %7.1f ms\n",
+static timing now(void) {
+  return (timing){true, seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID)};
+}
+
+static void add_time(timing *sum, timing start, timing end) {
+  sum->ran = true;
+  sum->wall += end.wall - start.wall;
+  sum->processor += end.processor - start.processor;
+}
+
+static void report_time(const char *name, timing time, FILE *out) {
+  fprintf(out, "%-12s %7.1f ms %7.1f ms\n", name, 1e3 * time.wall, 1e3 * time.processor);
+}
+
+static void report_times(const compilation *c, const timing times[PASSES], FILE *out) {
+  timing all = {0};
+  fprintf(out, "pass               time  processor time\n");
+  for (int i = 0; i < PASSES; i++) {
+    if (!times[i].ran) continue;
+    report_time(passes[i].name, times[i], out);
+    add_time(&all, (timing){0}, times[i]);
+    if (passes[i].run != pass_host_code || !c->object) continue;
+    fprintf(out, "  build      %7.1f ms\n  optimise   %7.1f ms\n  emit       %7.1f ms\n",
             1e3 * c->object->build_seconds, 1e3 * c->object->passes_seconds,
             1e3 * c->object->emit_seconds);
   }
-  fprintf(out, "%-10s %7.1f ms %7.1f ms\n", "total", 1e3 * wall, 1e3 * processor);
+  report_time("total", all, out);
 }
 
-/* Runs the passes up to and with `last`. False: messages or a failure say why not. */
-static bool run_passes(compilation *c, const pass_list *list, int last, timing *times) {
+/* False: messages or a failure say why it is not good. */
+static bool verify(compilation *c, const pass *p) {
+  const char *wrong = p->verify ? p->verify(c) : NULL;
+  /* Text that was read is the user's: then it is not the compiler that is wrong. */
+  bool theirs = p->from == LAYER_SOURCE;
+  if (wrong && !theirs) ICE(p->name, "%s", wrong);
+  if (wrong) c->failure = arena_printf(c->memory, "%s: %s", c->options->path, wrong);
+  return !wrong;
+}
+
+/* Runs the passes of an input up to and with `last`. False: messages or a failure say why not. */
+static bool run_passes(compilation *c, unsigned input, int last, timing times[PASSES]) {
   for (int i = 0; i <= last; i++) {
-    const pass *p = &list->passes[i];
-    double wall = seconds(CLOCK_MONOTONIC), processor = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    bool good = p->run(c);
-    if (good && !diag_has_errors(c->messages) && p->verify) {
-      const char *wrong = p->verify(c);
-      /* Text that was read is the user's: then it is not the compiler that is wrong. */
-      bool theirs = p->from == LAYER_SOURCE;
-      if (wrong && !theirs) ICE(p->name, "%s", wrong);
-      if (wrong) c->failure = arena_printf(c->memory, "%s: %s", c->options->path, wrong);
-      good = !wrong;
-    }
-    times->passes[times->count].wall = seconds(CLOCK_MONOTONIC) - wall;
-    times->passes[times->count++].processor = seconds(CLOCK_PROCESS_CPUTIME_ID) - processor;
-    if (!good || diag_has_errors(c->messages)) return false;
+    if (!(passes[i].of & input)) continue;
+    timing start = now();
+    bool good = passes[i].run(c) && !diag_has_errors(c->messages) && verify(c, &passes[i]);
+    add_time(&times[i], start, now());
+    if (!good) return false;
   }
   return true;
 }
@@ -146,12 +156,11 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
   compilation c = {.memory = a, .names = names, .options = options, .files = sources_new(a)};
   c.needs = what ? what->needs : 0;
   c.messages = diag_new(a, c.files);
-  const pass_list *list =
-      find_list(options->carried.from ? options->carried.from : options->from);
+  unsigned input = input_of(options->carried.from ? options->carried.from : options->from);
   pipeline_layer target = what                  ? what->layer
                           : options->check_only ? LAYER_RECURRENCE
                                                 : LAYER_LIBRARY;
-  int last = last_pass(list, target);
+  int last = last_pass(input, target);
   if (last < 0) {
     fprintf(errors, "error: expected what can be made from a %s, found --emit=%s\n",
             options->from ? options->from : "program",
@@ -160,12 +169,11 @@ int compile(arena *a, interner *names, const compile_options *options, FILE *out
                                   : "a library");
     return 1;
   }
-  timing times = {0};
-  bool good = run_passes(&c, list, last, &times);
+  timing times[PASSES] = {0};
+  bool good = run_passes(&c, input, last, times);
   if (good && what) good = emission_print(&c, what, out) && !diag_has_errors(c.messages);
-  if (good && target == LAYER_LIBRARY && options->write_dependencies) good = compilation_write_dependencies(&c);
   diag_print(c.messages, errors);
   if (c.failure) fprintf(errors, "error: %s\n", c.failure);
-  if (options->time_report) report_times(&c, list, &times, errors);
+  if (options->time_report) report_times(&c, times, errors);
   return good ? 0 : 1;
 }

@@ -18,7 +18,8 @@ typedef enum pipeline_layer {
   LAYER_KERNEL,      /* tile.h, kernel.h */
   LAYER_CONTENTS,    /* abi.h: what the library is to hold */
   LAYER_OBJECT,      /* target.h */
-  LAYER_LIBRARY      /* a file */
+  LAYER_LINKED,      /* abi.h: the library in memory */
+  LAYER_LIBRARY      /* its files */
 } pipeline_layer;
 
 typedef struct compile_options {

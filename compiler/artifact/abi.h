@@ -211,11 +211,19 @@ const char *artifact_assemble_end(artifact_assembly *assembly, codegen_gpu_objec
 /* Adds the PTX and cubins of a library to its objects. */
 void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_object *gpu);
 
-/* Links the compiled objects (`gpu`: NULL without a GPU target) with the support code and writes the
- * library and its header, each whole or not at all. NULL, or one line that says what went wrong. */
-const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,
-                           const codegen_gpu_object *gpu, const char *library_path,
-                           const char *header_path);
+/* A library in memory. */
+typedef struct artifact_linked {
+  const unsigned char *bytes;
+  size_t size;
+} artifact_linked;
+
+/* Links the compiled objects (`gpu`: NULL without a GPU target) with the support code. NULL, or one line that says what
+ * went wrong. */
+const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu,
+                          const char *library_path, artifact_linked *linked);
+/* Writes the library and its header, each whole or not at all. NULL, or one line that says what went wrong. */
+const char *artifact_write(arena *a, const artifact *library, artifact_linked linked,
+                           const char *library_path, const char *header_path);
 
 /* What a manifest says about the making of its library. */
 typedef struct artifact_text {

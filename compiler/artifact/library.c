@@ -122,7 +122,7 @@ void artifact_add_images(arena *a, codegen_object *object, const codegen_gpu_obj
  * or to standard output, and it refuses paths that it cannot rename to: so standard output is a
  * file in memory for that moment. */
 static const char *link_in_memory(arena *a, const link_object *objects, int count,
-                                  const char *soname, const unsigned char **bytes, size_t *size) {
+                                  const char *soname, artifact_linked *linked) {
   fflush(stdout);
   int file = memfd_create("library", MFD_CLOEXEC);
   int before = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3); /* -1 if standard output is closed */
@@ -137,8 +137,7 @@ static const char *link_in_memory(arena *a, const link_object *objects, int coun
   if (!error && fstat(file, &status) == 0) {
     unsigned char *copy = arena_alloc(a, (size_t)status.st_size);
     if (pread(file, copy, (size_t)status.st_size, 0) == status.st_size) {
-      *bytes = copy;
-      *size = (size_t)status.st_size;
+      *linked = (artifact_linked){copy, (size_t)status.st_size};
     } else {
       error = "the linked library cannot be read back";
     }
@@ -154,9 +153,8 @@ static link_object embedded_object(const char *name) {
   return (link_object){name, file->data, file->size};
 }
 
-const char *artifact_write(arena *a, const artifact *library, const codegen_object *object,
-                           const codegen_gpu_object *gpu, const char *library_path,
-                           const char *header_path) {
+const char *artifact_link(arena *a, const codegen_object *object, const codegen_gpu_object *gpu,
+                          const char *library_path, artifact_linked *linked) {
   VEC(link_object) objects = {0};
   for (int i = 0; i < object->parts.count; i++) vec_push(a, &objects, object->parts.items[i]);
   vec_push(a, &objects, embedded_object("support"));
@@ -166,11 +164,12 @@ const char *artifact_write(arena *a, const artifact *library, const codegen_obje
     vec_push(a, &objects, embedded_object("simt"));
   }
   const char *slash = strrchr(library_path, '/');
-  const unsigned char *bytes = NULL;
-  size_t size = 0;
-  const char *error = link_in_memory(a, objects.items, objects.count,
-                                     slash ? slash + 1 : library_path, &bytes, &size);
-  if (!error) error = write_file(a, library_path, bytes, size, true);
+  return link_in_memory(a, objects.items, objects.count, slash ? slash + 1 : library_path, linked);
+}
+
+const char *artifact_write(arena *a, const artifact *library, artifact_linked linked,
+                           const char *library_path, const char *header_path) {
+  const char *error = write_file(a, library_path, linked.bytes, linked.size, true);
   const char *header = error ? NULL : artifact_header(a, library);
   return error ? error : write_file(a, header_path, header, strlen(header), false);
 }
