@@ -1,0 +1,172 @@
+/* Which axes of a kernel become instances, and which one lies in the lanes.
+ *
+ * An axis may be cut into instances if nothing in the forward program consumes it, and if no cotangent of a state gets
+ * it where the state lacks it: the partial cotangents would have to be added up at every step. Only where the size of
+ * such an axis is not known do the parts stay apart (tile_place.partial), for what is not cut must have a size.
+ * The lane axis is one that every state has, so that the states stay in registers, contiguous in as many tensors of the
+ * recurrence as possible.
+ */
+#include "compiler/base/ice.h"
+#include "compiler/schedule/scheduler.h"
+
+int64_t scheduler_size(const scheduler *s, int axis) { return s->r->body.axes.items[axis].size; }
+
+/* Axes that cotangents of states have and the states lack, but those whose parts stay apart until the end. */
+axis_set scheduler_partial_axes(arena *a, const tile_program *backward) {
+  const axis_set *partial = tile_partial(a, backward);
+  axis_set axes = 0;
+  for (int i = 0; i < backward->results.count; i++) {
+    const tile_result *result = &backward->results.items[i];
+    if (result->place.role != TILE_D_STATE) continue;
+    axes |= partial[result->value] & ~result->place.partial;
+    axes |= backward->values.items[result->value].axes & ~tile_place_axes(backward, &result->place);
+  }
+  return axes;
+}
+
+axis_set scheduler_state_axes(const scheduler *s) {
+  axis_set common = ~(axis_set)0;
+  for (int i = 0; i < s->r->body.tensors.count; i++) {
+    const typed_tensor *t = &s->r->body.tensors.items[i];
+    if (t->kind == TENSOR_STATE) common &= t->axis_set;
+  }
+  for (int i = 0; i < s->r->body.lags.count; i++) common &= s->r->body.lags.items[i].axes;
+  return common;
+}
+
+enum { TYPICAL_SIZE = 16 }; /* of an axis of run-time size */
+
+static double numbers_of(const scheduler *s, const typed_tensor *t) {
+  double numbers = 1;
+  for (int x = 0; x < t->axis_count; x++) {
+    int64_t size = scheduler_size(s, t->axes[x]);
+    numbers *= size == TYPED_RUNTIME_SIZE ? TYPICAL_SIZE : (double)size;
+  }
+  return numbers;
+}
+
+/* The last axis of a tensor that fills a vector. */
+static int long_last_axis(const scheduler *s, const typed_tensor *t) {
+  for (int x = t->axis_count - 1; x >= 0; x--) {
+    int64_t size = scheduler_size(s, t->axes[x]);
+    if (size == TYPED_RUNTIME_SIZE || size >= 8) return t->axes[x];
+  }
+  return t->axes[t->axis_count - 1];
+}
+
+/* Tensors in which the axis is contiguous, or all but, count for it, by the numbers in them. */
+static double contiguity(const scheduler *s, int axis) {
+  double score = 0;
+  for (int i = 0; i < s->r->body.tensors.count; i++) {
+    const typed_tensor *t = &s->r->body.tensors.items[i];
+    if (t->kind == TENSOR_STATE || !t->axis_count || t->complex) continue;
+    if (long_last_axis(s, t) == axis)
+      score += (t->kind == TENSOR_PARAM ? 1 : 4) * numbers_of(s, t);
+  }
+  return score;
+}
+
+static bool is_matrix_state(const scheduler *s, int lane) {
+  for (int i = 0; i < s->r->body.tensors.count; i++) {
+    const typed_tensor *t = &s->r->body.tensors.items[i];
+    if (t->kind != TENSOR_STATE) continue;
+    int64_t points = 1;
+    for (int x = 0; x < t->axis_count; x++) {
+      if (t->axes[x] != lane && scheduler_size(s, t->axes[x]) > 0) points *= scheduler_size(s, t->axes[x]);
+    }
+    if (points > 32) return true;
+  }
+  return false;
+}
+
+/* Lanes along heads would hold a whole matrix each, and gather most tokens: each operation then takes lanes of its own. */
+static bool is_beside_matrix(const scheduler *s, int axis) {
+  double all = 0;
+  for (int other = 0; other < s->r->body.axes.count; other++) all += contiguity(s, other);
+  return is_matrix_state(s, axis) && contiguity(s, axis) < all / 4;
+}
+
+enum { SMALLEST_LANES = 2 };
+
+int scheduler_lane(const scheduler *s, axis_set grid) {
+  int best = -1;
+  double best_score = -1;
+  axis_set candidates = grid & scheduler_state_axes(s);
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+    int64_t size = scheduler_size(s, axis);
+    if (!axis_in(candidates, axis) || (size != TYPED_RUNTIME_SIZE && size < SMALLEST_LANES))
+      continue;
+    if (is_beside_matrix(s, axis)) continue;
+    double score = 2 * contiguity(s, axis) + (size == TYPED_RUNTIME_SIZE || size >= 16);
+    if (score >= best_score) best = axis, best_score = score;
+  }
+  return best;
+}
+
+/* A small axis is one block; otherwise whole vectors of every clone, several where there is enough to share out. */
+int scheduler_lane_block(int64_t size) {
+  if (size != TYPED_RUNTIME_SIZE && size <= 16) return (int)size;
+  return size == TYPED_RUNTIME_SIZE || size >= 128 ? 64 : 32;
+}
+
+/* What the lanes share is computed once for a whole value axis. */
+int scheduler_host_lanes(const scheduler *s, int lane) {
+  int64_t size = scheduler_size(s, lane);
+  return size > 0 && size <= 64 && is_matrix_state(s, lane) ? (int)size : scheduler_lane_block(size);
+}
+
+enum { GPU_THREADS = 128 };
+
+/* GPU: every thread keeps the state of its entry in registers. */
+int scheduler_threads(const scheduler *s, axis_set grid) {
+  int lane = scheduler_lane(s, grid);
+  return lane >= 0 && is_matrix_state(s, lane) ? -1 : lane;
+}
+
+/* Whole warps; those without an entry would compute with the others. */
+static int threads_for(int64_t size) {
+  enum { WARP = 32 };
+  if (size == TYPED_RUNTIME_SIZE || size >= GPU_THREADS) return GPU_THREADS;
+  return (int)((size + WARP - 1) / WARP * WARP);
+}
+
+axis_set schedule_tensor_axes(const typed_body *body) {
+  axis_set axes = 0;
+  for (int i = 0; i < body->tensors.count; i++) axes |= body->tensors.items[i].axis_set;
+  return axes;
+}
+
+void scheduler_map_axes(const scheduler *s, kernel *k, axis_set grid, bool lanes) {
+  bool gpu = s->options.gpu;
+  grid &= schedule_tensor_axes(&s->r->body);
+  k->lane_axis = !lanes ? -1 : gpu ? scheduler_threads(s, grid) : scheduler_lane(s, grid);
+  k->lane_block = 1;
+  if (k->lane_axis >= 0 && gpu) {
+    k->lane_block = threads_for(scheduler_size(s, k->lane_axis));
+  } else if (k->lane_axis >= 0) {
+    k->lane_block = scheduler_host_lanes(s, k->lane_axis);
+  }
+  for (int axis = 0; axis < s->r->body.axes.count; axis++) {
+    if (axis_in(grid, axis) && axis != k->lane_axis) k->grid_axes[k->grid_count++] = axis;
+  }
+}
+
+void scheduler_add(scheduler *s, kernel_kind kind, const char *suffix, kernel k) {
+  k.kind = kind;
+  k.recurrence = s->r;
+  k.symbol = arena_printf(s->a, "rec_kernel_%s_%s", s->r->body.name, suffix);
+  vec_push(s->a, &s->out->kernels, k);
+}
+
+const tile_program *scheduler_checked(const scheduler *s, const tile_program *program) {
+  const char *wrong = program ? tile_verify(s->a, program) : NULL;
+  if (wrong) ICE("schedule", "%s: %s", program->name, wrong);
+  return program;
+}
+
+tile_gradient scheduler_differentiated(const scheduler *s, tile_program *forward) {
+  tile_gradient gradient = tile_differentiate(s->a, forward);
+  scheduler_checked(s, gradient.backward);
+  scheduler_checked(s, gradient.recompute);
+  return gradient;
+}

@@ -1,0 +1,156 @@
+/* Kernels for parts of time on a GPU: what each part makes of states, or of their cotangents, from none (tile_transfer). The parts
+ * behind it begin with that.
+ */
+#include <string.h>
+
+#include "compiler/schedule/relative.h"
+#include "compiler/schedule/scheduler.h"
+
+/* The lane axis, or axes of known size that a block of threads may have a part of. */
+static axis_set column_axes(const scheduler *s, const kernel *part) {
+  axis_set axes = part->cut;
+  if (part->lane_axis >= 0) return axis_bit(part->lane_axis);
+  for (int i = 0; i < part->grid_count; i++) axes &= ~axis_bit(part->grid_axes[i]);
+  for (int axis = 0; axis < s->r->body.axes.count; axis++)
+    if (scheduler_size(s, axis) == TYPED_RUNTIME_SIZE) axes &= ~axis_bit(axis);
+  return axes & (((axis_set)1 << s->r->body.axes.count) - 1);
+}
+
+bool kernel_has_factor(const tile_program *ends, int tensor) {
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (place->transfer && !place->relative && place->tensor == tensor) return true;
+  }
+  return false;
+}
+
+bool kernel_couples(const tile_program *ends, int tensor, int other) {
+  for (int i = 0; i < ends->results.count; i++) {
+    const tile_place *place = &ends->results.items[i].place;
+    if (!place->source) continue;
+    int from = place->source - 1;
+    if (place->tensor == tensor && from == other) return true;
+    if (place->tensor == other && from == tensor) return true;
+  }
+  return false;
+}
+
+/* Numbers of a column of all states that have no factor, in one instance; 0: one has an axis of run-time size. */
+static int64_t column_numbers(const kernel *part, int axis) {
+  axis_set cut = axis_bit(axis);
+  int64_t all = 0;
+  for (int i = 0; i < part->grid_count; i++) cut |= axis_bit(part->grid_axes[i]);
+  for (int i = 0; i < part->program->results.count; i++) {
+    const tile_place *place = &part->program->results.items[i].place;
+    int64_t numbers = 1;
+    if (place->lag >= 0 || kernel_has_factor(part->program, place->tensor)) continue;
+    if (place->relative) continue;
+    for (int x = 0; x < place->axis_count; x++) {
+      int64_t size = part->program->axes.items[place->axes[x]].size;
+      if (axis_in(cut, place->axes[x])) continue;
+      if (size == TILE_RUNTIME_SIZE) return 0;
+      numbers *= size;
+    }
+    all += numbers;
+  }
+  return all;
+}
+
+/* More columns than this cost more than a state's own. */
+enum { MOST_COLUMNS = 256 };
+
+/* Backward: the states before each run, from those that are saved before every few. */
+static const tile_program *states_again(scheduler *s, const tile_program *forward, const kernel *part) {
+  if (forward->form == TILE_CHUNK && part->chunk == forward->chunk) return NULL;
+  const tile_program *states = tile_restrict(s->a, forward, 1u << TILE_NEXT_STATE);
+  return scheduler_checked(s, tile_finish(s->a, tile_simplify(s->a, states)));
+}
+
+/* The kernel that makes of each part what FORWARD, or BACKWARD, begins the parts behind it with. */
+static void part_kernel(scheduler *s, const tile_program *forward, bool back, kernel part) {
+  const tile_program *program = back ? tile_backward(s->a, forward) : schedule_relative(s->a, s->r, forward);
+  const char **why = &s->out->whole[back];
+  tile_role states = back ? TILE_D_STATE : TILE_NEXT_STATE;
+  int axis = -1;
+  const tile_program *made =
+      tile_transfer(s->a, program, states, column_axes(s, &part), &axis, why);
+  if (!made) return;
+  part.program = scheduler_checked(s, tile_finish(s->a, tile_simplify(s->a, made)));
+  part.recompute = tile_takes(part.program, 1u << TILE_STATE) ? states_again(s, forward, &part) : NULL;
+  if (axis >= 0) {
+    int64_t columns = column_numbers(&part, axis);
+    *why = "a column of the states has too many entries";
+    if (columns < 1 || columns > MOST_COLUMNS) return;
+    part.columns = (int)columns;
+    part.column_axis = axis;
+  }
+  kernel *kernels = s->out->kernels.items, *joins = schedule_kernel(s->out, back ? KERNEL_BACKWARD : KERNEL_FORWARD);
+  part.behind = back && s->r->body.lags.count > 0;
+  *why = "earlier steps are states, too";
+  if (part.behind && !joins->recompute) return;
+  for (int i = 0; i < s->out->kernels.count; i++) {
+    if (strcmp(kernels[i].symbol, joins->symbol) != 0) continue;
+    kernels[i].ends = part.program;
+    kernels[i].behind = part.behind;
+    kernels[i].columns = part.columns;
+    kernels[i].column_axis = part.column_axis;
+  }
+  if (back) {
+    scheduler_add(s, KERNEL_PART_BACK, "part_backward", part);
+  } else if (part.program->form == TILE_STEP) {
+    scheduler_add(s, KERNEL_PART, "part", part);
+  } else {
+    /* one function: it makes the states that backward begins chunks with, too */
+    scheduler_add(s, KERNEL_PART, "states", part);
+    for (int i = 0; i < s->out->kernels.count; i++) {
+      kernel *k = &s->out->kernels.items[i];
+      if (k->kind != KERNEL_STATES) continue;
+      k->program = part.program;
+      k->columns = part.columns;
+      k->column_axis = part.column_axis;
+    }
+  }
+}
+
+kernel *schedule_kernel(const recurrence_kernels *kernels, kernel_kind kind) {
+  for (int i = 0; i < kernels->kernels.count; i++)
+    if (kernels->kernels.items[i].kind == kind) return &kernels->kernels.items[i];
+  return NULL;
+}
+
+/* Has every state the axes that are cut into instances? Else several of these would save the same one. */
+static bool states_are_apart(const scheduler *s, const kernel *k) {
+  axis_set grid = k->lane_axis >= 0 ? axis_bit(k->lane_axis) : 0;
+  for (int i = 0; i < k->grid_count; i++) grid |= axis_bit(k->grid_axes[i]);
+  return !(grid & ~scheduler_state_axes(s));
+}
+
+/* Without what forward saved, who needs states first makes them, of the parts of states. Where that is BACKWARD, these are made
+ * beside the parts of cotangents: three launches with the sums. Where parts of cotangents are made of states, these parts make
+ * them, and save them for BACKWARD: three launches, too, of which the last makes sums itself (kernel.sums). Returns why not. */
+static const char *make_states_too(scheduler *s) {
+  kernel *back = schedule_kernel(s->out, KERNEL_BACKWARD), *part = schedule_kernel(s->out, KERNEL_PART),
+         *part_back = schedule_kernel(s->out, KERNEL_PART_BACK);
+  if (!tile_takes(back->program, 1u << TILE_STATE | 1u << TILE_STASH) || !part_back) return NULL;
+  if (!part) return s->out->whole[0];
+  bool first = tile_takes(part_back->program, 1u << TILE_STATE);
+  if (first && back->behind) return "earlier steps are states, too";
+  if (first && part_back->columns) return "a matrix of cotangents is made of states";
+  kernel *makes = first ? part_back : back;
+  if (!makes->recompute) return "states are made for single chunks";
+  if (!states_are_apart(s, back)) return "blocks share states";
+  makes->states = part->program;
+  makes->states_columns = part->columns;
+  makes->states_column_axis = part->column_axis;
+  return NULL;
+}
+
+/* `back` is mapped to threads as the backward. */
+void scheduler_add_parts(scheduler *s, const tile_program *forward, kernel back) {
+  kernel part = back;
+  part.cut = forward->grid;
+  if (!s->options.gpu || !s->r->states.count) return;
+  part_kernel(s, forward, false, part);
+  part_kernel(s, forward, true, back);
+  s->out->whole_unsaved = make_states_too(s);
+}
