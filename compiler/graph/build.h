@@ -190,7 +190,9 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out);
 /* items.c: a recurrence or layer with any number of outputs; false if the name is neither, *good
  * false after an error. */
 bool call_item(instance *in, const ast_expr *call, operands *out, bool *good);
-/* An expression that may be a tuple. */
+/* The argument at a place, of those without a name; NULL: there are fewer. */
+const ast_expr *call_positional(const ast_expr *call, int place);
+/* tuples.c: an expression that may be a tuple. */
 bool layer_tuple(instance *in, const ast_expr *e, operands *out);
 
 /* A carried state of the model: items.c. `depth`: steps of the tail of a lag buffer, 0: a state of a
@@ -225,6 +227,8 @@ bool source_read(graph_builder *b, sema_scope *scope, const ast_expr *e, const a
 
 /* ---- gather.c, gradient.c, memory.c, settings.c ---- */
 void gather_operations(graph_builder *b, trunk_row logits);
+/* join_axes.c: every pair of axes of the body that occurs together. */
+void join_all_axes(graph_builder *builder, typed_body *body);
 void gradient_build(arena *memory, graph_model *model);
 void memory_plan(arena *memory, graph_model *model);
 void settings_build(graph_builder *b);

@@ -85,7 +85,7 @@ static bool read_switch(instance *in, const ast_expr *value, bool *on) {
   return false;
 }
 
-static const ast_expr *positional(const ast_expr *call, int place) {
+const ast_expr *call_positional(const ast_expr *call, int place) {
   for (int i = 0; i < call->call.args.count; i++)
     if (call->call.args.items[i].kind == AST_ARG_POSITIONAL && place-- == 0)
       return call->call.args.items[i].value;
@@ -183,7 +183,7 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
   value_id x;
   if (!read_settings(in, call, 1, &settings) || !stated_axes(in, call, targets, target_count) ||
       !read_name(in, settings.values[0], &name) || !read_bias(in, settings.values[1], &bias, &bias_start) ||
-      !real_value(in, positional(call, 0), &x))
+      !real_value(in, call_positional(call, 0), &x))
     return false;
   if (!name) {
     diag_error(b->diag, call->span,
@@ -235,10 +235,10 @@ bool call_embed(instance *in, const ast_expr *call, const layer_target *target, 
   int64_t symbols;
   if (!read_settings(in, call, 2, &settings) || !stated_axes(in, call, target, 1) ||
       !read_name(in, settings.values[0], &name) ||
-      !sema_whole(in->scope, positional(call, 1), "the number of symbols", 1, &symbols))
+      !sema_whole(in->scope, call_positional(call, 1), "the number of symbols", 1, &symbols))
     return false;
-  if (!is_token(in, positional(call, 0))) {
-    diag_error(b->diag, positional(call, 0)->span,
+  if (!is_token(in, call_positional(call, 0))) {
+    diag_error(b->diag, call_positional(call, 0)->span,
                "expected the model's input (the token), found another expression");
     return false;
   }
@@ -288,7 +288,7 @@ bool call_unembed(instance *in, const ast_expr *call, const layer_target *target
   value_id x;
   if (!read_settings(in, call, 1, &settings) || !stated_axes(in, call, target, 1) ||
       !read_switch(in, settings.values[0], &tied) || !read_name(in, settings.values[1], &name) ||
-      !real_value(in, positional(call, 0), &x))
+      !real_value(in, call_positional(call, 0), &x))
     return false;
   if (b->embedding == NONE) {
     diag_error(b->diag, call->span, "expected an embed before unembed, found none");
@@ -381,7 +381,7 @@ static bool call_rms_norm(instance *in, const ast_expr *call, sema_operand *out)
   }
   if (!read_settings(in, call, 1, &settings) || !read_name(in, settings.values[0], &name) ||
       (settings.values[1] && !sema_constant(in->scope, settings.values[1], "eps", &eps)) ||
-      !real_value(in, positional(call, 0), &x) ||
+      !real_value(in, call_positional(call, 0), &x) ||
       !norm_axes(in, &call->call.axes, call->span, x, &over) ||
       !norm_weight_axes(in, settings.values[2], x, &over, &weight))
     return false;
@@ -483,7 +483,7 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
     diag_error(b->diag, call->span, "expected width = ... for conv1d, found none");
     return false;
   }
-  const ast_expr *argument = positional(call, 0);
+  const ast_expr *argument = call_positional(call, 0);
   if (!convolution_axis(in, settings.values[0], &c) || !layer_tuple(in, argument, &xs))
     return false;
   c.weight = parameter_add(in, PARAMETER_CONVOLUTION, joined(b, name, ".weight"), call->span);
@@ -509,64 +509,6 @@ bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
   parameter_shape(b, c.weight, 1);
   parameter_shape(b, c.weight, c.width);
   if (bias) parameter_shape(b, c.bias, channels);
-  return true;
-}
-
-/* ---- tuples ---------------------------------------------------------------------------------- */
-
-static int output_count(const ast_item *item) {
-  int count = 0;
-  for (int i = 0; i < item->body.statements.count; i++)
-    if (item->body.statements.items[i]->kind == AST_OUTPUT)
-      count += item->body.statements.items[i]->decls.count;
-  return count;
-}
-
-static bool is_tuple(instance *in, const ast_expr *e) {
-  if (e->kind == AST_TUPLE) return true;
-  if (e->kind == AST_REPEAT) return e->repeat.carried.count > 1;
-  if (e->kind != AST_CALL) return false;
-  const typed_name *item = sema_find(in->item->file, e->call.callee.text);
-  if (item && item->item->kind != AST_FN) return output_count(item->item) > 1;
-  return positional(e, 0) && !positional(e, 1) && is_tuple(in, positional(e, 0));
-}
-
-/* f((a, b)) is (f(a), f(b)): each component gets a name that no source can write. */
-static bool map_call(instance *in, const ast_expr *call, operands *out) {
-  operands xs = {0};
-  if (!layer_tuple(in, positional(call, 0), &xs)) return false;
-  for (int i = 0; i < xs.count; i++) {
-    const char *name =
-        intern(in->b->names, arena_printf(in->b->arena, "(component %d)", in->hidden++));
-    if (!sema_bind_let(in->scope, name, call->span, sema_value(in->scope, xs.items[i])))
-      return false;
-    ast_expr *component = ARENA_NEW(in->b->arena, ast_expr),
-             *mapped = ARENA_NEW(in->b->arena, ast_expr);
-    *component = (ast_expr){.kind = AST_NAME, .span = call->span, .name = {name, call->span}};
-    *mapped = *call;
-    mapped->call.args = (ast_args){0};
-    for (int k = 0; k < call->call.args.count; k++) {
-      ast_arg arg = call->call.args.items[k];
-      if (arg.kind == AST_ARG_POSITIONAL) arg.value = component;
-      vec_push(in->b->arena, &mapped->call.args, arg);
-    }
-    sema_operand y = sema_expression(in->scope, mapped);
-    if (y.kind == OPERAND_ERROR) return false;
-    vec_push(in->b->arena, out, y);
-  }
-  return true;
-}
-
-bool layer_tuple(instance *in, const ast_expr *e, operands *out) {
-  bool good;
-  if (call_is(e, "conv1d")) return call_conv1d(in, e, out);
-  if (call_item(in, e, out, &good)) return good;
-  if (e->kind == AST_CALL && is_tuple(in, e)) return map_call(in, e, out);
-  for (int i = 0; i < (e->kind == AST_TUPLE ? e->tuple.items.count : 1); i++) {
-    sema_operand x = sema_expression(in->scope, e->kind == AST_TUPLE ? e->tuple.items.items[i] : e);
-    if (x.kind == OPERAND_ERROR) return false;
-    vec_push(in->b->arena, out, x);
-  }
   return true;
 }
 
