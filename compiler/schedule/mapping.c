@@ -164,8 +164,15 @@ const tile_program *scheduler_checked(const scheduler *s, const tile_program *pr
   return program;
 }
 
+/* The forms that the schedule has looked at have theirs. */
+static tile_gradient gradient_of(const scheduler *s, const tile_program *forward) {
+  for (int i = 0; i < s->out->alternatives.count; i++)
+    if (s->out->alternatives.items[i].program == forward) return s->out->alternatives.items[i].gradient;
+  return tile_differentiate(s->a, forward);
+}
+
 tile_gradient scheduler_differentiated(const scheduler *s, tile_program *forward) {
-  tile_gradient gradient = tile_differentiate(s->a, forward);
+  tile_gradient gradient = gradient_of(s, forward);
   scheduler_checked(s, gradient.backward);
   scheduler_checked(s, gradient.recompute);
   return gradient;

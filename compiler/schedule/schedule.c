@@ -316,16 +316,9 @@ static double cost_of_saving(const scheduler *s, const tile_program *p) {
   return s->options.gpu ? 0 : 2 * moves * numbers;
 }
 
-/* The forms that the schedule has looked at have theirs. */
-static tile_gradient gradient_of(const scheduler *s, const tile_program *forward) {
-  for (int i = 0; i < s->out->alternatives.count; i++)
-    if (s->out->alternatives.items[i].program == forward) return s->out->alternatives.items[i].gradient;
-  return tile_differentiate(s->a, forward);
-}
-
 static schedule_alternative alternative(scheduler *s, const char *form,
                                         const tile_program *forward) {
-  tile_gradient gradient = gradient_of(s, forward);
+  tile_gradient gradient = tile_differentiate(s->a, forward);
   schedule_alternative x = {.form = form,
                             .chunk = forward->chunk,
                             .saved_every = saved_every(s, forward),
