@@ -1,10 +1,10 @@
 /* Writes the table of a recurrence that the support code reads (runtime/shared/library.h).
  *
- *   abi_recurrence, codegen_kernel[5], codegen_gpu_kernel[6]  ->  rec_table, then what its positions point to, as one
- *     block of bytes
+ *   abi_recurrence, host kernels by kind, GPU kernels by device class and kind  ->  rec_table, then what its positions point to,
+ *     as one block of bytes
  *
- * Only the addresses of the kernels are relocated; everything else counts bytes from the block's
- * start. */
+ * Only the addresses of the kernels are relocated; all other positions count bytes from the block's start.
+ */
 #include "compiler/artifact/tables.h"
 
 #include <stdlib.h>

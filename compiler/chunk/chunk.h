@@ -1,9 +1,10 @@
 /* Chunk builders: from a recurrence and its structure to tile programs.
  *
- * Every recurrence has a step program (one step; step.c). A recurrence whose states fit a chunked form also has
- * a chunk program (scalar_decay.c, ..). Both are forward programs; their backward is derived (tile_differentiate).
- * Builders look at structure, never at names. The four rules of stable chunk programs (one-sided sums, exact pair
- * decays, division as a primitive, masked effective operands) are kept by construction and tested.
+ * Every recurrence has a step program (one step; step.c). A recurrence whose states fit a chunked form has a chunk program as
+ * well (linear_scan.c, with one file for each structure of states; scan.h lists them). Both are forward programs;
+ * tile/autodiff.c derives their backward. Builders look at structure, never at names. Construction keeps the four rules of
+ * stable chunk programs, and tests check them: one-sided sums, exact pair decays, division as a primitive, masked effective
+ * operands.
  */
 #ifndef REC_CHUNK_CHUNK_H
 #define REC_CHUNK_CHUNK_H

@@ -1,4 +1,6 @@
-/* A kernel being lowered for one clone: what the files of kernel/ share. */
+/* The frame of a kernel that is being lowered for one clone: tensors, states, places in memory, loops over time. The files of
+ * kernel/, host and GPU, share it. Each section of functions names its file.
+ */
 #ifndef REC_KERNEL_FRAME_H
 #define REC_KERNEL_FRAME_H
 

@@ -1,4 +1,6 @@
-/* What the passes of plan.c share. */
+/* The planner: the state that plan passes change, and the functions that the list of passes in plan.c calls. Each section
+ * below names the file of its functions.
+ */
 #ifndef REC_PLAN_PLANNER_H
 #define REC_PLAN_PLANNER_H
 

@@ -1,4 +1,4 @@
-/* From kernels, tables and entry points to objects: the only door into this folder.
+/* Host code: from kernels, tables and entry points to objects, one for each clone. GPU code is in gpu.c, ptx.c and executor.c.
  *
  *   {ssd_forward, ..} x {v2, v3, v4}  ->  ssd_forward_v2, ssd_forward_v3, ssd_forward_v4, ..
  */

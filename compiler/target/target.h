@@ -1,9 +1,9 @@
-/* From kernels to object code, and from objects to a shared library.
+/* From kernels to object code.
  *
  * codegen_compile lowers each kernel once per clone (x86-64-v2, -v3, -v4) and emits relocatable objects, one for each
  * clone. The support code finds the functions by their symbols (codegen_kernel.symbols) and calls them as
  * runtime/shared/frame.h says. Tables, manifest and entry points of the library go into the first of them as blobs and
- * thunks, so that nothing outside this folder speaks LLVM. Kernels with the same symbol are one function.
+ * thunks, so that artifact/ needs no LLVM. Kernels with the same symbol are one function.
  */
 #ifndef REC_TARGET_TARGET_H
 #define REC_TARGET_TARGET_H
