@@ -1,7 +1,7 @@
 /* Writes the table of a recurrence that the support code reads (runtime/shared/library.h).
  *
- *   abi_recurrence, host kernels by kind, GPU kernels by device class and kind  ->  rec_table, then what its positions point to,
- *     as one block of bytes
+ *   abi_recurrence, host kernels by kind, GPU kernels by device class and kind  ->  rec_table, then the data that its
+ *     positions point to, as one block of bytes
  *
  * Only the addresses of the kernels are relocated; all other positions count bytes from the block's start.
  */

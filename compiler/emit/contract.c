@@ -1,9 +1,9 @@
-/* Products that one sum alone reads become part of it: one rounding less, one instruction and often one register.
+/* Products that a single sum reads become part of it: one rounding less, one instruction and often one register.
  *
  *   %p = fmul float %a, %b        ->        %s = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
  *   %s = fadd float %p, %c
  *
- * %c - %p and %p - %c have a sign changed, which costs a GPU nothing. A product that others read, too, stays.
+ * For %c - %p and %p - %c a sign is changed, which costs a GPU nothing. A product with other readers stays a product.
  */
 #include "compiler/kernel/gpu/gpu.h"
 

@@ -3,8 +3,8 @@
  *   load bf16 x 16     ->   16 x i16, extended, shifted left by 16, taken as f32
  *   store f16 x 16     ->   vcvtps2ph, or on the baseline three roundings on the bits of which one is chosen
  *
- * Stores round to nearest, ties to even; NaN stays NaN. What is neither dense nor whole goes through a loop in a function
- * of its own, but for masked loads and stores where the clone has them for 16 bits, and numbers two apart (complex ones).
+ * Stores round to nearest, ties to even; NaN stays NaN. Vectors that are neither dense nor whole go through a loop in a
+ * function of its own. Two cases do not: clones with masked 16-bit loads and stores, and numbers two apart (complex ones).
  */
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
-/* One LLVM module per compilation: target table, passes, emission to memory.
+/* LLVM modules: the table of CPU clones, LLVM's passes, emission to memory.
  *
- * Every clone lives in the same module; its functions carry the clone's CPU as an attribute. What LLVM reports as an
- * error about a module that we built is a compiler bug, never the user's mistake, and ends as such.
+ * Every function carries the CPU of its clone as an attribute. An LLVM error about a module that we built is a compiler bug,
+ * never the user's mistake, and is reported as one.
  */
 #include "compiler/emit/llvm.h"
 

@@ -2,11 +2,11 @@
  *
  *   softplus %x   ->   max(x, 0) + log1p(exp(-|x|)),   each a few multiply-adds, no call
  *
- * f32: relative error at most 3e-7 over the full range, denormals, infinities and NaN included (tests/unit/
- * codegen_expr_test.c sweeps it). The coefficients are minimax fits of the relative error on the reduced range. Every
- * step is exact enough without fused multiply-add too, so that all clones meet the bound. Rounding to an integer is the
- * addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm.
- * f64: libm, lane by lane. GPU, 16-bit storage: exponentials by its own (math_gpu.c).
+ * f32: the relative error is at most 3e-7 over the full range, denormals, infinities and NaN included
+ * (tests/unit/codegen_expr_test.c sweeps it). The coefficients are minimax fits of the relative error on the reduced range.
+ * Every step is exact enough without fused multiply-add, so that all clones meet the bound. Rounding to an integer is the
+ * addition of 1.5 * 2^23: the baseline has no instruction for it and must not call libm. f64: libm, lane by lane. GPU with
+ * 16-bit storage: exponentials by the GPU's approximations (math_gpu.c).
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* Exponentials and quotients of a GPU by its approximations, which keep their last two bits to themselves.
+/* Exponentials and quotients by a GPU's approximate instructions, whose last two bits are not exact.
  *
  *   exp %x   ->   ex2(x log2 e)       relative error |x| 2^-24 and that of ex2, which is two units in the last place
  *
- * In f32 exponentials stay polynomials: where a decay is the same at all steps, its error counts once for each of them.
+ * In f32, exponentials stay polynomials: a decay that is the same at all steps would count its error once for each of them.
  */
 #include "compiler/emit/math_gpu.h"
 

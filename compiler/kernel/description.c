@@ -1,4 +1,4 @@
-/* What every kernel's description is made of, whoever runs it. */
+/* Descriptions of kernels: the parts that host and GPU kernels have in common. */
 #include "compiler/kernel/description.h"
 
 #include "compiler/emit/llvm.h"

@@ -1,6 +1,6 @@
 /* An instance: where its tensors begin, and where its results go.
  *
- *   instance 5 of G = 2, R = 4   ->   g = 1, r = 1: y of it is stored, d.B [G,N] is added to what r = 0 has stored
+ *   instance 5 of G = 2, R = 4   ->   g = 1, r = 1: y of it is stored, d.B [G,N] is added to the store of r = 0
  */
 #include "compiler/kernel/frame.h"
 

@@ -1,6 +1,6 @@
-/* Where everything that a kernel holds lies in scratch, on the stack, or in shared memory.
+/* Places in memory: each item of a kernel gets one in scratch, on the stack, or in shared memory.
  *
- *   Mamba on x86-64-v4: lanes 32 of D; state [N] x 32 and sums of parameters, then rows of a chunk again, then buffers
+ *   Mamba on x86-64-v4: lanes 32 of D; state [N] x 32 and sums of parameters, then recomputed rows of a chunk, then buffers
  */
 #include "compiler/kernel/frame.h"
 

@@ -1,4 +1,4 @@
-/* Slots: the memory tensors of a kernel, and what is saved of a chunk.
+/* Slots: the memory tensors of a kernel, and the values that it saves for each chunk.
  *
  *   arguments x, dt, h (before), results y, h (after)   ->   input x, input dt, state h, output y, next h
  */

@@ -1,4 +1,4 @@
-/* States of an instance: loaded from h0 or cleared, stored as hT, saved for the backward.
+/* States of an instance: loaded from h0 or cleared, stored as hT, saved for backward.
  *
  *   S <- h0, or 0;   saved[chunk] <- S before each chunk;   hT <- S
  */

@@ -1,4 +1,4 @@
-/* The frame: tensors as views, states in and out, for the instance at hand.
+/* Tensors of the caller as views, for the instance at hand.
  *
  *   slot x {data, strides}   ->   view: base of the batch entry, one stride for each axis
  */

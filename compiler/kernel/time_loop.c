@@ -1,6 +1,6 @@
 /* Loops over time: steps or chunks, in order or in reverse.
  *
- *   backward, step form:  for each chunk from the last: steps again from the saved state, then the same steps back
+ *   backward, step form:  for each chunk from the last: recompute its steps from the saved state, then the same steps back
  */
 #include "compiler/kernel/frame.h"
 

@@ -2,7 +2,7 @@
  *
  *   %20 [t,s] = segment %14     row = 0; for t: row = (row + x[t]) where s < t, else 0; store row
  *
- * Sums go step by step towards their reference, never as a difference of two sums.
+ * Sums go step by step towards their reference; no sum is the difference of two others.
  */
 #include "compiler/lower/nests.h"
 

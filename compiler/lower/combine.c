@@ -1,4 +1,4 @@
-/* What reductions do with two numbers, and with the lanes of a vector. */
+/* How reductions combine two numbers, and the lanes of a vector. */
 #include <math.h>
 
 #include "compiler/lower/nests.h"

@@ -1,4 +1,5 @@
-/* Loops over the axes of a nest, on the host in vectors along the last one, on a GPU shared out among the threads of a block.
+/* Loops over the axes of a nest. The host runs vectors along the last axis; a GPU divides the points among the threads of a
+ * block.
  *
  *   [t, N]     for t: for N by 16: ..                 threads: for point = thread; point < t N; point += threads: ..
  */

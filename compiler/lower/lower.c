@@ -1,4 +1,4 @@
-/* Loop nests from a plan.
+/* Lowering of one nest: the plan says what, this file writes the loops.
  *
  *   nest over N: %4 = mul, %5 = exp, %6 = sum over N
  *
@@ -6,8 +6,8 @@
  *     for n: x4 = x2[n] * x3; x5 = exp(x4); acc += x5      the lane axis, or the contiguous axis, in vectors
  *     x6 = acc
  *
- * Vectors along an axis whose size is no multiple of their width end with one shorter vector, or entry by entry where the
- * size is known at run time only.
+ * An axis whose size is no multiple of the vector width ends with one shorter vector. If its size is known only at run time,
+ * it ends entry by entry.
  */
 #include <math.h>
 #include <string.h>

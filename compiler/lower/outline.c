@@ -2,9 +2,9 @@
  *
  *   kernel: nest 1; nest 2; .. nest 9      ->      kernel: nest 1; nest 2; store environment; part 1(environment); ..
  *
- * LLVM's time grows faster than the length of a function. What a nest reads from its surroundings (tensors, strides,
- * buffers, indices) stands in `lower`; the environment is a struct of those values that are not constants. A part loads
- * all of it first; what its nests did not read is taken out again, and what no part read is not stored.
+ * LLVM's time grows faster than the length of a function. `lower` holds the surroundings of a nest (tensors, strides, buffers,
+ * indices); the environment is a struct of those values that are no constants. A part loads all of it first. Loads that its
+ * nests do not use are taken out again, and values that no part uses are not stored.
  *
  * A long environment has one address in place of all that lie at constant distances from it: LLVM's time grows with the square
  * of the stores that follow each other.

@@ -1,4 +1,4 @@
-/* The values of a nest at one of its points, and what stands around a product in its nest.
+/* Values of a nest at one of its points, and the code around a product in its nest.
  *
  *   nest of %7 = dot, %8 = mul %7 %2, %9 = sum %8 over s      at each place of %7: %8, then %9 += %8
  */

@@ -1,10 +1,10 @@
-/* Turns that repeat become calls of one function, so that a fold of 30 turns takes the code of one.
+/* Turns of a fold become calls of one function, so that a fold of 30 turns takes the code of one.
  *
  *   8 nests, 8 nests, 8 nests, ..      ->      call turn(a, b, x); call turn(b, c, y); call turn(c, d, z); ..
  *
- * Each turn is lowered into a function of its own. Its parameters are what its code reads of the surroundings, in the order in
- * which it reads them. If the text is that of an earlier turn, the function is dropped, and the earlier one is called: whatever
- * lowering does, the code is the code of the turn.
+ * Each turn is lowered into a function of its own. Its parameters are the values of the surroundings that its code reads, in
+ * the order of the reads. If the text equals that of an earlier turn, the function is dropped and the earlier one is called.
+ * The turns are thus the same whatever lowering does.
  */
 #include "compiler/lower/repeats.h"
 

@@ -1,6 +1,7 @@
-/* Results of a nest at a point: stored, added to what instances before have stored, or kept for a later pass.
+/* Results of a nest at a point: stored, added to the stores of earlier instances, or kept for a later pass over value-axis
+ * tiles.
  *
- *   d.B [n] of instance 3     the first instance stores, later ones add; on a GPU each block has a copy, and passes add up first
+ *   d.B [n] of instance 3     the first instance stores, later ones add; on a GPU each block has a copy, and tiles add up first
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"

@@ -1,9 +1,9 @@
-/* States behind a chunk, or a step, in the place of those before it.
+/* States after a chunk, or a step, take the place of the states before it.
  *
  *   next C = %17 (in a buffer)      ->    C <- %17
  *   next a = b, next b = a          ->    staging a <- b, staging b <- a;  a <- staging a, b <- staging b
  *
- * What a nest has made in its place (carried_pair.in_place) is there already.
+ * A state that a nest has updated in place (carried_pair.in_place) needs no copy.
  */
 #include "compiler/lower/nests.h"
 

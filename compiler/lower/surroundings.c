@@ -1,4 +1,6 @@
-/* What a nest reads from its surroundings stands in `lower`: tensors, strides, buffers, variables, indices. */
+/* The surroundings of a nest: the values in `lower` that its code may read, such as tensors, strides, buffers, variables and
+ * indices.
+ */
 #include "compiler/lower/surroundings.h"
 
 #include <string.h>

@@ -3,8 +3,8 @@
  *   at t = 5, K in lanes:   %7 = rename %3 t -> s     %3 at s = 5
  *                           %8 = place %4 half = 1    half == 1 ? %4 : 0
  *
- * What a buffer or a variable holds is loaded; index maps move the point; the lanes of an axis that a map takes apart are
- * computed one after another.
+ * A value in a buffer or a variable is loaded. Index maps move the point. If a map takes the lanes of an axis apart, the lanes
+ * are computed one after another.
  */
 #include <string.h>
 

@@ -3,7 +3,8 @@
  *   %5 [segment4,step4,K] = split %2 t      the memory of %2, the stride of segment4 four times that of t
  *   %6 [segment4,K] = slice %5 step4 = 1    the same memory from one stride of step4 further on
  *
- * Nothing is copied: a view has an address and a stride for each axis, and what is loaded through it is what the map says.
+ * Nothing is copied. A view has an address and a stride for each axis; a load through the view returns the value that the map
+ * says.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Facts about axes, places and values that all plan passes ask for, and how a nest or a buffer is added.
+/* Facts about axes, places and values that all plan passes ask for; functions that add a nest or a buffer.
  *
  *   %7 [t,P] under a rename of %3      its memory is that of %3; its contiguous axis is the renamed one
  */

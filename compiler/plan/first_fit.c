@@ -1,9 +1,9 @@
-/* First fit: the lowest place that is free while something is alive.
+/* First fit: the lowest place in memory that is free during the life of a new item.
  *
  *   placed: 0..16 alive 0-3, 16..48 alive 2-9, 48..64 alive 0-2     32 numbers alive 3-5   ->   48
  *
- * What is placed is kept by its offset, so that one pass finds the place: an end only moves the offset up, and whatever
- * begins lower has been passed by then.
+ * The list is sorted by offset, so that one pass finds the place. The end of an item that is alive at the same time moves the
+ * offset up; items that begin lower have been passed by then.
  */
 #include "compiler/plan/first_fit.h"
 

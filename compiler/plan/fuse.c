@@ -1,4 +1,4 @@
-/* GPU: what is elementwise before and after a product becomes part of it; two products that are added are made together.
+/* GPU: elementwise values before and after a product join its nest; two products that are added share one accumulator.
  *
  *   points [P,N] %43 = %state * %decay              dot [P,N] %42 from %43, stored as the sum %43
  *   dot [P,N] %42, added to %43              ->
@@ -15,9 +15,9 @@
  *   points [t,V] %74 = %33 + .., over V: %36         dot [t,V] %33, %74, %36 over V (row_sums.c)
  *   points [s,K] %18 = ..; pack %18             ->   points [s,K] %18 = .., stored as products want it
  *
- * Sums of a product lie in registers: a warp starts them with what the product is added to, and goes on with them: with what is
- * elementwise, with sums over rows, with results. Where nothing else needs the product, it is never stored, and no barrier
- * stands between.
+ * The accumulator of a product lies in registers. A warp initialises it with the value that the product is added to, and
+ * continues with elementwise values, sums over rows and results. If no other nest reads the product, the product is never
+ * stored and needs no barrier.
  */
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"

@@ -1,4 +1,4 @@
-/* GPU: sums between pairs of steps that a warp makes level by level, blocks of 2, 4, 8 .. steps.
+/* GPU: sums between pairs of steps that a warp makes in levels, blocks of 2, 4, 8 .. steps (lower/gpu/segment.c).
  *
  *   segment of 64 steps   ->   6 levels
  */

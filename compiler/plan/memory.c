@@ -1,7 +1,7 @@
 /* Where the values of a plan are held: in registers, variables or buffers; states in place; buffers in scratch.
  *
- *   %6 read by a later nest     ->   buffer, alive from its nest to the last reader; others take its place afterwards
- *   S' = a * S + ..             ->   the memory of S, if nobody reads the old S afterwards
+ *   %6 read by a later nest     ->   buffer, alive from its nest to the last reader; later buffers take its place
+ *   S' = a * S + ..             ->   the memory of S, if no nest reads the old S afterwards
  */
 #include <string.h>
 

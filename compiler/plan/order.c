@@ -1,9 +1,9 @@
-/* GPU: nests in the order in which least is alive at one time.
+/* GPU: the order of nests in which the fewest bytes of shared memory are alive at one time.
  *
  *   dot %10, dot %20, points d.q (of %10), points d.k (of %20)   ->   dot %10, points d.q, dot %20, points d.k
  *
- * Shared memory is what there is least of. From each nest that nobody depends on, the nests it needs come first, depth
- * first; the order in which these are gone through is drawn a number of times, and the best one is kept. Nests that write
+ * Shared memory is the scarcest resource of a thread block. An order is made depth first: before each nest that no other nest
+ * reads, the nests that it needs. Several orders are drawn, always with the same seed, and the best is kept. Nests that write
  * or read the same memory keep their order.
  */
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Plans: how a tile program becomes loop nests over buffers, for one clone. */
+/* Plans: how a tile program becomes loop nests over buffers, for one clone. README.md describes the mechanisms. */
 #ifndef REC_PLAN_PLAN_H
 #define REC_PLAN_PLAN_H
 

@@ -1,10 +1,10 @@
-/* Products of tiles: which are worth a kernel, how it walks through them, where a sum takes them in.
+/* Products of tiles: which ones get a nest of their own, how the nest walks through them, and where a sum takes them in.
  *
  *   %12 [t,P] = dot %10 %11 over s      rows t, columns P (contiguous in %11), depth s
  *   %13 [t,s] = dot %8 %9 over N        N contiguous in both: few columns are summed along N; many get a copy of %9
  *                                       with s contiguous
  *
- * The way is chosen by counting: multiply-adds, copies, and gathers by those who read a result that lies across.
+ * Counts of multiply-adds, of copies, and of gathers by the readers of a result choose the way.
  */
 #include <math.h>
 

@@ -1,11 +1,11 @@
-/* Values that are computed again at each use instead of being kept.
+/* Values that are computed again at each use instead of being stored.
  *
  *   %34 [t,P] = mul %0 %6    read by one sum, many nests later      ->      no buffer: the sum computes it
  *
- * A GPU would keep them for all threads to see, and shared memory is what there is least of. Single steps on the host would
- * write and read a matrix for each of them, in the time of several multiply-adds an entry. A value is computed at its uses if
- * that takes a few additions and multiplications of what is at hand anyway, and if nests read it that go over their points:
- * products, systems and sums along time read memory.
+ * On a GPU a stored value takes shared memory, the scarcest resource of a thread block. On the host, single steps would write
+ * and read a matrix for each value, which takes as long as several multiply-adds an entry. A value is recomputed if that takes
+ * a few additions and multiplications of ready values, and if its readers are nests over points. Products, systems and sums
+ * along time read memory.
  */
 #include "compiler/plan/planner.h"
 

@@ -1,12 +1,13 @@
-/* GPU: results of products that are left factors of others are theirs in registers.
+/* GPU: a product whose result is the A operand (left factor) of the next product stays in registers, as P = QK' does in flash
+ * attention.
  *
  *   dot [t,s] %15, * decay: %29       a warp makes 16 rows t and all s, 16 bits each       64 x 64: 16 registers of a lane
- *   dot [t,P] of %29, x over s   ->   its rows of %29 are the left factor there            no memory, no barrier for it
- *   dot [s,P] of %29, dy over t       made in rows of s, its factors the other way round   the same
+ *   dot [t,P] of %29, x over s   ->   its rows of %29 are the A operand there              no memory, no barrier for it
+ *   dot [s,P] of %29, dy over t       made in rows of s, its operands swapped              the same
  *
- * Sums of two tiles of 8 columns, two neighbours to a register, lie as 16 columns of a left factor do (gpu_ops.def). A block
- * must have as many warps as there are blocks of 16 rows: 128 threads for chunks of 64 steps. With more, several would make the
- * same rows. What others read lies in memory, too.
+ * Accumulators of two tiles of 8 columns, two neighbours to a register, lie as 16 columns of an A operand do (gpu_ops.def). A
+ * block must have as many warps as there are blocks of 16 rows: 128 threads for chunks of 64 steps. With more warps, several
+ * would make the same rows. A result that other nests read is stored in memory as well.
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/plan/planner.h"

@@ -1,10 +1,11 @@
-/* GPU: states that stay in the sums of the product that updates them, from chunk to chunk.
+/* GPU: states that stay in the accumulator of the product that updates them, from chunk to chunk.
  *
- *   dot %126, added to %127 = %state * %decay       registers of the warps; memory has a copy with 16 bits
+ *   dot %126, added to %127 = %state * %decay       accumulator of the warps; memory has a 16-bit copy
  *   dot %116 of %state                         ->   reads the copy
  *
- * A warp takes the same tiles of the result for every chunk. In memory a state would be read and written as f32 for each, and
- * gathered number by number by the products that read it. Whoever else reads it needs it there.
+ * A warp takes the same tiles of the result for every chunk. A state in memory would be read and written as f32 for each
+ * chunk, and the products that read it would gather it number by number. A state that code other than products reads stays in
+ * memory.
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/plan/planner.h"

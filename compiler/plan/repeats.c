@@ -1,9 +1,10 @@
-/* Nests that repeat, as those of a fold do: sema writes its turns out, and each turn becomes the same nests.
+/* Nests that repeat, as those of a fold do. The front end writes the turns of a fold out, and each turn becomes the same
+ * nests.
  *
  *   dot, points, points, dot, points, points, dot, ..      ->      3 nests, 30 turns
  *
- * Nests are alike if they do the same to other values. Whether their code is the same, lowering finds out (lower/repeats.c): a
- * repeat says where it is worth trying.
+ * Two nests are alike if they apply the same operations to other values. A repeat is a suggestion: lower/repeats.c compares
+ * the code of the turns.
  */
 #include "compiler/plan/repeats.h"
 

@@ -1,10 +1,10 @@
 /* GPU: factors of whole rows leave the operands of products.
  *
- *   dot [t,P] of C * decay, h over N             ->   decay * (dot of C, h): a multiplication in the sums' registers
- *   dot [t,P] of (C B) * mask, x * dt over s     ->   dot of ((C B) * mask) * dt, x: in those of the product C B
+ *   dot [t,P] of C * decay, h over N             ->   decay * (dot of C, h): a multiplication in the accumulator
+ *   dot [t,P] of (C B) * mask, x * dt over s     ->   dot of ((C B) * mask) * dt, x: in the accumulator of the product C B
  *
- * What is left are tokens, which lie where they have been copied to: nobody writes and reads them once more, and they are not
- * rounded again. With 16 bits alone; f32 would gain less.
+ * The product then reads tokens where the staging buffer holds them. The tokens are neither written and read once more nor
+ * rounded again. The pass applies to 16-bit tokens; f32 would gain less.
  */
 #include "compiler/plan/planner.h"
 

@@ -1,9 +1,9 @@
-/* What products alone read is stored with 16 bits, as they read it.
+/* GPU: a buffer that only products on tensor cores read is stored with 16 bits.
  *
  *   %25 [t,s] = mul %16 %24      read by dot %28 only      ->      a buffer of bf16 with --dtype bf16
  *
- * Tensor cores take operands of 16 bits: rounding them where they are made instead of where they are read changes no
- * number, and halves the memory. Sums that are added to in place, solutions and states stay f32.
+ * Tensor cores take operands of 16 bits. Rounding an operand where it is made, not where it is read, changes no number and
+ * halves the memory. Sums that are added to in place, solutions and states stay f32.
  */
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"

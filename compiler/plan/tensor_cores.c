@@ -1,4 +1,5 @@
-/* Which products tensor cores make, what a warp has of them, and what it reads: what plans ask.
+/* Facts for plans about tensor cores: which products run on them, which tiles of a product a warp has, and how much the warps
+ * read.
  *
  *   64 x 64 x 64, 128 threads      blocks of 16 rows and 32 columns, two for each of four warps; or 16 whole rows for each
  */

@@ -1,4 +1,4 @@
-/* Products on tensor cores: which ones, and what a warp or a warpgroup has of them. */
+/* Products on tensor cores: which products run on them, and which part of a product a warp or a warpgroup has. */
 #ifndef REC_PLAN_TENSOR_CORES_H
 #define REC_PLAN_TENSOR_CORES_H
 

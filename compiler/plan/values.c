@@ -1,4 +1,4 @@
-/* What is planned: the program as one instance sees it, what each of its values is, and the order in which values are made.
+/* The program as one instance sees it, the properties of its values, and the order in which values are made.
  *
  *   %6 [] = sum %5 over H      H is cut into instances: %6 is %5, and the stores of the instances add up
  *   %7 [K] = mul ..            result of a place without K: the program gets %8 [] = sum %7 over K

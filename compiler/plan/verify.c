@@ -1,11 +1,11 @@
-/* What every plan must be, whichever pass has just changed it.
+/* The rules of a plan, checked after the pass that has just changed it.
  *
  *   nest 3: %9 = mul %8 x      %8 is made by nest 5                            refused: an operand is made later
  *   buffer 2, nests 1 .. 4     nest 6 reads it                                 refused: a life ends too early
  *   S in place by nest 4       nest 6 reads the old S                          refused: an old state is read
  *
- * The checks know nothing of how a pass decides. They follow every read of every nest, down to what is made, and ask whether it
- * is there. plan.c calls them behind each pass; a check begins with the stage that first makes what it looks at.
+ * The checks do not know how a pass decides. They follow every read of every nest down to the values that are made, and ask
+ * whether each value is available there. plan.c calls them; a check applies from the stage that first makes what it looks at.
  */
 #include "compiler/plan/planner.h"
 

@@ -1,8 +1,8 @@
-/* GPU: what products of warpgroups may read lies as their descriptors want it (wgmma.c).
+/* GPU: operands of warpgroup products lie in the layout that wgmma descriptors describe (wgmma.c).
  *
  *   dot %31 of %28 [t,s], %12 [s,P], 64 rows      ->      buffers and rows of %28 and %12 in tiles of 64 columns
  *
- * What elementwise values read, too, stays f32 there: such products get a copy with 16 bits (plan/products.c).
+ * A value that elementwise code reads stays f32 in memory. The products that read it get a 16-bit copy (plan/products.c).
  */
 #include "compiler/plan/planner.h"
 #include "compiler/plan/tensor_cores.h"

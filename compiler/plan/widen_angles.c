@@ -1,14 +1,14 @@
-/* Angles that depend on parameters alone are computed in f64, and so is everything of the prologue around them.
+/* Angles that depend on parameters alone are computed in f64, together with all values of the prologue around them.
  *
  *   %12 [H,N] = mul %3 %9      prologue, f64        %12 [H,N] = mul %3 %9
  *   %14 [H,N] = cos %12        prologue, f64   ->   %14 [H,N] = cos %12
  *   %19 [t,H] = mul %0 %14     body, f32            %15 [H,N] = round %14
  *                                                   %20 [t,H] = mul %0 %15
  *
- * An angle that is rounded turns a decay by as much as the angle is large, at every step again; powers of a decay add the
- * roundings of its real and imaginary part. The exponent of a real decay needs none of this: an error of it counts the
- * less the larger it is. Rounded is what a parameter is multiplied by, and what tables over the steps of a chunk are made
- * of: those are products of a few squares of a decay, and a loop makes one more rounding at every step.
+ * A rounded angle turns the state by its error at every step again, and the error grows with the angle. Powers of a decay add
+ * the roundings of its real and imaginary part. The exponent of a real decay needs none of this: its error counts the less the
+ * larger it is. A value made of a parameter and an f64 value is computed in f32, from the rounded value. Tables over the steps
+ * of a chunk are f32 as well: they are products of a few squares of a decay, and a loop makes one more rounding at every step.
  */
 #include "compiler/plan/planner.h"
 

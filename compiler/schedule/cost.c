@@ -1,11 +1,10 @@
-/* What a program costs on the host, in the time of one multiply-add of a well filled product.
+/* The cost of a program on the host, in units of one multiply-add of a well filled product.
  *
  *   step form:   elementwise operations on the whole state, every step
- *   chunk form:  products over a chunk, and elementwise work on what pairs and levels add
+ *   chunk form:  products over a chunk, and elementwise work on pairs and levels of steps
  *
- * Products count by their multiply-adds; short ones waste lanes. Everything else counts by the operations of its
- * polynomial and by what it reads and writes. The figures were fitted to measured kernels of both forms; only their
- * ratios matter.
+ * A product counts its multiply-adds; short ones waste lanes. Other operations count their polynomial, and the bytes that they
+ * read and write. The figures were fitted to measured kernels of both forms; only their ratios matter.
  */
 #include "compiler/schedule/cost.h"
 

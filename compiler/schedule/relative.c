@@ -1,9 +1,9 @@
-/* Running maxima in parts of time: sums of logarithms beside the states.
+/* Running maxima in time slices: sums of logarithms as additional states.
  *
- *   state m[H], C[H,K,V]   ->   next m relative m, next C relative m, next m transfer relative m (F), perhaps next C transfer (D)
+ *   state m[H], C[H,K,V]   ->   next m relative m, next C relative m, next m transfer relative m (F), next C transfer (D)
  *
- * Such a program is built of a copy of the recurrence in which F and D are states: they share what
- * the states' own decays are made of.
+ * The program is built from a copy of the recurrence in which F and D are states. There they share values with the decays of
+ * the other states.
  */
 #include "compiler/schedule/relative.h"
 

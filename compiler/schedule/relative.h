@@ -1,4 +1,4 @@
-/* The program that makes parts of time where states are held relative to running maxima. */
+/* The program that summarises time slices of states that are held relative to running maxima. */
 #ifndef REC_SCHEDULE_RELATIVE_H
 #define REC_SCHEDULE_RELATIVE_H
 

@@ -1,11 +1,11 @@
-/* What the schedule chose, in numbers: operations, bytes, states, what is kept for the backward and what is computed again.
+/* What the schedule chose, in numbers: operations, bytes, states, values saved for backward, values that backward recomputes.
  *
  *   chunk of 32 steps: ..
  *     forward     53.25 k * G*R + 8192 * G operations a step, 776 * G*R bytes
  *     saved       the state every 32 steps: 1024 * G*R bytes a step
  *
- * Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two operations; what depends on
- * parameters alone is computed once and not counted.
+ * Sizes known at run time stay letters. An exp counts as its polynomial, a multiply-add as two operations. Values that depend
+ * on parameters alone are computed once and not counted.
  */
 #include "compiler/schedule/report.h"
 

@@ -1,12 +1,12 @@
-/* Values that the forward leaves for the backward in `saved`, beside the states at the start of each chunk.
+/* Values that forward saves for backward in `saved`, in addition to the states at the start of each chunk.
  *
  *   backward:  %4 = dot %1 %2 over s        ->   %4 = argument stash 0, the dots and what only they need are gone
  *              %6 = add %4 %5, %7 = div %6 %3    forward: result keep stash 0 = %7
  *              .. mul %7 %9                      .. mul %4 %9
  *
- * A value is saved where computing it again costs clearly more than its bytes: a quotient whose numerator is needed for
- * nothing else, the solution of a triangular system. It has to be a value of the forward as it stands, one for each step
- * and instance, so that saving it costs the forward a store and nothing else.
+ * A value is saved if recomputing it costs clearly more than its bytes: a quotient whose numerator is needed for nothing else,
+ * or the solution of a triangular system. It must be a value of forward as it stands, one for each step and instance, so that
+ * saving it costs forward a store and nothing else.
  */
 #include "compiler/schedule/save.h"
 

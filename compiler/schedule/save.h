@@ -1,4 +1,4 @@
-/* What the forward leaves for the backward beside the states (chunk form). */
+/* Values that forward saves for backward, beside the states (chunk form). */
 #ifndef REC_SCHEDULE_SAVE_H
 #define REC_SCHEDULE_SAVE_H
 

@@ -1,4 +1,4 @@
-/* A kernel for a tile program that was read as text, so that its plan can be looked at (recc --from=tile --emit=plan).
+/* A kernel for a tile program that was read as text, so that its plan can be printed (recc --from=tile --emit=plan).
  *
  *   axis H ? grid          instances along H
  *   axis V 64 grid         stays in the tile

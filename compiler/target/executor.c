@@ -1,13 +1,13 @@
-/* The abstract module for the executor (runtime/simt): a clone in which every operation is the executor's
- * function, checks stand before loads and stores, and kernels are C functions of one pointer; compiled for x86-64.
+/* Code for the executor (runtime/simt), from the abstract module: every operation becomes a call of the executor, checks stand
+ * before loads and stores, and kernels become C functions of one pointer, compiled for x86-64.
  *
  *   define ptx_kernel void @k(ptr byval([96 x i8]) %p)      define hidden void @k(ptr %p)
  *     %x = load float, ptr addrspace(3) %a, align 4    ->     call void @simt_check_shared(%a, 4 bytes, align 4, read)
  *     call void @rec.barrier()                                %x = load float, ptr addrspace(3) %a, align 4
  *                                                             call void @simt_barrier()
  *
- * It knows no operation: what the table says is enough. Address spaces stay: x86-64 reads and writes 1 and 3 like
- * 0. The passes are those of PTX and come first, so that what is checked and counted is what a GPU would do.
+ * This file knows no single operation; the table of operations is enough. Address spaces stay: x86-64 reads and writes 1 and 3
+ * like 0. The passes are those of PTX and run first, so that the checks and counts see the code that a GPU would run.
  */
 #include <stdio.h>
 #include <stdlib.h>

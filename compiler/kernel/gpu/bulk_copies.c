@@ -1,11 +1,11 @@
-/* GPU: rows of a chunk that come in bulk (sm_90a), in place of 16 bytes to a thread (kernel/gpu/staging.c).
+/* GPU: bulk copies (TMA, sm_90a) of the rows of a chunk, in place of 16 bytes to a thread (staging.c).
  *
- *   k [t, H, K = 128], 64 steps   ->   thread 0:  expect 16384 bytes; box of 64 steps at column 0, box at column 64
+ *   k [t, H, K = 128], 64 steps   ->   thread 0:  expect 16384 bytes; tile of 64 steps at column 0, tile at column 64
  *                                      all:       wait for them; barrier
  *
- * A box lands as products of warpgroups read it. So come the rows of whole chunks alone: beyond the end of a sequence rows are
- * 0. What a call's tensors do not allow (runtime/support/gpu_maps.c) is copied by 16 bytes. Chunks take turns on two barriers
- * as on the halves of a double buffer; what has one place has a third.
+ * A tensor map describes the tile ("box" below); the copy writes it in the swizzled layout that wgmma reads. Bulk copies bring
+ * whole chunks alone, because rows beyond the end of a sequence must be 0. Rows without a map (runtime/support/gpu_maps.c) are
+ * copied by 16 bytes. Rows with a double buffer use two mbarriers in turn; rows without one use a third.
  */
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"

@@ -1,5 +1,5 @@
-/* GPU: does the scratch of all blocks that run at a time stay in the second level cache? What does not is read from memory and
- * written there, group of chunks after group.
+/* GPU: whether the scratch of all blocks that run at a time stays in the second-level cache. If not, it goes to memory and
+ * back for each group of chunks.
  *
  *   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
  */

@@ -1,11 +1,11 @@
 /* GPU kernels: work items, entries and steps around the regions of a plan.
  *
  *   for item = block; item < items; item += blocks of the grid:
- *     entry, part of time, instance <- item
+ *     entry, time slice, instance <- item
  *     load states; prologue; for chunk: body; store states; epilogue        as on the host (kernel/host/kernel.c)
  *
- * Step form with a lane axis: every thread runs it for one entry of that axis, by itself. Otherwise the threads of a block
- * run one instance together and share out the points of each nest.
+ * In step form with a lane axis, every thread runs one entry of that axis by itself. Otherwise the threads of a block run one
+ * instance together and share out the points of each nest.
  */
 #include <string.h>
 

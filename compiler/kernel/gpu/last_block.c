@@ -1,12 +1,13 @@
-/* GPU: sums by the kernel whose work items have made the copies, where there are two launches before it (gpu_frame.h: rec_gpu_last).
+/* GPU: last-block reduction. BACKWARD adds up its own copies of results, if two launches precede it (gpu_frame.h:
+ * rec_gpu_last).
  *
  *   PART_BACK:   counter = 0
  *   BACKWARD:    .. all items of the block ..
- *                barrier; thread 0 counts the block, and says what it has written: was it the last?   -> all threads
- *                the last one adds up the copies of all blocks, in their order
+ *                barrier; thread 0 counts the block, releases its stores, and asks: is this the last?   -> all threads
+ *                the last block adds up the copies of all blocks, in their order
  *
- * What the others have written before they were counted, the last one sees, thread 0 at once and all of them behind the barrier. Which
- * block that is changes from run to run; what it adds up, and in which order, does not.
+ * The last block sees the stores that other blocks released before they were counted: thread 0 at once, all threads after the
+ * barrier. Which block is the last changes from run to run. The copies that it adds up, and their order, do not.
  */
 #include <stddef.h>
 

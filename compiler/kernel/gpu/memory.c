@@ -1,8 +1,8 @@
 /* GPU: where buffers, states and the rows of a chunk lie.
  *
- *   each thread alone    registers; rows of a chunk again in shared memory, neighbours from thread to thread
+ *   each thread alone    registers; recomputed rows of a chunk in shared memory, neighbours from thread to thread
  *   a thread block       states, then the rows of this chunk, then buffers, first fit by their lives, in shared memory;
- *                        what does not fit in the block's scratch
+ *                        buffers that do not fit lie in the block's scratch
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* Chunk lengths and blocks of values for a GPU: what fits into the shared memory of a thread block decides.
+/* Chunk lengths, value-axis tiles, threads and time slices of GPU kernels. The shared memory of a thread block decides.
  *
  *   gla forward, K = V = 128, bf16:   64 steps, all of V: 160 KiB outside   ..   32 steps, 64 of V: all on chip
  *
- * Columns of a state along the value axis are independent: instances may have a part of them each, and compute what they
- * share again.
+ * Columns of a state along the value axis are independent. Each instance may have a tile of them; the values that tiles share
+ * are computed in each.
  */
 #include "compiler/kernel/gpu/schedule.h"
 

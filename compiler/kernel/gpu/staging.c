@@ -1,13 +1,13 @@
-/* GPU: the rows of a chunk of every argument, copied into shared memory before they are read.
+/* GPU: staging buffers. The rows of a chunk of every argument are copied into shared memory before they are read.
  *
  *   x [t, H, P]   ->   16 bytes to a thread by cp.async where the rows begin at multiples of 16 bytes, 0 beyond the end
  *
  *   start chunk 0
  *   for chunk i:  wait; barrier; start chunk i + 1 into the other half of the buffer; compute chunk i
  *
- * Strides are known at run time: a kernel has both ways and looks once a chunk. Numbers of 16 bits that do not lie so are
- * loaded and stored one by one. What has no second half is copied, and waited for, at the start of its own chunk. Devices whose
- * warpgroups multiply have a third way (bulk_copies.c).
+ * Strides are known at run time: a kernel has both ways and looks once a chunk. Unaligned numbers of 16 bits are loaded and
+ * stored one by one. Rows without a second half are copied, and waited for, at the start of their own chunk. sm_90a has a
+ * third way (bulk_copies.c).
  */
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"

@@ -1,11 +1,12 @@
-/* GPU: backward kernels that compute a group of chunks in passes, over entries of an axis or over parts of one.
+/* GPU: backward kernels that compute a group of chunks in passes, over entries of an axis or over value-axis tiles.
  *
  *   for group of chunks from the last:
- *     for pass:  cotangents of its states in; states before each chunk of the group again; chunks from the last; cotangents out
+ *     for pass:  cotangents of its states in; recompute the states before each chunk of the group; chunks from the last;
+ *                cotangents out
  *
- * What passes share, rows of q or of B, is read by all of them while it is near, and its gradient is added up from pass to
- * pass: the last one stores it. Between passes the cotangents of states lie in the scratch of the block, and so do the sums of a
- * group; its states are those of one pass.
+ * Rows that passes share, of q or of B, are read by all passes while they are in a cache. Their gradient is added up from pass
+ * to pass, and the last pass stores it. Between passes, the cotangents of states and the sums of a group lie in the scratch of
+ * the block. The states of the group are those of one pass.
  */
 #include "compiler/kernel/frame.h"
 #include "compiler/kernel/gpu/gpu.h"

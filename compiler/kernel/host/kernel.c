@@ -1,4 +1,4 @@
-/* Kernels: the loops over instances, lanes and time around the regions of a plan.
+/* Host kernels: the loops over instances, lanes and time around the regions of a plan.
  *
  *   step form                            chunk form, nothing shared      chunk form, values shared by instances
  *     for instance (and lane vector):      for instance:                   for instance: load states
@@ -6,8 +6,8 @@
  *       for t: body                          for chunk: body                 for instance: shared values if new; body
  *       store states; epilogue               store states; epilogue        for instance: store states; epilogue
  *
- * Backward runs over the chunks in reverse. In step form it first makes the steps of a chunk again from the saved state
- * at its start, keeping the states before each step and what the backward program asked to keep.
+ * Backward runs over the chunks in reverse. In step form it first recomputes the steps of a chunk from the saved state at its
+ * start. It keeps the state before each step, and the values that the backward program asks for.
  */
 #include "compiler/emit/lines.h"
 #include "compiler/kernel/frame.h"

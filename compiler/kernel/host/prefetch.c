@@ -1,12 +1,13 @@
-/* Host, chunk form: what the next chunk reads and writes is fetched while the products of this one run.
+/* Host, chunk form: while the products of a chunk run, they prefetch the rows that the next chunk reads and writes.
  *
  *   x [t, H, P]   ->   the 64 rows of the next instance, or of the next chunk, a few with each block of a product
  *
- * Elementwise nests wait for memory, products for the multiplier. The rows of a chunk lie far apart where there are many heads,
- * so that no processor foresees them. They come into the second cache: the first is for the products.
+ * Elementwise nests wait for memory, products for the multiplier. Where there are many heads, the rows of a chunk lie far
+ * apart, and no processor foresees them. They come into the second-level cache: the first level is for the products.
  *
- * The list on the stack (lower.fetch): where the next entry is, where the last one is, then entries, each the address of a few
- * lines side by side. The last one is the list's own: blocks that find nothing left go on with it.
+ * The list on the stack (lower.fetch) holds the address of the next entry, the address of the last one, and the entries. An
+ * entry is the address of a few neighbouring lines. The last entry points into the list itself: blocks that find no other go
+ * on with it.
  */
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/nests.h"

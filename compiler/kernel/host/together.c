@@ -1,10 +1,11 @@
-/* Several sequences in one pass over time: an axis `sequences` on all that comes of tokens and states.
+/* Several sequences in one pass over time: an axis `sequences` on all tokens, states and the values made of them.
  *
  *   %6 [D,E] = mul %weight %h      ->    %6 [D,E,sequences] = ..
  *   %7 [D] = sum %6 over E               %7 [D,sequences]: a product of two matrices
  *   %9 = accumulate %8                   %9 = accumulate of the sum of %8 over sequences
  *
- * A matrix of parameters that does not fit into the first cache is read at every step. So it is read for several sequences.
+ * A matrix of parameters that exceeds the first-level cache is read from the second level at every step. Each read then serves
+ * several sequences.
  */
 #include "compiler/kernel/host/kernel.h"
 

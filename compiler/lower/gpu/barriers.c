@@ -2,8 +2,9 @@
  *
  *   points %5 from %2; points %6 from %3; dot %7 of %5, %6      ->      points; points; barrier; dot
  *
- * A nest waits if it reads what was written since the last barrier, or writes what was read or written since, or the memory
- * of a buffer that is dead: others may still be in it. Where nothing is known of what ran before, it waits.
+ * A nest waits if it reads memory that was written since the last barrier, or writes memory that was read or written since.
+ * The memory of a dead buffer counts as well: other threads may still read it. If nothing is known of earlier nests, the nest
+ * waits.
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"

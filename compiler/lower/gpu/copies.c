@@ -1,8 +1,8 @@
-/* GPU: copies of states among the threads of a block, a function for all of one shape.
+/* GPU: copies of states among the threads of a block, one function for all copies of one shape.
  *
  *   S in shared memory <- h0, saved states; saved states, hT <- S      call rec_copy_..(to, from, strides)
  *
- * A kernel loads, saves, keeps and stores each of its states, and each time there are two ways, by 16 bytes and by numbers.
+ * A kernel copies each of its states at several places, and each copy exists in two ways: by 16 bytes and by single numbers.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>

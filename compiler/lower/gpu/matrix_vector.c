@@ -1,12 +1,13 @@
 /* GPU, single steps: a matrix of parameters times a vector, among all threads of a block.
  *
- *   %7 [D,G] = dot %h [E], %weight [G,D,E] over E        the sum is along the rows of memory: a warp takes whole rows, sixteen of
- *                                                        them one after another, and adds up its lanes for all of them at once
- *   %53 [E] = dot %50 [D,G], %weight [G,D,E] over D, G   it is across them: a thread takes neighbouring columns of some of the
- *                                                        rows; parts of a column meet in shuffles, then in shared memory
+ *   %7 [D,G] = dot %h [E], %weight [G,D,E] over E        the sum is along the rows of memory: a warp takes whole rows,
+ *                                                        sixteen one after another, and adds up its lanes for all at once
+ *   %53 [E] = dot %50 [D,G], %weight [G,D,E] over D, G   the sum is across the rows: a thread takes neighbouring columns of
+ *                                                        some rows; parts of a column meet in shuffles, then in shared memory
  *
- * Either way neighbouring threads read neighbouring numbers, so that one copy of the matrix serves forward and backward. It lies in
- * shared memory from the first step to the last if it fits (plan/products.c), with 16 bits where tokens have as many.
+ * Either way neighbouring threads read neighbouring numbers, so that one copy of the matrix serves forward and backward. The
+ * copy stays in shared memory from the first step to the last if it fits (plan/products.c), with 16 bits where tokens have 16
+ * bits.
  */
 #include "compiler/emit/gpu_ops.h"
 #include "compiler/lower/gpu/nests.h"

@@ -3,10 +3,10 @@
  *   %12 [t,P] = dot %10 %11 over s      warp n: rows 16 i .. 16 i + 15, columns 8 j .. 8 j + 31
  *                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
  *
- * Operands enter with 16 bits, or as f32 in two parts of tf32 each, three products for one (--tf32: one). Sums are f32.
- * Where an operand lies in shared memory in whole rows of 16 bytes, a warp loads it by ldmatrix, transposed if the other axis
- * is contiguous and numbers have 16 bits; else each lane gathers its own. Sizes that are no multiples of 16 read 0 beyond
- * their end.
+ * Operands enter with 16 bits, or as f32 in two parts of tf32 each, three products for one (--tf32: one). Accumulators are
+ * f32. An operand in whole rows of 16 bytes in shared memory is loaded by ldmatrix, transposed if the other axis is contiguous
+ * and numbers have 16 bits. Of other operands each lane gathers its own elements. Sizes that are no multiples of 16 read 0
+ * beyond their end.
  */
 #include "compiler/lower/gpu/mma.h"
 

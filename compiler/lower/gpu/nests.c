@@ -1,4 +1,4 @@
-/* Nests that GPU threads run in another way than the host: systems, sums over threads.
+/* Nests that GPU threads run in another way than the host: triangular systems, sums over threads.
  *
  *   %6 [t,V] = solve %5 %2    each thread one column of V, four rows at a time in registers
  *   d.B[n] += x[n] of every channel    sums of warps by shuffles, into shared memory; then thread n adds up the warps

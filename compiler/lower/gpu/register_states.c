@@ -1,9 +1,9 @@
-/* GPU: states in registers (plan/register_states.c) on their way from and to memory.
+/* GPU: states in accumulators (plan/register_states.c) on their way from and to memory.
  *
- *   load    h0, or 0, or a saved state -> the sums of a warp's tiles
- *   join    factor * the sums + what a part of time has left (slices.c) -> the sums
- *   show    the sums -> the copy with 16 bits that products read
- *   store   the sums -> hT, or saved states
+ *   load    h0, or 0, or a saved state -> the accumulators of a warp's tiles
+ *   join    factor * accumulators + the summary of a time slice (slices.c) -> the accumulators
+ *   show    accumulators -> the 16-bit copy that products read
+ *   store   accumulators -> hT, or saved states
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"

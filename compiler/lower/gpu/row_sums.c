@@ -1,9 +1,9 @@
-/* GPU: sums over the columns of a product, made of its sums while they lie in registers.
+/* GPU: sums over the columns of a product, made in its accumulator.
  *
  *   dot [t,P] %40; %43 = sum of %0 * %40 over P      a lane adds up its columns of two rows; four lanes have a row together:
- *                                                    two shuffles, and one of them stores
+ *                                                    two shuffles, and one of the lanes stores
  *
- * Where a warp has some of a row's columns alone, parts lie in shared memory; behind a barrier threads add them up.
+ * If a warp has only some columns of a row, the partial sums lie in shared memory; after a barrier, threads add them up.
  */
 #include "compiler/lower/gpu/mma.h"
 

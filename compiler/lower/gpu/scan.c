@@ -1,10 +1,10 @@
-/* GPU: sums along time where there are fewer columns than threads.
+/* GPU: sums along time with fewer columns than threads.
  *
  *   prefix [t] %20, 64 steps    lane p adds up rows 2 p and 2 p + 1; five shuffles add up the lanes before it; from there
  *                               on it stores its two rows
  *   segment [t,s] %21           four lanes to a column, 16 rows each; rows at or before s count as 0
  *
- * Sums go towards their reference, never as a difference of two sums; their order depends on sizes alone.
+ * Sums go towards their reference, never as a difference of two sums. Their order depends on sizes alone.
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"

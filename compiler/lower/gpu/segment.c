@@ -1,11 +1,12 @@
-/* GPU: sums between pairs of steps, added up where they are read.
+/* GPU: sums between pairs of steps. Levels of sums are stored, and each reader adds up two of their numbers.
  *
- *   segment [t,s] %20, 64 steps     level 5 of step u: sum over 32 .. u, or u + 1 .. 31 if u is before the middle; level 4: from
- *                                   or to the middle of each 32 steps; ..
+ *   segment [t,s] %20, 64 steps     level 5 of step u: sum over 32 .. u, or u + 1 .. 31 if u is before the middle;
+ *                                   level 4: from or to the middle of each 32 steps; ..
  *   %21 at t, s                ->   level l of t + level l of s, where l is the highest bit in which t and s differ
  *
- * 384 numbers instead of 4096, of which products add two in their sums' registers. Sums go towards their reference, never as a
- * difference of two sums. A warp makes all levels of a column: what a block comes to is traded with the block beside it.
+ * 64 steps take 384 numbers, not 4096. Products add two of them in their accumulator. Sums go towards their reference, never
+ * as a difference of two sums. A warp makes all levels of a column: the sum of a block of steps is exchanged with the
+ * neighbouring block.
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"

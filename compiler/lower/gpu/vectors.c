@@ -3,7 +3,7 @@
  *   y [t, P] at 4 entries of P   ->   ld.shared.v4.f32 where rows begin at multiples of 16 bytes
  *                                     st.global.v4 if the kernel finds that the caller's rows do, else number by number
  *
- * Scattered numbers, and what an index map has moved, go one by one.
+ * Scattered numbers, and numbers that an index map has moved, go one by one.
  */
 #include "compiler/kernel/gpu/gpu.h"
 #include "compiler/lower/gpu/nests.h"

@@ -1,12 +1,13 @@
-/* Products by warpgroups (sm_90a): four warps make 64 rows of the result together, beside what their threads do.
+/* Products by warpgroups (sm_90a): four warps make 64 rows of the result together. Hardware computes them asynchronously.
  *
  *   %12 [t,P] = dot %10 %11 over s, 64 rows   ->   fence; for s by 16: sums = wgmma sums, %10 at s, %11 at s; commit; wait
- *   r * dot %1 %2 + dot %3 %4                 ->   fence; both, each with sums of its own; commit; wait; sums = r * others + sums
+ *   r * dot %1 %2 + dot %3 %4                 ->   fence; both, with sums of their own; commit; wait; sums = r * others + sums
  *
- * Operands are read from shared memory once for all four warps, where mma has each warp load its own by ldmatrix. They lie in
- * tiles of 64 columns (view.width): rows of 128 bytes, or of 64 or 32 if they have no more columns, whose pieces of 16 bytes
- * trade places as with ldmatrix. A tile begins at a multiple of 1024 bytes, eight rows after eight. Sums are where mma has
- * them, so what is around a product does not care who made it. Whoever writes an operand fences, then all threads meet.
+ * Operands are read from shared memory once for all four warps; with mma each warp loads its own by ldmatrix. Operands lie in
+ * tiles of 64 columns (view.width). A row of a tile has 128 bytes, or 64 or 32 if there are no more columns, and its 16-byte
+ * vectors are swizzled as for ldmatrix. A tile begins at a multiple of 1024 bytes, eight rows after eight. The accumulator has
+ * the layout of mma, so that elementwise code around a product is the same. A thread that writes an operand ends with a fence;
+ * then all threads meet.
  */
 #include "compiler/lower/gpu/mma.h"
 

@@ -2,9 +2,9 @@
  *
  *   d.B[n] += sum of the lanes of x[n], n = 0 .. 15      ->      16 vectors, 15 x (two shuffles, one add), one vector
  *
- * A result that lacks the lane axis adds up its lanes. One row at a time that costs a shuffle and an addition for every
- * halving; 16 rows share them, and the sums come out side by side as they lie in memory. The rows of a nest are staged:
- * each point stores its lanes, and after the loops blocks of rows are added to the tensor.
+ * A result that lacks the lane axis adds up its lanes. One row at a time, each halving costs a shuffle and an addition.
+ * Sixteen rows share them, and the sums come out side by side as they lie in memory. The rows of a nest are staged: each point
+ * stores its lanes, and after the loops, blocks of rows are added to the tensor.
  */
 #include "compiler/lower/lower.h"
 

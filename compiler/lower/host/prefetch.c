@@ -1,4 +1,4 @@
-/* Products that fetch rows of memory while they multiply: one entry of the list with each block (kernel/host/prefetch.c). */
+/* Products that prefetch rows of memory while they multiply: one entry of the list with each block (kernel/host/prefetch.c). */
 #include "compiler/lower/lower.h"
 
 enum { IN_SECOND_CACHE = 2 };

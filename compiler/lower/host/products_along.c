@@ -1,10 +1,10 @@
-/* Products whose operands both lie along what is summed: blocks of rows x columns, one vector of partial sums for each
- * pair of them, and the lanes of all added up together.
+/* Products whose operands are both contiguous along the summed axis: blocks of rows x columns, one vector of partial sums for
+ * each pair of them, and the lanes of all added up together.
  *
  *   %13 [t,s] = dot %8 %9 over N      4 rows of t, 4 of s, 16 lanes along N: 16 vectors, 15 x (two shuffles, one
  *                                     addition), one vector with the 16 sums
  *
- * For few columns: many are better off with a copy of b that lies along them (lower/host/products.c).
+ * This way suits few columns. With many columns, a copy of b that lies along them is faster (lower/host/products.c).
  */
 #include <stdio.h>
 

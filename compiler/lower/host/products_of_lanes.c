@@ -3,7 +3,7 @@
  *   %14 [segment,step,N] x D = dot %12 %13 over m      a[i, k], b[j, k] and c[i, j] are vectors along D:
  *                                                      4 rows, 4 columns: 8 loads for 16 multiply-adds
  *
- * Rows, columns and steps of k lie anywhere, at strides of whole vectors.
+ * Rows, columns and steps of k may lie anywhere, at strides of whole vectors.
  */
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
-/* GPU: parts of time whose operators grow are not joined.
+/* GPU: overflow fallback. Time slices with a large transition are not combined.
  *
- *   KERNEL_PART:   an operator with a number above 1024, or anything that is not finite   ->   1 behind what is kept of the part
- *   FORWARD:       a 1 of any part of this instance   ->   its first part takes all steps, the others none
+ *   KERNEL_PART:   a factor or matrix with a number above 1024, or any number that is not finite   ->   1 behind the summary
+ *   FORWARD:       a 1 of any slice of this instance   ->   its first slice takes all steps, the others none
  *
- * Of 128 steps that take 3 k (k . S) away, the operator is infinite, and states that are 0 all the while would be NaN. A large
- * one, times states that it shrinks, leaves nothing but rounding. Steps one after another know no operator.
+ * The transition of 128 steps that take 3 k (k . S) away overflows; states that are 0 all the time would become NaN. A large
+ * transition times states that it shrinks leaves nothing but rounding. Steps one after another need no transition.
  */
 #include <float.h>
 

@@ -1,7 +1,7 @@
-/* GPU: parts of time of running maxima and of states relative to them (recurrence/relative.c).
+/* GPU: time slices of running maxima and of states relative to them (recurrence/relative.c).
  *
- *   KERNEL_PART:   no maximum, states 0, sums of logarithms 0 .. all chunks of the part .. M, S^, F, D kept
- *   FORWARD:       for each part before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
+ *   KERNEL_PART:   no maximum, states 0, sums of logarithms 0 .. all chunks of the slice .. summary: M, S^, F, D
+ *   FORWARD:       for each slice before this one:  S = exp(min(0, d) + D) S + exp(min(0, -d)) S^,  m = max(F + m, M)
  *                  where d = F + m - M
  */
 #include "compiler/kernel/frame.h"

@@ -1,15 +1,15 @@
-/* GPU: work items that have a part of the steps each.
+/* GPU: time slices. Each work item has a part of the steps.
  *
- *   without states:   the parts are independent
- *   KERNEL_PART:      states 0 (the caller has none for it), factors 1 .. all chunks of the part .. kept in frame.ends
- *   FORWARD:          states before the first step; for each part before this one: states = factor * states + kept
- *                     .. all chunks of the part .. the last part hands the states out
+ *   without states:   the slices are independent
+ *   KERNEL_PART:      states 0 (the caller has none for it), factors 1 .. all chunks of the slice .. summary in frame.ends
+ *   FORWARD:          states before the first step; for each slice before this one: states = factor * states + summary
+ *                     .. all chunks of the slice .. the last slice hands the states out
  *
- * Backward the same from the end. With one part FORWARD and BACKWARD are as if there were none. Without what forward saved, an
- * item of BACKWARD, or of PART_BACK if that reads states, makes the states of its part:
+ * Backward does the same from the end. With one slice, FORWARD and BACKWARD run as if there were none. Without saved states,
+ * an item of BACKWARD makes the states of its slice; so does an item of PART_BACK, if it reads states:
  *
- *   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: states again, saved
- *   .. all groups from the last: states again, chunks back
+ *   states before its first step, as FORWARD has them .. all groups of chunks but the last, in order: recomputed, saved
+ *   .. all groups from the last: states recomputed, chunks back
  */
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"

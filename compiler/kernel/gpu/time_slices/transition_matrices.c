@@ -1,11 +1,11 @@
-/* GPU: parts of time of states that mix their entries (tile/columns.c).
+/* GPU: time slices of states that mix their entries (tile/columns.c).
  *
- *   KERNEL_PART, blocks of V:       0 .. all chunks of the part .. kept: columns of states
- *   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. kept: columns of the matrix
- *   FORWARD                         for each part before this one: states = matrix * states + kept
+ *   KERNEL_PART, blocks of V:       0 .. all chunks of the slice .. summary: columns of states
+ *   as many blocks behind them      1 in one row each; tokens that have V are 0 .. all chunks .. summary: columns of the matrix
+ *   FORWARD                         for each slice before this one: states = matrix * states + summary
  *
- * The blocks behind run the very code of the others, on multiprocessors that would be idle. Where each thread has an entry of V
- * by itself, those behind have a column of the matrix. The products of the joins are of f32.
+ * The blocks behind run the same code on multiprocessors that would be idle. Where each thread has an entry of V by itself, a
+ * thread behind has a column of the matrix. The products that combine slices are in f32.
  */
 #include "compiler/kernel/frame.h"
 #include "compiler/lower/gpu/nests.h"
