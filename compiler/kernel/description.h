@@ -1,4 +1,4 @@
-/* What a kernel asks of those who call it: slots, scratch, flags; and the options that it is made with. */
+/* Descriptions of kernels: the slots, scratch and flags that callers must know, and the options of compilation. */
 #ifndef REC_KERNEL_DESCRIPTION_H
 #define REC_KERNEL_DESCRIPTION_H
 
@@ -50,11 +50,11 @@ typedef struct codegen_kernel {
   codegen_bytes scratch; /* 64-byte aligned memory for one call; the largest of the clones */
   /* Instances of one batch entry: product over kernel.grid_axes of the axis size, times ceil(size of lane_axis /
    * lane_block) if there is a lane axis. Their number in a call is first..last-1; axes in nest order, lane blocks last. */
-  codegen_bytes kept; /* chunk form: numbers, not bytes, of the state type that are saved of each chunk before its states */
+  codegen_bytes kept; /* chunk form: elements (not bytes) of the state type saved for each chunk before its states */
   bool reads_saved;  /* frame.saved must hold the chunk-start states and these (BACKWARD with states) */
   bool writes_saved; /* frame.saved is written unless NULL */
   bool time_splits;  /* no state: any range of steps may be given to a call of its own */
-  bool joins;        /* GPU: any parts of the steps, each from what kernel.ends left of those before it */
+  bool joins;        /* GPU: time slices, each from the summaries that kernel.ends made of those before it */
   int chunk;         /* steps between saved states */
   const kernel *together; /* host: runs as many sequences as it has where rec_frame.sequences says so (kernel/host/together.c);
                              NULL: there is none */
@@ -69,7 +69,7 @@ typedef struct codegen_options {
   number_type dtype; /* of tokens in memory; NUMBER_F64: everything is, too */
   unsigned clones; /* bits 1 << CLONE_.. ; 0: all three */
   bool text;       /* fill `llvm` (before LLVM's passes) and `assembly` */
-  const sources *lines; /* the code says which of their lines it was made from; NULL: it does not */
+  const sources *lines; /* -g: the code carries lines of these sources; NULL: no line information */
 } codegen_options;
 
 /* Those that the options ask for, bits. */
@@ -81,12 +81,12 @@ codegen_kernel codegen_describe(arena *a, const kernel *kernel, codegen_options 
 /* For --emit=plan: the plans of kernels, and where their memory lies. */
 char *codegen_plans(arena *a, const kernel *const *kernels, int count, codegen_clone clone, number_type dtype);
 
-/* Rows of tokens that may be copied in bulk (sm_90a): tensor maps of the kernel's parameter. */
+/* Rows of tokens that bulk copies may bring (sm_90a): a tensor map in the kernel's parameter. */
 typedef struct codegen_gpu_map {
   int slot;
   int columns;    /* side by side in memory; a step has a multiple of them */
   int box, steps; /* columns and steps of a copy */
-  int swizzle;    /* bytes of a row in shared memory whose pieces trade places; 0: they do not */
+  int swizzle;    /* bytes of a row in shared memory whose 16-byte vectors are swizzled; 0: none */
 } codegen_gpu_map;
 
 typedef struct codegen_gpu_kernel {
@@ -100,26 +100,26 @@ typedef struct codegen_gpu_kernel {
   int maps_at;
   int last_at;            /* byte of the parameter where its rec_gpu_last begins; 0: there is none (kernel.sums) */
   int sums;               /* how many tasks that has */
-  double bulk_gain;       /* what they save of a chunk, in multiply-adds (kernel/gpu/schedule.c) */
+  double bulk_gain;       /* what bulk copies save in a chunk, in multiply-adds (kernel/gpu/schedule.c) */
   int bulk_rows, rows;    /* of a chunk: arguments whose rows may be copied in bulk, all whose rows are copied */
   int nests;              /* of a chunk: all threads meet between one and the next */
   int group_products, products; /* of a chunk: by warpgroups, all on tensor cores */
-  int left;               /* products of a chunk whose result stays in registers, as the left factor of others */
+  int left;               /* products of a chunk whose result stays in registers, as the A operand of others */
   double operand_bytes;   /* of shared memory that products of a chunk read */
-  double group_share;     /* what part of all products' multiply-adds warpgroups make */
-  int64_t history_bytes;  /* of base.scratch: states before each chunk of a group, made again */
+  double group_share;     /* the share of all products' multiply-adds that warpgroups make */
+  int64_t history_bytes;  /* part of base.scratch: recomputed states before each chunk of a group */
   int64_t home_bytes;     /* cotangents of the states of all passes, between groups */
   int64_t sum_bytes;      /* what passes add up in a group */
-  codegen_bytes ends;     /* numbers that are kept of a part of time: of kernel.ends, or of a kernel that makes them */
+  codegen_bytes ends;     /* elements of a slice summary: of kernel.ends, or of a kernel that makes summaries */
   bool is_second;         /* PART_BACK, in one function with PART (kernel.beside): frame.back_items are its items */
-  int column_blocks;      /* makers of parts: blocks of the lane axis behind its own, for the columns of a matrix */
+  int column_blocks;      /* kernels of summaries: blocks of the lane axis behind its own, for columns of a matrix */
 } codegen_gpu_kernel;
 
 typedef struct codegen_gpu_image {
   codegen_gpu_target target;
   const char *text; /* PTX, or with options.text LLVM IR of what the executor runs */
   link_object object; /* GPU_SIMT: to be linked into the library */
-  kernel_room room;   /* whose kernels it has */
+  kernel_room room;   /* the device class of its kernels */
   int shared_bytes;   /* the most that a thread block of a kernel has */
   const char *cubin;  /* machine code (artifact_assemble); NULL: none */
   size_t cubin_bytes;

@@ -10,7 +10,7 @@
 #include "runtime/shared/frame.h"
 #include "runtime/shared/gpu_frame.h"
 
-/* Where something lies in scratch: `offset` numbers from the start, or in the block of run-time size number `sized`. */
+/* A place in scratch: `offset` elements from the start, or in the block of run-time size number `sized`. */
 typedef struct location {
   int64_t offset; /* -1: on the stack */
   int sized;      /* position in host.sized, or -1 */
@@ -18,8 +18,8 @@ typedef struct location {
 } location;
 
 typedef struct pad {
-  int64_t offset, row; /* in scratch; numbers of a row */
-  location at, ahead;  /* GPU: its memory, and the other half of a double buffer (offset -1: none) */
+  int64_t offset, row; /* in scratch; elements of a row */
+  location at, ahead;  /* GPU: its memory; the other half of a double buffer (offset -1: none) */
   int64_t stride[PLAN_MAX_AXES];
 } pad;
 
@@ -36,8 +36,8 @@ typedef struct part {
   plan_buffer *history;             /* by argument: states before each step of the chunk, or each chunk of the group */
   location *history_at;
   pad *pads;                        /* by argument */
-  int *maps;                        /* GPU, by argument: number of host.maps, -1: none; NULL: of none */
-  ir *rows, first_step;             /* step_rows.c: rows of the chunk at hand by argument (NULL: not ahead), its first step */
+  int *maps;                        /* GPU, by argument: number of the map in host.maps, -1: none; NULL: no argument has one */
+  ir *rows, first_step;             /* step_rows.c: rows of the chunk by argument (NULL: not copied ahead); its first step */
   lower l;
   view *memory;    /* by argument: tensor in memory, without time */
   ir *time_stride; /* by argument */
@@ -61,41 +61,41 @@ typedef struct host {
   int stash_count;
   /* GPU */
   team team;
-  int64_t on_chip;       /* numbers of shared memory */
+  int64_t on_chip;       /* elements of shared memory in use */
   int64_t chip_limit;
-  int64_t history, homes, group_sums; /* numbers of scratch: for the states before each chunk, of passes between groups, for what
-                                         passes add up in a group */
-  int64_t sums;          /* where in it results are summed over threads */
-  ir chip;               /* shared memory */
+  int64_t history, homes, group_sums; /* elements of scratch: states before each chunk; spill slots of passes between
+                                         groups; sums of the passes of a group */
+  int64_t sums;          /* shared memory in which results are summed over threads */
+  ir chip;               /* the start of shared memory */
   ir entry_step, saved_first; /* where tokens and saved states of the instance begin */
-  ir part, lane_part;    /* numbers of the part of time and of the block of the lane axis */
-  ir end_part;           /* of the last part that has steps, or 0 */
-  ir part_first;         /* mapping.parts: the first entry here */
-  ir of_matrix;          /* i1: the block has columns of a matrix; NULL: none has */
+  ir part, lane_part;    /* the number of the time slice, and of the block of the lane axis */
+  ir end_part;           /* the number of the last slice that has steps, or 0 */
+  ir part_first;         /* mapping.parts: the first entry of this value-axis tile */
+  ir of_matrix;          /* i1: the block has columns of a transition matrix; NULL: no block has */
   ir first_column;
-  ir lane_end;           /* of the lane axis, or of the columns */
-  ir own_groups, quiet;  /* of the part, before those behind it; i1: this one is behind, and has no results */
-  ir parts_kept;         /* number of parts that something is kept of */
-  ir ends, ends_stride;  /* what is kept of parts of this entry, where it is made or joined */
-  ir warms_up;           /* i1: the part begins a chunk earlier */
-  location columns_at;   /* states before a part, while it is joined */
-  ir makes_states;       /* i1, backward: the part makes the states that it reads; NULL: none does */
-  ir states_grow;        /* i1: their parts cannot be joined, so that its cotangents' cannot be */
-  ir never_back;         /* i1: the part makes states alone; NULL: none does */
-  ir states_alone;       /* i1: a group is gone through for its states; NULL: none is */
+  ir lane_end;           /* the end of the lane axis, or of the columns */
+  ir own_groups, quiet;  /* chunk groups of this slice without its warm-up; i1: results of the current group are discarded */
+  ir parts_kept;         /* the number of slices that have a summary */
+  ir ends, ends_stride;  /* the slice summaries of this entry, where they are made or combined */
+  ir warms_up;           /* i1: the slice begins a chunk earlier */
+  location columns_at;   /* states before a slice, while its summary is combined */
+  ir makes_states;       /* i1, backward: the slice makes the states that it reads; NULL: none does */
+  ir states_grow;        /* i1: overflow fallback: neither states nor cotangents of slices are combined */
+  ir never_back;         /* i1: the slice only makes states; NULL: none does */
+  ir states_alone;       /* i1: the current pass through a group only makes states; NULL: none does */
   /* value_tiles.c */
-  bool crowded;          /* each thread alone: registers hold states, but not sums and what prologues make */
+  bool crowded;          /* register pressure: threads hold states in registers, but not sums and values of prologues */
   bool in_passes;
-  ir pass_entry, pass_entries; /* of the lane axis: the number of this pass's entry, and how many there are */
-  ir chunk_of_group;     /* the chunk at hand, whose gradients are added up; NULL: none is */
-  location *home_at;     /* by carried value: between passes, in the memory of a pass */
-  location *pass_sums;   /* by result of the main program: where passes add up; offset -1: they do not */
+  ir pass_entry, pass_entries; /* lane axis: the number of this pass's entry, and of all entries */
+  ir chunk_of_group;     /* the current chunk, whose gradients are added up; NULL: none */
+  location *home_at;     /* by carried value: its spill slot between passes, in the memory of a pass */
+  location *pass_sums;   /* by result of the main program: the sum over passes; offset -1: there is none */
   ir parts;
   /* bulk_copies.c */
   VEC(codegen_gpu_map) maps;
-  int64_t maps_at;       /* byte of the parameter */
-  double bulk_gain;      /* of a chunk, in multiply-adds */
-  ir phases;             /* of the barriers for rows in bulk */
+  int64_t maps_at;       /* byte of the parameter where they begin */
+  double bulk_gain;      /* what bulk copies save in a chunk, in multiply-adds */
+  ir phases;             /* parities of the mbarriers of bulk copies */
   /* inside a function */
   ir slots, sizes; /* of the frame */
   ir frame, batch, scratch, time, local; /* local: scratch of the instance */
@@ -117,9 +117,9 @@ bool host_is_complex(const host *h, const tile_place *place);
 axis_set host_grid_of(const kernel *k);
 axis_set host_axes_of_place(const tile_place *place);
 bool host_reads_states(const tile_program *program);
-/* Chunk form: of a chunk, is it where forward has kept it? */
+/* Chunk form: does the place lie where forward has saved it? */
 bool host_is_saved(const part *p, const tile_place *place);
-/* Backward: the states before, or what was kept of them. */
+/* Backward: reads the states before, or values saved for them. */
 bool host_reads_saved(const kernel *k);
 int64_t host_parts_of_lag(const typed_lag *lag);
 /* Chunk form: the place of stash `number`, kept by the forward and read by the backward; NULL if there are fewer. */
@@ -207,70 +207,70 @@ bool gpu_carries_many(const host *h);
 void gpu_place_sums(host *h);
 /* Backward in chunks whose states are made again: forward saves those before every few chunks. */
 void gpu_plan_chunks(host *h);
-/* slices.c: parts of time. */
+/* slices.c: time slices. */
 bool gpu_makes_parts(const kernel *k);
-/* Numbers that are kept of a part: of the states at its end and what it leaves of those before it. */
+/* Elements of a slice summary: states at its end, and its transition. */
 codegen_bytes gpu_ends_numbers(arena *a, const kernel *k);
-/* The part of time at hand, of the work item whose number is left in *item. */
+/* The time slice of a work item, whose remaining number is left in *item. */
 void gpu_read_part(host *h, ir *item);
 void gpu_cut_part(host *h);
 void gpu_begin_factors(host *h, part *p);
 void gpu_end_part(host *h, part *p);
-/* States before this part, from those that are there and what all parts on the way have left. */
+/* States before this slice: combines the summaries of all slices before it. */
 void gpu_join_parts(host *h, part *p);
-/* i1: behind it, backward before it, there are no more steps. */
+/* i1: no steps follow the slice; backward: none precede it. */
 ir gpu_is_last_part(host *h, const part *p);
 bool gpu_warms_up(const kernel *k);
-/* In the loop over chunks, before chunk number `turn`: behind the one that a part begins with to know earlier steps. */
+/* In the loop over chunks, before chunk number `turn`: after the warm-up chunk of a slice. */
 void gpu_end_warm_up(host *h, part *p, ir turn);
-/* Backward, around a group of chunks: it may be behind the part's own (kernel.behind), and is quiet then. */
+/* Backward, around a group of chunks: it may follow the slice's own (kernel.behind); its results are then discarded. */
 void gpu_begin_group(host *h, ir group);
 void gpu_end_group(host *h);
 ir gpu_frame_number(host *h, size_t offset);
-/* Backward that makes its states (kernel.states): as the kernel that would join them, and its host. */
+/* Backward that makes its states (kernel.states): the kernel that combines state summaries, and its frame. */
 kernel gpu_kernel_of_states(const kernel *back);
 host gpu_host_of_states(const host *h);
-/* The states before the part, saved. */
+/* The states before the slice, saved. */
 void gpu_begin_states(host *h);
 /* Turns of a loop over groups of chunks, and the group of one. Returns i1: its states alone are made; NULL: never. */
 ir gpu_turns(host *h, ir groups);
 ir gpu_turn_of_groups(host *h, ir groups, ir turn, ir *group);
-/* Behind the chunks of a group: saves the states, where these alone are made; how many of its chunks go back. */
+/* After the chunks of a group: saves the states, if the pass only makes states; how many of its chunks go back. */
 void gpu_save_group(host *h, ir group);
 ir gpu_chunks_back(host *h, ir chunks);
-/* i1: there is memory for what is kept of parts. Without, the same function makes the states before chunks (STATES). */
+/* i1: there is memory for slice summaries. Without, the same function makes the states before chunks (STATES). */
 ir gpu_keeps_parts(host *h);
-/* The program that makes what is kept: of the kernel itself, or `ends`; NULL: time is not cut. */
+/* The program that makes slice summaries: the kernel's own, or `ends`; NULL: time is not cut. */
 const tile_program *gpu_ends_of(const kernel *k);
-/* What is kept of the parts of this entry; the address in it of a number of a part; how many numbers a result takes there, and
- * what is kept of a state. */
+/* The slice summaries of this entry; the address of an element of a summary; the elements of a result there; the summary of
+ * a state. */
 void gpu_open_ends(host *h);
 ir gpu_end_at(host *h, ir number, ir offset);
 ir gpu_end_numbers(host *h, const tile_place *place);
 view gpu_end_view(host *h, part *p, const tile_place *state, ir number);
-/* running_maxima.c: running maxima, and states relative to them: as a part begins with none; as they are behind part `number`. */
+/* running_maxima.c: running maxima, and states relative to them: at the start of a slice; after slice `number`. */
 void gpu_begin_maxima(host *h, part *p);
 bool gpu_joins_relatives(const kernel *k);
 void gpu_join_relatives(host *h, part *p, ir number);
-/* transition_matrices.c: states that mix their entries, and the blocks behind those of KERNEL_PART that make their matrix. */
+/* transition_matrices.c: states that mix their entries, and the blocks of KERNEL_PART that make their matrix. */
 bool gpu_is_column(const kernel *k, const tile_place *state);
 int gpu_column_blocks(const kernel *k);
 void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
-/* Where in what is kept of a part the rows of a state's matrix begin; NULL: what is behind all of them. */
+/* Where the rows of a state's matrix begin in a summary; NULL: the end of all matrices. */
 ir gpu_columns_offset(host *h, const tile_place *state);
 ir gpu_first_of_lanes(host *h);
 void gpu_begin_column(host *h, part *p, const tile_place *state, const view *to);
 void gpu_end_column(host *h, part *p, const tile_place *state, const view *from);
 void gpu_place_columns(host *h);
-/* states = matrix of the part * states + what is kept of them. */
+/* states = matrix of the slice * states + its states from zero. */
 void gpu_join_columns(host *h, part *p, ir number);
-/* overflow_fallback.c: parts that must not be joined. Behind what else is kept, whether a part is one; makers say it at their end. */
+/* overflow_fallback.c: slices that must not be combined. A mark at the end of the summary; its kernel writes it last. */
 void gpu_guard_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
 void gpu_guard_part(host *h, part *p);
-/* i1: one of the parts of the instance is; `whole`: there is but one, and nothing is kept. Numbers of host.sums that this needs. */
+/* i1: a slice of the instance is marked; `whole`: there is a single slice, without summary. Elements of host.sums for this. */
 ir gpu_parts_grow(host *h, ir whole);
 int64_t gpu_guard_sums(const host *h);
-/* value_tiles.c: an instance whose chunks are computed in passes. */
+/* value_tiles.c: an instance whose chunks are computed in passes over value-axis tiles. */
 bool gpu_has_passes(const kernel *k);
 int64_t gpu_most_passes(const kernel *k);
 void gpu_place_passes(host *h);
@@ -281,19 +281,18 @@ void gpu_group_in_passes(host *h, ir group, ir first, ir chunks);
 void gpu_clear_passes(host *h);
 /* Sums over passes, of a result to which several add. */
 void gpu_pass_target(host *h, const part *p, int result, result_target *target);
-/* bulk_copies.c: rows that come in bulk. */
+/* bulk_copies.c: rows that bulk copies bring. */
 void gpu_choose_bulk(host *h);
 bool gpu_is_bulk(const part *p, int argument);
 /* At the start of a kernel. */
 void gpu_open_bulk(host *h);
-/* Starts what can come so, of a chunk of a part that has such rows. `turn`: of those with a double buffer, NULL: of those
- * without. bulk[argument], i1: its rows do come so; NULL: never. Whatever was written there before was fenced, and there was a
- * barrier. */
+/* Starts the bulk copies of a chunk. `turn`: rows with a double buffer; NULL: rows without. bulk[argument], i1: bulk copies
+ * bring its rows; NULL: never. Earlier stores to that memory have been fenced, and a barrier has followed. */
 void gpu_start_bulk(host *h, part *p, ir turn, ir chunk, ir *bulk);
-/* Until all has come that was started last for this turn. */
+/* Waits for the copies that were started last for this turn. */
 void gpu_wait_bulk(host *h, ir turn);
 /* kernel/gpu/staging.c: rows of a chunk in shared memory. */
-/* Is the argument copied, rather than read where the forward kept it? */
+/* Is the argument staged, rather than read where forward saved it? */
 bool gpu_is_staged(const part *p, int argument);
 /* Has it a double buffer? */
 bool gpu_is_ahead(const part *p, int argument);
@@ -309,7 +308,7 @@ void gpu_open_chunks(host *h, part *p, ir first, ir any);
  * being copied. */
 void gpu_next_chunk(host *h, part *p, ir turn, ir chunk, ir next, ir more);
 
-/* last_block.c: results that blocks add to, but tokens. */
+/* last_block.c: results that blocks add to, without tokens. */
 int gpu_sums_of(const codegen_gpu_kernel *k);
 /* A block has made all its items: BACKWARD counts, and the last block makes the sums; PART_BACK clears the counter. */
 void gpu_end_block(host *h, int64_t last_at);
@@ -320,7 +319,7 @@ bool gpu_steps_ahead(host *h);
 /* As gpu_open_chunks and gpu_next_chunk. */
 void gpu_open_steps(host *h, ir first, ir any);
 void gpu_next_steps(host *h, ir turn, ir chunk, ir next, ir more);
-/* The row of step `t`, if it has come so. */
+/* The row of step `t`, if it was copied ahead. */
 bool gpu_row_of_step(host *h, const part *p, int argument, ir t, view *row);
 
 /* time_loop.c */

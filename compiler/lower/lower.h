@@ -1,7 +1,7 @@
 /* Lowering: nests of a plan become LLVM loops.
  *
- * The kernel (kernel/host/kernel.c) says where arguments and results lie and which instance runs; `lower_region` emits the nests of
- * one region for one run.
+ * The frame of the kernel (kernel/) says where arguments and results lie and which instance runs. `lower_region` emits the
+ * nests of one region for one run.
  */
 #ifndef REC_LOWER_LOWER_H
 #define REC_LOWER_LOWER_H
@@ -15,13 +15,13 @@ typedef struct view {
   ir stride[PLAN_MAX_AXES];
   ir present;    /* i1: false reads zeros; NULL: there */
   int swizzle;   /* 0, or: 8 numbers of 16 bits trade places by the bits of the offset from this one on */
-  int width;     /* GPU: 0, or: numbers of a row, in tiles of 64 columns (wgmma.c), */
-  int64_t tile;  /* from each tile to the next so many numbers */
-  ir offset;     /* with a swizzle: what index maps have added; NULL: nothing */
-  int alignment; /* the base is a multiple of so many numbers; 0: not known */
-  ir aligned;    /* GPU, i1: it and all rows are one of 16 bytes; NULL: not known */
-  bool internal; /* scratch: holds only the lanes at hand, so the lane index does not count */
-  number_type stored; /* a 16-bit type: converted on the way; else numbers as they are computed with */
+  int width;     /* GPU: 0, or the elements of a row that lies in tiles of 64 columns (wgmma.c) */
+  int64_t tile;  /* elements from one tile to the next */
+  ir offset;     /* with a swizzle: the offset that index maps have added; NULL: none */
+  int alignment; /* the base is a multiple of so many elements; 0: not known */
+  ir aligned;    /* GPU, i1: the base and all rows are multiples of 16 bytes; NULL: not known */
+  bool internal; /* scratch: holds only the current lanes, so the lane index does not count */
+  number_type stored; /* a 16-bit type: converted by loads and stores; else the type of the computation */
 } view;
 
 enum { VIEW_TILE = 64 }; /* view.width: columns of a tile */
@@ -32,7 +32,7 @@ typedef struct place_in_loops {
   int vector_axis; /* its index is that of lane 0; -1: none */
   int lanes;       /* 0: scalars */
   ir mask;         /* lanes that exist, for memory outside; NULL: all */
-  bool moved;      /* not the point of the nest at hand: an index map is being followed */
+  bool moved;      /* an index map is being followed: not the point of the nest itself */
 } place_in_loops;
 
 typedef struct result_target {
@@ -40,12 +40,12 @@ typedef struct result_target {
   ir active; /* i1: the result is wanted, and this instance is the one that stores it */
   ir limit;  /* chunk form with time: rows to store (0 unless active) */
   bool add;  /* instances add up */
-  ir own;    /* GPU: where false 0 is stored; NULL: the value */
+  ir own;    /* GPU, i1: the value is stored; false: 0 is. NULL: always the value */
   bool over_threads; /* GPU: summed over the threads of the block */
-  bool in_passes;    /* GPU: passes add up in `sums`; the last one stores */
+  bool in_passes;    /* GPU: passes over value-axis tiles add up in `sums`; the last pass stores */
   view sums;
   ir first_pass, last_pass; /* i1 */
-  ir single; /* GPU: i1, there are no copies but the tensor itself, which `tensor` is; NULL: never */
+  ir single; /* GPU, i1: there are no copies, and the result goes to `tensor`; NULL: never */
   view tensor;
 } result_target;
 
@@ -55,33 +55,33 @@ typedef struct team {
   ir warp;     /* i32, of threads that share out nests (gpu_warp_of_block); NULL: in a function that many nests call */
   int threads;
   bool shares; /* MAP_BLOCK: points of nests are shared out; else each thread has an entry of the lane axis */
-  ir inside;   /* MAP_THREADS: this thread has one */
+  ir inside;   /* MAP_THREADS, i1: this thread has an entry */
   int axis;    /* the lane axis */
   ir sums;     /* shared memory in which results are summed over threads */
 } team;
 
-/* GPU: what was touched since the last barrier, buffers and then carried values; not `known`: anything. */
+/* GPU: memory touched since the last barrier: buffers, then carried values. Not `known`: it may be anything. */
 typedef struct memory_since {
   bool known;
   bool *read, *written;
 } memory_since;
 
-/* GPU: a state in the registers of the threads of a block (plan/register_states.c). */
+/* GPU: a state in the accumulators of the warps of a block (plan/register_states.c). */
 typedef struct kept_sums {
   int i, j, tiles; /* rows, columns; tiles of 16 x 8 of a block, side by side; */
-  int blocks;      /* so many a warp has, one behind the other in slots */
+  int blocks;      /* blocks of a warp, one after another in slots */
   ir slots[GPU_MOST_KEPT][4];
 } kept_sums;
 
-/* What products fetch while they run: words of a list on the stack, and bytes of a line (kernel/host/prefetch.c). */
+/* What products prefetch while they run: words of a list on the stack, and bytes of a line (kernel/host/prefetch.c). */
 enum { FETCH_NEXT, FETCH_LAST, FETCH_ENTRIES, FETCH_LINE = 64 };
 typedef struct fetch_list {
   ir list;
-  int lines;       /* of an entry */
+  int lines;       /* lines of an entry */
   int64_t entries; /* for each block of a product */
 } fetch_list;
 
-/* GPU: a value in the registers of warps (register_operands.c), 16 rows for each: by 16 columns, as a left factor has them. */
+/* GPU: a register-resident A operand (register_operands.c): 16 rows for each warp, in steps of 16 columns. */
 typedef struct left_factor {
   ir slots[GPU_GROUP_TILES / 2][4];
 } left_factor;
@@ -99,24 +99,24 @@ typedef struct lower {
   view *carried;          /* by carried value */
   kept_sums *kept;        /* by carried value; tiles 0: in memory */
   left_factor **left;     /* GPU: by value, HELD_WARPS */
-  ir left_slot;           /* where the pair at hand of such a value goes */
-  const ir *row_sums;     /* GPU: of the row of a product at hand, by position in its nest (row_sums.c) */
+  ir left_slot;           /* where the current pair of elements of such a value goes */
+  const ir *row_sums;     /* GPU: sums of the current row of a product, by position in its nest (row_sums.c) */
   ir *buffers;            /* base addresses by buffer */
   ir *variables;          /* HELD_SCALAR, by value */
-  ir rows;                /* chunk form: rows inside the sequence */
-  ir steps;               /* REGION_STEPS: so many are added up */
+  ir rows;                /* chunk form: rows of the chunk that lie inside the sequence */
+  ir steps;               /* REGION_STEPS: steps that are added up */
   fetch_list fetch;       /* host, chunk form; NULL: nothing is fetched */
-  ir part_first;          /* mapping.parts: the first entry of the part at hand */
+  ir part_first;          /* mapping.parts: the first entry of the current value-axis tile */
   memory_since *since;    /* GPU, threads that share out nests; else NULL */
-  ir *memo;               /* values at the point at hand */
-  ir *entries;            /* by value, in turns that repeat: entries of slices and places, and numbers, in which they differ */
+  ir *memo;               /* values at the current point */
+  ir *entries;            /* by value: entries of slices and places, and numbers, that differ between turns of a repeat */
 } lower;
 
 /* The number that an extent stands for, with these sizes. */
 ir lower_extent(emitter *e, const ir *axis_size, extent x);
-/* For memory that holds rows of so many numbers: view.swizzle. */
+/* The view.swizzle of memory that holds rows of so many elements. */
 int view_swizzle(number_type stored, int64_t row);
-/* As products of warpgroups read it, if they can read so many rows of so many numbers: all of the memory. */
+/* Gives the view the layout of wgmma, if it suits all of the memory: so many rows of so many elements. */
 void view_in_tiles(view *v, int64_t row, int64_t rows);
 view buffer_view(lower *l, const plan_buffer *b, ir base);
 LLVMTypeRef view_type(emitter *e, const view *v); /* of what it holds */
@@ -130,12 +130,12 @@ view part_of_sum(lower *l, tile_id operand, view sum);
 void lower_nest(lower *l, const plan_nest *nest);
 /* outline.c: the nests of a region, in functions of their own where one would grow too long. */
 void lower_region(lower *l, region r);
-/* After all nests of a run: next states that were not made in place take the place of the old ones. */
+/* After all nests of a run: next states that were not made in place are copied over the old ones. */
 void lower_commit(lower *l);
 /* Loops over tile axes for copies: calls `body` at each point, vectors along the last axis where it has lanes. */
 typedef void point_function(lower *l, const place_in_loops *at, void *data);
 void lower_points(lower *l, axis_set axes, bool lane, point_function *body, void *data);
-/* The same for bodies that load and store alone: a thread of a GPU block takes neighbours together. */
+/* The same for bodies that only load and store: a thread of a GPU block takes neighbours together. */
 void lower_copies(lower *l, axis_set axes, bool lane, point_function *body, void *data);
 
 /* GPU: the same, with several places of a thread in one call where there are as many for all threads. */
@@ -146,7 +146,7 @@ void lower_copies_at_once(lower *l, axis_set axes, points_function *body, void *
 /* The numbers of a tensor, or 0 (`from` NULL), to another of these axes. */
 void lower_copy_view(lower *l, const view *from, const view *to, axis_set axes);
 
-/* GPU: all threads of the block are here, and what they wrote is seen by all. Nothing where threads share nothing. */
+/* GPU: a barrier of the block, after which all threads see each other's stores. Nothing where threads share nothing. */
 void lower_barrier(lower *l);
 
 /* lane_sums.c: results that add up the lanes of every point of a nest. */
@@ -162,7 +162,7 @@ void add_staged_lanes(lower *l, const staged_lanes *s);
 /* The sums of the lanes of `count` vectors of `count` lanes, a power of two, side by side; overwrites `rows`. */
 ir sums_of_rows(emitter *e, ir *rows, int count);
 
-/* What becomes of what is there before a product is made. */
+/* How a product is stored: in place of the value in memory, added to it, or subtracted from it. */
 typedef enum dot_start { START_ZERO, START_ADD, START_SUBTRACT } dot_start;
 
 /* lower/host/products.c */

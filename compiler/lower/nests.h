@@ -1,4 +1,4 @@
-/* What the files of lowering share. */
+/* Functions that the files of lowering share. Each section names its file. */
 #ifndef REC_LOWER_NESTS_H
 #define REC_LOWER_NESTS_H
 
@@ -13,7 +13,7 @@ static inline int64_t known_size(const lower *l, int axis) {
   return plan_axis_size(l->m, l->p->program, axis);
 }
 
-/* Instructions made next belong to the line of this value. Returns what that was before, for lower_line_back. */
+/* The next instructions belong to the line of this value. Returns the line before, for lower_line_back. */
 static inline LLVMMetadataRef lower_line(lower *l, tile_id id) {
   return lines_at(l->e, value(l, id)->where);
 }
@@ -39,7 +39,7 @@ ir lower_one_if(lower *l, ir condition);
 ir lower_entry(lower *l, tile_id id);
 ir lower_value_at(lower *l, const place_in_loops *at, tile_id id);
 void lower_forget(lower *l);
-/* Where `id` is, which are renames of `of`, at the same point. */
+/* The place at which to read `of`, for `id`, which is `of` under renames. */
 place_in_loops lower_place_under(lower *l, const place_in_loops *at, tile_id id, tile_id of);
 void lower_keep_value(lower *l, const place_in_loops *at, tile_id id, ir x);
 
@@ -49,7 +49,7 @@ ir gpu_segment_at(lower *l, const place_in_loops *at, tile_id id);
 /* results.c: result number `result` at a place. */
 void lower_store_result(lower *l, const place_in_loops *at, int result);
 
-/* combine.c: whether a value is a sum or an extreme over what a nest goes through; what has been summed so far, and this place's. */
+/* combine.c: whether a value is a sum or an extreme over axes of a nest; the sum so far combined with the value here. */
 ir lower_reduced(lower *l, const place_in_loops *at, tile_id id, ir sum);
 
 /* points.c: the value at a place, and where it is held; states that the nest updates in place, before it does. */
@@ -78,18 +78,18 @@ void lower_pack(lower *l, const plan_nest *nest);
 ir lower_combine(emitter *e, tile_op op, ir x, ir y);
 ir lower_lanes_together(emitter *e, tile_op op, ir x);
 double lower_identity(tile_op op);
-/* GPU: what is behind the product in its nest, at a place where the product is x. */
+/* GPU: the values after the product in its nest, at a place where the product is x. */
 void lower_after_product(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
 /* Where that is: the sum to which the product is added may have other names for its axes. */
 place_in_loops lower_place_made(lower *l, const place_in_loops *at, const plan_nest *nest);
-/* What the first of two products, x, is multiplied to. */
+/* The first of two products, x, scaled before the second is added. */
 ir lower_between_products(lower *l, const place_in_loops *at, const plan_nest *nest, ir x);
-/* What an argument is at a place, which is not in memory; argument -1: nothing is known. */
+/* The value at a place of an argument that is not in memory; argument -1: nothing is known. */
 typedef struct known_argument {
   int argument;
   ir x;
 } known_argument;
-/* GPU: what the sum starts with that the product of the nest is added to. */
+/* GPU: the initial value of the accumulator of the nest's product. */
 ir lower_before_product(lower *l, const place_in_loops *at, tile_id sum, known_argument known);
 loop_axes lower_by_rank(const lower *l, axis_set axes);
 void lower_loops_over(lower *l, const loop_axes *axes, int from, place_in_loops *at,

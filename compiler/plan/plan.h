@@ -19,14 +19,14 @@ typedef struct mapping {
   number_type dtype;
   bool f64;
   bool looped;   /* MAP_THREADS: arrays of a thread lie in memory, loops over them are loops */
-  bool tf32;     /* GPU: products of f32 numbers by tf32 */
-  bool groups;   /* GPU: products of numbers of 16 bits by warpgroups (wgmma.c) */
-  int threads;   /* MAP_BLOCK: of a block */
-  int shared_kib; /* GPU: what a block may have */
+  bool tf32;     /* GPU: products of f32 numbers as one product of tf32 */
+  bool groups;   /* GPU: warpgroups make products of 16-bit numbers (wgmma.c) */
+  int threads;   /* MAP_BLOCK: threads of a block */
+  int shared_kib; /* GPU: KiB of shared memory that a block may have */
   int width;     /* elements in a machine vector */
   axis_set instance;
-  axis_set parts; /* GPU: tile axes of which the programs have a part alone, but which are cut */
-  int lane_axis, lanes; /* -1; else `lanes` entries of it are computed together */
+  axis_set parts; /* GPU: tile axes of which the programs have one value-axis tile */
+  int lane_axis, lanes; /* `lanes` entries of the lane axis are computed together; -1: none */
   bool
       chunks_outside; /* loop over chunks around the loop over instances: shared values are computed once */
   int shared_axis;         /* chunks_outside: instances along this axis follow each other (plan_is_shared); else -1 */
@@ -37,7 +37,7 @@ typedef enum held {
   HELD_INLINE, /* computed at each use: leaves and index maps */
   HELD_NEST,   /* lives inside the body of its nest */
   HELD_SCALAR, /* no tile axes: a variable of the function */
-  HELD_WARPS,  /* GPU: as a left factor in registers, and nowhere else */
+  HELD_WARPS,  /* GPU: as a register-resident A operand, and nowhere else */
   HELD_BUFFER
 } held;
 
@@ -45,7 +45,7 @@ typedef enum region {
   REGION_PROLOGUE,
   REGION_SHARED,
   REGION_BODY,
-  REGION_STEPS, /* steps: after those of a chunk (dense_products.c) */
+  REGION_STEPS, /* step form: after the steps of a chunk (dense_products.c) */
   REGION_EPILOGUE,
   REGION_COUNT
 } region;
@@ -61,15 +61,15 @@ typedef struct plan_buffer {
   int axis_count;
   int axes[PLAN_MAX_AXES];      /* outermost first */
   extent stride[PLAN_MAX_AXES]; /* by axis, in numbers */
-  extent numbers;               /* in all */
+  extent numbers;               /* of the whole array */
   bool lane;
   bool stack;      /* small: in the function's frame, so that LLVM can keep it in registers */
   bool persistent; /* lives through all runs of an instance */
   bool kept;       /* steps: a row for every step of a chunk */
-  bool gathered;   /* persistent: a product over all steps of a chunk is added to it, once a chunk */
-  number_type stored; /* GPU: a 16-bit type if products alone read it; NUMBER_F64: of values in f64; else as computed */
-  bool groups;     /* GPU: products of warpgroups may read it */
-  int carried;     /* in place of this carried value's memory, or -1 */
+  bool gathered;   /* persistent: once a chunk, a product over all its steps is added */
+  number_type stored; /* GPU: a 16-bit type if only products read it; NUMBER_F64: values in f64; else as computed */
+  bool groups;     /* GPU: warpgroup products may read it */
+  int carried;     /* the carried value whose memory it is; -1: it has its own */
   int first, last; /* nests between which it is alive */
   int64_t offset;  /* in the scratch of plan.scratch with the same sizes, in units of their product */
 } plan_buffer;
@@ -78,7 +78,7 @@ typedef struct plan_value {
   bool needed;
   axis_set tile;  /* its tile axes */
   axis_set space; /* tile axes of its computation */
-  axis_set own;   /* of the axes that are cut: along these, instances have numbers of their own, and along others the same */
+  axis_set own;   /* cut axes along which instances differ; along other cut axes they have the same numbers */
   bool lane;
   bool wide; /* computed in f64 (widen_angles.c) */
   region region;
@@ -91,10 +91,10 @@ typedef struct plan_value {
   bool inlined;    /* GPU: cheap, computed at each use although it is no leaf and no index map (recompute.c) */
   bool zero_above; /* 0 where s > t */
   tile_id into;    /* DOT: added to the buffer of this ADD, or subtracted for a SUB; NO_TILE */
-  bool left;       /* GPU: made by a product, and rows of a left factor in the registers of the warps that make it */
-  tile_id copied;  /* GPU: this value under renames, of which its nest fills a buffer, too; NO_TILE */
+  bool left;       /* GPU: the result of a product that stays in registers, as the A operand of another */
+  tile_id copied;  /* GPU: this value under renames, of which its nest stores a copy; NO_TILE */
   int copy;        /* that buffer */
-  int row_parts;   /* GPU, a sum in the nest of a product: a buffer for what several warps have of each row; else -1 */
+  int row_parts;   /* GPU, a sum in the nest of a product: a buffer for the partial sums of several warps; else -1 */
   tile_id dot;     /* ADD, SUB: the operand added in place, a DOT or joined and placed parts of one; NO_TILE */
 } plan_value;
 
@@ -118,7 +118,7 @@ typedef struct plan_dot {
   int pack_a, pack_b; /* buffers of copies, or -1 */
   int i, j, k;
   bool along; /* DOT: k is contiguous in a and b, and j in c alone */
-  bool left;  /* GPU, DOT: a is in the registers of warps (register_operands.c) */
+  bool left;  /* GPU, DOT: a is a register-resident operand (register_operands.c) */
 } plan_dot;
 
 typedef struct plan_nest {
@@ -127,14 +127,14 @@ typedef struct plan_nest {
   axis_set axes, over;
   bool lane;
   bool wide; /* POINTS: of values in f64 */
-  int instructions; /* about: nests stay small enough for one function */
-  VEC(tile_id) values; /* GPU, DOT: behind the product, the sum that starts it or what goes on with it at each point */
+  int instructions; /* an estimate: it keeps nests small enough for one function */
+  VEC(tile_id) values; /* GPU, DOT: after the product, the sum that initialises it, or values that continue with it */
   VEC(int) results; /* of the program, stored at each point */
   plan_dot dot;
-  bool two; /* GPU, DOT: the sum of this product and another, which is made first */
+  bool two; /* GPU, DOT: the sum of this product and `other`, which is made first */
   tile_id other;
   plan_dot other_dot;
-  tile_id scaled; /* `two`: what the other is multiplied to before this one is added; NO_TILE */
+  tile_id scaled; /* `two`: the product of the other and a factor, to which this one is added; NO_TILE */
   tile_id packed; /* PACK: the value, and its copy */
   int pack;
 } plan_nest;
@@ -142,10 +142,10 @@ typedef struct plan_nest {
 typedef struct carried_pair {
   int argument, result; /* of the program, or -1 */
   bool in_place;
-  int sums;    /* GPU: the nest of the product in whose registers the state stays; else -1 */
-  bool shown;  /* other products read it: memory has a copy */
-  bool groups; /* GPU: products of warpgroups may read that */
-  int staging; /* buffer for the next state, which is no buffer itself and not made in place; else -1 */
+  int sums;    /* GPU: the nest of the product in whose accumulator the state stays; else -1 */
+  bool shown;  /* other products read the state: shared memory has a copy */
+  bool groups; /* GPU: warpgroup products may read the copy */
+  int staging; /* a buffer for a next state that has no buffer and is not made in place; else -1 */
 } carried_pair;
 
 typedef struct plan {
@@ -156,11 +156,11 @@ typedef struct plan {
   int steps;             /* GPU: the axis of products over the steps of a chunk; -1: there are none */
   carried_pair *carried; /* by the kernel's carried values */
   int carried_count;
-  bool *groups; /* GPU, by argument: products of warpgroups may read its rows */
-  int products, group_products; /* GPU: of a chunk, and those of them that warpgroups make */
+  bool *groups; /* GPU, by argument: warpgroup products may read its rows */
+  int products, group_products; /* GPU: products of a chunk; those that warpgroups make */
   double all_work, group_work;  /* their multiply-adds */
-  int left;              /* GPU: products whose result stays in registers, as the left factor of others */
-  double operand_bytes;  /* GPU: of shared memory that products read in a chunk, on tensor cores */
+  int left;              /* GPU: products whose result stays in registers, as the A operand of others */
+  double operand_bytes;  /* GPU: bytes of shared memory that products on tensor cores read in a chunk */
   VEC(extent) scratch; /* numbers, without persistent buffers: one entry for each set of run-time sizes */
 } plan;
 
@@ -190,7 +190,7 @@ bool plan_same_state(const tile_place *x, const tile_place *y);
 carried_list plan_carried(arena *a, const mapping *m, const tile_program *program, bool backward);
 plan *plan_program(arena *a, const mapping *m, const tile_program *program,
                    const carried_list *carried);
-/* The same, verified behind each pass. */
+/* The same, verified after each pass. */
 plan *plan_program_checked(arena *a, const mapping *m, const tile_program *program, const carried_list *carried);
 /* Whether a value is computed at each use. */
 bool plan_at_hand(const plan *p, tile_id id);
@@ -207,7 +207,7 @@ tile_id plan_product_of(const tile_program *program, tile_id operand);
 axis_set plan_inner_axes(const plan_dot *dot);
 /* The value under index maps. */
 tile_id plan_root(const tile_program *program, tile_id id);
-/* The row that is kept of an operand for each step: a buffer, or as states before steps and stashes lie. */
+/* The row that each step keeps of an operand: a buffer, or in the layout of saved states and stashes. */
 plan_buffer plan_kept_row(const mapping *m, const plan *p, tile_id id, int pack);
 /* matrix_vector.c: how the threads of a block share out a matrix of parameters times a vector. */
 typedef struct gpu_matrix {
@@ -219,15 +219,15 @@ typedef struct gpu_matrix {
   int64_t parts, in_warp;       /* across: threads that share a column, and of these so many in a warp */
 } gpu_matrix;
 gpu_matrix gpu_matrix_of(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-/* Numbers of shared memory in which parts of its sums meet, or 0. */
+/* Elements of shared memory in which partial sums of the product meet, or 0. */
 int64_t gpu_matrix_parts(const mapping *m, const plan *p, tile_id id, const plan_dot *dot);
-/* The entries of all these axes. */
+/* The number of points over all these axes. */
 int64_t plan_entries(const mapping *m, const tile_program *program, axis_set axes);
-/* Whether value number `index` of the nest reads its operand where that lies: no copy of it, no registers. */
+/* Whether value number `index` of the nest reads the memory of the operand itself: no copy, no registers. */
 bool plan_reads_itself(const plan_nest *nest, int index, tile_id operand);
-/* dense_products.c: steps on the host multiply with a matrix of parameters, and not in lanes. */
+/* dense_products.c: whether single steps multiply by a matrix of parameters, outside the lanes. */
 bool plan_multiplies_parameters(arena *a, const mapping *m, const tile_program *program);
-/* What has been decided: a pass of plan.c says which of these a plan has behind it. */
+/* What has been decided. Each pass in plan.c names the stage that a plan has reached after it. */
 typedef enum plan_stage {
   PLAN_PROGRAM, /* the program, and no plan yet */
   PLAN_VALUES,  /* regions and tiles of values */
@@ -243,7 +243,7 @@ typedef enum plan_stage {
 
 /* A pass of plan.c by its name. */
 plan_stage plan_stage_after(const char *pass);
-/* plan/verify.c: NULL, or what is wrong with a plan behind this pass, and where. */
+/* plan/verify.c: NULL, or what is wrong with a plan after this pass, and where. */
 const char *plan_verify(arena *a, const mapping *m, const plan *p, const char *pass);
 
 /* levels.c, GPU: levels of a SEGMENT or of the adjoint of one; 0: a warp cannot make them, or sums of so few steps take more
@@ -252,7 +252,7 @@ enum { GPU_MOST_STEPS_OF_LANE = 4 };
 int gpu_segment_levels(const mapping *m, const tile_program *program, const tile_value *v);
 /* GPU: levels of a SEGMENT that is added up where it is read; 0: it lies in memory as it is. */
 int gpu_levels_of(const mapping *m, const tile_program *program, tile_id id);
-/* Where numbers lie. */
+/* Where a buffer or a state lies. */
 typedef struct plan_place {
   const char *space;     /* plan_shared, ..; NULL: nowhere */
   int64_t offset, bytes; /* an offset of -1: it has none */

@@ -16,15 +16,15 @@
 typedef enum kernel_kind {
   KERNEL_FORWARD,     /* outputs, final states; chunk-start states, and TILE_KEEP in chunk form, into `saved` if asked for */
   KERNEL_STEP,        /* one step (the step program, time == 1) */
-  KERNEL_STATES,      /* what is saved alone, when backward must make it again */
+  KERNEL_STATES,      /* the saved values alone, where backward must recompute them */
   KERNEL_BACKWARD,    /* all gradients, chunks in reverse, from chunk-start states */
   KERNEL_CARRY,       /* the states alone, without increments; only where time may be cut (chunk_build_carry) */
-  KERNEL_PART,        /* GPU, where time may be cut: what each part of it makes of states, from none (tile_transfer). In chunk
+  KERNEL_PART,        /* GPU, where time may be cut: the summary of each time slice, from zero states (tile_transfer). In chunk
                          form the function of STATES */
-  KERNEL_PART_BACK    /* the same of their cotangents, for BACKWARD */
+  KERNEL_PART_BACK    /* the same for cotangents, before BACKWARD */
 } kernel_kind;
 
-/* GPU: what lies along lane_axis. */
+/* GPU: how a kernel uses lane_axis. */
 typedef enum kernel_lanes {
   LANES_OWN,    /* the host's lanes; threads that have an entry each */
   LANES_TILE,   /* a tile of lane_block entries, which the threads of a block share out */
@@ -53,8 +53,8 @@ typedef struct kernel {
   int lane_block;                /* entries of the lane axis in one instance (a multiple of every clone's width); 1
                                     without a lane axis */
   kernel_lanes lanes;
-  const tile_program *ends;      /* FORWARD, BACKWARD: they start parts of time from what this program of KERNEL_PART,
-                                    KERNEL_PART_BACK has left of each part; NULL: time is not cut */
+  const tile_program *ends;      /* FORWARD, BACKWARD: time slices start from the summaries that this program of KERNEL_PART,
+                                    KERNEL_PART_BACK makes; NULL: time is not cut */
   int columns, column_axis;      /* states that mix their entries (tile/columns.c): the numbers of a column along this axis, in an
                                     instance. PART, PART_BACK run that many columns of the identity, too; kernels with `ends`
                                     multiply. 0: there are none */
@@ -81,7 +81,7 @@ typedef struct kernel {
                                     Programs then know the axis by the size of a part, as they do with LANES_TILE */
 } kernel;
 
-/* Has a part of time a factor of this state, by tensor? Else it has columns, or is relative to a maximum. */
+/* Has the summary of a slice a factor of this state (by tensor)? If not, it has columns, or is relative to a maximum. */
 bool kernel_has_factor(const tile_program *ends, int tensor);
 /* Are these two states made of each other, entry by entry, or one of the other (tile_place.source)? */
 bool kernel_couples(const tile_program *ends, int tensor, int other);
@@ -98,12 +98,12 @@ typedef struct schedule_alternative {
 typedef struct recurrence_kernels {
   const recurrence *recurrence;
   VEC(kernel) kernels;           /* FORWARD, STEP, STATES, BACKWARD, perhaps CARRY or PART, PART_BACK */
-  const char *whole[2];          /* GPU: why forward, backward are not cut in time; NULL: they are */
-  const char *whole_unsaved;     /* GPU: why backward is not without what forward saved; NULL: it is, or needs nothing saved */
+  const char *whole[2];          /* GPU: why forward, backward cannot be sliced in time; NULL: they can */
+  const char *whole_unsaved;     /* GPU: why backward cannot be sliced in time when forward saved no states; NULL: it can, or needs none */
   int chunk;
   const char *form;              /* "step", "chunk", "pointwise", for report and manifest */
   const char *why;               /* one line for the report: what decided */
-  double spared;                 /* of the backward's work, by the values that FORWARD keeps in `saved` (save.h) */
+  double spared;                 /* the share of backward's work that values in `saved` spare (save.h) */
   bool steps_forward;            /* form "chunk": FORWARD runs single steps nevertheless, which cost `fused_step` */
   double fused_step;
   VEC(schedule_alternative) alternatives;

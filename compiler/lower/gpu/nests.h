@@ -1,4 +1,4 @@
-/* Nests among the threads of a GPU block: what the files gpu_*.c share. */
+/* Nests among the threads of a GPU block: functions that the files of lower/gpu share. */
 #ifndef REC_LOWER_GPU_NESTS_H
 #define REC_LOWER_GPU_NESTS_H
 
@@ -10,7 +10,7 @@ typedef struct gpu_blocks {
   int64_t rows, columns;
 } gpu_blocks;
 ir gpu_block_at(lower *l, gpu_blocks all, ir index, ir *i, ir *j);
-/* wgmma.c: after stores to memory that products of warpgroups may read. */
+/* wgmma.c: the fence after stores to memory that warpgroup products may read. */
 void gpu_fence_groups(lower *l);
 bool gpu_nest_feeds_groups(const lower *l, const plan_nest *nest);
 
@@ -100,8 +100,8 @@ typedef struct gpu_operands {
   tile_id start; /* the sum that starts with something else than what is in c; NO_TILE */
   const kept_sums *kept; /* the sums are a state that stays in them; NULL */
   int state;             /* its argument */
-  bool hidden;           /* and memory has no copy of it */
-  bool goes_on;  /* there is no c: what is behind the product takes it */
+  bool hidden;           /* shared memory has no copy of that state */
+  bool goes_on;  /* there is no c: values after the product read the accumulator */
   tile_id stays; /* what the nest makes stays in registers, or NO_TILE */
 } gpu_operands;
 
