@@ -1,5 +1,7 @@
-/* The closed sets of a training program, which the language, the manifest and the runtime call by the same names. Each is a list of
- * rows in a file of this folder; here are its enumeration and its tables. The front end, which librec has, holds the tables. */
+/* The closed sets of a training program: the language, the manifest and the runtime name their members alike. Each set is a
+ * list of rows in a file of this folder. This header makes enumerations and tables of them; the front end, which librec has,
+ * holds the tables.
+ */
 #ifndef REC_SHARED_CLOSED_SETS_H
 #define REC_SHARED_CLOSED_SETS_H
 

@@ -1,7 +1,8 @@
 /* What a compiled kernel sees: the contract between generated code and the support code linked beside it.
  *
- * Each distinct memory tensor of a kernel is a slot of the frame: codegen_kernel.slots (compiler/target/target.h) says
- * which tensor slot number i is, whether the kernel reads, writes or adds to it, and who may run at the same time.
+ * Each distinct memory tensor of a kernel is a slot of the frame. codegen_kernel.slots (compiler/kernel/description.h) says
+ * for each slot which tensor it is, whether the kernel reads, writes or adds to it, and which instances may run at the same
+ * time.
  */
 #ifndef REC_SUPPORT_FRAME_H
 #define REC_SUPPORT_FRAME_H

@@ -12,15 +12,16 @@
  *    race, whatever order they ran in;
  *  - addresses outside of a tensor, misaligned ones, collectives that not every lane of a warp calls, barriers
  *    that not every thread reaches, copies that nobody waits for;
- *  - one warp runs ahead of the others from barrier to barrier, in an order that the seed chooses.
- *  - products of warpgroups read their operands when they are waited for, and what threads wrote there they see after a fence
- *    of the writer and a barrier alone; until the wait their sums are NaNs, which nobody may touch.
- *  - bulk copies land when their mbarrier is waited for; of what they bring nobody may touch anything who has not waited, or
- *    met one who has at a barrier; their bytes are those that the mbarrier expects;
- *  - what threads have written, bulk copies may overwrite after a barrier and a fence alone.
- * mbarriers order bulk copies, not what threads tell each other. Blocks share nothing but what a counter (atom_inc) orders, which
- * is checked where the launch has room for it (simt_order): whoever touches what another block has written, or writes what it has
- * read, has found that block counted, behind a barrier of either. It does not model the order in which other threads see writes, or the speed of anything.
+ *  - one warp runs ahead of the others from barrier to barrier, in an order that the seed chooses;
+ *  - a product of warpgroups reads its operands when it is waited for. It sees stores of threads only after a fence of the
+ *    writer and a barrier. Until the wait its accumulator holds NaNs, which nobody may touch;
+ *  - a bulk copy lands when its mbarrier is waited for. A thread may touch its data after its own wait, or after a barrier with
+ *    a thread that has waited. The bytes of the copies must be those that the mbarrier expects;
+ *  - a bulk copy may overwrite memory that threads have written only after a barrier and a fence.
+ * mbarriers order bulk copies, not other accesses of threads. Blocks share only memory whose accesses a counter (atom_inc)
+ * orders, which is checked where the launch has room for it (simt_order). A block that touches data of another block, or
+ * overwrites data that another has read, must have found that block counted, with a barrier on either side. The executor models
+ * neither the order in which other threads see stores nor the speed of anything.
  */
 #ifndef REC_SIMT_H
 #define REC_SIMT_H

@@ -1,5 +1,5 @@
-/* Asynchronous copies from global to shared memory. They land when their thread waits for them, never before:
- * until then the destination holds NaNs.
+/* Asynchronous copies from global to shared memory. A copy lands when its thread waits for it, never before. Until then the
+ * destination holds NaNs.
  *
  *   cp_async16 a; commit; cp_async16 b; commit; wait_1   ->   a has landed, b has not
  */

@@ -1,4 +1,4 @@
-/* One thread block while it runs: what the files of the executor share. */
+/* One thread block while it runs: the state that the files of the executor share. */
 #ifndef REC_SIMT_BLOCK_H
 #define REC_SIMT_BLOCK_H
 

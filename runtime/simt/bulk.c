@@ -1,10 +1,10 @@
-/* Bulk copies: boxes of tensors into shared memory by one thread, and the mbarriers that tell when they are there.
+/* Bulk copies: one thread copies boxes of tensors into shared memory, and mbarriers tell when they are there.
  *
  *   expect m, 4096; bulk a, map, m, (0, 64)   ->   wait m, 0: a has landed; before, it holds NaNs and nobody may touch it
  *
- * An mbarrier counts phases. One ends when all its arrivals have come and as many bytes have been copied as they announced.
- * Copies land at the first wait that finds all of them started: they are as late as they may be. What an mbarrier is lies
- * here; its eight bytes of shared memory are only taken.
+ * An mbarrier counts phases. A phase ends when all its arrivals have come, and as many bytes have been copied as they
+ * announced. Copies land at the first wait that finds all of them started: as late as they may. The state of an mbarrier lies
+ * here; its eight bytes of shared memory are only reserved.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* The share of a block of the second level cache: its scratch, whose sectors nobody else touches.
+/* A block's share of the second-level cache, for its scratch, whose sectors no other block touches.
  *
- * Where the scratch of all blocks that run at a time is more than the cache holds, what a block has not touched for longest has
- * gone to memory when it is read again. Nothing but scratch is held here: tokens pass once.
+ * If the scratch of all blocks that run at a time exceeds the cache, the sectors that a block has not touched for longest have
+ * gone to memory when they are read again. The model holds scratch alone: tokens pass once.
  */
 #include <stdlib.h>
 

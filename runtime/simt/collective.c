@@ -1,4 +1,4 @@
-/* What the 32 lanes of a warp do together: shuffles, ldmatrix, products of matrix fragments.
+/* Collectives of the 32 lanes of a warp: shuffles, ldmatrix, products of matrix fragments.
  *
  *   32 x {a0..a3, b0, b1, c0..c3}  ->  A 16 x 16, B 16 x 8, C 16 x 8 (layout.h)  ->  D = A B + C  ->  32 x {d0..d3}
  */

@@ -1,4 +1,4 @@
-/* Global memory: every access lies in a tensor of the launch, and its bytes are counted. */
+/* Global memory: every access must lie in a tensor of the launch, and its bytes are counted. */
 #include <stdint.h>
 
 #include "block.h"

@@ -1,5 +1,6 @@
-/* Conversions of f16 that LLVM calls where the processor has none: compilers bring them along in a library of
- * their own, which ours is not linked with. */
+/* Conversions of f16 that LLVM calls where the processor has none. Compilers bring them in a library of their own, with which
+ * ours is not linked.
+ */
 #include "numeric.h"
 
 __extension__ typedef _Float16 half_number;

@@ -1,6 +1,7 @@
-/* Conversions and the approximate functions. What is too small for a normal number is 0 where the instruction is .ftz,
- * before and after. Results of ex2 and rcp are off by as much as their documentation allows, for each argument another
- * amount, always the same: what is computed with them must bear it. */
+/* Conversions and the approximate functions. Where the instruction is .ftz, a number that is too small for a normal one is 0,
+ * before and after. Results of ex2 and rcp err by as much as their documentation allows. The error differs from argument to
+ * argument and is always the same for one argument, so that code built on them must tolerate it.
+ */
 #include "numeric.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
-/* Global memory that blocks of a launch share: what orders their accesses is a counter.
+/* Global memory that blocks of a launch share: a counter orders their accesses.
  *
- *   block 3 writes its copy; barrier; thread 0 counts        block 5: thread 0 counts, finds that all others were; barrier; reads
+ *   block 3 writes its copy; barrier; thread 0 counts      block 5: thread 0 counts, finds that all others were; barrier; reads
  *
- * An access of another block comes before this one if that block was counted behind it, and this one has counted since: a barrier
- * stands between the access and the counting, on either side, unless one thread did both. All else is a race, in whatever order
- * the blocks happened to run.
+ * An access of another block precedes this one if that block was counted after its access and this block has counted since. On
+ * either side a barrier separates the access from the counting, unless one thread did both. Any other pair of accesses is a
+ * race, in whatever order the blocks happened to run.
  */
 #include <sched.h>
 

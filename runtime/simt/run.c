@@ -1,12 +1,11 @@
-/* Blocks: threads as fibers, barriers, warp collectives, who runs next.
+/* Blocks: threads as fibers, barriers, warp collectives, and the choice of the next warp.
  *
  *   warp 2 .......|        warp 0 .......|        warp 1 .......| -> all are there, the next epoch
  *                 barrier                barrier
  *
- * A warp runs until all its lanes wait for others; then another warp, which the seed chooses, has its turn. Inside
- * a warp, lanes run one behind the other from collective to collective, beginning with one that the seed chooses.
- * So a thread is as far ahead of the others as the barriers allow: what a barrier is missing for goes wrong here,
- * not once in a while.
+ * A warp runs until all its lanes wait for others; then another warp, which the seed chooses, has its turn. Inside a warp,
+ * lanes run one after another from collective to collective, beginning with one that the seed chooses. A thread is thus as far
+ * ahead of the others as the barriers allow. Code that lacks a barrier goes wrong here every time, not once in a while.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  *
  *   thread 3 writes bytes 0..3, thread 40 reads bytes 2..3, no barrier between them   ->   a race, in either order
  *
- * Every two bytes have a cell that says who wrote and read them last, and in which epoch: barriers of the block
- * begin a new epoch, those of a warp one inside it that counts for its lanes only.
+ * Every two bytes have a cell that records who wrote and read them last, and in which epoch. Barriers of the block begin a new
+ * epoch. Those of a warp begin one inside it that counts for its lanes only.
  */
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
-/* Tensor maps of the executor: the 128 bytes that say where a tensor lies in global memory and what a box of it is in shared
- * memory. Axes are innermost first. */
+/* Tensor maps of the executor: 128 bytes that describe a tensor in global memory and a box of it in shared memory. Axes are
+ * innermost first.
+ */
 #ifndef REC_SIMT_TENSOR_MAP_H
 #define REC_SIMT_TENSOR_MAP_H
 

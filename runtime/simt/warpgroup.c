@@ -1,10 +1,10 @@
-/* Products of warpgroups: four warps together, 64 rows, operands in shared memory, beside what the threads do.
+/* Products of warpgroups: four warps together, 64 rows, operands in shared memory, asynchronous to the threads.
  *
- *   fence; d = wgmma c, a, b;  commit;  d = wait d     ->   the product is made at the wait, from what is in shared memory then
+ *   fence; d = wgmma c, a, b;  commit;  d = wait d     ->   the product is made at the wait, from shared memory at that time
  *                ^ NaNs that say which sums they stand for
  *
- * A warp makes its own 16 rows. That the four warps do the same is checked where they meet: at barriers of the block and
- * at the end.
+ * A warp makes its own 16 rows. Where the four warps meet, at barriers of the block and at the end, the executor checks that
+ * all made the same products.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Makes of a packed sequence a call without packing.
  *
- *   lengths 3 1 5000 2, one instance  ->  3, 1 and 2 together, then 5000 in 16 parts of time; its
- *     gradients of parameters are formed in the workspace and added to those of the others */
+ *   lengths 3 1 5000 2, one instance  ->  3, 1 and 2 together, then 5000 in 16 time slices; its gradients of parameters are
+ *     formed in the workspace and added to those of the others
+ */
 #include "alone.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Long packed sequences that are one instance each: where they are most of the work, nothing could
- * be shared out. They run by themselves behind the others, each cut in time as it would be without
- * the others (split.h). */
+/* Long packed sequences that are one instance each. Where they are most of the work, nothing could be shared out. They run by
+ * themselves after the others, each cut in time as it would be alone (split.h).
+ */
 #ifndef REC_SUPPORT_ALONE_H
 #define REC_SUPPORT_ALONE_H
 

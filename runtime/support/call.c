@@ -1,5 +1,6 @@
-/* Reads and checks what a caller hands over. Every mistake gives one line: the entry point, what
- * was expected and what was found. */
+/* Reads and checks the arguments of a caller. Every mistake gives one line: the entry point, what was expected and what was
+ * found.
+ */
 #include "call.h"
 
 #include <math.h>

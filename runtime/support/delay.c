@@ -1,4 +1,4 @@
-/* Lays out rows of tokens around the kernels of a recurrence without its long lags (delay.h).
+/* Lays out rows of tokens for the kernels of a recurrence without its long lags (delay.h).
  *
  *   workspace:  [memories that the kernels alone have] [lag buffers that are overwritten in place] [the kernels' own]
  */

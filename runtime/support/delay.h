@@ -1,11 +1,12 @@
-/* Calls of a recurrence with long lags: its kernels have none. What x[t-512] reads is an input of theirs that the call lays out
- * in the workspace, and so are gradients on their way back.
+/* Calls of a recurrence with long lags. Its kernels have no long lag: x[t-512] is an input of theirs that the call lays out in
+ * the workspace. Gradients take the same way back.
  *
  *   before:  x[t-512] = 512 rows of h0.x.lag, then x
  *   kernels  (the inner table)
  *   after:   hT.x.lag = the last rows of h0.x.lag and x;  d.x += d.x[t-512], 512 steps earlier;  d.h0.x.lag = its first rows
  *
- * The rows of the table say which (rec_table_rows). No step depends on another, so this costs a few copies, whatever the lag. */
+ * The table lists the rows (rec_table_rows). No step depends on another, so this costs a few copies, whatever the lag.
+ */
 #ifndef REC_SUPPORT_DELAY_H
 #define REC_SUPPORT_DELAY_H
 

@@ -1,13 +1,12 @@
 /* The entry points: check, lay out the workspace, run the stages.
  *
- *   forward:  FORWARD                                 (writes chunk-start states into `saved` if
- *     there is one)
+ *   forward:  FORWARD                                 (writes chunk-start states into `saved` if there is one)
  *   step:     STEP
  *   backward: BACKWARD, from `saved`; without it STATES first, into the workspace
  *
- * A long sequence that is a single instance is cut in time instead (split.c). Packed sequences are
- * like batch entries of different lengths; those without steps are handed through at the end, long
- * ones that nothing else shares out run by themselves (alone.c). */
+ * A long sequence that is a single instance is cut in time (split.c). Packed sequences are batch entries of different lengths.
+ * Those without steps are handed through at the end. Long ones that nothing else shares out run by themselves (alone.c).
+ */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Lays out a call on a GPU and starts its kernels (gpu.h).
  *
- *   workspace:  [chunk-start states] [ends of parts of time: of cotangents, of states] [blocks that have ended]
+ *   workspace:  [chunk-start states] [slice summaries: of cotangents, of states] [blocks that have ended]
  *               [copies of results that items add to] [initial states] [scratch of the blocks]
  */
 #include <string.h>

@@ -1,16 +1,18 @@
-/* Calls on a GPU: what is laid out in the workspace, and which kernels are started in which order. Where they run is behind
- * a few functions: the executor (gpu_simt.c), a CUDA device.
+/* Calls on a GPU: the layout of the workspace, and the order in which kernels are started. A few functions hide where they
+ * run: the executor (gpu_simt.c), or a CUDA device (gpu_cuda.c).
  *
  *   forward, step:  the kernel, a sum of copies where several work items add to one result
  *   backward:       STATES without `saved`, BACKWARD, the sum
  *
- * Where states decay entry by entry, or a matrix maps their columns, and there are fewer work items than multiprocessors, time is cut
- * into as many parts as end first: another kernel, PART before FORWARD, PART_BACK before BACKWARD, makes what each part is begun
- * with. Not where FORWARD has a sum, which would be a third launch. Without `saved`, one launch makes the parts of states and of
- * cotangents, and BACKWARD makes the states of each part, where it can (rec_table_gpu_kernel.makes_states): states first, in parts,
- * and then cotangents, in parts, would be five launches where three are promised. Where parts of cotangents are made of
- * states, PART, PART_BACK, which makes the states, and BACKWARD are three, and the thread block of BACKWARD that ends last makes the
- * sums (rec_gpu_last); not where blocks add to gradients of tokens.
+ * Time slices: with fewer work items than multiprocessors, time is cut into the number of slices that ends first. PART before
+ * FORWARD, and PART_BACK before BACKWARD, makes the summaries from which the slices start. Forward is not cut where it has a
+ * sum, which would be a third launch.
+ *
+ * Without `saved`, states and cotangents in slices, one after the other, would be five launches; three are promised. One
+ * launch makes the summaries of states and of cotangents, and BACKWARD makes the states of its slice, where it can
+ * (rec_table_gpu_kernel.makes_states). Where summaries of cotangents are made of states, the launches are PART, PART_BACK
+ * (which makes the states) and BACKWARD. The thread block of BACKWARD that ends last then makes the sums (rec_gpu_last). Time
+ * is not cut where blocks add to gradients of tokens.
  *
  * Everything depends on sizes alone; nothing waits for the device.
  */

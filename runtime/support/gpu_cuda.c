@@ -1,9 +1,11 @@
 /* The device CUDA: kernels are PTX in the library, loaded by the driver once for each context.
  *
- *   images (PTX for sm_80, .., cubins) --the best that the driver takes--> module of the caller's context --> cuLaunchKernel on its stream
+ *   images (PTX for sm_80, .., cubins)  --the best that the driver takes-->  module of the caller's context
+ *     -->  cuLaunchKernel on its stream
  *
- * Nothing waits for the device. Work may be captured into a graph: NAME_sizes loads module and kernels; a call that comes
- * without it loads them in the relaxed mode, in which capturing allows it. */
+ * Nothing waits for the device. Calls may be captured into a graph: NAME_sizes loads module and kernels before. A call without
+ * that loads them in the relaxed mode, in which capturing allows it.
+ */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* Tensor maps: how rows of tokens lie in memory, for copies in bulk of a box of them (sm_90a).
+/* Tensor maps: how rows of tokens lie in memory, for bulk copies of a tile ("box") of them (sm_90a).
  *
  *   k [batch,time,H,K = 64] in bf16, chunks of 64 steps   ->   sizes 64, H, time, batch; a box of 64 columns and 64 steps
  *
- * They travel in the parameter of a launch, made anew for each call. What a call's tensors do not allow, and what the driver
- * refuses, is left out: the kernel copies those rows by 16 bytes.
+ * The maps travel in the parameter of a launch and are made for each call. A tensor whose address or strides do not suit, or
+ * that the driver refuses, gets no map: the kernel copies its rows by 16 bytes.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* How the work of one kernel is cut, and the sums behind it. What gpu.c and gpu_sums.c share. */
+/* How the work of one kernel is cut, and the sums after it. gpu.c and gpu_sums.c share these functions. */
 #ifndef REC_SUPPORT_GPU_PASS_H
 #define REC_SUPPORT_GPU_PASS_H
 

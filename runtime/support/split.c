@@ -1,14 +1,15 @@
-/* Joins parts of time by their states.
+/* Combines time slices by their states.
  *
- *   ends:   every part but the last from a zero state (the first from h0)      side by side
- *   carry:  the product of the decays of every inner part                      side by side
+ *   ends:   every slice but the last from a zero state (the first from h0)     side by side
+ *   carry:  the product of the decays of every inner slice                     side by side
  *   scan:   before[p + 1] = carry[p] * before[p] + end[p]                      one after another
- *   whole:  every part from its state                                          side by side
+ *   whole:  every slice from its state                                         side by side
  *
- * Where a product of decays overflows, the call runs as one part after all.
+ * Where a product of decays overflows, the call runs as one slice.
  *
- * Backward is the same in reverse with cotangents: after[p - 1] = conj(carry[p]) * after[p] +
- * start[p], where start[p] is the gradient of part p's initial state if nothing came from later. */
+ * Backward is the same in reverse with cotangents: after[p - 1] = conj(carry[p]) * after[p] + start[p]. start[p] is the
+ * gradient of slice p's initial state for a zero cotangent after it.
+ */
 #include "split.h"
 
 #include <string.h>

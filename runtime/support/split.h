@@ -1,7 +1,7 @@
-/* Time cut into parts that run side by side, where one sequence is one instance and nothing else
- * could be shared out. The parts are joined by their states, exactly: states that decay element by
- * element obey  state after = product of decays * state before + state after from zero. The cut
- * depends on sizes alone, like every other. It costs about twice the arithmetic. */
+/* Time slices that run side by side, for one sequence that is one instance, where nothing else could be shared out. Slices are
+ * combined by their states, exactly: states that decay element by element obey  state after = product of decays * state before
+ * + state after from zero. The cut depends on sizes alone, like every other. It costs about twice the arithmetic.
+ */
 #ifndef REC_SUPPORT_SPLIT_H
 #define REC_SUPPORT_SPLIT_H
 

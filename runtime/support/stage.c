@@ -1,4 +1,4 @@
-/* Cuts a kernel's work into tasks, runs them, and sums the copies of what several tasks add to. */
+/* Cuts a kernel's work into tasks, runs them, and sums the copies of results that several tasks add to. */
 #include "stage.h"
 
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 /* A stage: one kernel run over all instances, batch entries and ranges of time.
  *
- * The work is cut by sizes alone, never by the number of threads: batch entries (or packed
- * sequences, by their steps) into strips, the instances of a batch entry into groups, the steps into parts (with states: split.h). A task is one (strip, group, part).
- * Tasks write different entries, but for results that a kernel adds to: where two tasks would add
- * to the same entries, each adds to a copy of its own in the workspace, and the copies are summed
- * afterwards in a fixed order. */
+ * The work is cut by sizes alone, never by the number of threads. Batch entries (or packed sequences, by their steps) form
+ * strips, instances of a batch entry form groups, and steps form parts (with states: split.h). A task is one (strip, group,
+ * part). Tasks write different entries, except for results that a kernel adds to. Where two tasks would add to the same
+ * entries, each adds to a copy of its own in the workspace. The copies are summed afterwards in a fixed order.
+ */
 #ifndef REC_SUPPORT_STAGE_H
 #define REC_SUPPORT_STAGE_H
 
