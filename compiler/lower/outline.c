@@ -38,6 +38,12 @@ static bool is_behind(ir x) {
   return LLVMIsAGetElementPtrInst(x) && LLVMGetNumOperands(x) == 2 && LLVMIsConstant(LLVMGetOperand(x, 1));
 }
 
+/* The address that others lie behind, some behind each other. */
+static ir base_of(ir x) {
+  while (is_behind(x)) x = LLVMGetOperand(x, 0);
+  return x;
+}
+
 static bool is_derived(const outline *o, int i) {
   return o->listed.count > LONG_ENVIRONMENT && is_behind(*o->listed.items[i]);
 }
@@ -57,7 +63,7 @@ static ir *choose_values(outline *o) {
   o->at = ARENA_ARRAY(a, int, o->listed.count);
   for (int i = 0; i < o->listed.count; i++) {
     bool derived = is_derived(o, i);
-    ir x = *o->listed.items[i], value = derived ? LLVMGetOperand(x, 0) : x;
+    ir x = *o->listed.items[i], value = derived ? base_of(x) : x;
     int found = derived ? base_among(values, bases, base_count, value) : -1;
     o->at[i] = found < 0 ? o->count : found;
     if (found >= 0) continue;
@@ -95,9 +101,10 @@ static void load_environment(outline *o, LLVMTypeRef *types) {
   }
 }
 
-/* The same distance behind what a part has loaded. */
-static ir derived_from(LLVMBuilderRef b, ir outside, ir base) {
-  ir distance = LLVMGetOperand(outside, 1);
+/* The same distances behind what a part has loaded. */
+static ir derived_from(LLVMBuilderRef b, ir outside, ir loaded) {
+  if (!is_behind(outside)) return loaded;
+  ir base = derived_from(b, LLVMGetOperand(outside, 0), loaded), distance = LLVMGetOperand(outside, 1);
   LLVMTypeRef type = LLVMGetGEPSourceElementType(outside);
   return LLVMIsInBounds(outside) ? LLVMBuildInBoundsGEP2(b, type, base, &distance, 1, "")
                                  : LLVMBuildGEP2(b, type, base, &distance, 1, "");
@@ -143,10 +150,17 @@ static void open_part(outline *o) {
   o->open = true;
 }
 
+/* With those that it lies behind. */
+static void erase_unused_address(ir x) {
+  if (!x || !is_behind(x) || LLVMGetFirstUse(x)) return;
+  ir base = LLVMGetOperand(x, 0);
+  LLVMInstructionEraseFromParent(x);
+  erase_unused_address(base);
+}
+
 static void close_part(outline *o) {
   if (!o->open) return;
-  for (int i = 0; i < o->listed.count; i++)
-    if (o->addresses[i] && !LLVMGetFirstUse(o->addresses[i])) LLVMInstructionEraseFromParent(o->addresses[i]);
+  for (int i = 0; i < o->listed.count; i++) erase_unused_address(o->addresses[i]);
   for (int i = 0; i < o->count; i++) {
     bool read = LLVMGetFirstUse(o->loads[i]) != NULL;
     o->read[i] |= read;
