@@ -4,9 +4,7 @@
  *                                       for s by 16: a <- 16 x 16 of %10; for each 8 columns: b <- 16 x 8 of %11; c += a b
  *
  * Operands enter with 16 bits, or as f32 in two parts of tf32 each, three products for one (--tf32: one). Accumulators are
- * f32. An operand in whole rows of 16 bytes in shared memory is loaded by ldmatrix, transposed if the other axis is contiguous
- * and numbers have 16 bits. Of other operands each lane gathers its own elements. Sizes that are no multiples of 16 read 0
- * beyond their end.
+ * f32.
  */
 #include "compiler/lower/gpu/mma.h"
 
@@ -16,176 +14,12 @@ enum { TILE_ROWS = GPU_TILE_ROWS, TILE_COLUMNS = GPU_TILE_COLUMNS, MOST_TILES = 
 
 static int64_t size_of(lower *l, int axis) { return known_size(l, axis); }
 
-static ir plus(lower *l, ir x, int64_t n) { return n ? int_add(l->e, x, integer(l->e, n)) : x; }
-
-static ir below(lower *l, ir index, int axis) {
-  return int_compare(l->e, LLVMIntSLT, index, integer(l->e, size_of(l, axis)));
-}
-
-/* ---- operands ---- */
-
-static bool is_tf32(const mma *p) { return p->type == NUMBER_F32; }
-
-/* Rows of 16 bytes that begin at multiples of as many, whatever the indices are. */
-static bool in_rows(lower *l, const mma *p, const mma_operand *o, int contiguous) {
-  int64_t stride;
-  int row = is_tf32(p) ? 4 : 8;
-  if (LLVMGetPointerAddressSpace(LLVMTypeOf(o->v.base)) != GPU_SHARED_MEMORY) return false;
-  if (o->v.alignment < row || number_is_narrow(o->v.stored) == is_tf32(p)) return false;
-  if (!o->v.stride[contiguous] || !int_known(o->v.stride[contiguous], &stride) || stride != 1)
-    return false;
-  for (int axis = 0; axis < l->p->program->axes.count; axis++) {
-    if (axis == contiguous || !axis_in(o->axes, axis) || !o->v.stride[axis]) continue;
-    if (axis_in(l->m->instance, axis)) return false;
-    if (!int_known(o->v.stride[axis], &stride) || stride % row) return false;
-  }
-  return true;
-}
-
-static void choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile) {
-  o->way = BY_ELEMENTS;
-  if (size_of(l, o->line) % line_tile || size_of(l, k) % p->depth) return;
-  if (in_rows(l, p, o, k)) o->way = BY_MATRIX;
-  if (!is_tf32(p) && in_rows(l, p, o, o->line)) o->way = BY_MATRIX_TRANSPOSED;
-}
-
-/* One number of an operand as 16 bits, 0 outside of the tensor. */
-static ir number_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
-                    ir k) {
-  emitter *e = l->e;
-  int depth = p->factors->dot->k;
-  int tile = o->line == p->factors->dot->j ? p->tiles * TILE_COLUMNS : TILE_ROWS;
-  bool whole_lines = size_of(l, o->line) % tile == 0,
-       whole_depth = size_of(l, depth) % p->depth == 0;
-  ir inside = NULL;
-  if (!whole_lines) inside = below(l, line, o->line);
-  if (!whole_depth) {
-    ir here = below(l, k, depth);
-    inside = inside ? LLVMBuildAnd(e->b, inside, here, "") : here;
-  }
-  place_in_loops where = *at;
-  where.index[o->line] = inside ? int_choose(e, inside, line, integer(e, 0)) : line;
-  where.index[depth] = inside ? int_choose(e, inside, k, integer(e, 0)) : k;
-  ir x = view_load(l, &o->v, &where, o->axes);
-  return inside ? choose(e, inside, x, real_number(e, 0, ir_lanes(x))) : x;
-}
-
-static ir packed(lower *l, const mma *p, ir low, ir high) {
-  gpu_op op = p->type == NUMBER_BF16 ? GPU_CVT_BF16X2 : GPU_CVT_F16X2;
-  return gpu_call(l->e, op, (ir[]){low, high}, 2);
-}
-
-/* Two numbers side by side are loaded together. */
-static bool has_pairs(lower *l, const mma_operand *o, int k) {
-  int64_t stride;
-  return size_of(l, k) % 2 == 0 && o->v.stride[k] && int_known(o->v.stride[k], &stride) &&
-         stride == 1;
-}
-
-static ir pair_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at, ir line,
-                  ir k) {
-  emitter *e = l->e;
-  int depth = p->factors->dot->k;
-  if (has_pairs(l, o, depth)) {
-    place_in_loops wide = *at;
-    wide.vector_axis = depth;
-    wide.lanes = 2;
-    ir both = number_at(l, p, o, &wide, line, k);
-    return packed(l, p, LLVMBuildExtractElement(e->b, both, integer(e, 0), ""),
-                  LLVMBuildExtractElement(e->b, both, integer(e, 1), ""));
-  }
-  ir low = number_at(l, p, o, at, line, k), high = number_at(l, p, o, at, line, plus(l, k, 1));
-  return packed(l, p, low, high);
-}
-
-/* Register r of an operand whose line is this one: a pair of 16 bits, or the bits of one f32. `part` counts halves of the
- * instruction's depth. */
-static ir register_at(lower *l, const mma *p, const mma_operand *o, const place_in_loops *at,
-                      ir line, ir k, int part) {
-  emitter *e = l->e;
-  if (!is_tf32(p)) {
-    ir depth = int_add(e, k, int_mul(e, p->pair, integer(e, 2)));
-    return pair_at(l, p, o, at, line, plus(l, depth, part * 8));
-  }
-  ir x = number_at(l, p, o, at, line, plus(l, int_add(e, k, p->pair), part * 4));
-  return LLVMBuildBitCast(e->b, x, e->i32, "");
-}
-
-/* Lane 8 m + i has row i of matrix m. A: matrices are rows 0-7 and 8-15, then the same of the next half of k: 8 numbers of
- * 16 bits, or 4 of 32, of which a lane gets the two halves together. */
-static void matrices_of_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
-  emitter *e = l->e;
-  const mma_operand *o = &p->a;
-  ir row = int_rem(e, p->lane, integer(e, 8));
-  ir matrix = int_div(e, p->lane, integer(e, 8));
-  ir second = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, 8));
-  ir later = int_mul(e, int_div(e, matrix, integer(e, 2)), integer(e, p->depth / 2));
-  bool transposed = o->way == BY_MATRIX_TRANSPOSED;
-  place_in_loops where = *at;
-  ir line = int_add(e, p->first_row, second), depth = int_add(e, k, later);
-  where.index[o->line] = transposed ? line : int_add(e, line, row);
-  where.index[p->factors->dot->k] = transposed ? int_add(e, depth, row) : depth;
-  ir address = view_address(l, &o->v, &where, o->axes);
-  ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X4_TRANS : GPU_LDMATRIX_X4, &address, 1);
-  for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
-}
-
-/* B: 8 columns, matrices are the first and the other half of k. */
-static void matrices_of_b(lower *l, const mma *p, const place_in_loops *at, ir column, ir k,
-                          ir out[2]) {
-  emitter *e = l->e;
-  const mma_operand *o = &p->b;
-  ir row = int_rem(e, p->lane, integer(e, 8));
-  ir matrix = int_div(e, p->lane, integer(e, 8));
-  ir later = int_mul(e, int_rem(e, matrix, integer(e, 2)), integer(e, p->depth / 2));
-  bool transposed = o->way == BY_MATRIX_TRANSPOSED;
-  place_in_loops where = *at;
-  ir depth = int_add(e, k, later);
-  where.index[o->line] = transposed ? column : int_add(e, column, row);
-  where.index[p->factors->dot->k] = transposed ? int_add(e, depth, row) : depth;
-  ir address = view_address(l, &o->v, &where, o->axes);
-  ir all = gpu_call(e, transposed ? GPU_LDMATRIX_X2_TRANS : GPU_LDMATRIX_X2, &address, 1);
-  for (unsigned i = 0; i < 2; i++) out[i] = LLVMBuildExtractValue(e->b, all, i, "");
-}
-
-void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]) {
-  emitter *e = l->e;
-  int64_t depth;
-  if (p->a.left && int_known(k, &depth)) {
-    for (int r = 0; r < 4; r++)
-      out[r] = LLVMBuildLoad2(e->b, e->i32, p->a.left->slots[depth / p->depth][r], "");
-  } else if (p->a.way == BY_ELEMENTS) {
-    ir row = int_add(e, p->first_row, p->group);
-    for (int r = 0; r < 4; r++)
-      out[r] = register_at(l, p, &p->a, at, plus(l, row, r % 2 * 8), k, r / 2);
-  } else {
-    matrices_of_a(l, p, at, k, out);
-  }
-  ir signs = LLVMConstInt(e->i32, is_tf32(p) ? 0x80000000u : 0x80008000u, 0);
-  for (int r = 0; p->factors->minus && r < 4; r++) out[r] = LLVMBuildXor(e->b, out[r], signs, "");
-}
-
-static void load_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]) {
-  emitter *e = l->e;
-  ir column = plus(l, p->first_column, tile * TILE_COLUMNS);
-  if (p->b.way != BY_ELEMENTS) {
-    /* columns beyond the last are not stored, but what lies behind a matrix may be being written */
-    int64_t last = size_of(l, p->b.line) - TILE_COLUMNS;
-    if (size_of(l, p->b.line) % (p->tiles * TILE_COLUMNS))
-      column = int_min(e, column, integer(e, last));
-    matrices_of_b(l, p, at, column, k, out);
-    return;
-  }
-  column = int_add(e, column, p->group);
-  for (int r = 0; r < 2; r++) out[r] = register_at(l, p, &p->b, at, column, k, r);
-}
-
 /* ---- one block of a warp ---- */
 
 static void add_product(lower *l, mma *p, int tile, const ir a[4], const ir b[2]) {
   emitter *e = l->e;
   ir args[10] = {a[0], a[1], a[2], a[3], b[0], b[1]};
-  gpu_op op = is_tf32(p)               ? GPU_MMA_M16N8K8_TF32
+  gpu_op op = gpu_mma_is_tf32(p)       ? GPU_MMA_M16N8K8_TF32
               : p->type == NUMBER_BF16 ? GPU_MMA_M16N8K16_BF16
                                        : GPU_MMA_M16N8K16_F16;
   for (int r = 0; r < 4; r++) args[6 + r] = load_real(e, p->sums[tile][r], 0);
@@ -218,10 +52,10 @@ static void split(lower *l, const ir *bits, int count, ir *high, ir *low) {
 static void multiply(lower *l, mma *p, const place_in_loops *at, ir k) {
   ir a[4], b[2], high_a[4], low_a[4], high_b[2], low_b[2];
   gpu_mma_a(l, p, at, k, a);
-  if (is_tf32(p)) split(l, a, 4, high_a, low_a);
+  if (gpu_mma_is_tf32(p)) split(l, a, 4, high_a, low_a);
   for (int tile = 0; tile < p->tiles; tile++) {
-    load_b(l, p, at, tile, k, b);
-    if (!is_tf32(p)) {
+    gpu_mma_b(l, p, at, tile, k, b);
+    if (!gpu_mma_is_tf32(p)) {
       add_product(l, p, tile, a, b);
       continue;
     }
@@ -248,10 +82,10 @@ static void range_of(lower *l, const mma *p, ir *begin, ir *end) {
   *end = integer(e, size_of(l, dot->k));
   ir columns = integer(e, p->depth);
   if (is_causal(l, dot->a, dot->i, dot->k))
-    *end = int_min(e, *end, plus(l, p->first_row, TILE_ROWS));
+    *end = int_min(e, *end, gpu_mma_plus(l, p->first_row, TILE_ROWS));
   if (is_causal(l, dot->a, dot->k, dot->i)) *begin = p->first_row;
   if (is_causal(l, dot->b, dot->j, dot->k))
-    *end = int_min(e, *end, plus(l, p->first_column, p->tiles * TILE_COLUMNS));
+    *end = int_min(e, *end, gpu_mma_plus(l, p->first_column, p->tiles * TILE_COLUMNS));
   if (is_causal(l, dot->b, dot->k, dot->j))
     *begin = int_mul(e, int_div(e, p->first_column, columns), columns);
 }
@@ -282,7 +116,7 @@ static int64_t turns_at_once(lower *l, const mma *p, ir begin, ir end) {
   enum { MANY = 128, AT_ONCE = 64, OF_THREE_PRODUCTS = 2 };
   int64_t numbers = numbers_of_turn(p);
   int64_t all = numbers * (size_of(l, p->factors->dot->k) / p->depth);
-  if (is_tf32(p) && !l->m->tf32 && in_groups_of(l, p, begin, end, OF_THREE_PRODUCTS)) return OF_THREE_PRODUCTS;
+  if (gpu_mma_is_tf32(p) && !l->m->tf32 && in_groups_of(l, p, begin, end, OF_THREE_PRODUCTS)) return OF_THREE_PRODUCTS;
   if (all < MANY) return 0;
   int64_t turns = numbers < AT_ONCE ? AT_ONCE / numbers : 1;
   return in_groups_of(l, p, begin, end, turns) ? turns : 1;
@@ -403,8 +237,8 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
   for (int tile = 0; tile < p->tiles; tile++) {
     for (int r = 0; r < 4; r += step) {
       place_in_loops where = *at;
-      ir row = plus(l, int_add(e, p->first_row, p->group), r / 2 * 8);
-      ir column = plus(l, p->first_column, tile * TILE_COLUMNS + r % 2);
+      ir row = gpu_mma_plus(l, int_add(e, p->first_row, p->group), r / 2 * 8);
+      ir column = gpu_mma_plus(l, p->first_column, tile * TILE_COLUMNS + r % 2);
       column = int_add(e, column, int_mul(e, p->pair, integer(e, 2)));
       where.index[dot->i] = row;
       where.index[dot->j] = column;
@@ -412,7 +246,7 @@ static void each_sum(lower *l, const mma *p, const place_in_loops *at, sum_funct
       where.lanes = step == 2 ? 2 : 0;
       emit_branch branch = {0};
       if (!whole) {
-        ir inside = LLVMBuildAnd(e->b, below(l, row, dot->i), below(l, column, dot->j), "");
+        ir inside = LLVMBuildAnd(e->b, gpu_mma_below(l, row, dot->i), gpu_mma_below(l, column, dot->j), "");
         branch = branch_begin(e, inside);
       }
       body(l, p, &where, &p->sums[tile][r]);
@@ -425,8 +259,8 @@ void gpu_mma_take(lower *l, mma *p, const gpu_factors *f) {
   p->factors = f;
   p->a = (mma_operand){.v = f->a, .axes = f->a_axes, .line = f->dot->i, .left = f->left};
   p->b = (mma_operand){.v = f->b, .axes = f->b_axes, .line = f->dot->j};
-  if (!p->a.left) choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
-  choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
+  if (!p->a.left) gpu_mma_choose_way(l, p, &p->a, f->dot->k, TILE_ROWS);
+  gpu_mma_choose_way(l, p, &p->b, f->dot->k, TILE_COLUMNS);
 }
 
 /* Four warps of a warpgroup have four blocks of rows, one below the other; columns count next, then rows. */

@@ -37,8 +37,15 @@ typedef struct mma {
 
 /* mma.c: these factors are at hand. */
 void gpu_mma_take(lower *l, mma *p, const gpu_factors *factors);
-/* mma.c: the registers of `a` for one instruction. */
+/* mma_operands.c: how an operand is loaded, in blocks of `line_tile` rows or columns. */
+void gpu_mma_choose_way(lower *l, const mma *p, mma_operand *o, int k, int line_tile);
+/* The registers of `a`, and of `b` for a tile of 8 columns, for one instruction. */
 void gpu_mma_a(lower *l, const mma *p, const place_in_loops *at, ir k, ir out[4]);
+void gpu_mma_b(lower *l, const mma *p, const place_in_loops *at, int tile, ir k, ir out[2]);
+bool gpu_mma_is_tf32(const mma *p);
+/* x + n; whether an index lies inside of the axis. */
+ir gpu_mma_plus(lower *l, ir x, int64_t n);
+ir gpu_mma_below(lower *l, ir index, int axis);
 
 /* row_sums.c: sums over the columns of a product, of rows: begun, and what a warp has added up stored. `lanes`: numbers of a row at
  * once, 0 one by one. */
