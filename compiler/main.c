@@ -191,8 +191,8 @@ static int read_option(arena *a, interner *names, compile_options *options, char
     options->lines = true;
   } else if ((value = value_of(args, count, i, "--shared-memory"))) {
     int64_t kib = whole(value);
-    if (kib < 16 || kib > 227)
-      return usage_error("--shared-memory with a number of KiB from 16 to 227", value);
+    if (kib < 16 || kib > GPU_LARGE_KIB)
+      return usage_error(arena_printf(a, "--shared-memory with a number of KiB from 16 to %d", GPU_LARGE_KIB), value);
     options->shared_kib = (int)kib;
   } else if (strcmp(arg, "--tf32") == 0) {
     options->tf32 = true;

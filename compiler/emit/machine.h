@@ -31,8 +31,9 @@ const char *codegen_gpu_target_name(codegen_gpu_target target); /* "sm_80", .., 
 int codegen_gpu_capability(codegen_gpu_target target);           /* 80: compute capability 8.0 */
 bool codegen_gpu_exact(codegen_gpu_target target);               /* not for later devices */
 
-/* Shared memory that a thread block may have: on every device, and on those of the targets with ROOM_LARGE. */
-enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227 };
+/* KiB of shared memory, as NVIDIA states them: that a thread block may have on every device, and on those of the targets with
+ * ROOM_LARGE; that the system takes for each block from what a multiprocessor has for all (kernel/gpu/devices.def). */
+enum { GPU_SMALL_KIB = 99, GPU_LARGE_KIB = 227, GPU_SYSTEM_KIB = 1 };
 kernel_room codegen_gpu_room(codegen_gpu_target target);
 bool codegen_gpu_has_room(codegen_gpu_target target, kernel_room room);
 

@@ -19,7 +19,6 @@ bool host_is_of_sequences(const kernel *k, int axis) { return k->sequences && ax
 
 /* Elements of all states per lane: decides how many lanes are computed together. A run-time size counts as a large one. */
 static int64_t state_points(const kernel *k) {
-  enum { TYPICAL_SIZE = 64 };
   int64_t points = 0;
   for (int i = 0; i < k->program->arguments.count; i++) {
     const tile_place *place = &k->program->arguments.items[i];
@@ -28,7 +27,7 @@ static int64_t state_points(const kernel *k) {
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
       int64_t size = k->program->axes.items[axis].size;
-      if (!axis_in(host_grid_of(k), axis)) n *= size == TILE_RUNTIME_SIZE ? TYPICAL_SIZE : size;
+      if (!axis_in(host_grid_of(k), axis)) n *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : size;
     }
     points += n;
   }

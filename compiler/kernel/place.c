@@ -32,8 +32,6 @@ static location take_extent(host *h, extent numbers, int64_t times) {
   return (location){0, h->sized.count - 1, false};
 }
 
-enum { STACK_VECTORS = 32 };
-
 static const location on_stack = {-1, -1, false};
 
 /* What lives from run to run. Lanes of a state need not be in it: a buffer without the lane axis is small, too. */
@@ -43,7 +41,7 @@ static location place_persistent(host *h, const plan_buffer *b) {
   if (h->crowded && !b->numbers.sizes) return gpu_take(h, b->numbers.factor);
   if (h->in_passes) return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};
   if (h->m.kind == MAP_THREADS && !b->numbers.sizes) return on_stack;
-  bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)STACK_VECTORS * h->m.width;
+  bool small = !b->numbers.sizes && b->numbers.factor <= (int64_t)PLAN_STACK_VECTORS * h->m.width;
   if (!h->m.chunks_outside && b->lane && small) return on_stack;
   if (h->m.chunks_outside)
     return (location){take(&h->instance_numbers, b->numbers.factor), -1, false};

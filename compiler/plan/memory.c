@@ -276,8 +276,6 @@ void plan_find_lives(planner *q) {
   }
 }
 
-enum { STACK_VECTORS = 32 };
-
 /* The part of scratch for buffers whose size depends on these run-time sizes. */
 static extent *scratch_of(planner *q, axis_set sizes) {
   for (int i = 0; i < q->p->scratch.count; i++) {
@@ -289,7 +287,7 @@ static extent *scratch_of(planner *q, axis_set sizes) {
 
 static bool fits_stack(const planner *q, const plan_buffer *b) {
   return !q->m->chunks_outside && b->lane && !b->numbers.sizes &&
-         b->numbers.factor / q->m->width <= STACK_VECTORS;
+         b->numbers.factor / q->m->width <= PLAN_STACK_VECTORS;
 }
 
 static bool needs_place(const plan_buffer *b) {

@@ -6,6 +6,8 @@
 #include "compiler/schedule/kernel.h"
 
 #define PLAN_MAX_AXES 64
+/* Vectors of a buffer of lanes that may lie on the stack: more go to scratch memory. A guess. */
+#define PLAN_STACK_VECTORS 32
 
 /* Who runs a kernel: the host's lanes; GPU threads that hold an entry of the lane axis each and share nothing; a GPU
  * thread block that shares out the points of every nest. */

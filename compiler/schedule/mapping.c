@@ -34,13 +34,11 @@ axis_set scheduler_state_axes(const scheduler *s) {
   return common;
 }
 
-enum { TYPICAL_SIZE = 16 }; /* of an axis of run-time size */
-
 static double numbers_of(const scheduler *s, const typed_tensor *t) {
   double numbers = 1;
   for (int x = 0; x < t->axis_count; x++) {
     int64_t size = scheduler_size(s, t->axes[x]);
-    numbers *= size == TYPED_RUNTIME_SIZE ? TYPICAL_SIZE : (double)size;
+    numbers *= size == TYPED_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : (double)size;
   }
   return numbers;
 }

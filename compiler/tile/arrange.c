@@ -125,14 +125,12 @@ static bool is_free(arranger *r, tile_id id) {
   return r->free_of_charge.items[id];
 }
 
-enum { TYPICAL_SIZE = 64 };  // of an axis whose size is told at run time
-
 static double elements(const tile_program *p, axis_set axes) {
   double count = 1;
   for (int i = 0; i < p->axes.count; i++) {
     if (!axis_in(axes, i)) continue;
-    count *=
-        p->axes.items[i].size == TILE_RUNTIME_SIZE ? TYPICAL_SIZE : (double)p->axes.items[i].size;
+    int64_t size = p->axes.items[i].size;
+    count *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : (double)size;
   }
   return count;
 }

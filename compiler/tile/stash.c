@@ -18,7 +18,8 @@ static double cost_per_element(const tile_program *p, tile_id id) {
   if (!tile_op_is(v->op, TILE_REDUCES)) return cost;
   for (int i = 0; i < p->axes.count; i++) {
     if (!axis_in(v->over, i)) continue;
-    cost *= p->axes.items[i].size == TILE_RUNTIME_SIZE ? 16 : (double)p->axes.items[i].size;
+    int64_t size = p->axes.items[i].size;
+    cost *= size == TILE_RUNTIME_SIZE ? TILE_TYPICAL_SIZE : (double)size;
   }
   return cost;
 }

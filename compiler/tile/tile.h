@@ -31,6 +31,8 @@
 
 #define TILE_RUNTIME_SIZE (-1)
 
+/* Entries that an axis of run-time size is taken to have where work, memory and layouts are compared. A guess. */
+#define TILE_TYPICAL_SIZE 64
 #define TILE_MAX_AXES 64       /* of a program: as many as an axis_set holds */
 
 typedef int32_t tile_id;

@@ -3,6 +3,7 @@
  *
  *   mamba2 backward, P = 64, N = 128:   108 blocks of 320 KiB: 34 MiB of the 40 that an A100 has
  */
+#include "compiler/base/ice.h"
 #include "compiler/kernel/gpu/gpu.h"
 
 typedef struct device {
@@ -17,18 +18,24 @@ static const device devices[] = {
 #undef GPU_DEVICE
 };
 
+int64_t gpu_shared_kib(codegen_gpu_target target) {
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+    if (devices[i].target == target) return devices[i].shared_kib;
+  ICE("gpu", "%s has no row in devices.def", codegen_gpu_target_name(target));
+}
+
 /* As shared memory allows, and registers, of which a thread has up to 128, and backward, where ptxas takes what there is, 255. */
 static int64_t blocks_of(int64_t shared_kib, const kernel *k, const codegen_gpu_kernel *described) {
-  enum { OF_BLOCK = 1024, THREADS = 512, THREADS_BACK = 256 };
+  enum { THREADS = 512, THREADS_BACK = 256 };
   int64_t threads = k->kind == KERNEL_BACKWARD ? THREADS_BACK : THREADS;
-  int64_t blocks = (shared_kib << 10) / (described->shared_bytes + OF_BLOCK);
+  int64_t blocks = (shared_kib << 10) / (described->shared_bytes + (GPU_SYSTEM_KIB << 10));
   if (blocks * described->threads > threads) blocks = threads / described->threads;
   return blocks ? blocks : 1;
 }
 
 int64_t gpu_blocks_at_a_time(const kernel *k, const codegen_gpu_kernel *described) {
   int kib = k->shared_kib ? k->shared_kib : GPU_SMALL_KIB;
-  return blocks_of(kib + 1, k, described); /* of devices with 99 KiB for a block, some have no more for all */
+  return blocks_of(kib + GPU_SYSTEM_KIB, k, described); /* of devices with 99 KiB for a block, some have no more for all */
 }
 
 bool gpu_stays_in_cache(const kernel *k, const codegen_gpu_kernel *described) {

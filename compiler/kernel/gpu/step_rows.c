@@ -75,9 +75,9 @@ static location take_words(host *h, int64_t words) {
 
 /* Numbers of shared memory that a block may take for rows. */
 static int64_t limit_of(const host *h) {
-  enum { BLOCKS = 4, SMALL = 164 * 256, LARGE = 228 * 256, OF_A_BLOCK = 256 };
-  int64_t all = h->chip_limit > GPU_SMALL_KIB * 256 ? LARGE : SMALL,
-          blocks = all / (h->on_chip + OF_A_BLOCK);
+  enum { BLOCKS = 4, OF_A_KIB = 256, OF_A_BLOCK = GPU_SYSTEM_KIB * OF_A_KIB };
+  bool large = h->chip_limit > GPU_SMALL_KIB * OF_A_KIB;
+  int64_t all = gpu_shared_kib(large ? GPU_SM_90A : GPU_SM_80) * OF_A_KIB, blocks = all / (h->on_chip + OF_A_BLOCK);
   if (blocks > BLOCKS) blocks = BLOCKS;
   int64_t limit = blocks ? all / blocks - OF_A_BLOCK : 0;
   return limit < h->chip_limit ? limit : h->chip_limit;
