@@ -18,7 +18,6 @@ typedef struct block {
 
 struct arena {
   block *current;
-  size_t total;
 };
 
 void out_of_memory(void) {
@@ -52,7 +51,6 @@ void arena_adopt(arena *a, arena *from) {
   block **end = &a->current;
   while (*end) end = &(*end)->previous;
   *end = from->current;
-  a->total += from->total;
   free(from);
 }
 
@@ -79,7 +77,6 @@ void *arena_alloc(arena *a, size_t size) {
   if (!b || b->size - b->used < rounded) b = add_block(a, rounded);
   void *result = b->data + b->used;
   b->used += rounded;
-  a->total += rounded;
   return result;
 }
 
@@ -88,7 +85,6 @@ void *arena_alloc_array(arena *a, size_t count, size_t size) {
   return arena_alloc(a, count * size);
 }
 
-size_t arena_used(const arena *a) { return a->total; }
 
 char *arena_strndup(arena *a, const char *text, size_t length) {
   char *copy = arena_alloc(a, length + 1);

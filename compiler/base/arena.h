@@ -25,8 +25,6 @@ void *arena_alloc(arena *a, size_t size);
 // memory.
 void *arena_alloc_array(arena *a, size_t count, size_t size);
 
-// Bytes handed out so far (for --time-report and tests).
-size_t arena_used(const arena *a);
 
 char *arena_strdup(arena *a, const char *text);
 char *arena_strndup(arena *a, const char *text, size_t length);

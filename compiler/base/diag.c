@@ -22,7 +22,7 @@ struct diag {
   const sources *sources;
   VEC(message *) messages;
   int printed;  // messages before this one are printed
-  int errors, warnings;
+  int errors;
   int unused_errors;  // among the errors
 };
 
@@ -52,7 +52,6 @@ static message *add_message(diag *d, severity kind, span where, const char *form
   message *m = new_message(d, kind, where, format, arguments);
   vec_push(d->memory, &d->messages, m);
   if (kind == SEVERITY_ERROR) d->errors++;
-  if (kind == SEVERITY_WARNING) d->warnings++;
   return m;
 }
 
@@ -101,7 +100,6 @@ void diag_note(diag *d, span where, const char *format, ...) {
 
 bool diag_has_errors(const diag *d) { return d->errors > 0; }
 int diag_error_count(const diag *d) { return d->errors; }
-int diag_warning_count(const diag *d) { return d->warnings; }
 
 static bool is_shown(const diag *d, const message *m) {
   return !m->unused || d->errors == d->unused_errors;

@@ -37,7 +37,6 @@ void diag_note(diag *d, span where, const char *format, ...) __attribute__((form
 
 bool diag_has_errors(const diag *d);
 int diag_error_count(const diag *d);
-int diag_warning_count(const diag *d);
 
 // Prints everything collected and not printed yet, sorted by source and place; equal messages at
 // equal places once.

@@ -341,7 +341,7 @@ ir lane_mask(emitter *e, ir count, int lanes) {
                        spread(e, narrow, lanes), "");
 }
 
-ir load_masked(emitter *e, ir address, ir mask, int lanes) {
+static ir load_masked(emitter *e, ir address, ir mask, int lanes) {
   if (!mask) return load_real(e, address, lanes);
   LLVMTypeRef type = real_type(e, lanes);
   ir x = call_intrinsic(e, "llvm.masked.load", (LLVMTypeRef[]){type, e->pointer}, 2,
@@ -350,7 +350,7 @@ ir load_masked(emitter *e, ir address, ir mask, int lanes) {
   return x;
 }
 
-void store_masked(emitter *e, ir x, ir address, ir mask) {
+static void store_masked(emitter *e, ir x, ir address, ir mask) {
   if (!mask) {
     store_real(e, x, address);
     return;

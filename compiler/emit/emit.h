@@ -87,8 +87,6 @@ ir load_real(emitter *e, ir address, int lanes);
 void store_real(emitter *e, ir x, ir address);
 /* Lanes below `count` (i64); other lanes read 0 and are not written. */
 ir lane_mask(emitter *e, ir count, int lanes);
-ir load_masked(emitter *e, ir address, ir mask, int lanes);
-void store_masked(emitter *e, ir x, ir address, ir mask);
 ir gather(emitter *e, ir base, ir stride, ir mask, int lanes);
 void scatter(emitter *e, ir x, ir base, ir stride, ir mask);
 ir stack_slot(emitter *e, LLVMTypeRef type, const char *name);

@@ -49,7 +49,7 @@ int gpu_result_count(const gpu_op_row *row) {
   return letters[0] == 'v' ? 0 : count;
 }
 
-LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row) {
+static LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row) {
   LLVMTypeRef arguments[GPU_MOST_ARGUMENTS], parts[GPU_MOST_ARGUMENTS];
   char letters[GPU_MOST_ARGUMENTS + 1];
   int count = gpu_letters(row->arguments, letters), results = gpu_result_count(row);

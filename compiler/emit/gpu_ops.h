@@ -30,7 +30,6 @@ int gpu_letters(const char *text, char letters[GPU_MOST_ARGUMENTS + 1]);
 int gpu_result_count(const gpu_op_row *row);
 /* Rows that other targets than sm_90a lack: from this one on. */
 enum { GPU_FIRST_OF_HOPPER = GPU_SHARED_ADDRESS };
-LLVMTypeRef gpu_op_type(LLVMContextRef context, const gpu_op_row *row);
 /* The declaration `rec.name` of the module; NULL if `declare` is false and nobody called it. */
 LLVMValueRef gpu_op_function(LLVMModuleRef module, gpu_op op, bool declare);
 ir gpu_call(emitter *e, gpu_op op, const ir *args, int count);

@@ -49,8 +49,6 @@ bool formula_is_number(const formula *f, double number);
 
 char *formula_text(arena *a, const formula *f);  /* text.c */
 char *formula_latex(arena *a, const formula *f); /* latex.c */
-/* A name as LaTeX writes it: \delta, A_{\mathrm{log}}, \mathit{dt}. */
-char *latex_name(arena *a, const char *name, const char *index);
 
 /* left = right */
 typedef struct equation {

@@ -29,7 +29,7 @@ static char *word_of(arena *a, const char *word) {
 }
 
 /* The letters, then digits and what stands behind the first underscore as a subscript. */
-char *latex_name(arena *a, const char *name, const char *index) {
+static char *latex_name(arena *a, const char *name, const char *index) {
   size_t letters = strlen(name);
   const char *under = strchr(name + 1, '_');
   if (under) letters = (size_t)(under - name);

@@ -186,7 +186,6 @@ bool call_linear(instance *in, const ast_expr *call, const layer_target *targets
 bool call_embed(instance *in, const ast_expr *call, const layer_target *target, sema_operand *out);
 bool call_unembed(instance *in, const ast_expr *call, const layer_target *target,
                   sema_operand *out);
-bool call_conv1d(instance *in, const ast_expr *call, operands *out);
 /* items.c: a recurrence or layer with any number of outputs; false if the name is neither, *good
  * false after an error. */
 bool call_item(instance *in, const ast_expr *call, operands *out, bool *good);
@@ -206,7 +205,6 @@ int task_settings(const task_rules *rules);             /* how many names it has
 /* `values`: by place in the rules' names, NULL where absent. */
 bool task_read(graph_builder *b, sema_scope *scope, const ast_expr *e,
                const ast_expr *const *values, graph_task *task);
-int64_t task_least_length(const graph_task *task);
 /* lengths = 20, or lengths = (20, 40) */
 bool task_read_lengths(graph_builder *b, sema_scope *scope, const ast_expr *e,
                        const graph_task *task, graph_evaluate *to);

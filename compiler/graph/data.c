@@ -30,7 +30,7 @@ const char *task_list(arena *memory) {
   return text;
 }
 
-int64_t task_least_length(const graph_task *task) {
+static int64_t task_least_length(const graph_task *task) {
   return task->rules->least + task->rules->least_for_each * task->count;
 }
 

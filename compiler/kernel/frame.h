@@ -111,12 +111,10 @@ void host_whole_instance(host *h);
 /* slots.c */
 bool host_in_memory(const kernel *k, const tile_place *place);
 int host_find_slot(const codegen_kernel *k, tile_role role, int tensor, int lag);
-bool host_is_narrow(const recurrence *r, tile_role role, const tile_place *place);
 bool host_stores_narrow(const host *h, const tile_place *place);
 bool host_is_complex(const host *h, const tile_place *place);
 axis_set host_grid_of(const kernel *k);
 axis_set host_axes_of_place(const tile_place *place);
-bool host_reads_states(const tile_program *program);
 /* Chunk form: does the place lie where forward has saved it? */
 bool host_is_saved(const part *p, const tile_place *place);
 /* Backward: reads the states before, or values saved for them. */
@@ -220,7 +218,6 @@ void gpu_end_part(host *h, part *p);
 void gpu_join_parts(host *h, part *p);
 /* i1: no steps follow the slice; backward: none precede it. */
 ir gpu_is_last_part(host *h, const part *p);
-bool gpu_warms_up(const kernel *k);
 /* In the loop over chunks, before chunk number `turn`: after the warm-up chunk of a slice. */
 void gpu_end_warm_up(host *h, part *p, ir turn);
 /* Backward, around a group of chunks: it may follow the slice's own (kernel.behind); its results are then discarded. */
@@ -253,7 +250,6 @@ void gpu_begin_maxima(host *h, part *p);
 bool gpu_joins_relatives(const kernel *k);
 void gpu_join_relatives(host *h, part *p, ir number);
 /* transition_matrices.c: states that mix their entries, and the blocks of KERNEL_PART that make their matrix. */
-bool gpu_is_column(const kernel *k, const tile_place *state);
 int gpu_column_blocks(const kernel *k);
 void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers);
 /* Where the rows of a state's matrix begin in a summary; NULL: the end of all matrices. */

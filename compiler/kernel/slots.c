@@ -40,14 +40,14 @@ axis_set host_axes_of_place(const tile_place *place) {
 }
 
 /* Tokens that take 16 bits where tokens do. */
-bool host_is_narrow(const recurrence *r, tile_role role, const tile_place *place) {
+static bool is_narrow(const recurrence *r, tile_role role, const tile_place *place) {
   if (place->tensor < 0) return true;
   const typed_tensor *t = &r->body.tensors.items[place->tensor];
   return !(role == TILE_D_INPUT || role == TILE_D_OUTPUT ? t->wide_gradient : t->wide);
 }
 
 bool host_stores_narrow(const host *h, const tile_place *place) {
-  return number_is_narrow(h->m.dtype) && host_is_narrow(h->k->recurrence, place->role, place);
+  return number_is_narrow(h->m.dtype) && is_narrow(h->k->recurrence, place->role, place);
 }
 
 static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_role role) {
@@ -62,7 +62,7 @@ static void add_slot(arena *a, codegen_kernel *k, const tile_place *place, tile_
     slot.summed = host_grid_of(k->kernel) & ~host_axes_of_place(place);
     slot.accumulated = slot.summed || !slot.per_batch;
   }
-  slot.narrow = slot.time && !slot.accumulated && host_is_narrow(k->kernel->recurrence, role, place);
+  slot.narrow = slot.time && !slot.accumulated && is_narrow(k->kernel->recurrence, role, place);
   slot.single = slot.time && slot.accumulated && k->kernel->lanes == LANES_PASSES;
   if (role == TILE_D_STATE) {
     slot.summed = host_grid_of(k->kernel) & place->partial;
@@ -86,7 +86,7 @@ static void add_slots(arena *a, codegen_kernel *k, const tile_program *program) 
   }
 }
 
-bool host_reads_states(const tile_program *program) {
+static bool reads_states(const tile_program *program) {
   return tile_takes(program, 1u << TILE_STATE | 1u << TILE_STASH);
 }
 
@@ -155,7 +155,7 @@ int64_t codegen_saved_elements(const recurrence *r, const int64_t *axis_sizes) {
 
 bool host_reads_saved(const kernel *k) {
   bool back = k->kind == KERNEL_BACKWARD || k->kind == KERNEL_PART_BACK;
-  return back && host_reads_states(k->program);
+  return back && reads_states(k->program);
 }
 
 static void add_initial_states(arena *a, codegen_kernel *d) {

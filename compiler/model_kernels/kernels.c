@@ -22,7 +22,7 @@ ir model_number(const model_kernel *k, size_t offset) {
   return LLVMBuildLoad2(k->e->b, k->e->i64, field_at(k, offset), "");
 }
 
-ir model_float(const model_kernel *k, size_t offset) {
+static ir model_float(const model_kernel *k, size_t offset) {
   return load_real(k->e, field_at(k, offset), 0);
 }
 

@@ -26,7 +26,6 @@ typedef struct model_kernel {
 
 /* Fields of the parameter. */
 ir model_number(const model_kernel *k, size_t offset);
-ir model_float(const model_kernel *k, size_t offset);
 ir model_pointer(const model_kernel *k, size_t offset);
 
 /* A number of a tensor of that type. */

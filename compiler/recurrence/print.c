@@ -49,8 +49,6 @@ static const char *const kind_words[] = {
     [TENSOR_OUTPUT] = "output",
 };
 
-const char *state_class_text(state_class class) { return class_words[class]; }
-
 int state_class_find(const char *text) {
   for (int i = 0; i < CLASS_COUNT; i++) {
     if (strcmp(class_words[i], text) == 0) return i;

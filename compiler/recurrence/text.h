@@ -9,8 +9,7 @@
 // "[H,K]" in header order, "[]" for none.
 void print_axis_list(FILE *out, const typed_body *body, axis_set axes);
 
-// "scalar_decay", and back; -1 for an unknown word.
-const char *state_class_text(state_class class);
+// The class that "scalar_decay" names; -1 for an unknown word.
 int state_class_find(const char *text);
 
 // The part of recurrence_verify that concerns the body alone.

@@ -76,7 +76,7 @@ const char *token_kind_spelling(int kind) {
   return NULL;
 }
 
-int reserved_word(const char *text, size_t length) {
+static int reserved_word(const char *text, size_t length) {
   for (int i = 0; i < KIND_COUNT; i++) {
     const char *word = kinds[i].spelling;
     if (word && islower((unsigned char)word[0]) && strlen(word) == length &&

@@ -50,7 +50,5 @@ const char *token_kind_name(int kind);
 // As it is spelled: "(", "let"; NULL for kinds with many spellings.
 const char *token_kind_spelling(int kind);
 
-// The reserved word with this spelling, or TK_NONE.
-int reserved_word(const char *text, size_t length);
 
 #endif

@@ -253,7 +253,6 @@ const char *tile_verify(arena *a, const tile_program *program);
 tile_section *tile_sections(arena *a, const tile_program *program);
 /* The same for one value, from the sections of its operands. */
 tile_section tile_value_section(const tile_program *program, tile_id id, const tile_section *sections);
-const char *tile_section_text(tile_section section);
 /* The grid axes over which each value is a sum of its own instance only, as an array over values in `arena`. */
 axis_set *tile_partial(arena *a, const tile_program *program);
 /* The same for one value, from the sets of its operands. */

@@ -30,10 +30,6 @@ tile_section *tile_sections(arena *a, const tile_program *program) {
   return sections;
 }
 
-const char *tile_section_text(tile_section section) {
-  return section == TILE_PROLOGUE ? "prologue" : section == TILE_BODY ? "body" : "epilogue";
-}
-
 axis_set *tile_partial(arena *a, const tile_program *program) {
   axis_set *partial = ARENA_ARRAY(a, axis_set, program->values.count);
   for (int i = 0; i < program->values.count; i++) {

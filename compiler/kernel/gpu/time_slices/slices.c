@@ -68,7 +68,7 @@ static void skip_last(host *h) {
 }
 
 /* Where states depend on earlier steps, a part begins a chunk before its own steps, and with states of none behind it. */
-bool gpu_warms_up(const kernel *k) {
+static bool warms_up(const kernel *k) {
   if (!gpu_makes_parts(k) || k->program->form != TILE_CHUNK) return false;
   for (int i = 0; i < k->program->results.count; i++)
     if (k->program->results.items[i].place.lag >= 0) return true;
@@ -87,7 +87,7 @@ static void begin_earlier(host *h) {
 
 void gpu_end_warm_up(host *h, part *p, ir turn) {
   emitter *e = h->e;
-  if (!gpu_warms_up(h->k)) return;
+  if (!warms_up(h->k)) return;
   ir now = LLVMBuildAnd(e->b, h->warms_up, int_compare(e, LLVMIntEQ, turn, integer(e, 1)), "");
   emit_branch branch = branch_begin(e, now);
   gpu_begin_factors(h, p);
@@ -155,7 +155,7 @@ void gpu_cut_part(host *h) {
   h->time = int_max(e, int_min(e, int_sub(e, h->time, before), steps), integer(e, 0));
   if (h->k->states) makes_states_here(h);
   if (gpu_makes_parts(h->k)) skip_last(h);
-  if (gpu_warms_up(h->k)) begin_earlier(h);
+  if (warms_up(h->k)) begin_earlier(h);
   if (!h->described->joins && !h->described->reads_saved) return;
   ir stride = gpu_frame_number(h, offsetof(rec_gpu_frame, saved_chunk_stride));
   ir chunks = int_div(e, before, integer(e, h->k->chunk));

@@ -13,7 +13,7 @@
 /* Threads have an entry of the axis each, and share nothing. */
 static bool is_alone(const kernel *k) { return k->lane_axis >= 0 && k->lanes == LANES_OWN; }
 
-bool gpu_is_column(const kernel *k, const tile_place *state) {
+static bool is_column(const kernel *k, const tile_place *state) {
   if (!k->columns || state->transfer || state->lag >= 0) return false;
   const tile_program *ends = gpu_ends_of(k);
   bool joined = false;
@@ -41,7 +41,7 @@ void gpu_columns_numbers(arena *a, const kernel *k, codegen_bytes *numbers) {
   const tile_program *ends = gpu_ends_of(k);
   for (int i = 0; ends && i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
-    if (!gpu_is_column(k, place)) continue;
+    if (!is_column(k, place)) continue;
     axis_set axes = host_axes_of_place(place) & ~axis_bit(k->column_axis);
     codegen_bytes_add(a, numbers, (codegen_bytes_term){row_numbers(k), axes});
   }
@@ -65,7 +65,7 @@ ir gpu_columns_offset(host *h, const tile_place *state) {
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
     if (state && place->tensor == state->tensor && place->component == state->component) break;
-    if (gpu_is_column(h->k, place)) offset = int_add(e, offset, numbers_of(h, place));
+    if (is_column(h->k, place)) offset = int_add(e, offset, numbers_of(h, place));
   }
   return offset;
 }
@@ -105,7 +105,7 @@ static int64_t first_row(host *h, const tile_place *state, int64_t *rows) {
   int64_t first = 0;
   for (int i = 0; i < ends->results.count; i++) {
     const tile_place *place = &ends->results.items[i].place;
-    if (!gpu_is_column(h->k, place)) continue;
+    if (!is_column(h->k, place)) continue;
     *rows = 1;
     for (int x = 0; x < place->axis_count; x++) {
       int axis = place->axes[x];
@@ -167,7 +167,7 @@ void gpu_begin_column(host *h, part *p, const tile_place *state, const view *to)
   emitter *e = h->e;
   identity x = {h, state, to};
   const kept_sums *kept = host_kept_of(p, to);
-  if (!gpu_column_blocks(h->k) || !gpu_is_column(h->k, state)) return;
+  if (!gpu_column_blocks(h->k) || !is_column(h->k, state)) return;
   emit_branch branch = branch_begin(e, h->of_matrix);
   p->l.outside = h->at;
   if (kept) {
@@ -180,7 +180,7 @@ void gpu_begin_column(host *h, part *p, const tile_place *state, const view *to)
 
 void gpu_end_column(host *h, part *p, const tile_place *state, const view *from) {
   emitter *e = h->e;
-  if (!gpu_is_column(h->k, state)) return;
+  if (!is_column(h->k, state)) return;
   view to = matrix_view(h, state, h->part, is_alone(h->k) ? integer(e, 0) : h->first_column);
   ir here = LLVMBuildAnd(e->b, h->of_matrix, host_writes_state(h, state), "");
   emit_branch branch = branch_begin(e, host_by_this_thread(h, here));
@@ -197,7 +197,7 @@ static int64_t numbers_joined(const kernel *k, const part *p, int64_t *begin) {
   for (int c = 0; c < p->carried.count; c++) {
     const plan_buffer *b = &p->carried.items[c].memory;
     location at = p->carried_at[c];
-    if (gpu_is_column(k, &p->carried.items[c].place)) numbers += b->numbers.factor;
+    if (is_column(k, &p->carried.items[c].place)) numbers += b->numbers.factor;
     if (at.on_chip && at.offset + b->numbers.factor > *begin) *begin = at.offset + b->numbers.factor;
   }
   return numbers;
@@ -337,7 +337,7 @@ void gpu_join_columns(host *h, part *p, ir number) {
   lower_barrier(l);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
-    if (!gpu_is_column(h->k, state)) continue;
+    if (!is_column(h->k, state)) continue;
     view before = before_of_state(h, p, state);
     host_copy_state(h, p, state, &l->carried[c], &before);
     any = true;
@@ -345,7 +345,7 @@ void gpu_join_columns(host *h, part *p, ir number) {
   if (any) lower_barrier(l);
   for (int c = 0; c < p->carried.count; c++) {
     const tile_place *state = &p->carried.items[c].place;
-    if (!gpu_is_column(h->k, state)) continue;
+    if (!is_column(h->k, state)) continue;
     product d = {.h = h, .p = p, .state = state, .to = &l->carried[c], .axes = host_axes_of_place(state)};
     d.kept = gpu_end_view(h, p, state, number);
     d.matrix = matrix_view(h, state, number, integer(h->e, 0));
