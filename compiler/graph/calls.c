@@ -469,7 +469,7 @@ static sema_operand convolve(instance *in, const convolution *c, const char *par
   return operand_of(in, sum);
 }
 
-static bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
+bool call_conv1d(instance *in, const ast_expr *call, operands *out) {
   graph_builder *b = in->b;
   call_settings settings = {.names = {"width", "name", "bias"}};
   const char *name = "conv1d";
